@@ -1,0 +1,66 @@
+"""One host: everything that was read about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from thpdiag.model.citation import Citation
+from thpdiag.model.event import Event
+from thpdiag.model.fact import Fact
+from thpdiag.model.moment import Moment
+from thpdiag.model.problem import Problem
+from thpdiag.model.profile import Profile
+from thpdiag.model.series import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """A member of which at least one reader read something (or which none recognised: `reader` is empty)."""
+
+    member: str
+    reader: str
+    records: int
+    first: Moment | None = None
+    last: Moment | None = None
+    sha256: str = ""
+    problems: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something said about another host or in passing; it has no influence on the diagnosis."""
+
+    text: str
+    cite: Citation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A stretch in which the settings did not change. Checks run inside one state.
+
+    `settings` are the values known to hold (`thp.enabled` -> `never`); `order` counts stretches of the case in time, the
+    largest is the latest; None if the place in time is unknown.
+    """
+
+    id: str
+    settings: Mapping[str, str]
+    order: int | None
+    facts: tuple[Fact, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes)."""
+
+    name: str
+    facts: tuple[Fact, ...]
+    states: tuple[State, ...]
+    events: tuple[Event, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    inputs: tuple[InputRecord, ...] = ()
+    notes: tuple[Note, ...] = ()
+    hidden: frozenset[str] = field(default_factory=frozenset)  # damaged members; "*" = we do not know what is missing

@@ -1,0 +1,25 @@
+"""Something that happened: a kernel message with its trace, a restart, something an operator did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from thpdiag.model.citation import Citation
+from thpdiag.model.moment import Moment
+
+NO_FIELDS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a `kind` listed under `events` in the vocabulary (`hung_task`, `soft_lockup`, `setting_written`, ...).
+
+    `stack` is the call trace, leaf first, function names as printed without offsets; empty if there was none.
+    """
+
+    kind: str
+    cite: Citation
+    time: Moment | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    stack: tuple[str, ...] = ()

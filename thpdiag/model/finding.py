@@ -1,0 +1,78 @@
+"""What the engine says: three-valued outcomes of rules, and the findings made of those that fired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from thpdiag.model.citation import Citation
+
+SEVERITIES = ("info", "low", "medium", "high", "critical")
+CONFIDENCES = ("possible", "likely", "confirmed")
+ROLES = ("root_cause", "contributing", "configuration", "risk", "alternative", "context")
+
+
+class Verdict3(Enum):
+    """Kleene's three values."""
+
+    NO = 0
+    UNKNOWN = 1
+    YES = 2
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One line of proof: what check spoke, a sentence with the numbers, where it stands.
+
+    `kind` is the evidence class: `stack`, `counter`, `effect`, `toggle`, `state`, `policy`, `log`.
+    """
+
+    check: str
+    text: str
+    cite: Citation | None = None
+    value: float | str | None = None
+    unit: str = ""
+    kind: str = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOutcome:
+    """One rule on one state of one host, before findings are ranked and folded.
+
+    `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`, `children`.
+    `missing` are vocabulary names that would decide what is unknown.
+    """
+
+    rule: str
+    value: Verdict3
+    state: str
+    tree: Mapping[str, object]
+    confidence: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    against: tuple[Evidence, ...] = ()
+    missing: tuple[str, ...] = ()
+    entity: str = ""
+    raise_confidence: tuple[str, ...] = ()
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that fired, with its place among the others. `role` is the role after ranking."""
+
+    outcome: RuleOutcome
+    severity: str
+    confidence: str
+    role: str
+    title: str
+    mechanism: str
+    consequences: tuple[str, ...] = ()
+    demoted_by: tuple[str, ...] = ()
+
+    def with_role(self, role: str) -> Finding:
+        return replace(self, role=role)

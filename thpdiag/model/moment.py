@@ -1,0 +1,30 @@
+"""A time together with the clock it was read from, because most recordings do not say what clock that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Clock(StrEnum):
+    """What the seconds of a moment count from."""
+
+    UTC = "utc"  # seconds since 1970-01-01 00:00 UTC
+    LOCAL = "local"  # the same count, of the host's wall clock, zone unknown
+    DAY = "day"  # seconds since a midnight of unknown date (collectl -oT, top, sar rows); may exceed 86400 after a wrap
+    BOOT = "boot"  # seconds since boot (perf script, dmesg brackets)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moment:
+    """Seconds on a clock. Moments of different clocks are never compared; `minus` says None for them."""
+
+    seconds: float
+    clock: Clock
+
+    def minus(self, other: Moment) -> float | None:
+        """Seconds from `other` to this moment, None if the clocks differ."""
+        return self.seconds - other.seconds if self.clock is other.clock else None
+
+    def plus(self, seconds: float) -> Moment:
+        return Moment(self.seconds + seconds, self.clock)

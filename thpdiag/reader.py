@@ -1,0 +1,57 @@
+"""The contract of a reader: one input format, lines in, records out.
+
+A reader opens nothing, prints nothing, knows no rule. It gets the lines of one block, which is a whole file or a part of
+a longer text (a terminal session, a mail, a loop that prints the date between outputs). `thpdiag.recognise` finds the blocks:
+a block begins at a line that `opens` matches and goes on while `continues` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from re import Pattern
+
+from thpdiag.model import Citation, Moment, Record
+from thpdiag.model.citation import EXCERPT
+
+Lines = Iterable[tuple[int, str]]  # (line number from 1, text without line end, cleaned of quoting and escapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the lines come from, as far as the surrounding text tells.
+
+    `time` is that of the nearest time line above the block (`date` output, `zzz ***`, epoch) or None; `command` is what was
+    typed at the prompt above it; `path` is the path the content belongs to when the member, the command or a `grep -r` prefix
+    names one (`/sys/kernel/mm/transparent_hugepage/enabled`), normalised without leading slash.
+    """
+
+    member: str
+    time: Moment | None = None
+    command: str = ""
+    path: str = ""
+
+    def cite(self, line: int, text: str = "") -> Citation:
+        return Citation(self.member, line, text[:EXCERPT])
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One input format.
+
+    `opens` is matched (not searched) at the start of a cleaned line. Formats that need more than one line to be sure give
+    `confirm`, which sees the opening line and up to 8 following ones. `continues` says whether a further line still
+    belongs to the block; the first that does not is looked at again as the possible opening of another block.
+    `paths` are suffixes of member paths that belong to this reader whatever the content looks like (single-value sysfs
+    files); they are regular expressions searched against the end of `Source.path`. `priority` decides between
+    readers that open at the same line; the higher one is asked first.
+    """
+
+    name: str
+    title: str
+    read: Callable[[Source, Lines], Iterator[Record]]
+    opens: Pattern[str] | None = None
+    continues: Callable[[str], object] = bool  # default: up to the first empty line
+    confirm: Callable[[list[str]], object] | None = None
+    paths: tuple[Pattern[str], ...] = ()
+    priority: int = 0
