@@ -1,0 +1,56 @@
+"""Every reader on its fixtures: fixtures/readers/READER/CASE/... beside CASE.golden.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from golden import compare, dump
+from thpdiag.bundle import members
+from thpdiag.model import Problem
+from thpdiag.readers import all_readers
+from thpdiag.recognise import Reading, Recogniser
+
+FOLDER = ROOT / "fixtures" / "readers"
+CASES = sorted(case for reader in FOLDER.iterdir() if reader.is_dir() for case in reader.iterdir() if case.is_dir())
+WITHOUT_FORMAT = {"operator_actions", "prose"}  # called for prompts and prose, they claim no block
+
+
+def readings(case: Path) -> list[Reading]:
+    found: list[Reading] = []
+    recogniser = Recogniser(all_readers(), strict="yes")
+    for member in members([case], lambda _: True):
+        if isinstance(member, Problem):
+            found.append(Reading(member, "", ("", "")))
+        else:
+            found.extend(recogniser.read(member.path, member.lines(), member.head().decode("utf-8", "replace")))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_a_fixture_reads_as_its_golden_says(case: Path) -> None:
+    """What is read equals the golden, and something is read."""
+    found = readings(case)
+    assert found, "nothing recognised"
+    compare(case.parent / f"{case.name}.golden.json", dump(r.record for r in found))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_a_fixture_is_claimed_by_exactly_its_reader(case: Path) -> None:
+    """Only the reader that the folder is named after finds blocks in it."""
+    claimed = Counter(r.reader for r in readings(case) if r.reader not in WITHOUT_FORMAT)
+    assert set(claimed) == {case.parent.name}
+
+
+def test_every_reader_has_a_fixture() -> None:
+    """A reader without a recorded input is not tested."""
+    names = {reader.name for reader in all_readers()}
+    assert names == {case.parent.name for case in CASES}
+
+
+def test_every_fixture_folder_says_where_it_comes_from() -> None:
+    """ORIGIN.md names kernel, command, and what was reconstructed."""
+    assert [c.parent.name for c in CASES if not (c.parent / "ORIGIN.md").is_file()] == []

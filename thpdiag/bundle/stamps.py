@@ -1,0 +1,101 @@
+"""Lines that are nothing but a time: the framing of recording loops.
+
+    Fri Nov 20 03:35:43 UTC 2026        date(1), C locale; also with AM/PM, day before month, German and ISO forms
+    1795145743.25                       date +%s, date +%s.%N
+    zzz ***Fri Nov 20 03:35:43 UTC 2026 OSWatcher
+    TS 1351688400.123456789 2012-10-31 12:00:00   pt-stalk
+
+Epochs and stamps with an offset are UTC; anything else is the host's wall clock (Clock.LOCAL), for zone abbreviations are
+ambiguous (CST, IST) and UTC itself is the only one taken at its word.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from thpdiag.model import Clock, Moment
+
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan", "feb", "mar mär mrz", "apr", "may mai", "jun", "jul", "aug", "sep", "oct okt", "nov", "dec dez",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
+FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
+
+_DECORATION = re.compile(r"^[\s#=*\-+>|]*(?:zzz\s*\*+\s*)?|[\s=*\-#|]*$")
+_EPOCH = re.compile(r"(?:TS\s+)?(\d{9,10}(?:\.\d{1,9})?)(?:\s+\d{4}-\d\d-\d\d[ T][\d:.]+)?$")
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|UTC|[+-]\d\d:?\d\d)?(?:\s+[A-Z]{2,5})?$"
+)
+_CLOCK = re.compile(r"\b(\d{1,2}):(\d\d):(\d\d)(?:[.,]\d+)?(?:\s*([AaPp])\.?[Mm]\.?)?(?:\s|$)")
+_YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
+_DAY = re.compile(r"(?<![\d:])(\d{1,2})\.?(?![\d:])")
+_MONTH = re.compile(r"\b([A-Za-zäÄ]{3})[a-zä]*\.?\b")
+_OFFSET = re.compile(r"\b(UTC|GMT|Z)\b|\s([+-]\d\d:?\d\d)\b")
+_DATE_WORDS = re.compile(r"[A-Za-zäÄ]{2,9}\.?,?$|[\d:.,]+$|[+-]\d\d:?\d\d$|[A-Z]{2,5}$|[AaPp]\.?[Mm]\.?$|\d+月$|\d+日|\d+年")
+
+
+def stamp(line: str) -> Moment | None:
+    """The moment a line states, None if it says anything besides a time."""
+    text = _DECORATION.sub("", line[:120]).strip()
+    text = re.sub(r"\s*Sample interval:.*$", "", text)
+    if not text or not any(c.isdigit() for c in text):
+        return None
+    return _epoch(text) or _iso(text) or _date(text)
+
+
+def _epoch(text: str) -> Moment | None:
+    found = _EPOCH.match(text)
+    if not found or not FIRST_EPOCH <= float(found[1]) <= LAST_EPOCH:
+        return None
+    return Moment(float(found[1]), Clock.UTC)
+
+
+def _iso(text: str) -> Moment | None:
+    found = _ISO.match(text)
+    if not found:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    fraction = float(f"0.{found[7]}") if found[7] else 0.0
+    return _moment((year, month, day, hour, minute, second), found[8] or "", fraction)
+
+
+def _date(text: str) -> Moment | None:
+    """`date` in its many locales: a clock, a year, a month name and a day, in whatever order, and no other words."""
+    words = text.split()
+    if not 4 <= len(words) <= 8 or not all(_DATE_WORDS.match(word) for word in words):
+        return None
+    clock, year = _CLOCK.search(text), _YEAR.search(text)
+    months = [MONTHS[m.lower()] for m in _MONTH.findall(text) if m.lower() in MONTHS]
+    if not clock or not year or not months:
+        return None
+    rest = text[: clock.start()] + " " + text[clock.end() :]
+    days = [int(d) for d in _DAY.findall(_YEAR.sub(" ", rest)) if 1 <= int(d) <= 31]
+    if len(days) != 1:
+        return None
+    hour = int(clock[1])
+    if clock[4]:
+        hour = hour % 12 + (12 if clock[4] in "Pp" else 0)
+    offset = _OFFSET.search(text[clock.end(3) :])
+    zone = (offset[1] or offset[2]) if offset else ""
+    return _moment((int(year[1]), months[0], days[0], hour, int(clock[2]), int(clock[3])), zone, 0.0)
+
+
+def _moment(parts: tuple[int, int, int, int, int, int], zone: str, fraction: float) -> Moment | None:
+    try:
+        seconds = datetime(*parts, tzinfo=UTC).timestamp() + fraction
+    except ValueError:  # 30 February and friends
+        return None
+    if zone in {"UTC", "GMT", "Z"}:
+        return Moment(seconds, Clock.UTC)
+    if zone:
+        digits = zone.replace(":", "")
+        shift = int(digits[1:3]) * 3600 + int(digits[3:5]) * 60
+        return Moment(seconds - shift if zone[0] == "+" else seconds + shift, Clock.UTC)
+    return Moment(seconds, Clock.LOCAL)

@@ -1,0 +1,116 @@
+"""Terminal sessions, tickets and mails as text: what was typed, who speaks, what is only decoration.
+
+Support gets text that went through terminals, mail programs and web pages. This file takes the decoration off a line
+(escape sequences, HTML tags, quoting, typographic quotes) and says what the line is: a prompt with a command, a change of
+speaker, or anything else. What formats the other lines are in is for the readers.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[()][0-9A-B])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_TYPOGRAPHY = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"',
+     "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2212": "-",
+     "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u2026": "..."}
+)  # fmt: skip
+_QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<)")
+_COLLECTL_MARK = re.compile(r"\s*>>> \d+\.\d+ <<<")
+_TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul|ol|td|tr|table|tbody|blockquote|font|"
+                  r"html|body|head|hr|img)\b[^<>]{0,400}>", re.IGNORECASE)  # fmt: skip
+_HTML_HINT = re.compile(r"<(?:html|body|p|br|pre|div|blockquote|table)\b[^<>]{0,200}/?>", re.IGNORECASE)
+
+# Words that start a command after a bare `# ` or `$ `; anything else after `# ` is a comment.
+COMMANDS = (
+    "sudo|su|cat|echo|grep|egrep|zgrep|awk|sed|head|tail|less|more|ls|uname|uptime|date|time|for|while|watch|perf|"
+    "vmstat|collectl|sar|sadf|mpstat|iostat|pidstat|ps|top|free|slabtop|numactl|numastat|sysctl|tuned-adm|dmesg|"
+    "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
+    "service|cd|which|getconf|strace|pstack|gdb|hostname|hostnamectl|export|bt|foreach"
+)
+_PROMPTS = (
+    re.compile(r"\[(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})(?:[ :][^\]]{0,200})?\]\s?[#$%>]\s*(?P<cmd>.*)"),
+    re.compile(r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})[: ](?:~|/)[^#$%>]{0,200}[#$%>]\s*(?P<cmd>.*)"),
+    re.compile(r"(?P<host>[A-Za-z][\w.-]{0,254}):(?:~|/)[^#$%>]{0,200}\s?[#$]\s*(?P<cmd>.*)"),  # SUSE
+    re.compile(r"(?:bash|sh|ksh|dash)-[\d.]+[#$]\s*(?P<cmd>.*)"),
+    re.compile(rf"[#$%]\s?>?\s?(?P<cmd>(?:[\w./]*/)?(?:{COMMANDS})\b.*)"),
+    re.compile(rf"(?:crash|gdb)>\s*(?P<cmd>(?:{COMMANDS})\b.*)"),
+    re.compile(r"\$\s(?P<cmd>(?:\./|/)?[\w./-]+(?:\s.*)?)$"),
+)
+_PROMPT_HINT = re.compile(r"[\w.\[\]@:~/ -]{0,120}[#$%>]")
+_SPEAKER = re.compile(r"(?:\S.{0,80}\s(?:wrote|writes|said|schrieb|a écrit)\s?:|(?:From|Von|De):\s+(?P<from>\S.*))$")
+_COMMENT = re.compile(r"\s{0,6}(?P<number>\d{1,4})\.\s+(?P<name>[^\W\d_][^.!?:;]{0,48}?|Pingback: .{1,200})\s*$")
+_RULE_LINE = re.compile(r"-{3,}\s*(?:Original Message|Forwarded|Comment|Kommentar).{0,80}$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A cleaned line. `depth` is the depth of mail quoting that was taken off."""
+
+    number: int
+    text: str
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A command somebody typed. `host` is the prompt's host name, empty if it shows none."""
+
+    command: str
+    host: str = ""
+
+
+def looks_like_html(head: str) -> bool:
+    """Whether tags are to be taken off: at least two block tags in the first part of the text."""
+    return len(_HTML_HINT.findall(head[:65536])) >= 2
+
+
+def clean(text: str) -> str:
+    """A line without escape sequences, control characters and typographic variants of ASCII signs."""
+    if text.isascii() and text.isprintable():
+        return text.rstrip()
+    text = _ESCAPES.sub("", text)
+    return _CONTROLS.sub("", text).translate(_TYPOGRAPHY).rstrip()
+
+
+def cleaned(lines: Iterable[tuple[int, str]], markup: bool) -> Iterator[TextLine]:  # noqa: FBT001 - a property of the text
+    """The lines of a text without decoration, quoting depth noted."""
+    for number, raw in lines:
+        text = clean(raw)
+        if markup:
+            text = html.unescape(_TAG.sub("", text))
+        depth = 0
+        if text.lstrip()[:1] == ">" and not _COLLECTL_MARK.match(text) and (mark := _QUOTE.match(text)):
+            depth = mark[0].count(">")
+            text = text[mark.end() :]
+        yield TextLine(number, text, depth)
+
+
+def prompt(text: str) -> Prompt | None:
+    """What was typed on this line, None if it is not a prompt."""
+    start = text.lstrip()
+    if not start or not _PROMPT_HINT.match(start):
+        return None
+    for pattern in _PROMPTS:
+        if found := pattern.match(start):
+            groups = found.groupdict()
+            return Prompt(command=groups["cmd"].strip(), host=groups.get("host") or "")
+    return None
+
+
+def speaker(text: str, following: str) -> str | None:
+    """The name if this line says who speaks next: a mail header, an attribution, or a numbered comment.
+
+    A numbered comment is a number and a name alone on a line, an empty line after it (blog software).
+    """
+    if (found := _SPEAKER.match(text.strip())) and len(text) < 200:
+        return (found["from"] or text).strip()
+    if _RULE_LINE.match(text.strip()):
+        return text.strip()
+    if not following.strip() and (comment := _COMMENT.match(text)):
+        return comment["name"]
+    return None

@@ -1,0 +1,227 @@
+"""Find the blocks of known formats in a member and have each read by its reader.
+
+A whole /proc/vmstat, a terminal session with twenty commands, a mail that quotes a perf report, a loop that prints the
+date between two outputs: all are texts in which blocks of known formats stand between other lines. One walk finds them:
+prompts and time lines set the context, a line that a reader `opens` at starts a block, the reader's `continues` ends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from thpdiag.bundle.stamps import stamp
+from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
+from thpdiag.knowledge.paths import system_path
+from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
+from thpdiag.reader import Reader, Source
+from thpdiag.readers.operator_actions import actions, refused
+from thpdiag.readers.prose import said
+
+AHEAD = 8  # lines a reader may look ahead to be sure of a block
+LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
+_FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
+_PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
+MAIN = ""  # the speaker of the text itself
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A record with the reader it came from and the group (speaker and host) that the text puts it in."""
+
+    record: Record
+    reader: str
+    group: tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Context:
+    """What the lines above say about the next block."""
+
+    member: str
+    path: str
+    speaker: str = MAIN
+    host: str = ""
+    time: Moment | None = None
+    command: str = ""
+    paths: deque[str] = field(default_factory=deque)
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return (self.speaker, self.host)
+
+    def source(self) -> Source:
+        path = self.paths[0] if self.paths else self.path
+        return Source(self.member, time=self.time, command=self.command, path=path)
+
+    def typed(self, typed: Prompt) -> None:
+        self.command = typed.command
+        if typed.host:
+            self.host = typed.host.split(".")[0]
+        found = _FILE_COMMAND.search(typed.command)
+        self.paths = deque(p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])) if found else deque()
+
+    def speaks(self, name: str) -> None:
+        self.speaker, self.host, self.time, self.command = name, "", None, ""
+        self.paths.clear()
+
+
+class _Ahead:
+    """An iterator over cleaned lines that can be looked ahead into."""
+
+    def __init__(self, lines: Iterator[TextLine]) -> None:
+        self._lines = lines
+        self._buffer: deque[TextLine] = deque()
+
+    def peek(self, count: int = 1) -> list[TextLine]:
+        while len(self._buffer) < count and (line := next(self._lines, None)) is not None:
+            self._buffer.append(line)
+        return list(self._buffer)[:count] if count < len(self._buffer) else list(self._buffer)
+
+    def take(self) -> TextLine | None:
+        return self._buffer.popleft() if self._buffer else next(self._lines, None)
+
+
+class Recogniser:
+    """Splits members into blocks with a fixed set of readers. `strict` re-raises a reader's own mistakes (tests)."""
+
+    def __init__(self, readers: Sequence[Reader], *, strict: object = None) -> None:
+        self._readers = sorted((r for r in readers if r.opens), key=lambda r: (-r.priority, r.name))
+        self._by_path = [r for r in readers if r.paths]
+        self._any = re.compile("|".join(f"(?:{r.opens.pattern})" for r in self._readers if r.opens and not r.opens.flags & re.I))
+        self._loose = [r for r in self._readers if r.opens and r.opens.flags & re.I]
+        self._strict = bool(strict)
+
+    def read(self, member: str, lines: Iterable[tuple[int, str]], head: str = "") -> Iterator[Reading]:
+        """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs."""
+        context = _Context(member, system_path(member) or member)
+        ahead = _Ahead(cleaned(lines, looks_like_html(head)))
+        if whole := self._claims_path(context.path):
+            yield from self._block(whole, context, ahead, self._rest(ahead))
+            return
+        silent = 0
+        while (line := ahead.peek(1)) and silent < LONGEST_SILENCE:
+            before = silent
+            for reading in self._step(line[0], context, ahead):
+                silent = -1
+                yield reading
+            silent = before + 1 if silent >= 0 else 0
+        if ahead.peek(1):
+            cite = Citation(member, ahead.peek(1)[0].number)
+            text = f"{LONGEST_SILENCE} lines in a row fit no format; the rest was not looked at"
+            yield Reading(Problem(cite, text, ProblemKind.LIMIT), "", context.group)
+
+    def _step(self, line: TextLine, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
+        """Deal with one line: a prompt, a time, a speaker, the opening of a block, or nothing of these."""
+        if not line.text:
+            ahead.take()
+            return
+        if typed := prompt(line.text):
+            if not (typed.command[:1] in "#" and self._opening(ahead)):
+                ahead.take()
+                yield from self._command(line, typed, context, ahead)
+                return
+        if reader := self._opening(ahead):
+            yield from self._block(reader, context, ahead, self._lines(reader, ahead))
+            return
+        if (moment := stamp(line.text)) is not None:
+            context.time = moment
+        else:
+            yield from self._words(line, context, ahead)
+        ahead.take()
+
+    def _words(self, line: TextLine, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
+        """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""
+        following = ahead.peek(2)
+        quoted = f"quoted {line.depth}" if line.depth else MAIN
+        if name := speaker(line.text, following[1].text if len(following) > 1 else ""):
+            context.speaks(name)
+        elif line.depth and context.speaker != quoted:
+            context.speaks(quoted)
+        elif not line.depth and context.speaker.startswith("quoted "):
+            context.speaks(MAIN)
+        else:
+            cite = Citation(context.member, line.number, line.text)
+            for record in (*actions(cite, line.text, how="prose"), *said(cite, line.text)):
+                yield Reading(record, "prose", context.group)
+
+    def _command(self, line: TextLine, typed: Prompt, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
+        """A typed command: operator actions, and the path of what it prints."""
+        context.typed(typed)
+        cite = Citation(context.member, line.number, line.text)
+        answer = ahead.peek(1)
+        how = "failed" if answer and refused(answer[0].text) else "prompt"
+        for record in actions(cite, typed.command, how=how):
+            yield Reading(record, "operator_actions", context.group)
+        while context.paths and (reader := self._claims_path(context.paths[0])) and self._output_follows(ahead):
+            output = self._paragraph(ahead) if len(context.paths) == 1 else self._single(ahead)
+            yield from self._block(reader, context, ahead, output)
+            context.paths.popleft()
+
+    def _output_follows(self, ahead: _Ahead) -> bool:
+        following = ahead.peek(1)
+        return bool(following and following[0].text.strip() and not prompt(following[0].text))
+
+    def _claims_path(self, path: str) -> Reader | None:
+        return next((r for r in self._by_path if any(p.search(path) for p in r.paths)), None)
+
+    def _opening(self, ahead: _Ahead) -> Reader | None:
+        text = ahead.peek(1)[0].text
+        if not self._any.match(text) and not any(r.opens and r.opens.match(text) for r in self._loose):
+            return None
+        for reader in self._readers:
+            if reader.opens and reader.opens.match(text):
+                if reader.confirm is None or reader.confirm([t.text for t in ahead.peek(AHEAD + 1)]):
+                    return reader
+        return None
+
+    def _block(
+        self, reader: Reader, context: _Context, ahead: _Ahead, lines: Iterator[tuple[int, str]]
+    ) -> Iterator[Reading]:
+        """Have a reader read its lines; what it leaves unread of them is still taken off the text."""
+        source, first = context.source(), ahead.peek(1)
+        try:
+            for record in reader.read(source, lines):
+                if isinstance(record, Fact) and record.name == "host.name":
+                    context.host = str(record.value).split(".")[0]
+                yield Reading(record, reader.name, context.group)
+        except Exception as error:
+            if self._strict:
+                raise
+            cite = Citation(source.member, first[0].number if first else None)
+            text = f"a mistake of thpdiag: reader {reader.name} failed ({type(error).__name__}: {error})"
+            yield Reading(Problem(cite, text, ProblemKind.BUG, reader.name), reader.name, context.group)
+        for _ in lines:
+            pass
+
+    def _lines(self, reader: Reader, ahead: _Ahead) -> Iterator[tuple[int, str]]:
+        """The lines of a block: the opening one, and further ones while they belong."""
+        line = ahead.take()
+        depth = line.depth if line else 0
+        while line is not None:
+            yield line.number, line.text
+            following = ahead.peek(1)
+            if not following or following[0].depth != depth or prompt(following[0].text):
+                return
+            if not reader.continues(following[0].text):
+                return
+            line = ahead.take()
+
+    @staticmethod
+    def _rest(ahead: _Ahead) -> Iterator[tuple[int, str]]:
+        while (line := ahead.take()) is not None:
+            yield line.number, line.text
+
+    @staticmethod
+    def _single(ahead: _Ahead) -> Iterator[tuple[int, str]]:
+        if (line := ahead.take()) is not None:
+            yield line.number, line.text
+
+    @staticmethod
+    def _paragraph(ahead: _Ahead) -> Iterator[tuple[int, str]]:
+        while (following := ahead.peek(1)) and following[0].text.strip() and not prompt(following[0].text):
+            line = ahead.take()
+            if line is not None:
+                yield line.number, line.text
