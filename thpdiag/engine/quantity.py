@@ -1,0 +1,59 @@
+"""Numbers with units as people write them in rules: `30 %`, `2 /s`, `64 MiB`, `30 s`, `1 min`, `0.5`."""
+
+from __future__ import annotations
+
+import re
+
+UNITS: dict[str, float] = {
+    "": 1.0, "%": 0.01, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600, "s": 1.0, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0,
+    "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    "MiB/s": 2.0**20, "KiB/s": 2.0**10, "GiB/s": 2.0**30, "MiB/min": 2.0**20 / 60, "MiB/h": 2.0**20 / 3600,
+    "samples": 1.0, "pages": 1.0, "blocks": 1.0,
+}  # fmt: skip
+_QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)")
+
+
+def quantity(text: str | float) -> float:
+    """The value in base units (ratio, seconds, bytes, per second). ValueError if it is none."""
+    if isinstance(text, (int, float)):
+        return float(text)
+    found = _QUANTITY.fullmatch(text.strip())
+    if not found or found["unit"] not in UNITS:
+        raise ValueError(f"'{text}' is no quantity; write a number with one of {', '.join(u for u in UNITS if u)}")
+    return float(found["number"]) * UNITS[found["unit"]]
+
+
+def shown(value: float, unit: str) -> str:
+    """A value of the vocabulary's unit as people read it."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return "unbounded"
+    if unit == "ratio":
+        return f"{value * 100:.1f} %" if abs(value) < 0.995 or abs(value) > 1.005 else f"{value * 100:.0f} %"
+    if unit.startswith("bytes"):
+        return _bytes(value) + unit.removeprefix("bytes")
+    if unit == "seconds":
+        return _seconds(value)
+    if unit == "1/s":
+        return f"{_plain(value)}/s"
+    return f"{_plain(value)} {unit}" if unit not in ("", "1") else _plain(value)
+
+
+def _bytes(value: float) -> str:
+    for name in ("GiB", "MiB", "KiB"):
+        if abs(value) >= UNITS[name]:
+            return f"{value / UNITS[name]:.1f} {name}"
+    return f"{value:.0f} B"
+
+
+def _seconds(value: float) -> str:
+    if abs(value) >= 2 * 86400:
+        return f"{value / 86400:.0f} days"
+    if abs(value) >= 7200:
+        return f"{value / 3600:.1f} h"
+    return f"{value:.0f} s" if abs(value) >= 10 else f"{value:.2g} s"
+
+
+def _plain(value: float) -> str:
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"

@@ -1,0 +1,241 @@
+"""The form of a rule file, checked by pydantic; `thpdiag rules schema` prints it as JSON Schema for editors.
+
+Every check is a mapping with one word that says what it looks at (`fact`, `series`, `change`, `profile`, `event`, `process`,
+`toggle`, `rule`). Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from thpdiag.engine.quantity import quantity
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+Status = Literal["draft", "test", "stable", "deprecated"]
+Role = Literal["root_cause", "contributing", "configuration", "risk", "alternative", "context"]
+Entity = Literal["process", "zone", "cpu", "device"]
+
+
+def _is_quantity(value: str | float) -> str | float:
+    if not (isinstance(value, str) and value.startswith("$")):
+        quantity(value)
+    return value
+
+
+Quantity = Annotated[str | float, AfterValidator(_is_quantity)]
+Names = str | list[str]
+
+
+class Strict(BaseModel):
+    """No key that is not listed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Param(Strict):
+    """A threshold. `means` says what it is and why this number."""
+
+    default: Quantity
+    means: str = Field(min_length=20)
+
+
+class FactCheck(Strict):
+    """The value of a fact; a metric's name gives its latest value. Several facts of the name: one that fits is enough."""
+
+    fact: str
+    is_: str | float | None = Field(default=None, alias="is")
+    one_of: list[str | float] | None = None
+    is_not: str | float | None = None
+    above: Quantity | None = None
+    below: Quantity | None = None
+    matches: str | None = Field(default=None, description="regular expression (RE2), searched")
+    present: Literal[True] | None = Field(default=None, description="any value will do")
+    where: dict[str, str] = Field(default_factory=dict, description="labels the fact must have")
+
+    @model_validator(mode="after")
+    def _one_test(self) -> FactCheck:
+        tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
+        if not any(t is not None for t in tests):
+            raise ValueError("says nothing about the value; add one of is, one_of, is_not, above, below, matches, present")
+        return self
+
+
+As = Literal["level", "mean", "last", "rate", "delta", "slope", "spread", "step", "knee", "since_boot_rate"]
+
+
+class SeriesCheck(Strict):
+    """A metric over time.
+
+    `as`: level (each value), mean, last, rate (per second, of a counter), delta (growth over the window), slope (fitted, per
+    second), spread ((max - min) / max), step (largest change of the mean relative to before), knee (rate after the bend / before),
+    since_boot_rate (a total divided by uptime; proves nothing about now).
+    `for`: a duration (`30 s`), `3 samples`, or `50 % of samples`; without it one value (or the figure of the whole window) decides.
+    """
+
+    series: str
+    as_: As = Field(default="level", alias="as")
+    above: Quantity | None = None
+    below: Quantity | None = None
+    for_: str | None = Field(default=None, alias="for")
+    min_samples: int = Field(default=1, ge=1, description="fewer values leave the check unknown")
+
+    @model_validator(mode="after")
+    def _bounds(self) -> SeriesCheck:
+        if self.above is None and self.below is None:
+            raise ValueError("says nothing about the values; add above or below")
+        return self
+
+
+class Change(Strict):
+    """One delta per another over the window: fail per stall, RSS per fault. `per: 1` or none compares the delta alone."""
+
+    of: Names
+    per: Names | None = None
+    above: Quantity | None = None
+    below: Quantity | None = None
+    at_least: Quantity | None = Field(default=None, description="the delta of `of` must reach this, else no")
+    per_at_least: Quantity | None = Field(default=None, description="the delta of `per` must reach this, else unknown")
+    over: Quantity | None = Field(default=None, description="the window must be this long, else unknown")
+
+
+class ChangeCheck(Strict):
+    change: Change
+
+
+class Profile(Strict):
+    """Share of non-idle samples whose leaf (`self`) or any frame (`anywhere`) is of a symbol family.
+
+    `under`: families that must be callers, in this order from the leaf outwards, gaps allowed; `not_under`: none of these may be a caller.
+    `of`: all (default), comm or thread (the largest share within one command or thread), symbol (of the samples that match
+    self/anywhere alone: chain purity).
+    """
+
+    self_: Names | None = Field(default=None, alias="self")
+    anywhere: Names | None = None
+    under: Names | None = None
+    not_under: Names | None = None
+    comm: str | None = Field(default=None, description="only tasks whose command matches (RE2, whole)")
+    of: Literal["all", "comm", "thread", "symbol"] = "all"
+    at_least: Quantity | None = None
+    below: Quantity | None = None
+    min_samples: int = Field(default=50, ge=1)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Profile:
+        if (self.self_ is None) == (self.anywhere is None):
+            raise ValueError("needs exactly one of self and anywhere")
+        if (self.at_least is None) == (self.below is None):
+            raise ValueError("needs exactly one of at_least and below")
+        return self
+
+
+class ProfileCheck(Strict):
+    profile: Profile
+
+
+class EventCheck(Strict):
+    """Kernel messages, task stacks, operator actions."""
+
+    event: Names
+    where: dict[str, str] = Field(default_factory=dict, description="fields: a word, or a comparison such as '>= 9'")
+    anywhere: Names | None = Field(default=None, description="a symbol family that must be in the call trace")
+    under: Names | None = Field(default=None, description="families that must be callers of it, in order")
+    not_anywhere: Names | None = None
+    at_least: int = Field(default=1, ge=1)
+
+
+class Process(Strict):
+    app: Names | None = Field(default=None, description="applications of knowledge/applications.yaml")
+    comm: str | None = Field(default=None, description="command name, RE2, whole")
+    cpu_above: Quantity | None = Field(default=None, description="CPU use in CPUs, latest or lifetime")
+
+
+class ProcessCheck(Strict):
+    process: Process
+
+
+ToggleMetric = Literal["sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate"]
+
+
+class Toggle(Strict):
+    """Two states that differ in one setting, compared. No metric moved by the ratio is no; too few samples is unknown."""
+
+    setting: Names
+    ratio: Quantity
+    metrics: list[ToggleMetric] = Field(default_factory=lambda: ["sys_share", "compaction_share", "compact_stall_rate", "work_rate"])
+    min_samples: int = Field(default=5, ge=1)
+
+
+class ToggleCheck(Strict):
+    toggle: Toggle
+
+
+class RuleCheck(Strict):
+    """Another rule's outcome in the same state."""
+
+    rule: str
+    is_: Literal["fires", "silent"] = Field(default="fires", alias="is")
+
+
+Check = FactCheck | SeriesCheck | ChangeCheck | ProfileCheck | EventCheck | ProcessCheck | ToggleCheck | RuleCheck
+CHECKS: dict[str, type[Strict]] = {
+    "fact": FactCheck, "series": SeriesCheck, "change": ChangeCheck, "profile": ProfileCheck, "event": EventCheck,
+    "process": ProcessCheck, "toggle": ToggleCheck, "rule": RuleCheck,
+}  # fmt: skip
+
+
+class Confidence(Strict):
+    """Expressions of check names; the highest that holds counts. What is not listed is `possible`."""
+
+    likely: str | None = None
+    confirmed: str | None = None
+
+
+class RuleFile(Strict):
+    """One rule: what it looks for, what it means, what to do."""
+
+    id: str = Field(pattern=r"^[A-Z]{2,4}-\d{2,3}$")
+    title: str = Field(min_length=10, max_length=120, description="a state, not an instruction")
+    status: Status
+    severity: Severity
+    mechanism: str
+    role: Role
+    params: dict[str, Param] = Field(default_factory=dict)
+    for_each: Entity | None = None
+    checks: dict[str, Any]
+    when: str
+    confidence: Confidence = Confidence()
+    excluded_by: list[str] = Field(default_factory=list)
+    demoted_by: list[str] = Field(default_factory=list)
+    raised_by: list[str] = Field(default_factory=list)
+    explains: list[str] = Field(default_factory=list)
+    means: str = Field(min_length=40)
+    remedies: list[str] = Field(default_factory=list)
+    verify: str = ""
+    false_positives: list[str] = Field(default_factory=list)
+    references: list[str] = Field(min_length=1)
+    examples: list[str] = Field(default_factory=list)
+
+
+class CaseFile(Strict):
+    """One case of a NAME.cases.yaml: a small host and what the rule must say of it.
+
+    `facts`: name -> value (or a list of {value, LABEL: ...}). `stacks`: `"leaf < caller < caller WEIGHT [comm]"`. `flat`: the same
+    without callers, from a source that has none. `series`: name -> promtool notation with a step (`"100+40x30 @2s"`, `"5 7 9 @10s"`), for
+    entities `name{pid=1,comm=x}`. `events`: lists of {kind, FIELD: value, stack: "a < b"}. `processes`: command lines. `states`: several of all this,
+    in order, for toggles.
+    """
+
+    name: str
+    facts: dict[str, Any] = Field(default_factory=dict)
+    stacks: list[str] = Field(default_factory=list)
+    flat: list[str] = Field(default_factory=list)
+    series: dict[str, str] = Field(default_factory=dict)
+    events: list[dict[str, Any]] = Field(default_factory=list)
+    processes: list[str] = Field(default_factory=list)
+    read: list[Literal["kernel_log", "processes"]] = Field(default_factory=list, description="sources that were read and hold nothing more")
+    states: list[dict[str, Any]] = Field(default_factory=list)
+    outcome: Literal["fires", "silent", "unknown", "excluded"]
+    confidence: Literal["possible", "likely", "confirmed"] | None = None
