@@ -1,0 +1,123 @@
+"""The script that a support engineer sends to a customer: POSIX sh, made of the sections that the rules need.
+
+`sections.yaml` says what each section records and which names of the vocabulary that supplies; `sh/NAME.sh` is the
+section itself: `NAME_start` runs once, `NAME_round` every interval, `NAME_finish` once at the end. `sh/head.sh` and
+`sh/tail.sh` are the frame around them. What the script writes is a bundle: copies keep their own path, loops stand
+below `loops/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from textwrap import TextWrapper
+
+import yaml
+
+from thpdiag.errors import UsageError
+
+HERE = Path(__file__).parent
+PHASES = ("start", "round", "finish")
+LONGEST = 999_999  # seconds
+PIDS = re.compile(r"(?:[1-9]\d{0,6}(?:[ ,]+|$))*")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One subject of the script, with the line of the plan that the customer reads before it runs."""
+
+    name: str
+    runs: str
+    supplies: tuple[str, ...]  # names, or globs over names
+    root: str = ""  # what is missing without root
+    always: bool = False
+
+    @property
+    def fragment(self) -> str:
+        return (HERE / "sh" / f"{self.name}.sh").read_text("utf-8")
+
+    def gives(self, need: str) -> bool:
+        """Whether `need`, a name or a pattern of the vocabulary, is among what this section supplies."""
+        return any(fnmatchcase(need, name) for name in self.supplies)
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """All sections, in the order in which they run."""
+    document = yaml.safe_load((HERE / "sections.yaml").read_text("utf-8"))
+    return tuple(Section(**{**entry, "supplies": tuple(entry["supplies"])}) for entry in document["sections"])
+
+
+@cache
+def words() -> tuple[str, ...]:
+    """What a need may be besides a name of the vocabulary: kinds of input that have no single name."""
+    return tuple(yaml.safe_load((HERE / "sections.yaml").read_text("utf-8"))["words"])
+
+
+def chosen(needs: Iterable[str] | None) -> tuple[list[Section], list[str]]:
+    """The sections that supply the needs, and the needs that no section supplies; None stands for everything."""
+    if needs is None:
+        return list(sections()), []
+    wanted = sorted(set(needs))
+    picked = [section for section in sections() if section.always or any(map(section.gives, wanted))]
+    return picked, [need for need in wanted if not any(section.gives(need) for section in sections())]
+
+
+def script(needs: Iterable[str] | None = None, seconds: int = 120, interval: int = 10, pid: str = "") -> str:
+    """The text of the script, with the defaults of its options; `pid` may be several, blanks or commas between them."""
+    _check(seconds, interval, pid)
+    picked, missing = chosen(needs)
+    fill = {
+        "SECONDS": str(seconds),
+        "INTERVAL": str(interval),
+        "PID": " ".join(pid.replace(",", " ").split()),
+        "SECTIONS": " ".join(section.name for section in picked),
+        "MISSING": f"# It cannot record: {', '.join(map(_printable, missing))}" if missing else "#",
+        "PLAN": "\n".join(_point(section.name, section.runs) for section in picked),
+        "ROOT": "\n".join(_point(section.name, section.root) for section in picked if section.root) or "  little",
+    }
+    parts = [
+        _filled("head", fill),
+        *(section.fragment for section in picked),
+        *(_calls(phase, picked) for phase in PHASES),
+        _filled("tail", fill),
+    ]
+    return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+def _check(seconds: int, interval: int, pid: str) -> None:
+    wrong = ""
+    if not 1 <= seconds <= LONGEST or not 1 <= interval <= LONGEST:
+        wrong = f"a capture of {seconds} s with one look every {interval} s is not possible"
+    elif not PIDS.fullmatch(pid):
+        wrong = f"not a list of process numbers: {pid!r}"
+    if wrong:
+        raise UsageError(wrong)
+
+
+def _filled(frame: str, fill: dict[str, str]) -> str:
+    text = (HERE / "sh" / f"{frame}.sh").read_text("utf-8")
+    return re.sub(r"@([A-Z]+)@", lambda found: fill[found[1]], text)
+
+
+def _calls(phase: str, picked: list[Section]) -> str:
+    """The function that calls this phase of every section that has one."""
+    names = [f"{section.name}_{phase}" for section in picked]
+    have = [name for name, section in zip(names, picked, strict=True) if f"{name}()" in section.fragment]
+    body = "\n".join(f"    {name}" for name in have or [":"])
+    plural = f"{phase}es" if phase.endswith("sh") else f"{phase}s"
+    return f"{plural}() {{\n{body}\n}}"
+
+
+def _point(name: str, text: str) -> str:
+    """One point of the plan, for a terminal of 80 columns."""
+    first = f"  {name.replace('_', ' '):<11} "
+    return TextWrapper(79, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False).fill(text)
+
+
+def _printable(text: str) -> str:
+    return re.sub(r"[^\x20-\x7e]", "?", text)
