@@ -32,5 +32,5 @@ class Sample:
     reader: str
     entity: tuple[tuple[str, str], ...] = ()
     time: Moment | None = None
-    resolution: Mapping[str, float] = field(default=NOTHING)
+    resolution: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     since_boot: bool = False
