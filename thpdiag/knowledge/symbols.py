@@ -1,0 +1,139 @@
+"""Function names: what they are called when the compiler's additions are taken off, and which family they belong to.
+
+    __alloc_pages_slowpath.constprop.0 -> __alloc_pages_slowpath -> page_alloc
+
+Families are in symbols.yaml, each with its source. One function may belong to several families.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+import yaml
+
+from thpdiag.errors import RuleError
+
+_BEFORE = re.compile(r"(?:\? |\[[k.guHm]\] |__pfx_)")
+_AFTER = re.compile(
+    r"(?:\+0x[0-9a-f]{1,16}(?:/0x[0-9a-f]{1,16})?"  # offset, size
+    r"|\.(?:isra|constprop|part|llvm|lto_priv)\.\d+|\.cold(?:\.\d+)?|\.localalias(?:\.\d+)?"  # compilers
+    r"|_\[[kijw]\]"  # folded stacks
+    r"| \[[^\]\s]{1,64}\]| \(inlined\)"  # the place, the mark of perf script
+    r"|_noprof)$"  # memory allocation profiling, 6.10 and later
+)
+_UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|)$")
+_IDLE_TASK = re.compile(r"(?:swapper(?:/\d+)?|\[?idle\]?|:0|kworker/\d+:\d+)?$")
+_CACHED = 200_000  # names whose families are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Functions that do one kind of work. `only_with` names count only beside one of `symbols`."""
+
+    name: str
+    means: str
+    symbols: tuple[str, ...]
+    source: str
+    only_with: tuple[str, ...] = ()
+    ambiguous: tuple[str, ...] = ()
+    _known: dict[tuple[str, int], bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def matches(self, name: str) -> bool:
+        """Whether the normalised name belongs to the family by itself."""
+        return self._ask(name, 0, self.symbols)
+
+    def accompanies(self, name: str) -> bool:
+        """Whether the name belongs to the family when a function that `matches` is there too."""
+        return self._ask(name, 1, self.only_with)
+
+    def doubtful(self, name: str) -> bool:
+        """Whether the name belongs to the family in some tasks only (`is_idle` knows which)."""
+        return self._ask(name, 2, self.ambiguous)
+
+    def _ask(self, name: str, which: int, patterns: tuple[str, ...]) -> bool:
+        key = (name, which)
+        if (known := self._known.get(key)) is None:
+            if len(self._known) >= _CACHED:
+                self._known.clear()
+            known = self._known[key] = bool(_pattern(patterns).match(name))
+        return known
+
+
+@cache
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for exact names and those with a star; matches nothing if there are none."""
+    return re.compile("|".join(translate(n) if "*" in n else re.escape(n) + r"\Z" for n in names) or r"(?!)")
+
+
+def normalise(name: str) -> str:
+    """The function's own name: no offset, no mark of the place, nothing that the compiler or the kernel build added."""
+    name = name.strip()
+    while found := _BEFORE.match(name):
+        name = name[found.end() :]
+    while found := _AFTER.search(name):
+        if not found.start():
+            break
+        name = name[: found.start()]
+    return name
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """All families by name, read once."""
+    raw = yaml.safe_load((files("thpdiag.knowledge") / "symbols.yaml").read_text("utf-8"))["families"]
+    return MappingProxyType({name: _family(name, raw) for name in raw})
+
+
+def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
+    entry = raw[name]
+    symbols = list(_names(entry, "symbols", name))
+    for part in _names(entry, "includes", name):
+        if part not in raw:
+            raise RuleError(f"symbols.yaml: family {name} includes {part}, which does not exist")
+        symbols.extend(_names(raw[part], "symbols", part))
+    return Family(
+        name,
+        str(entry["means"]),
+        tuple(symbols),
+        str(entry["source"]),
+        tuple(_names(entry, "only_with", name)),
+        tuple(_names(entry, "ambiguous", name)),
+    )
+
+
+def _names(entry: Mapping[str, object], key: str, family: str) -> Iterable[str]:
+    value = entry.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise RuleError(f"symbols.yaml: {key} of family {family} is not a list of names")
+    return value
+
+
+def families_of(name: str) -> tuple[str, ...]:
+    """The families that a normalised name belongs to by itself."""
+    return tuple(family.name for family in families().values() if family.matches(name))
+
+
+def unresolved(name: str) -> bool:
+    """Whether perf had no name for the address."""
+    return bool(_UNRESOLVED.match(name))
+
+
+def is_idle(name: str, comm: str = "") -> bool:
+    """Whether a sample with this leaf function in this task is a CPU without work.
+
+    Halting is idling only in an idle task: in a virtual machine, tasks that wait for a spin lock halt too. Kernels before 3.3 or so
+    show the idle tasks of further CPUs under the name of a kworker. An idle task does nothing but idle and interrupts,
+    so that its unresolved samples count as idle.
+    """
+    idle = families()["idle"]
+    if idle.matches(name):
+        return True
+    if not _IDLE_TASK.match(comm):
+        return False
+    return idle.doubtful(name) or (comm.startswith("swapper") and unresolved(name))
