@@ -1,0 +1,50 @@
+"""Clock times without a date: seconds since a midnight nobody names, growing over further midnights."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from thpdiag.model import Clock, Moment
+
+DAY = 86400
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d{1,9})?)", re.ASCII)
+
+
+def day_seconds(text: str, half: str = "") -> float | None:
+    """`10:33:08[.123]`, with `half` AM or PM on a 12-hour clock; None if it is no time of day."""
+    found = _CLOCK.fullmatch(text)
+    if not found:
+        return None
+    hour, minute, second = int(found[1]), int(found[2]), float(found[3].replace(",", "."))
+    if half:
+        hour = hour % 12 + (12 if half.upper().startswith("P") else 0)
+    return hour * 3600 + minute * 60 + second if hour < 24 and minute < 60 and second < 61 else None
+
+
+def date_seconds(year: int, month: int, day: int) -> float | None:
+    """Seconds of a calendar day's midnight on the clock it was read from."""
+    try:
+        return datetime(year, month, day, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+@dataclass(slots=True)
+class DayClock:
+    """Reads clock times in order and counts midnights: a jump back of more than 12 hours is the next day.
+
+    `midnight` is the first day's midnight where a date is known (`clock` LOCAL), else 0 (`clock` DAY).
+    """
+
+    midnight: float = 0
+    clock: Clock = Clock.DAY
+    _last: float = 0
+    _seen: int = 0
+
+    def at(self, seconds: float) -> Moment:
+        if self._seen and self._last - seconds > DAY / 2:
+            self.midnight += DAY
+        self._last, self._seen = seconds, 1
+        return Moment(self.midnight + seconds, self.clock)
