@@ -1,0 +1,41 @@
+"""One remedy as text: why, the commands, how to make it last, to check, to undo, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from thpdiag.reports.columns import fold
+from thpdiag.reports.visible import lines, prose
+
+
+def remedy(advice: Mapping[str, Any], margin: str = "") -> Iterator[str]:
+    """The lines of one remedy; every command on a line of its own, indented, unbroken."""
+    yield from fold(prose(f"{advice['reason'] or ''} [{advice['id']}]"), margin)
+    yield from _commands("Now:", advice["now"], margin)
+    yield from _commands("To last:", advice["persist"], margin)
+    yield from _verify(advice["verify"], margin)
+    yield from _commands("Undo:", advice["undo"], margin)
+    if advice["cost"]:
+        yield from fold(prose(advice["cost"]), f"{margin}Cost: ", f"{margin}  ")
+    if advice["restart"] is not None:
+        yield from fold(prose(restart(advice["restart"])), f"{margin}Restart: ", f"{margin}  ")
+
+
+def restart(said: object) -> str:
+    """Whether something must be restarted, in a word or in the remedy's own words."""
+    return {True: "needed", False: "not needed"}[said] if isinstance(said, bool) else str(said)
+
+
+def _commands(label: str, commands: Sequence[str], margin: str) -> Iterator[str]:
+    if commands and label:
+        yield margin + label
+    yield from (f"{margin}    {line}" for command in commands for line in lines(command))
+
+
+def _verify(check: Mapping[str, Any] | None, margin: str) -> Iterator[str]:
+    if not check:
+        return
+    told = ": ".join(filter(None, [check["metric"], check["expect"]]))
+    yield from fold(prose(told), f"{margin}Verify: ", f"{margin}  ")
+    yield from _commands("", [check["how"]] if check["how"] else [], margin)

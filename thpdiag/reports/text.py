@@ -1,0 +1,251 @@
+"""The result document for a terminal: 80 columns, the verdict first, plain text.
+
+Level 0 is what one reads first; level 1 adds all findings, everything ruled out, settings and problems; level 2 adds
+the evaluated condition of every rule. Commands stand alone on their lines, unbroken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from thpdiag.reports import verdict
+from thpdiag.reports.columns import WIDTH, columns, fold
+from thpdiag.reports.quantity import duration, moment, quantity
+from thpdiag.reports.remedy_text import remedy
+from thpdiag.reports.visible import lines, prose, visible
+
+FORMAT = "text"
+SHORT = 8  # list entries at level 0; "and N more" stands for the rest
+_MARKS = {"yes": "+", "no": "-", "unknown": "?"}
+
+Document = Mapping[str, Any]
+
+
+def render(document: Document, verbosity: int = 0) -> str:
+    """The report; with several hosts the worst in full, the others too from level 1 on."""
+    worst, *rest = verdict.hosts(document)
+    out = list(_host_report(worst, verbosity))
+    if rest:
+        out += ["", *_heading(f"{verdict.plural(len(rest), 'other host')}")]
+    for other in rest:
+        out += _host_report(other, verbosity) if verbosity else _one_line(other)
+    return "\n".join(line.rstrip() for line in out) + "\n"
+
+
+def _host_report(document: Document, verbosity: int) -> Iterator[str]:
+    parts = [_verdict, _why, _do, _others, _undecided, _reading]
+    if verbosity >= 1:
+        parts += [_host, _problems]
+    if verbosity >= 2:
+        parts.append(_trees)
+    for part in parts:
+        yield from part(document, verbosity)
+
+
+def _heading(text: str) -> list[str]:
+    return [text, "-" * columns(text)]
+
+
+def _one_line(document: Document) -> list[str]:
+    return fold(f"{prose(_name(document))}: {prose(verdict.sentence(document))}", "  ", "      ")
+
+
+def _name(document: Document) -> str:
+    return document["host"]["name"] or document["case"] or "unnamed host"
+
+
+def _verdict(document: Document, _: int) -> Iterator[str]:
+    """The sentence, how bad, how sure and why, which host, which time."""
+    yield from fold(prose(verdict.sentence(document)))
+    yield ""
+    said, finding = document["verdict"], verdict.leading(document)
+    if said["severity"]:
+        yield from fold(f"Severity {said['severity']}, confidence {said['confidence']}; {verdict.state(document)}.")
+        yield from fold(visible(f"Rule {said['rule']} ({said['mechanism']})"))
+    if finding:
+        yield from fold(prose(verdict.why_confidence(finding)))
+        for more in finding["raise_confidence"] if said["confidence"] != "confirmed" else ():
+            yield from fold(prose(more), "To be surer: ", "  ")
+    yield from fold(prose(_described(document)), "Host ", "  ")
+    if said["window"]:
+        yield from fold(prose(window(said["window"])), "Time ", "  ")
+    if finding and finding["means"]:
+        yield ""
+        yield from fold(prose(finding["means"]))
+
+
+def _described(document: Document) -> str:
+    host = document["host"]
+    parts = [
+        _name(document),
+        host["os"],
+        host["kernel"] and f"kernel {host['kernel']}",
+        host["platform"] and f"platform {host['platform']}",
+        host["uptime"] is not None and f"up {duration(host['uptime'])}",
+        host["apps"] and f"runs {', '.join(host['apps'])}",
+    ]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def window(said: Mapping[str, Any]) -> str:
+    """The window's own text, else its two ends."""
+    return said["text"] or f"{moment(said['from'], said['clock'])} to {moment(said['to'], said['clock'])}"
+
+
+def _why(document: Document, verbosity: int) -> Iterator[str]:
+    """Evidence for, against, and what was ruled out by which number."""
+    finding = verdict.leading(document)
+    if finding and finding["evidence"]:
+        yield from ["", *_heading("Why")]
+        yield from _short(map(_evidence, finding["evidence"]), len(finding["evidence"]), verbosity)
+    if finding and finding["against"]:
+        yield from ["", *_heading("What speaks against it")]
+        yield from _short(map(_evidence, finding["against"]), len(finding["against"]), verbosity)
+    if document["ruled_out"]:
+        yield from ["", *_heading("Ruled out")]
+        yield from _short(map(_ruled_out, document["ruled_out"]), len(document["ruled_out"]), verbosity)
+
+
+def _short(blocks: Iterable[Sequence[str]], count: int, verbosity: int) -> Iterator[str]:
+    for block in blocks if verbosity else islice(blocks, SHORT):
+        yield from block
+    if count > SHORT and not verbosity:
+        yield f"  and {count - SHORT} more (-v)"
+
+
+def _evidence(said: Mapping[str, Any]) -> list[str]:
+    return cited(verdict.place(said), said["text"] or "")
+
+
+def cited(place: str, text: str, margin: str = "  ") -> list[str]:
+    """`file:line  text`; the text goes below a place that takes much of the line. A place is never broken."""
+    at = visible(place)
+    if columns(at) > WIDTH // 3:
+        return [margin + at, *fold(prose(text), margin + "    ")]
+    return fold(prose(text), f"{margin}{at}  " if at else margin, margin + "    ")
+
+
+def _ruled_out(other: Mapping[str, Any]) -> list[str]:
+    places = ", ".join(filter(None, map(verdict.place, other["evidence"][:2])))
+    told = f"{other['title'] or other['rule']}: {other['because'] or 'its checks say no'}"
+    return fold(prose(_with(told, places)), "  ", "      ")
+
+
+def _do(document: Document, _: int) -> Iterator[str]:
+    finding = verdict.leading(document)
+    for number, advice in enumerate(finding["remedies"] if finding else (), 1):
+        yield from ["", *_heading("What to do")] if number == 1 else ["", "Or, if that is not enough:"]
+        yield from remedy(advice)
+
+
+def _others(document: Document, verbosity: int) -> Iterator[str]:
+    """Consequences and other findings: one line each, in full from level 1 on."""
+    rest, first = verdict.others(document), verdict.leading(document)
+    if not rest:
+        return
+    folded = first["consequences"] if first else []
+    yield from ["", *_heading("Also seen")]
+    for finding in rest:
+        role = "consequence" if finding["rule"] in folded else (finding["role"] or "finding").replace("_", " ")
+        weight = ", ".join(filter(None, [role, finding["severity"], finding["confidence"]]))
+        told = _with(finding["title"] or finding["rule"], finding["entity"] or "")
+        yield from fold(prose(f"{weight}: {told}"), f"  {visible(finding['rule'])}  ", "      ")
+        if verbosity:
+            yield from _in_full(finding)
+
+
+def _in_full(finding: Mapping[str, Any]) -> Iterator[str]:
+    for said in finding["evidence"]:
+        yield from cited(verdict.place(said), said["text"] or "", "      ")
+    for said in finding["against"]:
+        yield from cited(verdict.place(said), f"against: {said['text']}", "      ")
+    for advice in finding["remedies"]:
+        yield from remedy(advice, "      ")
+
+
+def _undecided(document: Document, verbosity: int) -> Iterator[str]:
+    """What could not be decided, what is missing, and what to send to the customer."""
+    count = len(document["unknown"])
+    text, commands = verdict.ask(document)
+    if not count and not commands and not text:
+        return
+    yield from ["", *_heading("Not decided")]
+    if count:
+        names = verdict.missing(document)
+        shown = names if verbosity else names[:SHORT]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        lacking = f"; missing: {', '.join(shown)}{more}" if names else ""
+        yield from fold(prose(f"{verdict.plural(count, 'rule')} could not be decided{lacking}."))
+    if verbosity:
+        for unknown in document["unknown"]:
+            told = f"{verdict.title(document, unknown['rule'])}: needs {', '.join(unknown['missing']) or 'more data'}"
+            yield from fold(prose(told), f"  {visible(unknown['rule'])}  ", "      ")
+    if text or commands:
+        yield from fold(prose(text or "Ask the customer for the output of:"))
+    yield from ("    " + line for command in commands for line in lines(command))
+
+
+def _reading(document: Document, verbosity: int) -> Iterator[str]:
+    """How many members were read, how many problems that met, and what was noted in passing."""
+    inputs, problems = document["inputs"], document["problems"]
+    yield ""
+    members = {row["member"] for row in inputs}
+    read = {row["member"] for row in inputs if row["reader"]}
+    told = [f"{len(read):,} of {verdict.plural(len(members), 'member')} read."] if members else []
+    if problems:
+        kinds = Counter(problem["kind"] or "odd" for problem in problems)
+        kept = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        told.append(f"{verdict.plural(len(problems), 'problem')} ({kept}){'' if verbosity else '; -v lists them'}.")
+    if told:
+        yield from fold(" ".join(told))
+    for note in document["notes"]:
+        yield from fold(prose(_with(note["text"] or "", verdict.place(note))), "Note: ", "  ")
+
+
+def _with(text: str, aside: str) -> str:
+    return f"{text} ({aside})" if aside else text
+
+
+def _host(document: Document, _: int) -> Iterator[str]:
+    host = document["host"]
+    if host["settings"]:
+        yield from ["", *_heading("Settings")]
+    for name, setting in sorted(host["settings"].items()):
+        how = ", ".join(filter(None, [setting["provenance"], verdict.place(setting)]))
+        yield from fold(prose(_with(f"{name} = {quantity(setting['value'])}", how)), "  ", "      ")
+    if host["measures"]:
+        yield from ["", *_heading("Figures")]
+    for name, measure in sorted(host["measures"].items()):
+        how = ", ".join(filter(None, [measure["window"], measure["source"]]))
+        told = f"{name} = {quantity(measure['value'], measure['unit'])}"
+        yield from fold(prose(_with(told, how)), "  ", "      ")
+
+
+def _problems(document: Document, _: int) -> Iterator[str]:
+    if document["problems"]:
+        yield from ["", *_heading("Problems")]
+    for problem in document["problems"]:
+        times = f" ({problem['count']} times)" if (problem["count"] or 1) > 1 else ""
+        yield from cited(verdict.place(problem), f"{problem['kind'] or 'odd'}: {problem['text']}{times}")
+
+
+def _trees(document: Document, _: int) -> Iterator[str]:
+    """The condition of every rule as evaluated: + yes, - no, ? unknown."""
+    if document["rules"]:
+        yield from ["", *_heading("Rules (+ yes, - no, ? unknown)")]
+    for rule in document["rules"]:
+        yield from fold(prose(f"{rule['title'] or ''} [{rule['outcome']}]"), f"{visible(rule['id'])}  ", "    ")
+        if rule["tree"]:
+            yield from _tree(rule["tree"], 2)
+
+
+def _tree(node: Mapping[str, Any], indent: int) -> Iterator[str]:
+    margin = " " * min(indent, WIDTH // 2)
+    told = ": ".join(filter(None, [node["expr"], node["text"]]))
+    needed = f" (needed: {quantity(node['needed'])})" if node["needed"] not in {None, ""} else ""
+    yield from fold(prose(told + needed), f"{margin}{_MARKS.get(node['value'], '?')} ", f"{margin}    ")
+    for child in node["children"]:
+        yield from _tree(child, indent + 2)

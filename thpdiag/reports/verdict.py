@@ -1,0 +1,124 @@
+"""What every report says first, read from a completed result document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from thpdiag.result_schema import completed
+
+Document = Mapping[str, Any]
+
+SENTENCES = {
+    "found": "A cause was found.",
+    "not_applicable": "This host has no transparent huge pages that could hurt it.",
+    "nothing_found": "Nothing found: the measurements speak against every known huge-page problem.",
+    "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
+}
+_STATUS = ("found", "cannot_tell", "nothing_found", "not_applicable")
+_SEVERITY = ("critical", "high", "medium", "low", "info", None)
+_CONFIDENCE = ("confirmed", "likely", "possible", None)
+_STATE = {
+    "present": "the host is still in the state that hurts",
+    "past": "the host has left the state that hurt",
+    "unknown": "whether the host is still in this state is unknown",
+}
+_CLASSES = {
+    "stack": "call stacks",
+    "counter": "kernel counters",
+    "effect": "the effect on CPU, memory or latency",
+    "toggle": "an on/off comparison",
+    "state": "the state of memory",
+    "policy": "the settings",
+    "log": "the kernel log",
+}
+
+
+def hosts(document: Document) -> list[dict[str, Any]]:
+    """The completed documents of all hosts, the worst first."""
+    whole = completed(document)
+    cases: list[dict[str, Any]] = whole["cases"] or [whole]
+    return sorted(cases, key=_rank)
+
+
+def sentence(document: Document) -> str:
+    verdict = document["verdict"]
+    return verdict["sentence"] or SENTENCES.get(verdict["status"], "")
+
+
+def leading(document: Document) -> dict[str, Any] | None:
+    """The finding that the verdict is about."""
+    rule = document["verdict"]["rule"]
+    return next((finding for finding in document["findings"] if finding["rule"] == rule), None)
+
+
+def others(document: Document) -> list[dict[str, Any]]:
+    """The findings beside the leading one, those folded under it last."""
+    first = leading(document)
+    folded = set(first["consequences"]) if first else set()
+    rest = [finding for finding in document["findings"] if finding is not first]
+    return sorted(rest, key=lambda finding: finding["rule"] in folded)
+
+
+def title(document: Document, rule: str) -> str:
+    """What a rule finds, as far as the document says."""
+    named: Iterable[tuple[str, str | None]] = (
+        *((finding["rule"], finding["title"]) for finding in document["findings"]),
+        *((other["rule"], other["title"]) for other in document["ruled_out"]),
+        *((other["id"], other["title"]) for other in document["rules"]),
+    )
+    return next((text for name, text in named if name == rule and text), "")
+
+
+def why_confidence(finding: Mapping[str, Any]) -> str:
+    """One or two sentences: which kinds of evidence speak, which are missing."""
+    spoken, missing = _listed(finding["classes_spoken"]), _listed(finding["classes_missing"])
+    told = f"{spoken[0].upper()}{spoken[1:]} {_verb(finding['classes_spoken'], spoken)} for it." if spoken else ""
+    return " ".join(part for part in (told, f"Not in the bundle: {missing}." if missing else "") if part)
+
+
+def state(document: Document) -> str:
+    return _STATE.get(document["verdict"]["state"], "")
+
+
+def ask(document: Document) -> tuple[str, list[str]]:
+    """What to write to the customer, and the commands; made of what each rule asks for if the document has no `ask`."""
+    asked = document["ask"]
+    if asked["text"] or asked["commands"]:
+        return asked["text"] or "", list(asked["commands"])
+    commands = dict.fromkeys(command for unknown in document["unknown"] for command in unknown["ask_for"])
+    return "", list(commands)
+
+
+def missing(document: Document) -> list[str]:
+    """Names of the vocabulary that are missing, each once, in the order of the rules."""
+    return list(dict.fromkeys(name for unknown in document["unknown"] for name in unknown["missing"]))
+
+
+def place(cited: Mapping[str, Any]) -> str:
+    """`member:line`, or as much of it as there is."""
+    member, line = cited["member"] or "", cited["line"]
+    return f"{member}:{line}" if member and line is not None else member
+
+
+def plural(count: int, one: str) -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def _rank(document: Document) -> tuple[int, int, int]:
+    verdict = document["verdict"]
+    return (
+        _STATUS.index(verdict["status"]),
+        _SEVERITY.index(verdict["severity"]),
+        _CONFIDENCE.index(verdict["confidence"]),
+    )
+
+
+def _listed(classes: list[str]) -> str:
+    words = [_CLASSES.get(name, name) for name in classes]
+    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def _verb(classes: list[str], words: str) -> str:
+    return "speak" if len(classes) > 1 or words.endswith("s") else "speaks"
