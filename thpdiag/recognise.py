@@ -118,11 +118,10 @@ class Recogniser:
         if not line.text:
             ahead.take()
             return
-        if typed := prompt(line.text):
-            if not (typed.command[:1] in "#" and self._opening(ahead)):
-                ahead.take()
-                yield from self._command(line, typed, context, ahead)
-                return
+        if (typed := prompt(line.text)) is not None:
+            ahead.take()
+            yield from self._command(line, typed, context, ahead)
+            return
         if reader := self._opening(ahead):
             yield from self._block(reader, context, ahead, self._lines(reader, ahead))
             return
@@ -172,9 +171,10 @@ class Recogniser:
         if not self._any.match(text) and not any(r.opens and r.opens.match(text) for r in self._loose):
             return None
         for reader in self._readers:
-            if reader.opens and reader.opens.match(text):
-                if reader.confirm is None or reader.confirm([t.text for t in ahead.peek(AHEAD + 1)]):
-                    return reader
+            if not reader.opens or not reader.opens.match(text):
+                continue
+            if reader.confirm is None or reader.confirm([t.text for t in ahead.peek(AHEAD + 1)]):
+                return reader
         return None
 
     def _block(

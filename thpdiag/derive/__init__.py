@@ -1,0 +1,1 @@
+"""Facts from facts: pure functions, one subject per file."""

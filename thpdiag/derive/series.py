@@ -1,0 +1,149 @@
+"""Time series from rows: what a check asks for by a metric's name.
+
+Rows of one source (member and reader) and entity kind become one wide pandas frame: the index is seconds of the
+source's clock or, where it has none, the sample number; `row` points back to the Sample for its citation. Sources are
+never merged. A Track is one column of one entity of such a frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Citation, Clock, Sample
+
+if TYPE_CHECKING:
+    import pandas
+
+Entity = tuple[tuple[str, str], ...]
+RANK = {"counter": 0, "gauge": 1, "rate": 2}  # exactness: counter > gauge > rate
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of one source about one entity, in reading order."""
+
+    member: str
+    reader: str
+    kind: str
+    entity: Entity
+    samples: tuple[Sample, ...]
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock of the rows, None if any row has no time or the clocks differ."""
+        clocks = {s.time.clock if s.time else None for s in self.samples}
+        return next(iter(clocks)) if len(clocks) == 1 else None
+
+    @cached_property
+    def frame(self) -> pandas.DataFrame:
+        """One row per sample, one column per metric, NaN where the source printed nothing; plus `line` and `since_boot`."""
+        import pandas  # noqa: PLC0415 - costs six times what click does; a bundle without series never pays
+
+        index = [s.time.seconds for s in self.samples if s.time] if self.clock else range(len(self.samples))
+        frame = pandas.DataFrame.from_records([dict(s.values) for s in self.samples], index=pandas.Index(list(index), dtype=float))
+        frame["line"] = [s.cite.line for s in self.samples]
+        frame["since_boot"] = [s.since_boot for s in self.samples]
+        frame.attrs["columns"] = {name: _column(name) for name in frame.columns}
+        return frame
+
+
+def _column(name: str) -> Mapping[str, str]:
+    known = term(name)
+    return {"unit": known.unit, "kind": known.kind} if known else {}
+
+
+@dataclass(frozen=True)
+class Track:
+    """One metric of one entity from one source: `points` are (seconds or None, value, sample) without since-boot rows."""
+
+    metric: str
+    table: Table
+    points: tuple[tuple[float | None, float, Sample], ...]
+
+    @property
+    def timed(self) -> bool:
+        return self.table.clock is not None
+
+    @property
+    def resolution(self) -> float:
+        """The largest quantum the source rounded to."""
+        return max((s.resolution.get(self.metric, 0.0) for _, _, s in self.points), default=0.0)
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from first to last point, None without a clock."""
+        if not self.timed or not self.points:
+            return None
+        first, last = self.points[0][0], self.points[-1][0]
+        return None if first is None or last is None else last - first
+
+    def cite(self, at: int = -1) -> Citation:
+        return self.points[at][2].cite
+
+    @property
+    def name(self) -> str:
+        """The entity for people: `java (4711)`, `node 0 zone Normal`, empty for the host."""
+        labels = dict(self.table.entity)
+        if "pid" in labels:
+            return f"{labels.get('comm', 'pid')} ({labels['pid']})"
+        return " ".join(f"{k} {v}" for k, v in self.table.entity)
+
+
+def tables(samples: Iterable[Sample]) -> tuple[Table, ...]:
+    """The rows by source and entity. A process is one entity over a source though its name changes."""
+    groups: dict[tuple[str, str, str, Entity], list[Sample]] = {}
+    for sample in samples:
+        labels = dict(sample.entity)
+        entity: Entity = (("pid", labels["pid"]),) if "pid" in labels else sample.entity
+        groups.setdefault((sample.cite.member, sample.reader, sample.kind, entity), []).append(sample)
+    return tuple(
+        Table(member, reader, kind, rows[-1].entity, tuple(rows)) for (member, reader, kind, _), rows in groups.items()
+    )
+
+
+def track(table: Table, metric: str) -> Track | None:
+    """One metric of a table, None if it has no point of it."""
+    clock = table.clock
+    points = tuple(
+        (s.time.seconds if clock and s.time else None, float(s.values[metric]), s)
+        for s in table.samples
+        if metric in s.values and not s.since_boot
+    )
+    return Track(metric, table, points) if points else None
+
+
+class Catalogue:
+    """All tables of a state, asked by metric: the source with most points first, then the most exact one."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._tables = tables(samples)
+
+    def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:
+        """All tracks of a metric (of one entity if given), best first."""
+        found = [t for table in self._tables if (t := track(table, metric)) and _same(table.entity, entity)]
+        return sorted(found, key=lambda t: (-min(len(t.points), 3), t.resolution, -len(t.points), str(t.cite(0))))
+
+    def entities(self, kind: str) -> Sequence[Entity]:
+        """The entities of a kind, each once, in the order they were read."""
+        seen: dict[tuple[str, ...], Entity] = {}
+        for table in self._tables:
+            if table.kind == kind:
+                seen.setdefault(identity(table.entity), table.entity)
+        return tuple(seen.values())
+
+    def has(self, reader: str) -> bool:
+        return any(table.reader == reader for table in self._tables)
+
+
+def identity(entity: Entity) -> tuple[str, ...]:
+    """What makes two entities of different sources the same: the pid, else all labels."""
+    labels = dict(entity)
+    return ("pid", labels["pid"]) if "pid" in labels else tuple(f"{k}={v}" for k, v in entity)
+
+
+def _same(have: Entity, wanted: Entity | None) -> bool:
+    return wanted is None or identity(have) == identity(wanted)

@@ -1,0 +1,116 @@
+"""`change`: one delta per another over the same window, such as failures per stall or resident bytes per page fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thpdiag.derive.rates import change as gauge_change
+from thpdiag.derive.rates import growth
+from thpdiag.derive.series import Track
+from thpdiag.engine.checks.series import evidence_kind
+from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
+from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.schema import Change
+from thpdiag.knowledge.vocabulary import term
+
+
+def judge(check: Change, scene: Scene) -> Judged:
+    """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
+    of, per = _names(check.of), _names(check.per)
+    needed, kind = _needed(check), _kind(of)
+    numerator = _tracks(of, scene)
+    denominator = _tracks(per, scene) if per else []
+    if missing := [n for n, t in zip((*of, *per), (*numerator, *denominator), strict=True) if t is None]:
+        return unknown(missing, f"not in the input: {', '.join(missing)}", needed=needed, kind=kind)
+    window = _common([t for t in (*numerator, *denominator) if t])
+    if window is None:
+        text = "the sources have no common time, so their changes cannot be set against each other"
+        return unknown((*of, *per), text, needed=needed, kind=kind)
+    tops, bottoms = window[: len(of)], window[len(of) :]
+    top, bottom = _sum(tops), _sum(bottoms) if per else None
+    if top is None or (per and bottom is None):
+        return unknown((*of, *per), "fewer than two samples of it", needed=needed, kind=kind)
+    return _compare(check, tops, top, bottom, needed, kind)
+
+
+def _compare(
+    check: Change, tops: Sequence[Track], top: float, bottom: float | None, needed: str, kind: str
+) -> Judged:
+    track, unit = tops[0], _unit(tops[0].metric)
+    seconds = track.duration
+    if check.over is not None and (seconds is None or seconds < quantity(check.over)):
+        text = f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
+        return unknown(track.metric, text, needed=needed, kind=kind)
+    said = f"{' + '.join(t.metric for t in tops)}{' of ' + track.name if track.name else ''} changed by {shown(top, unit)}"
+    said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track.points)} samples"
+    if check.at_least is not None and (abs(top) < quantity(check.at_least) or abs(top) < 3 * track.resolution):
+        return Judged(NO, said, needed, kind, track.cite(), top, unit)
+    if bottom is None:
+        value, figure = _within(check, top), top
+    else:
+        if check.per_at_least is not None and bottom < quantity(check.per_at_least):
+            return unknown(_names(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind)
+        figure = top / bottom if bottom else (float("inf") if top > 0 else 0.0)
+        value = _within(check, figure)
+        said += f", {' + '.join(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
+    return Judged(YES if value else NO, said, needed, kind, track.cite(), figure if figure != float("inf") else top, unit)
+
+
+def _within(check: Change, figure: float) -> bool:
+    if check.above is not None and not figure > quantity(check.above):
+        return False
+    return check.below is None or figure < quantity(check.below)
+
+
+def _names(names: str | list[str] | None) -> list[str]:
+    return [] if names is None else ([names] if isinstance(names, str) else list(names))
+
+
+def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
+    found: list[Track | None] = []
+    for name in names:
+        known = term(name)
+        entity = scene.entity if known and known.entity != "system" else None
+        tracks = [t for t in scene.catalogue.tracks(name, entity) if len(t.points) > 1]
+        found.append(tracks[0] if tracks else next(iter(scene.catalogue.tracks(name, entity)), None))
+    return found
+
+
+def _common(tracks: Sequence[Track]) -> list[Track] | None:
+    """The tracks cut to the time that all cover. Tracks of one table need no clock; others need the same one."""
+    if len({id(t.table) for t in tracks}) == 1 or len({(t.table.member, t.table.clock, len(t.points)) for t in tracks}) == 1:
+        return list(tracks)
+    clocks = {t.table.clock for t in tracks}
+    if len(clocks) != 1 or None in clocks:
+        return None
+    start = max(t.points[0][0] or 0.0 for t in tracks)
+    end = min(t.points[-1][0] or 0.0 for t in tracks)
+    slack = 0.02 * (end - start) + 1.0  # samples of one round are taken one after the other
+    cut = [
+        Track(t.metric, t.table, tuple(p for p in t.points if start - slack <= (p[0] or 0.0) <= end + slack)) for t in tracks
+    ]
+    return cut if all(len(t.points) > 1 for t in cut) else None
+
+
+def _sum(tracks: Sequence[Track]) -> float | None:
+    parts = []
+    for track in tracks:
+        known = term(track.metric)
+        parts.append(growth(track) if known and known.kind == "counter" else gauge_change(track))
+    return None if any(p is None for p in parts) else sum(p for p in parts if p is not None)
+
+
+def _kind(of: Sequence[str]) -> str:
+    return evidence_kind(of[0], "delta")
+
+
+def _unit(name: str) -> str:
+    known = term(name)
+    return known.unit if known else ""
+
+
+def _needed(check: Change) -> str:
+    of, per = " + ".join(_names(check.of)), " + ".join(_names(check.per))
+    bounds = [f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
+    bounds += [f"change of at least {check.at_least}"] if check.at_least is not None else []
+    return f"change of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"

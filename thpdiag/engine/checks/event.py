@@ -1,0 +1,86 @@
+"""`event`: kernel messages, stacks of single tasks, what an operator did."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
+from thpdiag.engine.schema import EventCheck
+from thpdiag.engine.stacks import in_order
+from thpdiag.knowledge.vocabulary import event as event_term
+from thpdiag.model import Event, Fact
+
+_COMPARISON = re.compile(r"(?P<op>>=|<=|>|<)\s*(?P<bound>-?\d+(?:\.\d+)?)")
+_OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+OPERATOR_KINDS = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
+TASK_KINDS = frozenset({"task_stack"})
+
+
+def judge(check: EventCheck, scene: Scene) -> Judged:
+    """Yes if enough events fit; no if a log of that kind was read and they do not; unknown without one."""
+    kinds = [check.event] if isinstance(check.event, str) else check.event
+    events = (*scene.state.events, *(e for e in scene.case.events if e not in scene.state.events))
+    fitting = [e for e in events if e.kind in kinds and _fits(check, e)]
+    stacked = check.anywhere is not None or check.under is not None
+    kind = "stack" if stacked else "log"
+    needed = f"{check.at_least} of {' or '.join(kinds)}{_conditions(check)}"
+    if len(fitting) >= check.at_least:
+        return Judged(YES, _said(fitting), needed, kind, fitting[0].cite, float(len(fitting)))
+    log = _was_read(kinds, scene)
+    if log is None:
+        known = event_term(kinds[0])
+        return unknown(kinds[0], f"no record that would show it: {known.means if known else kinds[0]}", needed=needed, kind=kind)
+    return Judged(NO, f"{len(fitting)} in the log that was read", needed, kind, log.cite, float(len(fitting)))
+
+
+def _was_read(kinds: list[str], scene: Scene) -> Fact | Event | None:
+    """Something that shows that such events would have been seen."""
+    if set(kinds) <= OPERATOR_KINDS:
+        return next((e for e in scene.case.events if e.kind in OPERATOR_KINDS), None)
+    if set(kinds) <= TASK_KINDS:
+        return next((e for e in (*scene.state.events, *scene.case.events) if e.kind in TASK_KINDS), None)
+    return next(scene.facts("log.read"), None)
+
+
+def _fits(check: EventCheck, event: Event) -> bool:
+    if not all(_field(event.fields.get(name), wanted) for name, wanted in check.where.items()):
+        return False
+    names = event.stack
+    if check.not_anywhere is not None and in_order(names, (_families(check.not_anywhere),)):
+        return False
+    if check.anywhere is None and check.under is None:
+        return True
+    wanted = [_families(check.anywhere)] if check.anywhere is not None else []
+    wanted += [(family,) for family in _families(check.under)] if check.under is not None else []
+    return in_order(names, tuple(wanted))
+
+
+def _families(names: str | list[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _field(have: str | None, wanted: str) -> bool:
+    if have is None:
+        return False
+    if comparison := _COMPARISON.fullmatch(str(wanted)):
+        try:
+            return bool(_OPERATORS[comparison["op"]](float(have), float(comparison["bound"])))
+        except ValueError:
+            return False
+    return have == str(wanted)
+
+
+def _conditions(check: EventCheck) -> str:
+    parts = [f"{k} {v}" for k, v in check.where.items()]
+    parts += [f"with {check.anywhere} in the trace"] if check.anywhere else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _said(events: list[Event]) -> str:
+    first = events[0]
+    fields = ", ".join(f"{k} {v}" for k, v in first.fields.items() if v)
+    more = f", and {len(events) - 1} more" if len(events) > 1 else ""
+    known = event_term(first.kind)
+    title = known.means.split(" (")[0] if known else first.kind
+    return f"{title} ({fields}){more}"

@@ -1,0 +1,66 @@
+"""`process`: an application or a command that runs on the host."""
+
+from __future__ import annotations
+
+import re2
+
+from thpdiag.derive.series import Track
+from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
+from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.schema import Process
+
+
+def judge(check: Process, scene: Scene) -> Judged:
+    """Yes if one runs (and uses that much CPU); no only if the processes were listed."""
+    wanted = _wanted(check)
+    if check.app is not None:
+        found = [f for f in scene.facts("app") if f.value in _names(check.app)]
+        if found:
+            return Judged(YES, f"{found[0].value} runs here", wanted, "state", found[0].cite, str(found[0].value))
+        return _absent(scene, wanted)
+    running = [f for f in scene.facts("process.command") if check.comm and re2.fullmatch(check.comm, f.label("comm") or "")]
+    if check.cpu_above is not None:
+        return _busy(check, scene, wanted)
+    if running:
+        return Judged(YES, f"{running[0].label('comm')} runs here", wanted, "state", running[0].cite)
+    return _absent(scene, wanted)
+
+
+def _names(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _wanted(check: Process) -> str:
+    what = " or ".join(_names(check.app)) if check.app else f"a process named {check.comm}"
+    return what + (f" using more than {check.cpu_above} CPU" if check.cpu_above is not None else "")
+
+
+def _absent(scene: Scene, wanted: str) -> Judged:
+    listed = next(scene.facts("process.command"), None)
+    if listed is None:
+        return unknown("process.command", "the processes are not in the input", needed=wanted)
+    return Judged(NO, "not among the processes listed", wanted, "state", listed.cite)
+
+
+def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
+    tracks = [*scene.catalogue.tracks("process_cpu_ratio"), *scene.catalogue.tracks("process_cpu_ratio.lifetime")]
+    if not tracks:
+        return unknown("process_cpu_ratio", "the CPU use of processes is not in the input", needed=wanted)
+    bound = quantity(check.cpu_above or 0)
+    matching = [t for t in tracks if _is(check, t)]
+    best = max(matching, key=lambda t: t.points[-1][1], default=None)
+    if best is None:
+        return Judged(NO, "no such process among those listed", wanted, "effect", tracks[0].cite())
+    value = best.points[-1][1]
+    text = f"{best.name} uses {shown(value, 'ratio')} of a CPU"
+    if best.metric.endswith(".lifetime"):
+        text += " averaged over its lifetime"
+    weak = best.metric.endswith(".lifetime")
+    return Judged(YES if value > bound else NO, text, wanted, "effect", best.cite(), value, "ratio", weak=weak)
+
+
+def _is(check: Process, track: Track) -> bool:
+    comm = dict(track.table.entity).get("comm", "")
+    return bool(re2.fullmatch(check.comm or ".*", comm))
+
+

@@ -1,0 +1,218 @@
+"""`series`: a metric over time, by level, rate, growth, slope, spread, step or bend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from thpdiag.derive import rates
+from thpdiag.derive.rates import Point, Run, longest_run
+from thpdiag.derive.series import Track
+from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
+from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.schema import SeriesCheck
+from thpdiag.knowledge.vocabulary import term
+
+_FOR = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
+EFFECTS = ("cpu_ratio.", "process_", "swap_", "node_load", "node_procs", "node_pressure", "block_", "vmstat_cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """How long a condition must hold: `seconds`, `samples` or `share` of all samples."""
+
+    seconds: float | None = None
+    samples: int | None = None
+    share: float | None = None
+
+
+def lasting(text: str | None) -> Lasting:
+    """Read `30 s`, `3 samples`, `50 % of samples`; nothing means one sample."""
+    if text is None:
+        return Lasting(samples=1)
+    found = _FOR.fullmatch(text.strip())
+    if found and found["samples"]:
+        return Lasting(samples=int(found["samples"]))
+    if found and found["share"]:
+        return Lasting(share=float(found["share"]) / 100)
+    return Lasting(seconds=quantity(text))
+
+
+def evidence_kind(metric: str, as_: str) -> str:
+    """The evidence class of a figure of a metric: counter, effect or state."""
+    if metric.startswith(EFFECTS) or as_ in ("knee", "step"):
+        return "effect"
+    known = term(metric)
+    if known and known.kind in ("counter", "rate"):
+        return "counter"
+    return "effect" if as_ in ("delta", "slope") else "state"
+
+
+def judge(check: SeriesCheck, scene: Scene) -> Judged:
+    """Yes if one entity (the bound one, or any) shows it in its best source."""
+    needed = _needed(check)
+    kind = evidence_kind(check.series, check.as_)
+    known = term(check.series)
+    entity = scene.entity if known and known.entity != "system" else None
+    tracks = scene.catalogue.tracks(check.series, entity)
+    if not tracks and check.as_ == "rate":
+        tracks = scene.catalogue.tracks(f"{check.series}:rate", entity)
+    if not tracks:
+        means = known.means if known else check.series
+        return unknown(check.series, f"not in the input: {means}", needed=needed, kind=kind)
+    answers = [_on(check, track, scene, needed, kind) for track in tracks]
+    if entity is None and known and known.entity != "system":
+        return max(answers, key=lambda a: a.value.value)
+    return next((a for a in answers if a.value is not UNKNOWN), answers[0])
+
+
+def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) -> Judged:
+    if check.as_ in ("level", "rate"):
+        points = track.points if check.as_ == "level" or track.metric.endswith(":rate") else rates.rates(track)
+        return _lasting(check, track, points, needed, kind)
+    figure, text, weak = _figure(check, track, scene)
+    if figure is None:
+        return unknown(check.series, text, needed=needed, kind=kind)
+    value = YES if _bounded(check)(figure) else NO
+    return Judged(value, f"{_name(track)}: {text}", needed, kind, track.cite(), figure, _unit(check), weak=weak)
+
+
+def _lasting(check: SeriesCheck, track: Track, points: Sequence[Point], needed: str, kind: str) -> Judged:
+    """Whether the values fit for long enough."""
+    if len(points) < max(check.min_samples, 1):
+        what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
+        return unknown(check.series, f"{_name(track)}: {what} are needed", needed=needed, kind=kind)
+    unit = "1/s" if check.as_ == "rate" else _unit(check)
+    must, run = lasting(check.for_), longest_run(points, _bounded(check))
+    long_enough = _long_enough(must, run, points)
+    if long_enough is None:
+        text = f"{_name(track)}: the source has no times, {check.for_} cannot be told"
+        return unknown(check.series, text, needed=needed, kind=kind)
+    worst = _extreme(check, run.points or points)
+    cite, value = worst[2].cite, worst[1]
+    if not long_enough and run.points and len(run.points) == len(points):
+        text = f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
+        return unknown(check.series, text, needed=needed, kind=kind)
+    text = f"{_name(track)}: {_run_text(check, run, points, unit)}"
+    return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit)
+
+
+def _long_enough(must: Lasting, run: Run, points: Sequence[Point]) -> bool | None:
+    if must.samples is not None:
+        return len(run.points) >= must.samples
+    if must.share is not None:
+        return len(run.points) >= must.share * len(points)
+    if not run.points:
+        return False
+    return None if run.seconds is None else run.seconds >= (must.seconds or 0)
+
+
+def _extreme(check: SeriesCheck, points: Sequence[Point]) -> Point:
+    pick = max if check.above is not None else min
+    return pick(points, key=lambda p: p[1])
+
+
+def _run_text(check: SeriesCheck, run: Run, points: Sequence[Point], unit: str) -> str:
+    chosen = run.points or tuple(points)
+    values = [v for _, v, _ in chosen]
+    mean = sum(values) / len(values)
+    span = f"{shown(min(values), unit)} to {shown(max(values), unit)}, mean {shown(mean, unit)}"
+    if len(values) == 1:
+        span = shown(values[0], unit)
+    if not run.points:
+        return f"{span} in {len(points)} samples"
+    seconds = f" ({shown(run.seconds, 'seconds')})" if run.seconds else ""
+    return f"{span} in {len(run.points)} of {len(points)} samples in a row{seconds}"
+
+
+def _bounded(check: SeriesCheck) -> Callable[[float], bool]:
+    low = quantity(check.above) if check.above is not None else float("-inf")
+    high = quantity(check.below) if check.below is not None else float("inf")
+    return lambda value: low < value < high
+
+
+def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | None, str, bool]:
+    """One number for the whole window, a sentence with it, and whether it is weak evidence."""
+    values = [v for _, v, _ in track.points]
+    unit = _unit(check)
+    if check.as_ == "since_boot_rate":
+        return _since_boot(track, scene)
+    if len(values) < max(check.min_samples, 1 if check.as_ in ("mean", "last") else 2):
+        return None, f"{_name(track)}: {len(values)} samples are too few", False
+    if check.as_ == "knee":
+        return _knee(track)
+    figure = {
+        "mean": lambda: sum(values) / len(values),
+        "last": lambda: values[-1],
+        "delta": lambda: _delta(track),
+        "slope": lambda: rates.slope(track.points),
+        "spread": lambda: (max(values) - min(values)) / max(values) if max(values) else 0.0,
+        "step": lambda: _step(values),
+    }[check.as_]()
+    if figure is None:
+        return None, f"{_name(track)}: no times or too few samples for a {check.as_}", False
+    shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
+    span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
+    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(values)} samples{span}", False
+
+
+def _delta(track: Track) -> float | None:
+    known = term(track.metric)
+    figure = rates.growth(track) if known and known.kind == "counter" else rates.change(track)
+    return None if figure is None or abs(figure) < 3 * track.resolution else figure
+
+
+def _knee(track: Track) -> tuple[float | None, str, bool]:
+    found = rates.knee(track.points)
+    if found is None:
+        return None, f"{_name(track)}: too few timed samples to see a bend", False
+    unit = f"{(t.unit if (t := term(track.metric)) else '')}/s"
+    text = f"grew by {shown(found.before, unit)}, from line {found.at.cite.line} on by {shown(found.after, unit)}"
+    return found.ratio, text, False
+
+
+def _since_boot(track: Track, scene: Scene) -> tuple[float | None, str, bool]:
+    uptime = next(scene.facts("uptime.seconds"), None)
+    if uptime is None or not float(uptime.value) > 0:
+        return None, f"{_name(track)}: a total since boot, and the uptime is not in the input", True
+    value = track.points[-1][1]
+    rate = value / float(uptime.value)
+    return rate, f"{shown(value, '1')} since boot {shown(float(uptime.value), 'seconds')} ago, {shown(rate, '1/s')} on average", True
+
+
+def _step(values: list[float]) -> float | None:
+    """The largest change between the means of the part before and after any point, relative to before."""
+    best = 0.0
+    for i in range(3, len(values) - 2):
+        before, after = sum(values[:i]) / i, sum(values[i:]) / (len(values) - i)
+        if before:
+            change = (after - before) / abs(before)
+            best = change if abs(change) > abs(best) else best
+    return best if len(values) >= 6 else None
+
+
+def _words(as_: str) -> str:
+    return {"mean": "mean", "last": "last value", "delta": "changed by", "slope": "grows by", "spread": "varies by",
+            "step": "steps by"}[as_]  # fmt: skip
+
+
+def _unit(check: SeriesCheck) -> str:
+    if check.as_ in ("spread", "knee", "step"):
+        return "ratio"
+    if check.as_ in ("since_boot_rate", "rate"):
+        return "1/s"
+    known = term(check.series)
+    return known.unit if known else ""
+
+
+def _name(track: Track) -> str:
+    known = term(track.metric)
+    spelled = known.means if known and not known.name.startswith("node_vmstat") else track.metric.removeprefix("node_vmstat_")
+    return f"{spelled} of {track.name}" if track.name else spelled
+
+
+def _needed(check: SeriesCheck) -> str:
+    bounds = [f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
+    as_ = "" if check.as_ == "level" else f" {check.as_.replace('_', ' ')}"
+    return f"{check.series}{as_} {' and '.join(bounds)}" + (f" for {check.for_}" if check.for_ else "")

@@ -1,0 +1,76 @@
+"""What one check said, and what it may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from thpdiag.derive.series import Catalogue, Entity
+from thpdiag.model import Case, Citation, Evidence, Fact, RuleOutcome, State, Verdict3
+
+NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
+DYNAMIC = frozenset({"stack", "counter", "effect"})  # evidence classes that speak of a stretch of time
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The answer of a check: `text` says what was found, `needed` what a yes takes.
+
+    `kind` is the evidence class. `missing` are vocabulary names whose absence made it unknown. An `assumed` yes rests on a
+    default that nobody measured. `weak` evidence (a total since boot) never raises the confidence above possible.
+    """
+
+    value: Verdict3
+    text: str
+    needed: str = ""
+    kind: str = "state"
+    cite: Citation | None = None
+    measured: float | str | None = None
+    unit: str = ""
+    missing: tuple[str, ...] = ()
+    assumed: bool = False
+    weak: bool = False
+
+    def evidence(self, check: str) -> Evidence:
+        return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind)
+
+    def doubted(self, hidden: frozenset[str]) -> Judged:
+        """The same answer when parts of the input were lost: a no that no intact member speaks for is unknown."""
+        if self.value is not NO or not hidden:
+            return self
+        if self.cite is not None and self.cite.member not in hidden:
+            return self
+        return replace(self, value=UNKNOWN, text=f"{self.text}; but part of the input could not be read")
+
+
+def unknown(missing: str | Sequence[str], text: str, *, needed: str = "", kind: str = "state") -> Judged:
+    """An answer that the input does not hold."""
+    names = (missing,) if isinstance(missing, str) else tuple(missing)
+    return Judged(UNKNOWN, text, needed=needed, kind=kind, missing=names)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One state of one host, as the checks of a rule see it. `entity` is the one bound by `for_each`."""
+
+    case: Case
+    state: State
+    catalogue: Catalogue
+    outcomes: Mapping[str, RuleOutcome] = field(default_factory=dict)
+    others: Sequence[Scene] = ()
+    entity: Entity | None = None
+    app_names: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self, name: str, where: Mapping[str, str] | None = None) -> Iterator[Fact]:
+        """Facts of a name in this state and of the whole case; measured ones hide those merely assumed or told."""
+        found = [f for f in (*self.state.facts, *self.case.facts) if f.name == name and _fits(f, where)]
+        measured = [f for f in found if f.provenance not in ("assumed", "prose")]
+        yield from measured or found
+
+    def bound(self, entity: Entity) -> Scene:
+        return replace(self, entity=entity)
+
+
+def _fits(fact: Fact, where: Mapping[str, str] | None) -> bool:
+    labels = dict(fact.labels)
+    return all(labels.get(k) == v for k, v in (where or {}).items())

@@ -1,0 +1,173 @@
+"""Evaluate rules on one state of one host: outcomes with evidence, what is missing, and how sure it is.
+
+Confidence is capped by the kinds of evidence that speak (DESIGN 1): policy and state license a finding but are no proof of
+their own; a total since boot or an assumed default gives `possible`; one kind of stack, counter change or effect gives `likely`;
+two of them, or an on/off toggle, `confirmed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from thpdiag.engine.checks import judge
+from thpdiag.engine.expression import Expression
+from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Judged, Scene
+from thpdiag.engine.load import Rule
+from thpdiag.model import CONFIDENCES, Evidence, RuleOutcome, Verdict3
+
+Answers = Mapping[str, Judged]
+MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A check whose answer is given instead of judged: the mutation of `rules test`."""
+
+    rule: str
+    check: str
+    value: Verdict3
+
+
+def match(rules: Sequence[Rule], scene: Scene, forced: Forced | None = None) -> dict[str, RuleOutcome]:
+    """Outcomes of all rules on the scene; rules come in dependency order. One per rule: that of its worst entity."""
+    outcomes: dict[str, RuleOutcome] = {}
+    for rule in rules:
+        current = replace(scene, outcomes=dict(outcomes))
+        outcomes[rule.id] = _best([_outcome(rule, s, forced) for s in _scenes(rule, current)])
+    return outcomes
+
+
+def _scenes(rule: Rule, scene: Scene) -> list[Scene]:
+    if rule.file.for_each is None:
+        return [scene]
+    entities = scene.catalogue.entities(rule.file.for_each)
+    return [scene.bound(entity) for entity in entities] or [scene]
+
+
+def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
+    """The outcome that says most: fired before unknown before silent, then the surest, then the largest figure."""
+    ranked = sorted(outcomes, key=lambda o: (-o.value.value, -_level(o.confidence), -_figure(o), o.entity))
+    fired = [o for o in ranked if o.value is YES]
+    if len(fired) > 1:
+        names = ", ".join(o.entity for o in fired[1:MOST_ENTITIES])
+        rest = f" and {len(fired) - MOST_ENTITIES} more" if len(fired) > MOST_ENTITIES else ""
+        also = Evidence("entity", f"the same holds for {names}{rest}", None)
+        return replace(fired[0], evidence=(*fired[0].evidence, also))
+    return ranked[0]
+
+
+def _level(confidence: str | None) -> int:
+    return CONFIDENCES.index(confidence) if confidence else -1
+
+
+def _figure(outcome: RuleOutcome) -> float:
+    return max((e.value for e in outcome.evidence if isinstance(e.value, float)), default=0.0)
+
+
+def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
+    answers = {name: judge(check, scene) for name, check in rule.checks.items()}
+    if forced is not None and forced.rule == rule.id:
+        answers[forced.check] = replace(answers[forced.check], value=forced.value, assumed=False, weak=False)
+    value = rule.when.value(lambda name: answers[name].value)
+    excluders = [scene.outcomes[other] for other in rule.file.excluded_by if other in scene.outcomes]
+    tree = _tree(rule.when, answers)
+    missing = _missing(rule, answers)
+    base = RuleOutcome(
+        rule=rule.id, value=value, state=scene.state.id, tree=tree, missing=missing, entity=_entity(scene),
+        evidence=tuple(a.evidence(n) for n, a in answers.items() if _speaks_for(a)),
+        against=_against(rule, answers),
+    )  # fmt: skip
+    if value is not YES:
+        return base
+    if excluder := next((o for o in excluders if o.value is YES), None):
+        return replace(base, value=NO, against=(_excluded(excluder), *base.against))
+    confidence = _confidence(rule, answers, excluders)
+    return replace(base, confidence=confidence, raise_confidence=_raisers(rule, answers, excluders, confidence))
+
+
+def _entity(scene: Scene) -> str:
+    labels = dict(scene.entity or ())
+    if "pid" in labels:
+        return f"{labels.get('comm', 'pid')} ({labels['pid']})"
+    return " ".join(f"{k} {v}" for k, v in (scene.entity or ()))
+
+
+def _speaks_for(answer: Judged) -> bool:
+    return answer.value is YES
+
+
+def _against(rule: Rule, answers: Answers) -> tuple[Evidence, ...]:
+    """Checks that would have supported the finding and said no."""
+    positive = {n for e in (rule.when, *rule.confidence.values()) for n in _positive(e)}
+    return tuple(a.evidence(n) for n, a in answers.items() if n in positive and a.value is NO)
+
+
+def _positive(expression: Expression) -> Iterable[str]:
+    """Names that stand without `not`."""
+    if expression.op == "name":
+        yield expression.name
+    elif expression.op != "not":
+        for child in expression.children:
+            yield from _positive(child)
+
+
+def _excluded(excluder: RuleOutcome) -> Evidence:
+    first = next(iter(excluder.evidence), None)
+    text = f"{excluder.rule} explains it" + (f": {first.text}" if first else "")
+    return Evidence("excluded_by", text, first.cite if first else None)
+
+
+def _confidence(rule: Rule, answers: Answers, excluders: Sequence[RuleOutcome]) -> str:
+    level = 0
+    for name in ("likely", "confirmed"):
+        expression = rule.confidence.get(name)
+        if expression is not None and expression.value(lambda n: answers[n].value) is YES:
+            level = CONFIDENCES.index(name)
+    cap = _cap(rule, answers)
+    if any(o.value is UNKNOWN for o in excluders):
+        cap = 0
+    return CONFIDENCES[min(level, cap)]
+
+
+def _cap(rule: Rule, answers: Answers) -> int:
+    """What the kinds of evidence allow, as an index into CONFIDENCES."""
+    solid = {n: a for n, a in answers.items() if a.value is YES and not a.weak and not a.assumed}
+    if any(a.kind == "toggle" for a in solid.values()):
+        return 2
+    without = rule.when.value(lambda n: _solid(answers[n]))
+    if without is not YES and any(a.assumed or a.weak for a in answers.values() if a.value is YES):
+        return 0
+    kinds = {a.kind for a in solid.values()} & DYNAMIC
+    configuration = rule.file.role in ("configuration", "risk", "context")
+    if configuration and not kinds:
+        return 2 if solid else 0
+    return min(len(kinds), 2)
+
+
+def _solid(answer: Judged) -> Verdict3:
+    return UNKNOWN if answer.value is YES and (answer.assumed or answer.weak) else answer.value
+
+
+def _missing(rule: Rule, answers: Answers) -> tuple[str, ...]:
+    names = [m for n in rule.when.names() for m in answers[n].missing if answers[n].value is UNKNOWN]
+    return tuple(dict.fromkeys(names))
+
+
+def _raisers(rule: Rule, answers: Answers, excluders: Sequence[RuleOutcome], confidence: str) -> tuple[str, ...]:
+    """What would raise the confidence: checks of the higher levels that are unknown, and excluders that are open."""
+    found = [f"decide {o.rule}: {', '.join(o.missing) or 'its input is missing'}" for o in excluders if o.value is UNKNOWN]
+    for level, expression in rule.confidence.items():
+        if CONFIDENCES.index(level) > CONFIDENCES.index(confidence):
+            found += [f"{n}: {answers[n].needed}" for n in expression.names() if answers[n].value is UNKNOWN]
+    return tuple(dict.fromkeys(found))
+
+
+def _tree(expression: Expression, answers: Answers) -> dict[str, object]:
+    """The condition with the answers in it, for people."""
+    value = expression.value(lambda n: answers[n].value).word
+    if expression.op == "name":
+        answer = answers[expression.name]
+        return {"expr": expression.name, "value": value, "text": answer.text, "needed": answer.needed, "children": []}
+    children = [_tree(child, answers) for child in expression.children]
+    return {"expr": str(expression), "value": value, "text": "", "needed": "", "children": children}
