@@ -55,5 +55,3 @@ def _blocks(sign: str) -> Quantity:
         return Quantity(100.0 * (ord(sign) - ord("j") + 1), 100)
     power = 10.0 ** (3 + ord(sign) - ord("s"))
     return Quantity(power, 9 * power)
-
-

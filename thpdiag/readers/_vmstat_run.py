@@ -154,7 +154,7 @@ class Run:
         held = self._held
         frozen = len(held) > FROZEN_AFTER and len({tuple(row[2][:1] + row[2][11:12]) for row in held}) > 1
         if frozen and self.layout:
-            why = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): used from the first row only"
+            why = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): only the first is used"
             self.odd.add(held[0][0], held[0][1], why)
         yield from self._release(from_first_only=self.layout.memory if frozen and self.layout else ())
 

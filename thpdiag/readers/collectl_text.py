@@ -40,6 +40,7 @@ ROW = re.compile(
 )
 TIME = re.compile(r"(?:(\d{8}|\d\d/\d\d)\s+)?(\d\d:\d\d:\d\d(?:\.\d+)?)\s+")
 CPU = ("cpu", "sys")
+INTERRUPTS = "node_intr_total:rate"
 
 
 def belongs(text: str) -> bool:
@@ -89,9 +90,8 @@ class Table:
             yield from self._fragments(number, text, cells[self.columns.index("Fragments")], when)
         for name, cell in zip(self.columns, cells, strict=True):
             if (cpu := re.fullmatch(r"C(?:p|pu)?(\d+)", name)) and (found := rate(cell)):
-                value = {"node_intr_total:rate": found.value}
-                entity = (("cpu", cpu[1]),)
-                yield Sample("cpu", value, cite, "collectl_text", entity, when, {"node_intr_total:rate": found.resolution})
+                value, quantum_ = {INTERRUPTS: found.value}, {INTERRUPTS: found.resolution}
+                yield Sample("cpu", value, cite, "collectl_text", (("cpu", cpu[1]),), when, quantum_)
 
     def _when(self, date: str | None, clock: str) -> Moment | None:
         seconds = day_seconds(clock)
@@ -118,7 +118,7 @@ class Table:
                 self.odd.add(line, text, f"an impossible number in column {column} of collectl: not used")
                 continue
             values[name], resolution[name] = found.value, found.resolution
-        for column, name in (("inter", "node_intr_total:rate"), ("ctxsw", "node_context_switches_total:rate")):
+        for column, name in (("inter", INTERRUPTS), ("ctxsw", "node_context_switches_total:rate")):
             if column in cells and (found := rate(cells[column])):
                 values[name], resolution[name] = found.value, found.resolution
             elif column in cells:

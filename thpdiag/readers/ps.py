@@ -26,14 +26,32 @@ from thpdiag.readers._ps_columns import COMMANDS, Columns
 from thpdiag.readers._tasks import cpu_seconds, entity, name_of
 
 HEADER = re.compile(r"\s*(?:(?!PID\s)[A-Z%][A-Z0-9_%-]*\s+)*+PID(?:\s+[A-Z%][A-Z0-9_%-]*)++\s*$")
-KNOWN = {"RSS", "RSZ", "VSZ", "SZ", "WCHAN", "MINFL", "MAJFL", "TIME", "STAT", "S", "%CPU", "%MEM", "NLWP", "LWP", "TTY", "TT"}
+KNOWN = {
+    "RSS",
+    "RSZ",
+    "VSZ",
+    "SZ",
+    "WCHAN",
+    "MINFL",
+    "MAJFL",
+    "TIME",
+    "STAT",
+    "S",
+    "%CPU",
+    "%MEM",
+    "NLWP",
+    "LWP",
+    "TTY",
+}
 FOREIGN = {"FD", "NODE", "NAME", "VIRT", "DEVICE", "PR"}  # lsof, top
 AUX_ROW = re.compile(
     r"\S{1,32}\s+\d+\s+\d+[.,]\d\s+\d+[.,]\d\s+\d+\s+\d+\s+\S+\s+[RSDZTtIWXK][<NLsl+]*\s+\S+\s+\d+:\d\d\s+\S"
 )
-EF_ROW = re.compile(r"\S{1,32}\s+\d+\s+\d+\s+\d+\s+(?:\d\d:\d\d|[A-Z][a-z]{2}\d\d|\d{4})\s+\S+\s+(?:\d+-)?\d\d:\d\d:\d\d\s+\S")
-AUX = Columns("USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND".split())
-EF = Columns("UID PID PPID C STIME TTY TIME CMD".split())
+EF_ROW = re.compile(
+    r"\S{1,32}\s+\d+\s+\d+\s+\d+\s+(?:\d\d:\d\d|[A-Z][a-z]{2}\d\d|\d{4})\s+\S+\s+(?:\d+-)?\d\d:\d\d:\d\d\s+\S"
+)
+AUX = Columns(["USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"])
+EF = Columns(["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"])
 WEEKDAYS = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 NO_WCHAN = {"-", "0", "?", "*", ""}
 KIB = {

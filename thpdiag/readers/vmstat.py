@@ -25,7 +25,9 @@ from thpdiag.readers._oddities import Oddities
 from thpdiag.readers._vmstat_run import Run
 
 HEADER = re.compile(r"\s*r\s+b(?:\s+\S+){4}\s+si\s+so\s+bi\s+bo\s+in\s+cs\s+us\s+sy\s+id\s+wa(?:\s|$)")
-BANNER = re.compile(r"\s*-{0,2}[^\W\d]+-{0,2}\s+-{3,}[^\W\d]+-{3,}\s+-+[^\W\d]+-+(?:\s+-*[^\W\d]+(?:/[^\W\d]+)?-*){2,4}\s*$")
+BANNER = re.compile(
+    r"\s*-{0,2}[^\W\d]+-{0,2}\s+-{3,}[^\W\d]+-{3,}\s+-+[^\W\d]+-+(?:\s+-*[^\W\d]+(?:/[^\W\d]+)?-*){2,4}\s*$"
+)
 ROW = re.compile(r"\s*-?\d+(?:\s+[-+]?\d[\d:.,+-]*){9,22}(?:\s+[A-Z]{2,5})?\s*$")
 OTHER = re.compile(
     r"disk-+ -+reads-+ |\s+total merged sectors\s+ms\s+total|Cache\s+Num\s+Total\s+Size\s+Pages\s*$|"
@@ -36,7 +38,7 @@ SHORTEST = 16  # columns before st, gu and the time
 
 
 def belongs(text: str) -> bool:
-    return bool(ROW.match(text) or HEADER.match(text) or BANNER.match(text) or OTHER.match(text) or OTHER_ROW.match(text))
+    return any(pattern.match(text) for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW))
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:

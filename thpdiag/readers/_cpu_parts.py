@@ -1,0 +1,31 @@
+"""CPU time by mode, as top, mpstat and collectl split it, and the sums that other tools print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+USER = ("user", "nice", "guest", "guest_nice")  # guest is here only where the source took it out of user
+SYSTEM = ("system", "irq", "softirq")
+PRINTED = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
+
+
+def with_sums(parts: Mapping[str, float]) -> dict[str, float]:
+    """`cpu_ratio.*` of the parts (0..1), of user_total, sys_total and busy, and the kernel's share of busy time.
+
+    Parts that the source does not have are not in the result; sums are made of what it has.
+    """
+    found = {f"cpu_ratio.{mode}": parts[mode] for mode in PRINTED if mode in parts}
+    if "user" not in parts or "system" not in parts:
+        return found
+    user = min(sum(parts.get(mode, 0.0) for mode in USER), 1.0)
+    system = min(sum(parts.get(mode, 0.0) for mode in SYSTEM), 1.0)
+    found["cpu_ratio.user_total"], found["cpu_ratio.sys_total"] = user, system
+    found["cpu_ratio.busy"] = min(user + system, 1.0)
+    if user + system > 0:
+        found["cpu_ratio.sys_share"] = system / (user + system)
+    return found
+
+
+def plausible(parts: Mapping[str, float]) -> bool:
+    """Whether the parts can be shares of one whole: sums above by more than rounding, or of nothing, are not."""
+    return 0 < sum(parts.values()) <= 1.05

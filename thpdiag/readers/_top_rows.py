@@ -1,0 +1,76 @@
+"""The rows of top's task list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from thpdiag.model import Fact, Moment, Record, Sample
+from thpdiag.reader import Source
+from thpdiag.readers._numbers import number, quantity
+from thpdiag.readers._oddities import Oddities
+from thpdiag.readers._tasks import cpu_seconds, entity, name_of
+
+DEFAULT = ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"]
+SIZES = {
+    "VIRT": "process_virtual_memory_bytes",
+    "RES": "process_resident_memory_bytes",
+    "SWAP": "process_swap_bytes",
+    "RSan": "process_rss_anon_bytes",
+    "RSsh": "process_rss_shmem_bytes",
+}
+COUNTS = {"nTH": "process_threads", "nMin": "process_minor_faults_total", "nMaj": "process_major_faults_total"}
+TIMES = {"TIME+", "TIME", "ZEIT+", "ZEIT"}
+COMMAND_AT = len(DEFAULT) - 1  # where the command is under translated headers: top's own order
+
+
+@dataclass(slots=True)
+class TaskRows:
+    """The header in force and the tasks already named."""
+
+    source: Source
+    odd: Oddities
+    columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
+    command: int = COMMAND_AT
+    _named: set[str] = field(default_factory=set)
+
+    def header(self, text: str) -> None:
+        self.columns = text.split()
+        known = self.columns.index("COMMAND") if "COMMAND" in self.columns else None
+        self.command = min(COMMAND_AT, len(self.columns) - 1) if known is None else known
+
+    def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
+        last = self.command == len(self.columns) - 1
+        words = text.split(None, self.command) if last else text.split()
+        if len(words) <= self.command:
+            self.odd.add(line, text, "a task of top with fewer fields than its header")
+            return
+        cells = dict(zip(self.columns, words[: self.command], strict=False))
+        command = words[self.command].strip()
+        comm = name_of(command)
+        pid = cells["PID"]
+        cite = self.source.cite(line, text)
+        if pid not in self._named:
+            self._named.add(pid)
+            labels = (("pid", pid), ("comm", comm), ("user", cells.get("USER", "")))
+            yield Fact("process.command", command, cite, labels, time)
+        values, resolution = self._values(line, text, cells)
+        yield Sample("process", values, cite, "top", entity(pid, comm), time, resolution)
+
+    def _values(self, line: int, text: str, cells: dict[str, str]) -> tuple[dict[str, float], dict[str, float]]:
+        values: dict[str, float] = {}
+        resolution: dict[str, float] = {}
+        for column in SIZES.keys() & cells.keys():
+            if (size := quantity(cells[column], 1024)) is None:
+                self.odd.add(line, text, f"an impossible number in column {column} of top: not used")
+                continue
+            values[SIZES[column]], resolution[SIZES[column]] = size.value, size.resolution
+        for column in COUNTS.keys() & cells.keys():
+            if (count := number(cells[column])) is not None:
+                values[COUNTS[column]] = count
+        if (used := number(cells.get("%CPU", ""))) is not None:
+            values["process_cpu_ratio"], resolution["process_cpu_ratio"] = used / 100, 0.001
+        for column in TIMES & cells.keys():
+            if (seconds := cpu_seconds(cells[column])) is not None:
+                values["process_cpu_seconds_total"] = seconds
+        return values, resolution
