@@ -40,8 +40,8 @@ class Reader:
     """One input format.
 
     `opens` is matched (not searched) at the start of a cleaned line. Formats that need more than one line to be sure give
-    `confirm`, which sees the opening line and up to 8 following ones. `continues` says whether a further line still
-    belongs to the block; the first that does not is looked at again as the possible opening of another block.
+    `confirm`, which sees the opening line and up to `lookahead` following ones (more than 8 only where a long header comes
+    first). `continues` says whether a further line still belongs to the block; the first that does not is looked at again as the possible opening of another block.
     `paths` are suffixes of member paths that belong to this reader whatever the content looks like (single-value sysfs
     files); they are regular expressions searched against the end of `Source.path`. `priority` decides between
     readers that open at the same line; the higher one is asked first.
@@ -55,3 +55,4 @@ class Reader:
     confirm: Callable[[list[str]], object] | None = None
     paths: tuple[Pattern[str], ...] = ()
     priority: int = 0
+    lookahead: int = 8

@@ -20,7 +20,6 @@ from thpdiag.reader import Reader, Source
 from thpdiag.readers.operator_actions import actions, refused
 from thpdiag.readers.prose import said
 
-AHEAD = 8  # lines a reader may look ahead to be sure of a block
 LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
@@ -173,7 +172,7 @@ class Recogniser:
         for reader in self._readers:
             if not reader.opens or not reader.opens.match(text):
                 continue
-            if reader.confirm is None or reader.confirm([t.text for t in ahead.peek(AHEAD + 1)]):
+            if reader.confirm is None or reader.confirm([t.text for t in ahead.peek(reader.lookahead + 1)]):
                 return reader
         return None
 

@@ -32,12 +32,13 @@ COMMANDS = (
     "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
     "service|cd|which|getconf|strace|pstack|gdb|hostname|hostnamectl|export|bt|foreach"
 )
+_PERF_COMMENT = r"# (?:hostname|perf version|time of \w+ sample) ?: "  # of perf's header, not typed by anybody
 _PROMPTS = (
     re.compile(r"\[(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})(?:[ :][^\]]{0,200})?\]\s?[#$%>]\s*(?P<cmd>.*)"),
     re.compile(r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})[: ](?:~|/)[^#$%>]{0,200}[#$%>]\s*(?P<cmd>.*)"),
     re.compile(r"(?P<host>[A-Za-z][\w.-]{0,254}):(?:~|/)[^#$%>]{0,200}\s?[#$]\s*(?P<cmd>.*)"),  # SUSE
     re.compile(r"(?:bash|sh|ksh|dash)-[\d.]+[#$]\s*(?P<cmd>.*)"),
-    re.compile(rf"[#$%]\s?>?\s?(?P<cmd>(?:[\w./]*/)?(?:{COMMANDS})\b.*)"),
+    re.compile(rf"(?!{_PERF_COMMENT})[#$%]\s?>?\s?(?P<cmd>(?:[\w./]*/)?(?:{COMMANDS})\b.*)"),
     re.compile(rf"(?:crash|gdb)>\s*(?P<cmd>(?:{COMMANDS})\b.*)"),
     re.compile(r"\$\s(?P<cmd>(?:\./|/)?[\w./-]+(?:\s.*)?)$"),
 )
