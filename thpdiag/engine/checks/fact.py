@@ -14,7 +14,7 @@ from thpdiag.model import Fact
 def judge(check: FactCheck, scene: Scene) -> Judged:
     """Yes if a fact of the name fits; no if there are facts and none fits; unknown without any."""
     known = term(check.fact)
-    kind = "policy" if known and known.kind == "setting" else "state"
+    kind = {"setting": "policy", "rate": "counter"}.get(known.kind, "state") if known else "state"
     candidates = list(scene.facts(check.fact, check.where)) or _latest(check, scene)
     needed = f"{check.fact} {_wanted(check)}"
     if not candidates:
