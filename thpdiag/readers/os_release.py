@@ -38,9 +38,7 @@ _ONE_LINE = re.compile(
     r"(?: \([\w .-]{1,40}\))?)"
     r"(?: \([\w .-]{1,40}\)| Update \d+)*\s*$"
 )
-_SUSE = re.compile(
-    r"((?:SUSE Linux Enterprise|openSUSE) [\w .]{0,50}?(\d+(?:\.\d+)?) \(\w{3,10}\))\s*$"
-)
+_SUSE = re.compile(r"((?:SUSE Linux Enterprise|openSUSE) [\w .]{0,50}?(\d+(?:\.\d+)?) \(\w{3,10}\))\s*$")
 _SUSE_ROW = re.compile(r"(VERSION|PATCHLEVEL|CODENAME) = (\S.{0,40})\s*$")
 _KEY = re.compile(r"([A-Z][A-Z_]{1,40})=(.*)$")
 _OS_KEY = re.compile(

@@ -1,6 +1,6 @@
 """/proc/version: the running kernel with the compiler it was built with.
 
-    Linux version 3.10.0-229.14.1.el7.x86_64 (builder@kbuilder) (gcc version 4.8.3 ...) #1 SMP Tue Sep 15 15:05:51 UTC 2015
+    Linux version 3.10.0-229.14.1.el7.x86_64 (builder@kbuilder) (gcc version 4.8.3 ...) #1 SMP Tue Sep 15 2015
 
 The form never changed. The same line in the kernel log has a time or a host before it and belongs to the log. Source:
 kernel tree, init/version.c.

@@ -34,7 +34,8 @@ _PATH = re.compile(rf"{_MM}/({_DIRECTORY})(?:/(.*?))?/?$")
 _NAMED = re.compile(rf"(?:\S{{0,100}}?{_MM}/({_DIRECTORY})/|(?:\./)?)({_KNOB})\s?[:=]\s?(.*)$")
 _BANNER = re.compile(rf"==> (?:\S{{0,100}}?{_MM}/({_DIRECTORY})/)?({_KNOB}) <==\s*$")
 _MISSING = re.compile(
-    rf".{{0,80}}/?{_MM}/({_DIRECTORY})(?:/(?:enabled|defrag|khugepaged|\*)?)?/?['’\"]?: .{{0,20}}No such file or directory"
+    rf".{{0,80}}/?{_MM}/({_DIRECTORY})(?:/(?:enabled|defrag|khugepaged|\*)?)?/?['’\"]?: "
+    r".{0,20}No such file or directory"
 )
 _LS_LONG = r"[dl][rwxst-]{9}\S?\s.{0,80}\s"  # what `ls -l` prints before the name
 _ROW = rf"(?:{_LISTED}\s+){{0,12}}{_LISTED}\s*$|{_LS_LONG}{_LISTED}/?(?: -> \S+)?\s*$"
