@@ -1,0 +1,92 @@
+"""Bytes to numbered lines: bounded, in the encoding the text has, with everything odd visible and counted.
+
+Line numbers are those of `grep -n` and `sed -n Np`: line feeds count. A carriage return before one is dropped; one elsewhere parts
+the text but not the number (progress bars, recorded terminals). A text with carriage returns alone has them as line ends.
+UTF-8; UTF-16 by its byte order mark; a line that is no UTF-8 at all but reads as Latin-1 (or the quotes and dashes that
+Windows-1252 adds to it) is taken for that.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LATIN1 = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0-\xff]*")
+_UTF8_PAIR = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+@dataclass(slots=True)
+class Oddities:
+    """What was cut or could not be read, for the problems of the member."""
+
+    cut: int = 0
+    first_cut: int = 0
+    undecodable: int = 0
+    first_undecodable: int = 0
+
+
+def numbered(head: bytes, chunks: Iterable[bytes], limit: int, odd: Oddities) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1. `head` is a look at the start, which `chunks` holds too."""
+    number = 0
+    separator = b"\r" if b"\r" in head and b"\n" not in head and not head.startswith(_UTF16) else b"\n"
+    for rows in _rows(_as_utf8(head, chunks), separator, limit):
+        for row, cut in rows:
+            number += 1
+            if cut:
+                odd.cut += 1
+                odd.first_cut = odd.first_cut or number
+            text, good = _decoded(row)
+            if not good:
+                odd.undecodable += 1
+                odd.first_undecodable = odd.first_undecodable or number
+            for part in text.rstrip("\r").split("\r"):
+                yield number, part
+
+
+def _as_utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    if head.startswith(_UTF16):
+        decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
+        return
+    first = True
+    for chunk in chunks:
+        yield chunk.removeprefix(codecs.BOM_UTF8) if first else chunk
+        first = False
+
+
+def _rows(chunks: Iterable[bytes], separator: bytes, limit: int) -> Iterator[list[tuple[bytes, bool]]]:
+    """Complete lines by chunk; a line over the limit is cut and its rest dropped, however long it goes on."""
+    rest, over = b"", False
+    for chunk in chunks:
+        first, *lines = chunk.split(separator)
+        if not over:
+            rest += first
+        if not lines:
+            over = over or len(rest) > limit
+            rest = rest[:limit]
+            continue
+        lines[:0] = [rest]
+        rest, was_over, over = lines.pop(), over, False
+        over, rest = len(rest) > limit, rest[:limit]
+        rows = [(line[:limit], len(line) > limit) for line in lines]
+        if was_over:
+            rows[0] = (rows[0][0], True)
+        yield rows
+    if rest or over:
+        yield [(rest, over)]
+
+
+def _decoded(row: bytes) -> tuple[str, bool]:
+    """The text, and False when bytes of it are of no encoding we know. NULs are made visible."""
+    try:
+        text = row.decode()
+    except UnicodeDecodeError:
+        if _LATIN1.fullmatch(row) and not _UTF8_PAIR.search(row):
+            return row.decode("cp1252").replace("\0", "\\x00"), True
+        return row.decode("utf-8", "backslashreplace").replace("\0", "\\x00"), False
+    return (text.replace("\0", "\\x00") if "\0" in text else text), True

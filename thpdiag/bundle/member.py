@@ -1,0 +1,86 @@
+"""One file of the bundle, as a forward stream that is valid until the next member is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from thpdiag.bundle.lines import Oddities, numbered
+from thpdiag.bundle.limits import Limits
+from thpdiag.bundle.stream import CHUNK, Stream
+from thpdiag.model import Citation, Problem, ProblemKind
+
+
+class Member:
+    """A file the reader may want.
+
+    `path` is the customer's path inside the bundle, printable; `aliases` are the wanted paths of links that lead here; `size` is None
+    where it is known only at the end. `problems` and `sha256` are complete after `finish`.
+    """
+
+    def __init__(
+        self, path: str, size: int | None, stream: Stream, limits: Limits, aliases: tuple[str, ...] = ()
+    ) -> None:
+        self.path = path
+        self.size = size
+        self.aliases = aliases
+        self.problems: list[Problem] = []
+        self._stream = stream
+        self._limits = limits
+        self._hash = hashlib.sha256()
+        self._given = 0
+        self._ended = False
+
+    def head(self, size: int = CHUNK) -> bytes:
+        """The first bytes that were not read yet, without reading them."""
+        return self._stream.peek(size)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Numbered lines without line ends, from 1; see `thpdiag.bundle.lines`."""
+        odd = Oddities()
+        try:
+            yield from numbered(self.head(), self.chunks(), self._limits.line, odd)
+        finally:
+            self._note_oddities(odd)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes as they come. What ends them early becomes a problem."""
+        while not self._ended and (chunk := self._stream.read()):
+            room = self._limits.member_bytes - self._given
+            if len(chunk) > room:
+                self._problem(
+                    ProblemKind.LIMIT,
+                    f"only the first {self._limits.member_bytes} bytes were read (limit member_bytes)",
+                )
+                self._ended = True
+                chunk = chunk[:room]
+            self._given += len(chunk)
+            self._hash.update(chunk)
+            yield chunk
+        if not self._ended:
+            self._ended = True
+            if failure := self._stream.failure:
+                self._problem(failure.kind, failure.text)
+
+    def finish(self) -> None:
+        """Reads what is left, so that `sha256` and `problems` speak of the whole member."""
+        for _ in self.chunks():
+            pass
+
+    @property
+    def sha256(self) -> str:
+        """Of the content (decompressed), as far as it was read."""
+        return self._hash.hexdigest()
+
+    def _problem(self, kind: ProblemKind, text: str) -> None:
+        self.problems.append(Problem(Citation(self.path), text, kind))
+
+    def _note_oddities(self, odd: Oddities) -> None:
+        if odd.cut:
+            text = f"lines longer than {self._limits.line} bytes were cut (limit line)"
+            problem = Problem(Citation(self.path, odd.first_cut), text, ProblemKind.LIMIT, count=odd.cut)
+            self.problems.append(problem)
+        if odd.undecodable:
+            text = "lines have bytes that are neither UTF-8 nor Latin-1"
+            self.problems.append(Problem(Citation(self.path, odd.first_undecodable), text, count=odd.undecodable))

@@ -1,0 +1,266 @@
+"""A strict tar walker on a forward stream: ustar, PAX, GNU long names, base-256 sizes, sparse members.
+
+Why not `tarfile`: on hostile or damaged archives it hangs, swells to gigabytes or ends early without a word. This walker
+takes nothing for granted: every header must carry its checksum; at one that does not it looks on block by block for the next that
+does and reports the gap; an archive without its end mark (two blocks of zeros; one is accepted) may have lost members
+and is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from thpdiag.bundle import sparse
+from thpdiag.bundle.entry import Entry, EntryKind
+from thpdiag.bundle.extended import Extended, padded
+from thpdiag.bundle.failure import damaged
+from thpdiag.bundle.fold import Fold
+from thpdiag.bundle.header import BLOCK, Header, is_header, parse
+from thpdiag.bundle.limits import Budget
+from thpdiag.bundle.magic import SNIFF, is_packed
+from thpdiag.bundle.names import inside, printable
+from thpdiag.bundle.stream import CHUNK, Stream
+from thpdiag.bundle.tar_plain import AHEAD, pass_plain
+from thpdiag.model import Citation, Problem, ProblemKind
+
+_EXTENDED = {b"x", b"X", b"g", b"L", b"K"}
+_NO_MEMBER = {
+    b"V",
+    b"M",
+    b"D",
+    b"A",
+    b"N",
+    b"I",
+}  # volume label, continuation, dump directory, ACL, long names of old, inode
+_SPECIAL = {b"3", b"4", b"6"}
+_NO_BODY = {b"2", b"3", b"4", b"5", b"6"}
+_CHAIN = 16  # extended headers before one member
+
+
+class _Body:
+    """The bytes of one member, of which `used` are already read."""
+
+    __slots__ = ("_padding", "_stream", "left")
+
+    def __init__(self, stream: Stream, size: int, used: int = 0) -> None:
+        self._stream = stream
+        self._padding = padded(size) - size
+        self.left = max(size - used, 0)
+
+    def chunks(self) -> Iterator[bytes]:
+        while self.left:
+            data = self._stream.read(min(self.left, CHUNK))
+            if not data:
+                missing, self.left = self.left, 0
+                raise self._stream.failure or damaged(
+                    f"the archive ends inside this member, {missing} bytes are missing"
+                )
+            self.left -= len(data)
+            yield data
+
+    def close(self) -> int:
+        """Ends the reading of this member; how many bytes of it are still to be passed over."""
+        left, self.left = self.left + self._padding, 0
+        return left
+
+
+class TarWalker:
+    """`archive` names the archive in problems; `interesting` is asked for the path of every regular member.
+
+    `entries` gives the interesting members, those that are archives or compressed whatever their name, all links and
+    special files. An entry is valid until the next one is asked for.
+    """
+
+    def __init__(self, archive: str, stream: Stream, budget: Budget, interesting: Callable[[str], bool]) -> None:
+        self._archive = archive
+        self._stream = stream
+        self._budget = budget
+        self._interesting = interesting
+        self._extended = Extended()
+        self._chain = 0
+        self._problems = Fold()
+        self._start = 0  # offset of the header at hand
+        self._wanted_at = -1  # offset of the header whose path was asked for and is interesting
+        self._zeros = 0  # blocks of zeros just passed
+        self._cut = False
+
+    def entries(self) -> Iterator[Entry | Problem]:
+        while header := self._next_header():
+            if header.kind in _EXTENDED:
+                self._read_extended(header)
+                continue
+            entry, body = self._entry(header)
+            yield from self._problems.new()
+            if entry:
+                yield entry
+            self._advance(body.close())
+        yield from self._problems.rest()
+        yield from self._ending()
+
+    # Headers
+
+    def _next_header(self) -> Header | None:
+        while True:
+            if not self._chain:
+                self._pass_over()
+            self._start = self._stream.offset
+            block = self._stream.take(BLOCK)
+            if not block.strip(b"\0"):
+                if len(block) < BLOCK:
+                    self._zeros += 1 if block else 0
+                    return None
+                self._zeros += 1
+                continue
+            try:
+                header = parse(block)
+            except ValueError as error:
+                self._resynchronise(str(error))
+                continue
+            self._after_zeros()
+            self._budget.met(1)
+            return header
+
+    def _pass_over(self) -> None:
+        while self._stream.fill(AHEAD):
+            passed = pass_plain(self._stream, self._interesting)
+            if passed.at > self._stream.at:
+                self._after_zeros()
+            self._stream.at = passed.at
+            self._budget.met(passed.members)
+            self._advance(passed.beyond)
+            if passed.wanted:
+                self._wanted_at = self._stream.offset
+            if len(self._stream.buffer) - self._stream.at >= AHEAD:
+                return
+
+    def _after_zeros(self) -> None:
+        if self._zeros:
+            self._lost(
+                f"{self._zeros} blocks of zeros lie before offset {self._stream.offset}, members may be missing there"
+            )
+            self._zeros = 0
+
+    def _resynchronise(self, reason: str) -> None:
+        """Goes on to the next block that is a header; what lay between is lost and reported."""
+        self._extended, self._chain = Extended(), 0
+        stream, where = self._stream, f"{reason} at offset {self._start} of the tar archive"
+        while stream.fill(BLOCK):
+            at = stream.at
+            if stream.buffer[at + 257 : at + 262] == b"ustar" and is_header(stream.buffer[at : at + BLOCK]):
+                self._lost(f"{where}; members up to offset {stream.offset} are lost")
+                self._zeros = 0
+                return
+            stream.at += BLOCK
+        stream.skip(BLOCK)
+        if self._zeros >= 2:
+            self._problems.add(
+                "end", Problem(Citation(self._archive), "bytes that are no tar follow the end of the archive")
+            )
+        else:
+            self._lost(f"{where}; members from there on are lost")
+            self._zeros = 2  # reported: that the end mark is missing is no second problem
+
+    def _lost(self, text: str, kind: ProblemKind = ProblemKind.DAMAGED) -> None:
+        self._problems.add("members may be lost", Problem(Citation(self._archive), text, kind, hides=True))
+
+    def _advance(self, size: int) -> None:
+        if size and self._stream.skip(size) < size:
+            self._cut = True
+
+    def _ending(self) -> Iterator[Problem]:
+        lost = f"; members after offset {self._stream.offset} of the tar archive are missing"
+        if self._stream.failure:
+            yield self._stream.failure.problem(self._archive, lost, hides=True)
+        elif self._cut:
+            yield damaged(f"the archive ends inside a member{lost}").problem(self._archive, hides=True)
+        elif not self._zeros:
+            yield damaged(f"the archive ends without its end mark{lost}").problem(self._archive, hides=True)
+
+    # Extended headers
+
+    def _read_extended(self, header: Header) -> None:
+        self._chain += 1
+        if header.size > self._budget.limits.metadata or self._chain > _CHAIN:
+            what = (
+                f"extended header of {header.size} bytes"
+                if self._chain <= _CHAIN
+                else f"more than {_CHAIN} extended headers"
+            )
+            self._lost(f"{what} at offset {self._start} of the tar archive (limit metadata)", ProblemKind.LIMIT)
+            self._extended, self._chain = Extended(), 0
+            self._advance(padded(header.size))
+            return
+        body = self._stream.take(padded(header.size))
+        self._cut = self._cut or len(body) < padded(header.size)
+        try:
+            self._extended.read(header.kind, body[: header.size])
+        except ValueError as error:
+            self._lost(f"{error} at offset {self._start} of the tar archive")
+
+    # Members
+
+    def _entry(self, header: Header) -> tuple[Entry | None, _Body]:
+        """The entry, None for what is no member or nobody asked for, and the body to pass over."""
+        extended, self._extended, self._chain = self._extended, Extended(), 0
+        size = header.size if extended.size is None else extended.size
+        body = _Body(self._stream, 0 if header.kind in _NO_BODY else size)
+        name = self._name(extended.name(header.name))
+        if header.kind in _NO_MEMBER or header.kind == b"5" or name.endswith("/"):
+            return None, body
+        path, leaves = inside(name)
+        if not path:
+            self._problems.add(
+                "nameless", Problem(Citation(self._archive), f"member without a name at offset {self._start}")
+            )
+            return None, body
+        if header.kind in _SPECIAL:
+            return Entry(path, EntryKind.SPECIAL), body
+        target = printable(header.link if extended.link is None else extended.link)
+        if header.kind == b"2":
+            return Entry(path, EntryKind.SYMLINK, target=target), body
+        if header.kind == b"1" and not self._hard_link_has_body(size):
+            return Entry(path, EntryKind.HARDLINK, target=target), _Body(self._stream, 0)
+        wanted = self._start == self._wanted_at or bool(self._interesting(path))
+        entry = Entry(path, EntryKind.FILE, size, body.chunks(), leaves=leaves, wanted=wanted)
+        if header.kind == b"S" or extended.sparse or extended.sparse_map:
+            entry, body = self._sparse(entry, header, extended, size)
+        if not wanted and not (size and is_packed(self._stream.peek(min(SNIFF, size)))):
+            return None, body
+        return entry, body
+
+    def _name(self, raw: bytes) -> str:
+        most = self._budget.limits.name
+        if len(raw) > most:
+            self._lost(
+                f"name of {len(raw)} bytes at offset {self._start} of the tar archive is cut (limit name)",
+                ProblemKind.LIMIT,
+            )
+        return printable(raw[:most])
+
+    def _hard_link_has_body(self, size: int) -> bool:
+        """PAX lets a hard link carry its data again; older archives state the size without any data."""
+        following = self._stream.peek(BLOCK)
+        return size > 0 and following.strip(b"\0") != b"" and not is_header(following)
+
+    def _sparse(self, entry: Entry, header: Header, extended: Extended, size: int) -> tuple[Entry, _Body]:
+        """The entry with its holes filled, or as it is stored when the map is of no use."""
+        stored, start = header.kind == b"S", self._stream.offset
+        pieces: sparse.Map = []
+        try:
+            found = (
+                sparse.old_gnu(header, self._stream)
+                if stored
+                else sparse.of_pax(extended, self._stream, self._budget.limits)
+            )
+            pieces, real = found
+        except ValueError as error:
+            real = 0
+            self._lost(f"{error}, holes of {entry.path} are left out")
+        body = _Body(self._stream, size, 0 if stored else self._stream.offset - start)
+        if not pieces and not real:
+            return replace(entry, chunks=body.chunks()), body
+        if sparse.holes(pieces, real) > self._budget.limits.hole_bytes:
+            self._lost(f"holes of {entry.path} are left out (limit hole_bytes)", ProblemKind.LIMIT)
+            return replace(entry, chunks=body.chunks()), body
+        return replace(entry, size=real, chunks=sparse.expanded(pieces, real, body.chunks())), body

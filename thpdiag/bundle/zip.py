@@ -1,0 +1,222 @@
+"""Zip archives by their central directory (APPNOTE 6.3.10), one record at a time.
+
+The list at the end of the file is the truth; local headers only say where the data begin. Why not `zipfile`: it builds all
+million records of a hostile archive at once, and unpacks bzip2 and LZMA entries without a bound. Stored, deflated, bzip2 and
+zstd entries are read. A zip whose list is missing (cut upload) is walked by its local headers as far as they carry sizes.
+"""
+
+from __future__ import annotations
+
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import SEEK_END
+from struct import Struct
+from typing import BinaryIO
+
+from thpdiag.bundle.codecs import unpacked
+from thpdiag.bundle.deflate import inflate
+from thpdiag.bundle.entry import Entry, EntryKind
+from thpdiag.bundle.failure import StreamError, damaged
+from thpdiag.bundle.limits import Budget
+from thpdiag.bundle.magic import SNIFF, is_packed
+from thpdiag.bundle.names import inside, printable
+from thpdiag.bundle.stream import CHUNK, Stream
+from thpdiag.model import ProblemKind
+
+_END = Struct("<4s4H2LH")
+_END64_PLACE = Struct("<4sLQL")
+_END64 = Struct("<4sQ2H2L4Q")
+_RECORD = Struct("<4s6H3L5H2L")
+_LOCAL = Struct("<4s5H3L2H")
+_COMMENT = 65_535
+_FULL = 0xFFFFFFFF
+_UTF8, _ENCRYPTED, _SIZES_LATER = 0x800, 0x1, 0x8
+_CODECS = {12: "bzip2", 93: "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class ZipEntry:
+    """One record: `start` is the offset of the local header, `mode` the Unix mode where the packing system had one."""
+
+    name: str
+    method: int
+    flags: int
+    crc: int
+    packed: int
+    size: int
+    start: int
+    mode: int
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def is_special(self) -> bool:
+        return stat.S_IFMT(self.mode) not in {0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}
+
+
+@dataclass(frozen=True, slots=True)
+class ZipFile:
+    """A zip in a file one can seek in. `first` is where the archive begins (bytes may stand before it)."""
+
+    file: BinaryIO
+    budget: Budget
+    directory: int
+    directory_end: int
+    first: int
+
+    def entries(self) -> Iterator[ZipEntry]:
+        """The records; raises StreamError where the list is damaged."""
+        at = self.directory
+        while at < self.directory_end:
+            fixed = self._at(at, _RECORD.size)
+            if len(fixed) < _RECORD.size or not fixed.startswith(b"PK\x01\x02"):
+                raise damaged(f"the list of members of the zip is damaged at offset {at}")
+            fields = _RECORD.unpack(fixed)
+            variable = self._at(at + _RECORD.size, sum(fields[10:13]))
+            yield self._entry(fields, variable)
+            at += _RECORD.size + sum(fields[10:13])
+
+    def _entry(self, fields: tuple[int, ...], variable: bytes) -> ZipEntry:
+        made_by, _, flags, method, _, _, crc, packed, size = fields[1:10]
+        name = variable[: fields[10]]
+        extra = variable[fields[10] : fields[10] + fields[11]]
+        size, packed, start = _zip64(extra, (size, packed, fields[16]))
+        mode = fields[15] >> 16 if made_by >> 8 == 3 else 0
+        text = name if flags & _UTF8 else _legacy(name)
+        return ZipEntry(printable(text), method, flags, crc, packed, size, start + self.first, mode)
+
+    def links(self, memory: int) -> Iterator[Entry]:
+        """The symbolic links, whose targets are their content."""
+        for entry in self.entries():
+            self.budget.met(1)
+            if entry.is_link and entry.size <= self.budget.limits.name:
+                content = Stream(self.content(entry, memory)).take(self.budget.limits.name)
+                yield Entry(inside(entry.name)[0], EntryKind.SYMLINK, target=printable(content))
+
+    def files(self, memory: int, interesting: Callable[[str], bool]) -> Iterator[Entry]:
+        """The files that are interesting or packed, and what is no file."""
+        for entry in self.entries():
+            path, leaves = inside(entry.name)
+            if entry.is_special:
+                yield Entry(path, EntryKind.SPECIAL)
+            elif path and not entry.is_link and not entry.name.endswith("/"):
+                wanted = interesting(path)
+                if wanted or is_packed(self._head(entry)):
+                    content = self.content(entry, memory)
+                    yield Entry(path, EntryKind.FILE, entry.size, content, leaves=leaves, wanted=wanted)
+
+    def _head(self, entry: ZipEntry) -> bytes:
+        """The first bytes of a member, at little cost; none if they cannot be had."""
+        try:
+            raw = self._at(self._data(entry), 2 * SNIFF)
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, SNIFF) if entry.method == 8 else raw
+        except (StreamError, zlib.error):
+            return b""
+
+    def content(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
+        """The bytes of a member; raises StreamError at its end if they are damaged."""
+        crc, given = 0, 0
+        for chunk in self._unpacked(entry, memory):
+            crc = zlib.crc32(chunk, crc)
+            given += len(chunk)
+            if given > entry.size:
+                raise damaged("holds more than the zip says")
+            yield chunk
+        if given < entry.size or crc != entry.crc:
+            raise damaged("does not fit its checksum in the zip")
+
+    def _unpacked(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
+        if entry.flags & _ENCRYPTED:
+            raise StreamError(ProblemKind.UNREADABLE, "is encrypted by a password")
+        if entry.method not in {0, 8, *_CODECS}:
+            raise StreamError(ProblemKind.UNREADABLE, f"is packed by zip method {entry.method}, which is not read")
+        packed = Stream(self._raw(self._data(entry), entry.packed))
+        if entry.method in _CODECS:
+            yield from unpacked(_CODECS[entry.method], packed, memory, self.budget)
+            return
+        for chunk in packed.chunks() if entry.method == 0 else inflate(packed):
+            self.budget.gave(len(chunk))
+            yield chunk
+
+    def _data(self, entry: ZipEntry) -> int:
+        """Where the data of a member begin."""
+        local = self._at(entry.start, _LOCAL.size)
+        if len(local) < _LOCAL.size or not local.startswith(b"PK\x03\x04"):
+            raise damaged(f"has no header at offset {entry.start} of the zip")
+        name, extra = _LOCAL.unpack(local)[-2:]
+        return int(entry.start + _LOCAL.size + name + extra)
+
+    def _raw(self, start: int, size: int) -> Iterator[bytes]:
+        while size > 0 and (data := self._at(start, min(size, CHUNK))):
+            self.budget.took(len(data))
+            yield data
+            start += len(data)
+            size -= len(data)
+
+    def _at(self, offset: int, size: int) -> bytes:
+        try:
+            self.file.seek(offset)
+            return self.file.read(size)
+        except (OSError, ValueError, OverflowError) as error:
+            raise damaged(f"cannot be read at offset {offset}") from error
+
+
+def open_zip(file: BinaryIO, budget: Budget) -> ZipFile:
+    """Finds the list of members; raises StreamError when there is none."""
+    try:
+        length = file.seek(0, SEEK_END)
+        tail_at = max(length - _COMMENT - _END.size, 0)
+        file.seek(tail_at)
+        tail = file.read()
+    except OSError as error:
+        raise StreamError(ProblemKind.UNREADABLE, f"cannot be read: {error.strerror}") from error
+    place = tail.rfind(b"PK\x05\x06")
+    if place < 0 or len(tail) - place < _END.size:
+        raise damaged("the list of members at the end of the zip is missing; the file is cut or damaged")
+    end = tail_at + place
+    size, offset = _END.unpack_from(tail, place)[5:7]
+    before = tail[max(place - _END64_PLACE.size, 0) : place]
+    if before.startswith(b"PK\x06\x07"):
+        size, offset, end = _end64(file, _END64_PLACE.unpack(before)[2], end)
+    directory = end - size
+    if directory < 0 or offset > directory:
+        raise damaged("the list of members at the end of the zip is damaged")
+    return ZipFile(file, budget, directory, end, directory - offset)
+
+
+def _end64(file: BinaryIO, place: int, end: int) -> tuple[int, int, int]:
+    if place > end:
+        raise damaged("the list of members at the end of the zip is damaged")
+    file.seek(place)
+    record = file.read(_END64.size)
+    if len(record) < _END64.size or not record.startswith(b"PK\x06\x06"):
+        raise damaged("the list of members at the end of the zip is damaged")
+    size, offset = _END64.unpack(record)[8:10]
+    return size, offset, place
+
+
+def _zip64(extra: bytes, values: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Sizes and offset that need 64 bits stand in an extra field, only those that are full in the record."""
+    wide = b""
+    while len(extra) >= 4:
+        kind, length = int.from_bytes(extra[:2], "little"), int.from_bytes(extra[2:4], "little")
+        if kind == 1:
+            wide = extra[4 : 4 + length]
+        extra = extra[4 + length :]
+    found = list(values)
+    for index, value in enumerate(values):
+        if value == _FULL and len(wide) >= 8:
+            found[index], wide = int.from_bytes(wide[:8], "little"), wide[8:]
+    return found[0], found[1], found[2]
+
+
+def _legacy(name: bytes) -> bytes | str:
+    """Names without the UTF-8 flag are of the packer's code page; UTF-8 is tried first, since Unix zips write that."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name.decode("cp437")
