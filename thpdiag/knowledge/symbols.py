@@ -29,6 +29,7 @@ _AFTER = re.compile(
 )
 _UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|)$")
 _IDLE_TASK = re.compile(r"(?:swapper(?:/\d+)?|\[?idle\]?|:0|kworker/\d+:\d+)?$")
+_LONGEST = 4000  # characters; longer names (C++ templates) are left as they are
 _CACHED = 200_000  # names whose families are remembered
 
 
@@ -74,6 +75,8 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 def normalise(name: str) -> str:
     """The function's own name: no offset, no mark of the place, nothing that the compiler or the kernel build added."""
     name = name.strip()
+    if len(name) > _LONGEST:
+        return name
     while found := _BEFORE.match(name):
         name = name[found.end() :]
     while found := _AFTER.search(name):

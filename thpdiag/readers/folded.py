@@ -1,0 +1,153 @@
+"""Folded stacks: one line per stack, root first, a count at the end.
+
+    java;start_thread;page_fault_[k];do_huge_pmd_anonymous_page_[k];compact_zone_[k] 417
+
+Written by stackcollapse-perf.pl, inferno and perf's own flamegraph scripts, which put the task first (`java`, with `--pid` and `--tid`
+`java-1234/1240`), by bpftrace and BCC's profile (which put a frame `-` between program and kernel), and by hand. Marks behind a name:
+`_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are samples, or the sum of periods; the file does not say which.
+Source: FlameGraph's and inferno's collapsers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from thpdiag.knowledge.symbols import families_of, normalise, unresolved
+from thpdiag.model import Citation, Ledger, Problem, Profile, ProfileRow, Record, Stacks
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.perf_chains import ROOTS
+from thpdiag.readers.perf_stacks import Frames, symbol_like
+
+_LINE = re.compile(r"(?P<stack>\S.*?)\s(?P<count>\d{1,18}(?:\.\d{1,9})?)$")
+_PLACE = re.compile(r"_\[(?P<letter>[kijw])\]$")
+_TASK = re.compile(r"(?P<comm>\S.*?)-(?P<pid>\d{1,10}|\?)(?:/(?P<tid>\d{1,10}))?$")
+_OPENS = re.compile(r"[^\s;,|\"<>=]{1,64}(?: [^\s;]{1,40}){0,3};\S.*\s\d+(?:\.\d+)?$")
+_BORDERS = {"-", "--"}
+_LOOKED_AT = 200  # stacks by which the first field is judged
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    names: list[str]  # root first
+    count: float
+    cite: Citation
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One profile. Lines that are no stack are counted in one problem."""
+    stacks: list[_Stack] = []
+    odd: list[Citation] = []
+    for number, text in lines:
+        cite = source.cite(number, text)
+        if (stack := _stack(text, cite)) is not None:
+            stacks.append(stack)
+        elif text.strip() and text[0] != "#":
+            odd.append(cite)
+    if odd:
+        yield Problem(odd[0], "a line among folded stacks that is not `a;b;c count`", reader=READER.name, count=len(odd))
+    if stacks:
+        yield _profile(stacks, len(odd))
+
+
+def _stack(text: str, cite: Citation) -> _Stack | None:
+    found = _LINE.match(text.strip())
+    if not found:
+        return None
+    names = [n.strip() for n in found["stack"].split(";")]
+    return _Stack([n for n in names if n], float(found["count"]), cite)
+
+
+def _profile(stacks: list[_Stack], odd: int) -> Profile:
+    task = _task_first(stacks[:_LOOKED_AT])
+    ids = task and all(_TASK.match(s.names[0]) for s in stacks[:_LOOKED_AT])
+    frames = Frames()
+    rows = [_row(frames, stack, task, ids) for stack in stacks]
+    samples = sum(row.samples for row in rows)
+    lonely = sum(row.samples for row in rows if not row.stack)
+    unknown = sum(row.samples for row in rows if row.stack and unresolved(frames.name(row.stack[0])))
+    return Profile(
+        reader=READER.name,
+        event="",
+        frames=frames.all(),
+        rows=tuple(rows),
+        stacks=Stacks.FULL,
+        cite=stacks[0].cite,
+        ledger=Ledger(samples, samples, lonely, unknown, {"no folded stack": odd} if odd else {}),
+        total_samples=samples,
+    )
+
+
+def _task_first(stacks: list[_Stack]) -> bool:
+    """Whether the first field is the task: collapsers write it, unless the first fields are functions that start a task."""
+    roots = sum(_is_root(s.names[0]) for s in stacks)
+    return 2 * roots < len(stacks)
+
+
+def _is_root(name: str) -> bool:
+    bare = normalise(name)
+    return bool(_PLACE.search(name)) or bare in ROOTS or unresolved(bare) or "::" in bare or bool(families_of(bare))
+
+
+def _row(frames: Frames, stack: _Stack, task: object, ids: object) -> ProfileRow:
+    comm, pid, tid, names = "", None, None, stack.names
+    if task and names:
+        comm, names = names[0], names[1:]
+        if ids and (found := _TASK.match(comm)):
+            comm = found["comm"]
+            pid = int(found["pid"]) if found["pid"] != "?" else None
+            tid = int(found["tid"]) if found["tid"] else None
+    numbers: list[int] = []
+    kernel = False
+    for name in names:
+        if name in _BORDERS:
+            kernel = True
+            continue
+        place = _PLACE.search(name)
+        dso = name if name.startswith("[") and name.endswith("]") and not unresolved_word(name) else ""
+        numbers.append(frames.number("[unknown]" if dso else name, dso, _kernel(place, border=kernel)))
+    return ProfileRow(tuple(reversed(numbers)), stack.count, int(stack.count), stack.cite, comm, pid, tid)
+
+
+def unresolved_word(name: str) -> bool:
+    """`[unknown]` itself; `[libc.so.6]` is an object whose functions have no names."""
+    return name == "[unknown]"
+
+
+def _kernel(place: re.Match[str] | None, *, border: bool) -> bool | None:
+    if place:
+        return place["letter"] in "kw"
+    return True if border else None
+
+
+def _believable(text: str) -> bool:
+    """A stack and no sentence or table: at least two fields, each a name, some with letters; the task may have blanks."""
+    found = _LINE.match(text.strip())
+    if not found:
+        return False
+    names = [n for n in found["stack"].split(";") if n]
+    if len(names) < 2 or len(names[0]) > 80:
+        return False
+    good = [n for n in names[1:] if symbol_like(n) and re.search(r"[A-Za-z_]{2}|^-{1,2}$", n) and "=" not in n.split("(")[0]]
+    return len(good) == len(names) - 1
+
+
+def _confirm(ahead: list[str]) -> bool:
+    """Two such lines in a row, or one with a mark of the kernel or with three fields of which one is a kernel function we know."""
+    if not _believable(ahead[0]):
+        return False
+    if "_[k]" in ahead[0] or (len(ahead) > 1 and _believable(ahead[1])):
+        return True
+    names = [normalise(n) for n in ahead[0].rsplit(None, 1)[0].split(";")]
+    return len(names) > 2 and any(n in ROOTS or families_of(n) for n in names)
+
+
+READER = Reader(
+    name="folded",
+    title="folded stacks (stackcollapse-perf, inferno, BCC profile)",
+    read=read,
+    opens=_OPENS,
+    continues=_believable,
+    confirm=_confirm,
+)

@@ -1,0 +1,156 @@
+"""The rows of perf top and perf report: shares, then any of task, object and symbol.
+
+    12.34%  java     [kernel.kallsyms]  [k] compact_zone          perf report
+    22.25%  [kernel]       [k] clear_page_erms                    perf top
+    55.35%     0.00%  churn  libc.so.6  [.] start_thread          with Children and Self
+-   2.76%     m0d  [kernel.kallsyms]   [k] generic_exec_single    copied from the terminal browser
+
+Which columns there are is the user's choice (`--sort`); the header names them, and where it was cut off the row itself must do.
+Not a reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thpdiag.readers.perf_stacks import kernel_dso, kernel_letter
+
+PERCENT = r"\d{1,3}[.,]\d{1,2}%"
+_ROW = re.compile(rf"(?P<lead>\s*(?:[+-]\s*)?)(?P<shares>{PERCENT}(?:\s+{PERCENT}){{0,5}})(?:\s+(?P<rest>\S.*))?$")
+_SYMBOL = re.compile(r"(?:^|\s)(?:0x[0-9a-f]{1,16}\s+[\w!.-]\s+)?\[(?P<letter>[k.guhHm])\]\s+(?P<symbol>\S.*)$")
+_COUNTS = re.compile(r"\d+(?=\s)")
+_DIFFERENCE = re.compile(r"[+-]\d")
+_PID = re.compile(r"(?:(?P<pid>\d+):\s*(?P<comm>\S.*)|(?P<comm2>\S.*?):\s*(?P<pid2>\d+))$")
+_SHARED_OBJECT = re.compile(r"[\[/]|.*\.(?:so|ko|map)\b|vmlinu|bpf_prog|.*\(deleted\)$")
+_KNOWN = re.compile(
+    r"Overhead|Children|Self|guest sys|guest usr|sys|usr?|Samples|Period|(?:Pid|Tid|Thread|PID|TID)\s*:\s*Command|Command\s*:\s*(?:Pid|Tid)"
+    r"|Command|Shared Object|Symbol|CPU|Parent symbol|Source:Line|Source File|Socket|Weight|Time"
+)
+_SHARES = {"Overhead", "Children", "Self", "guest sys", "guest usr", "sys", "us", "usr"}
+_NUMBERS = {"Samples", "Period", "Weight"}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the header says: share columns, then numbers, then names. `children`: the first share includes callees."""
+
+    names: tuple[str, ...] = ()
+    children: bool = False
+    numbers: tuple[str, ...] = ()
+    levels: bool = False  # --hierarchy
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadRow:
+    """One row. `total` includes callees where the text shows that (else it equals `own`), both in percent."""
+
+    own: float
+    total: float
+    samples: int = 0
+    comm: str = ""
+    pid: int | None = None
+    dso: str = ""
+    symbol: str = ""
+    kernel: bool | None = None
+    marked: bool = False  # has the letter of perf before its symbol, so that it cannot be a line of a call graph
+    column: int = 0  # where the first share ends
+
+
+def columns(header: str) -> Columns:
+    """The columns of a header line."""
+    found = [re.sub(r"\s*:\s*", ":", name) for name in _KNOWN.findall(header)]
+    names = tuple(n for n in found if n not in _SHARES and n not in _NUMBERS)
+    numbers = tuple(n for n in found if n in _NUMBERS)
+    return Columns(names, "Children" in found, numbers, " / " in header)
+
+
+def share(text: str) -> float:
+    """A percentage as printed, with decimal point or comma."""
+    return float(text.rstrip("%").replace(",", "."))
+
+
+def row(text: str, known: Columns) -> OverheadRow | None:
+    """A line as a row, None if it is something else."""
+    found = _ROW.match(text)
+    if not found:
+        return None
+    shares = [share(s) for s in found["shares"].split()]
+    own, total = _shares(shares, known)
+    counts, rest = _numbers(found["rest"] or "", known)
+    if _DIFFERENCE.match(rest):
+        return None  # perf diff
+    marker = _SYMBOL.search(rest)
+    middle = rest[: marker.start()].strip() if marker else rest
+    comm, pid, dso, symbol = _names(middle, known, bool(marker))
+    kernel = kernel_dso(dso)
+    if marker:
+        symbol = marker["symbol"].strip()
+        letter = kernel_letter(marker["letter"])
+        kernel = letter if letter is not None else kernel
+    column = len(found["lead"].expandtabs()) + len(found["shares"].split()[0])
+    return OverheadRow(own, total, counts, comm, pid, dso, symbol, kernel, bool(marker), column)
+
+
+def _shares(shares: Sequence[float], known: Columns) -> tuple[float, float]:
+    """Own and total share. Two shares without a header are Children and Self, perf's default since 3.16."""
+    if len(shares) > 1 and (known.children or (not known.names and shares[0] >= shares[1])):
+        return shares[1], shares[0]
+    return shares[0], shares[0]
+
+
+def _numbers(rest: str, known: Columns) -> tuple[int, str]:
+    """The number of samples if printed, and what stands after the numbers."""
+    samples, position = 0, 0
+    while found := _COUNTS.match(rest):
+        if known.names and position >= len(known.numbers):
+            break
+        name = known.numbers[position] if position < len(known.numbers) else ""
+        samples = int(found[0]) if name == "Samples" else samples
+        rest, position = rest[found.end() :].lstrip(), position + 1
+    return samples, rest
+
+
+def _names(middle: str, known: Columns, marked: bool) -> tuple[str, int | None, str, str]:  # noqa: FBT001 - property of the row
+    """Task, pid, object and symbol out of the columns before the symbol, or of all columns if there is no marker."""
+    wanted = [n for n in known.names if not (marked and n == "Symbol")]
+    parts = re.split(r"\s{2,}|\t+", middle) if middle else []
+    if len(parts) != len(wanted):
+        parts, wanted = _fit(middle, parts, wanted)
+    comm, pid, dso, symbol = "", None, "", ""
+    for name, value in zip(wanted, parts, strict=False):
+        if ":" in name and (found := _PID.match(value)):
+            comm, pid = (found["comm"] or found["comm2"]).strip(), int(found["pid"] or found["pid2"])
+        elif name in {"Command"} or ":" in name:
+            comm = value
+        elif name == "Shared Object":
+            dso = value
+        elif name == "Symbol":
+            symbol = value
+    return comm, pid, dso, symbol
+
+
+def _fit(middle: str, parts: list[str], wanted: list[str]) -> tuple[list[str], list[str]]:
+    """Columns whose header is missing, or whose blanks were collapsed: the object looks like one, the rest is the task."""
+    if not middle:
+        return [], []
+    if len(wanted) == 1:
+        return [middle], wanted
+    words = parts if len(parts) > 1 else middle.rsplit(None, 1)
+    if len(words) == 1:
+        return words, ["Shared Object" if _SHARED_OBJECT.match(middle) else "Command"]
+    if wanted and "Shared Object" not in wanted:
+        return [middle], [wanted[0]]
+    return ["  ".join(words[:-1]), words[-1]], ["Command", "Shared Object"]
+
+
+def separated(text: str, known: Columns, sign: str) -> OverheadRow | None:
+    """A row of `perf report -t SIGN`; the last column may contain the sign."""
+    shares = len(_SHARES.intersection(known.names)) or (2 if known.children else 1)
+    count = shares + len(known.numbers) + len(known.names)
+    fields = [f.strip() for f in text.split(sign, count - 1)]
+    if len(fields) < shares or not all(re.fullmatch(PERCENT, f) for f in fields[:shares]):
+        return None
+    rest = fields[shares + len(known.numbers) :]
+    return row("  ".join([*fields[: shares + len(known.numbers)], *rest]), known)

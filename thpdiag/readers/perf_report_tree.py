@@ -1,0 +1,228 @@
+"""The call graphs of perf report: lines below a row, as nodes with shares.
+
+            |
+            ---compact_zone                     stdio: bars; `--12.34%--` opens a branch
+               |--60.00%--try_to_compact_pages
+               |          __alloc_pages_direct_compact
+                --40.00%--kcompactd
+
+   - generic_exec_single                        copied from the terminal browser: indentation, no bars
+      - 99.92% smp_call_function_single
+           smp_call_function_many
+
+Also `-g flat` (a share alone, names below) and `-g folded` (`12.34% a;b;c`). In stdio a branch whose bar is in column c has its
+names in column c+11, which is where the bars of its own branches are. Versions before 4.x print a blank after the dashes. Not a reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from thpdiag.readers.perf_columns import share
+from thpdiag.readers.perf_stacks import symbol_like
+
+_BRANCH = re.compile(r"[\s|]*(?P<dash>--+)(?:\s?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)--)?\s?(?P<name>\S.*)?$")
+_BROWSER = re.compile(r"\s*(?P<sign>[+-]\s+)?(?:(?P<value>\d{1,3}[.,]\d{1,2})%\s+)?(?P<name>\S.*)$")
+_FOLDED = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)\s+(?P<names>\S.*)$")
+_ALONE = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)$")
+_BLANK = " |\t"
+_NAMES_AFTER_BAR = 11
+_HIDDEN = "[...]"
+
+
+@dataclass(slots=True)
+class Node:
+    """Functions that follow one another without a branch, then branches. `value` is as printed, None for the whole."""
+
+    names: list[str]
+    value: float | None = None
+    column: int = 0
+    counted: bool = False  # value is a number of samples or a period, not percent
+    children: list[Node] = field(default_factory=list)
+
+
+def part(text: str) -> bool:
+    """Whether a line can be part of a call graph (of any kind but a row)."""
+    bare = text.strip(_BLANK)
+    if not bare:
+        return "|" in text
+    if bare == "-" * len(bare):
+        return False
+    if found := _BRANCH.match(text):
+        return not found["name"] or symbol_like(found["name"])
+    if _ALONE.match(text):
+        return "%" in text
+    if folded := _FOLDED.match(text):
+        names = folded["names"]
+        return bool(folded["unit"] or ";" in names) and symbol_like(names.split(";")[0])
+    browser = _BROWSER.match(text)
+    if not browser or not symbol_like(browser["name"]) or bare.startswith("[<"):
+        return False
+    indented = text[:1].isspace() or bool(browser["sign"])
+    return indented or bool(re.fullmatch(r"[A-Za-z_][\w.$@]{2,}", bare))
+
+
+def parse(lines: Sequence[str]) -> list[Node]:
+    """The nodes of one row's call graph."""
+    shown = [line.expandtabs() for line in lines if line.strip(_BLANK)]
+    if any(_BRANCH.match(line) for line in shown):
+        return _bars(shown)
+    if any(_ALONE.match(line) for line in shown):
+        return _flat(shown)
+    if shown and all((f := _FOLDED.match(line)) and (f["unit"] or ";" in f["names"]) for line in shown) and _semicolons(shown):
+        return [_folded(line) for line in shown]
+    return _browser(shown)
+
+
+def _semicolons(lines: Sequence[str]) -> bool:
+    return any(";" in line for line in lines) or all(not line[:1].isspace() for line in lines)
+
+
+def _bars(lines: Sequence[str]) -> list[Node]:
+    top = Node([], column=-1)
+    path = [top]
+    for line in lines:
+        start = len(line) - len(line.lstrip(_BLANK))
+        branch = _BRANCH.match(line)
+        while len(path) > 1 and path[-1].column > start + (0 if branch else 1):
+            path.pop()
+        if not branch:
+            path[-1].names.append(line.strip(_BLANK))
+            continue
+        root = branch["value"] is None
+        column = start + 3 if root else start - 1 + _NAMES_AFTER_BAR
+        node = Node([branch["name"]] if branch["name"] else [], _value(branch), column, not root and not branch["unit"])
+        path[-1].children.append(node)
+        path.append(node)
+    return top.children
+
+
+def _value(found: re.Match[str]) -> float | None:
+    return share(found["value"]) if found["value"] is not None else None
+
+
+def _flat(lines: Sequence[str]) -> list[Node]:
+    nodes: list[Node] = []
+    for line in lines:
+        if found := _ALONE.match(line):
+            nodes.append(Node([], _value(found), counted=not found["unit"]))
+        elif nodes:
+            nodes[-1].names.append(line.strip())
+    return [n for n in nodes if n.names]
+
+
+def _folded(line: str) -> Node:
+    found = _FOLDED.match(line)
+    if not found:
+        return Node([line.strip()])
+    return Node(found["names"].split(";"), _value(found), counted=not found["unit"])
+
+
+@dataclass(slots=True)
+class _Line:
+    column: int
+    name: str
+    value: float | None
+    opens: bool  # has the `-` of an opened branch before it
+
+
+def _browser(lines: Sequence[str]) -> list[Node]:
+    read = [_browser_line(line) for line in lines]
+    collapsed = len(read) > 2 and max(r.column for r in read) - min(r.column for r in read) <= 2
+    top = Node([], column=-1)
+    path = [top]
+    opened = False
+    for entry in read:
+        if entry.value is not None:
+            _leave(path, entry, collapsed, opened)
+            node = Node([entry.name], entry.value, entry.column)
+            path[-1].children.append(node)
+            path.append(node)
+        else:
+            while not collapsed and len(path) > 2 and path[-1].column > entry.column:
+                path.pop()
+            if path[-1] is top:
+                node = Node([], None, entry.column)
+                top.children.append(node)
+                path.append(node)
+            path[-1].names.append(entry.name)
+        opened = entry.opens
+    return top.children
+
+
+def _browser_line(line: str) -> _Line:
+    found = _BROWSER.match(line)
+    if not found:
+        return _Line(0, line.strip(), None, opens=False)
+    first = found.start("value") if found["value"] else found.start("name")
+    return _Line(first, found["name"], _value(found), (found["sign"] or "").startswith("-"))
+
+
+def _leave(path: list[Node], entry: _Line, collapsed: bool, opened: bool) -> None:  # noqa: FBT001 - two states of the text
+    """Go back in the path to the node that a branch belongs to.
+
+    Indentation tells; where it was collapsed, a branch belongs to an opened line right before it, else to the nearest node
+    whose branches do not exceed 100 % with it.
+    """
+    if not collapsed:
+        while len(path) > 1 and path[-1].column >= entry.column:
+            path.pop()
+        return
+    if opened:
+        return
+    while len(path) > 1:
+        path.pop()
+        if sum(c.value or 0 for c in path[-1].children) + (entry.value or 0) <= 100.5:
+            return
+
+
+def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """All nodes, parents first."""
+    for node in nodes:
+        yield node
+        yield from walk(node.children)
+
+
+def relative(nodes: Sequence[Node], total: float) -> bool:
+    """Whether the shares are of the parent (fractal) and not of everything (graph): somewhere the parts exceed the whole."""
+    roots = sum(n.value or 0 for n in nodes if not n.counted)
+    if roots > total + 0.06:
+        return True
+    for node in walk(nodes):
+        whole = total if node.value is None else node.value
+        if not node.counted and sum(c.value or 0 for c in node.children if not c.counted) > whole + 0.06:
+            return True
+    return False
+
+
+def paths(nodes: Sequence[Node], total: float, fractal: object) -> Iterator[tuple[list[str], float]]:
+    """Chains as printed, each with its own share of everything in percent; what branches leave over belongs to the stem."""
+    counted = sum(n.value or 0 for n in nodes if n.counted)
+    scale = total / counted if counted else 1.0
+    for node in nodes:
+        if node.value is None:
+            yield from _paths(node, [], total, fractal, scale)
+        else:
+            yield from _paths(node, [], _absolute(node, total, fractal, scale), fractal, scale)
+
+
+def _absolute(node: Node, parent: float, fractal: object, scale: float) -> float:
+    value = node.value if node.value is not None else parent
+    if node.counted:
+        return value * scale
+    return parent * value / 100 if fractal else value
+
+
+def _paths(node: Node, before: list[str], own: float, fractal: object, scale: float) -> Iterator[tuple[list[str], float]]:
+    names = before + [n for n in node.names if n != _HIDDEN]
+    left = own
+    for child in node.children:
+        if child.names == [_HIDDEN]:
+            continue
+        value = _absolute(child, own, fractal, scale)
+        left -= value
+        yield from _paths(child, names, value, fractal, scale)
+    if left > 1e-9 and names:
+        yield names, left

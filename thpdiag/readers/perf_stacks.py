@@ -1,0 +1,90 @@
+"""What the readers of perf texts share: frames and stacks by number, what is kernel, what can be a function name.
+
+Not a reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from thpdiag.knowledge.symbols import normalise
+from thpdiag.model import Frame
+
+_KERNEL_DSO = re.compile(
+    r"\[(?:guest\.)?kernel(?:\.(?:kallsyms|vmlinux)(?:\.\d+)?)?\](?:\.[\w.]+)?$"  # [kernel] of perf top, [kernel.kallsyms].init.text
+    r"|(?:.*/)?vmlinu[xz](?:-[\w.+~-]+)?$"
+    r"|.*\.ko(?:\.(?:gz|xz|zst))?$"
+    r"|bpf_(?:prog|trampoline|dispatcher)_\w+$|bpf$"
+    r"|\[(?!vdso|vsyscall|unknown|heap|stack|anon|uprobes|JIT|\.)\w[\w-]*\]$"  # a module: [nf_conntrack]
+)
+_LETTERS = {"k": True, ".": False, "g": True, "u": False, "h": True, "H": True}
+_BRACKETED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_CPP = re.compile(r"::|\boperator\b|^(?:void|bool|int|decltype|vtable|typeinfo|non-virtual thunk|auto|std|unsigned|char|long|guard)\b")
+_JIT = re.compile(r"(?:[A-Z][A-Za-z]+:[~*^]?\S)")  # LazyCompile:~body_0 file.js:1
+_PLAIN = re.compile(r"[\w.$@~*/\[(<:-]")
+LONGEST_NAME = 2000
+
+
+def kernel_dso(dso: str) -> bool | None:
+    """Whether code of this object runs in the kernel; None if there is no name."""
+    if not dso or dso == "[unknown]":
+        return None
+    return bool(_KERNEL_DSO.match(dso))
+
+
+def kernel_letter(letter: str) -> bool | None:
+    """What the letter before a symbol says: `[k]` kernel, `[.]` program, `[g]` `[u]` guest, `[H]` hypervisor."""
+    return _LETTERS.get(letter)
+
+
+def symbol_like(text: str) -> bool:
+    """Whether a line of a call graph can be a function name, and not a sentence.
+
+    Names have no blanks outside brackets, but for C++ (`operator new`, return types of templates) and scripts.
+    """
+    if not text or len(text) > LONGEST_NAME or not _PLAIN.match(text):
+        return False
+    if " " not in text and "\t" not in text:
+        return not text.endswith((",", ";", "?", "!")) and text.strip("-_=.:|+") != ""
+    bare, before = text, ""
+    while bare != before:
+        bare, before = _BRACKETED.sub("", bare), bare
+    if " " not in bare.strip() and "\t" not in bare.strip():
+        return bool(bare.strip()) or text.startswith("[")
+    return bool(_CPP.search(bare) or _JIT.match(text))
+
+
+class Frames:
+    """The distinct frames of a profile, numbered in the order seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str, bool | None], int] = {}
+        self._frames: list[Frame] = []
+
+    def number(self, name: str, dso: str = "", kernel: bool | None = None) -> int:  # noqa: FBT001 - three-valued, as in Frame
+        """The number of a frame; the name is normalised here."""
+        key = (name, dso, kernel)
+        if (known := self._numbers.get(key)) is None:
+            frame = Frame(normalise(name) or "[unknown]", dso, kernel_dso(dso) if kernel is None else kernel)
+            known = self._same(frame)
+            self._numbers[key] = known
+        return known
+
+    def _same(self, frame: Frame) -> int:
+        key = (frame.name, frame.dso, frame.kernel)
+        if (known := self._numbers.get(key)) is not None and self._frames[known] == frame:
+            return known
+        self._frames.append(frame)
+        self._numbers[key] = len(self._frames) - 1
+        return len(self._frames) - 1
+
+    def stack(self, names: Sequence[str]) -> tuple[int, ...]:
+        """A stack of names alone, leaf first."""
+        return tuple(self.number(name) for name in names)
+
+    def name(self, number: int) -> str:
+        return self._frames[number].name
+
+    def all(self) -> tuple[Frame, ...]:
+        return tuple(self._frames)

@@ -1,0 +1,170 @@
+"""perf top as text: which functions the CPUs are in right now, without call chains.
+
+       PerfTop:   16096 irqs/sec  kernel:92.6%  exact:  0.0% [1000Hz cycles],  (all, 16 CPUs)
+               223182.00 93.8% _spin_lock_irq                 [kernel.kallsyms]
+
+Shares are percent of the samples that perf top has not yet forgotten (it forgets an eighth per screen), so they are not
+additive over screens; of several screens the last complete one counts. Layouts:
+
+- 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - `
+- 2.6.33 to 3.1: `samples  pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is left out
+- 3.2 to today: the rows of perf report, by default `share  object  [k] symbol`
+
+`perf top --stdio` with its input closed prints prompts without end and no samples. Source: tools/perf/builtin-top.c of those
+versions, screens recorded with perf 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from thpdiag.model import Citation, Ledger, Problem, Profile, ProfileRow, Record, Stacks
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.perf_columns import Columns, OverheadRow, row, share
+from thpdiag.readers.perf_stacks import Frames, kernel_dso
+
+_TITLE = re.compile(r"\s*PerfTop:\s")
+_COLUMNS = re.compile(r"\s*(?:samples|weight|events)\s+pcnt\b(?P<rest>.*)")
+_KEYS = re.compile(r"\s*(?:Mapped keys:|Enter selection, or unmapped|\[\w{1,2}\]\s+\S)")
+_RULER = re.compile(r"\s*[-_][-_ \t]{3,}$")
+_PIECE = re.compile(r"\s*(?=\S.{0,160}$)(?:.*\birqs/sec\b|(?:kernel|exact|lost|us|guest \w+):|\[\d+\w*\s|\S{1,60}\],\s|\((?:all|target_\w+)\b)")
+_COUNTED = re.compile(
+    r"\s*(?P<samples>\d{1,15}(?:[.,]\d{1,2})?)\s+(?:-\s+)?(?P<share>\d{1,3}[.,]\d{1,2})%\s+(?:-\s+)?"
+    r"(?:(?P<rip>[0-9a-f]{8,16})\s*:?\s+)?(?P<rest>\S.*)$"
+)
+_OBJECT = re.compile(r"\[[\w.-]+\](?:\.[\w.]+)?$|/\S+$|[^\s(]+\.(?:so|ko)[.\d]*$")
+_TITLE_FACTS = {
+    "irqs_per_second": re.compile(r"(\d+) irqs/sec"),
+    "kernel_percent": re.compile(r"\bkernel:\s*(\d+(?:[.,]\d+)?)%"),
+    "exact_percent": re.compile(r"\bexact:\s*(\d+(?:[.,]\d+)?)%"),
+    "frequency": re.compile(r"\[(\d+)Hz "),
+    "target": re.compile(r"\],?\s+\(([^()]{1,80})\)"),
+    "cpus": re.compile(r"\((?:[^()]{0,60},)?\s*(?:CPUs?:?\s*)?(\d+) CPUs?\)"),
+}
+_EVENT = re.compile(r"\[(?:\d+(?:Hz)?\s+)?(?P<event>[^\]\s][^\]]{0,80})\]")
+_REMEMBERED = 20  # screens kept to choose from
+_LOST = re.compile(r"\blost:\s*\d+/(\d+)")
+
+
+@dataclass(slots=True)
+class _Screen:
+    """One refresh of the display."""
+
+    cite: Citation
+    title: str = ""
+    open_title: bool = False  # the title may go on in the next line
+    dso_column: bool = True
+    rows: list[tuple[OverheadRow, Citation]] = field(default_factory=list)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One profile: the last complete screen. Odd lines are counted, an output without samples is a problem."""
+    screens: list[_Screen] = []
+    odd: list[Citation] = []
+    empty = shown = 0
+    for number, text in lines:
+        cite = source.cite(number, text)
+        if _TITLE.match(text) or not screens or (_COLUMNS.match(text) and screens[-1].rows):
+            if screens and screens[-1].rows:
+                shown += 1
+            elif screens:
+                screens.pop()
+                empty += 1
+            screens = [*screens[-_REMEMBERED:], _Screen(cite)]
+        if not _line(screens[-1], text, cite):
+            odd.append(cite)
+    if not screens:
+        return
+    full = [s for s in screens if s.rows]
+    if odd:
+        yield Problem(odd[0], "a line of perf top that fits none of its layouts", reader=READER.name, count=len(odd))
+    if not full:
+        text = "perf top printed its prompts but no samples (its input was closed); perf record gives the same data"
+        yield Problem(screens[0].cite, text, reader=READER.name, count=empty + 1)
+        return
+    most = max(len(s.rows) for s in full)
+    chosen = next(s for s in reversed(full) if 2 * len(s.rows) >= most)
+    yield _profile(chosen, shown + bool(screens[-1].rows))
+
+
+def _line(screen: _Screen, text: str, cite: Citation) -> bool:
+    """Take one line into the screen; False if it does not fit."""
+    if found := _COLUMNS.match(text):
+        screen.dso_column, screen.open_title = "DSO" in found["rest"], False
+    elif _TITLE.match(text):
+        screen.title, screen.open_title = text, not text.rstrip().endswith(")")
+    elif entry := _counted(text, screen) or row(text, Columns()):
+        screen.rows.append((entry, cite))
+        screen.open_title = False
+    elif screen.open_title and text.strip() and _PIECE.match(text):
+        screen.title += " " + text.strip()
+    else:
+        return not text.strip() or bool(_RULER.match(text) or _KEYS.match(text) or text.lstrip().startswith(("#", "Overhead")))
+    return True
+
+
+def _counted(text: str, screen: _Screen) -> OverheadRow | None:
+    """A row of the layouts with a number of samples."""
+    found = _COUNTED.match(text)
+    if not found:
+        return None
+    name, dso = found["rest"].strip(), ""
+    if len(words := name.rsplit(None, 1)) > 1 and _OBJECT.match(words[1]):
+        name, dso = words
+    own = share(found["share"])
+    samples = int(float(found["samples"].replace(",", ".")))
+    kernel = kernel_dso(dso) if screen.dso_column else True
+    return OverheadRow(own, own, samples, dso=dso, symbol=name, kernel=kernel)
+
+
+def _profile(screen: _Screen, screens: int) -> Profile:
+    frames = Frames()
+    rows = [_row(frames, entry, cite, _places(screen)) for entry, cite in screen.rows]
+    facts = {name: found[1] for name, pattern in _TITLE_FACTS.items() if (found := pattern.search(screen.title))}
+    event, lost = _EVENT.search(screen.title), _LOST.search(screen.title)
+    ledger = Ledger(unlisted=max(0.0, round(100 - sum(r.weight for r in rows), 2)), lost=int(lost[1]) if lost else None)
+    return Profile(
+        reader=READER.name,
+        event=event["event"] if event else "",
+        frames=frames.all(),
+        rows=tuple(rows),
+        stacks=Stacks.NONE,
+        cite=screen.cite,
+        ledger=ledger,
+        percent_only=True,
+        facts={**facts, "screens": str(screens)},
+    )
+
+
+def _places(screen: _Screen) -> bool:
+    """Whether the screen shows objects; then a function without one is not the kernel's, whose object is short enough."""
+    return any(entry.dso for entry, _ in screen.rows)
+
+
+def _row(frames: Frames, entry: OverheadRow, cite: Citation, places: object) -> ProfileRow:
+    kernel = False if places and not entry.dso else entry.kernel
+    stack = (frames.number(entry.symbol, entry.dso, kernel),) if entry.symbol or entry.dso else ()
+    return ProfileRow(stack, entry.own, entry.samples, cite, comm=entry.comm, pid=entry.pid)
+
+
+def continues(text: str) -> bool:
+    """Blank lines, titles, column heads, rows and prompts belong; a sentence does not."""
+    if not text.strip():
+        return True
+    kinds = (_TITLE, _COLUMNS, _COUNTED, _RULER, _KEYS, _PIECE)
+    if any(kind.match(text) for kind in kinds):
+        return True
+    entry = row(text, Columns())
+    return entry is not None and (entry.marked or bool(entry.dso))
+
+
+READER = Reader(
+    name="perf_top",
+    title="perf top --stdio, or a copy of its screen",
+    read=read,
+    opens=re.compile(r"\s*PerfTop:\s+\d|\s*(?:samples|weight|events)\s+pcnt\s|Mapped keys:"),
+    continues=continues,
+    priority=10,
+)
