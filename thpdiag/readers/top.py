@@ -9,8 +9,8 @@ Units: percent; the summary's unit stands before `Mem`; VIRT and RES are KiB or 
 of one CPU. The clock has no date.
 Varies: `Cpu(s):  0.3%us,` up to procps 3.2, `%Cpu(s):  0.3 us,` since; `Mem: 16333764k total`, then `KiB Mem :`, `MiB
 Mem :`; one line per CPU after key 1; translated words and decimal commas; fields in any order. A `+` marks a cut
-number, which is not used. CPU figures of a recording's first frame are averages since boot (3.2) or of the instant in which top
-started (since): they come as `since_boot`, which no rate uses.
+number, which is not used. CPU figures of a recording's first frame are averages since boot (3.2) or of the instant in
+which top started (since): they come as `since_boot`, which no rate uses.
 Source: procps top.c, 3.2.8 to 4.0.
 """
 

@@ -1,0 +1,93 @@
+"""free: memory and swap of the host at one moment.
+
+                   total        used        free      shared  buff/cache   available
+    Mem:        24684096      404928    24297716        8816      361008    24279168
+    Swap:              0           0           0
+
+Units: KiB, with -m, -g, --kilo and so on others, which only the command shows: numbers without a suffix that are no
+multiples of 4 KiB are not KiB and not used unless the command is known. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
+Varies: `buffers` and `cached` up to procps 3.3.9 (or with -w), with a `-/+ buffers/cache:` line; then `buff/cache` and
+`available`.
+Source: procps free.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Record, Sample
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers._numbers import Quantity, quantity
+from thpdiag.readers._oddities import Oddities
+from thpdiag.readers._typed import Typed, typed
+
+HEADER = re.compile(r"\s+total\s+used\s+free\s+shared\s+buff")
+ROW = re.compile(r"(?:(Mem|Swap)|Total|Low|High|-/\+ buffers/cache)\s?:(?:\s+-?\d\S*)+\s*$")
+COLUMNS = {
+    "total": "node_memory_MemTotal_bytes",
+    "free": "node_memory_MemFree_bytes",
+    "shared": "node_memory_Shmem_bytes",
+    "buffers": "node_memory_Buffers_bytes",
+    "cached": "node_memory_Cached_bytes",
+    "available": "node_memory_MemAvailable_bytes",
+}
+SWAP = {
+    "total": "node_memory_SwapTotal_bytes",
+    "used": "node_memory_SwapUsed_bytes",
+    "free": "node_memory_SwapFree_bytes",
+}
+UNITS = {
+    "b": 1, "bytes": 1, "k": 2**10, "kibi": 2**10, "m": 2**20, "mebi": 2**20, "g": 2**30, "gibi": 2**30,
+    "tebi": 2**40, "kilo": 10**3, "mega": 10**6, "giga": 10**9, "tera": 10**12,
+}  # fmt: skip
+
+
+def _unit(command: Typed | None, rows: list[tuple[int, str]]) -> int | None:
+    """Bytes per number without a suffix; None if unknown."""
+    if command:
+        return next((UNITS[name] for name in command.options if name in UNITS), 1024)
+    numbers = [int(word) for _, text in rows for word in text.split()[1:] if word.isdigit()]
+    kib = all(number % 4 == 0 for number in numbers) and max(numbers, default=0) > 100_000
+    return 1024 if kib else None
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One Sample of the host."""
+    odd = Oddities(source, "free")
+    columns: list[str] = []
+    rows: list[tuple[int, str]] = []
+    for line, text in lines:
+        if HEADER.match(text):
+            columns = text.split()
+        elif ROW.match(text):
+            rows.append((line, text))
+        elif text.strip():
+            odd.add(line, text, "a line that is no row of free")
+    unit = _unit(typed(source.command, "free", with_value="sc"), rows)
+    values: dict[str, float] = {}
+    resolution: dict[str, float] = {}
+    for line, text in rows:
+        for name, size in _row(odd, line, text, columns, unit):
+            values[name], resolution[name] = size.value, size.resolution
+    if values:
+        yield Sample("system", values, source.cite(*rows[0]), "free", time=source.time, resolution=resolution)
+    yield from odd
+
+
+def _row(odd: Oddities, line: int, text: str, columns: list[str], unit: int | None) -> Iterator[tuple[str, Quantity]]:
+    kind, _, rest = text.partition(":")
+    names = {"Mem": COLUMNS, "Swap": SWAP}.get(kind.strip(), {})
+    for column, cell in zip(columns, rest.split(), strict=False):
+        if column not in names:
+            continue
+        size = quantity(cell, unit or 1)
+        if size is None:
+            odd.add(line, text, "an impossible number of free: not used")
+        elif unit or not cell.isdigit():
+            yield names[column], size
+        elif size.value:
+            odd.add(line, text, "the unit of free's numbers is not known: not used")
+
+
+READER = Reader("free", "free memory table", read, opens=HEADER, continues=ROW.match)

@@ -1,0 +1,118 @@
+"""iostat (sysstat): its CPU line. The device tables between are recognised and not used.
+
+    avg-cpu:  %user   %nice %system %iowait  %steal   %idle
+              22.00    0.00   50.50    0.50    0.00   27.00
+
+Units: percent of all CPUs; %system has interrupts in it. The first report of a run is an average since boot (unless
+started with -y).
+Varies: time lines before each report (-t) in the locale's form, ISO, or `Time: 11:01:52`; further device columns.
+Source: sysstat iostat.c, 7.0 to 12.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Clock, Moment, Record, Sample
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers._daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers._numbers import share
+from thpdiag.readers._oddities import Oddities
+from thpdiag.readers._sysstat import BANNER, banner_facts, midnight
+from thpdiag.readers._typed import Typed, typed
+
+HEADER = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%sys(?:tem)?\s+%iowait\s")
+DEVICE = re.compile(r"Device:?\s|\s+extended device statistics|Filesystem:?\s")
+ROW = re.compile(r"\S*(?:\s+\d+[.,]\d+){2}(?:\s+\d+(?:[.,]\d+)?)*\s*$")
+TIME = re.compile(
+    r"(?:Time: (\d\d:\d\d:\d\d(?: [AP]M)?)|(\d\d[/.]\d\d[/.]\d{2,4}) (\d\d:\d\d:\d\d(?: [AP]M)?)|"
+    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:Z|[+-]\d\d:?\d\d)?)\s*$"
+)
+SHARES = {
+    "%iowait": "cpu_ratio.iowait",
+    "%steal": "cpu_ratio.steal",
+    "%idle": "cpu_ratio.idle",
+}
+
+
+def belongs(text: str) -> bool:
+    return not text.strip() or any(p.match(text) for p in (HEADER, DEVICE, ROW, TIME))
+
+
+def confirm(lines: list[str]) -> bool:
+    return any(HEADER.match(text) for text in lines[:5])
+
+
+def values(columns: list[str], cells: list[str]) -> dict[str, float] | None:
+    """The shares of a CPU line; None if they are not all shares."""
+    if len(columns) != len(cells):
+        return None
+    read_ = {column: share(cell) for column, cell in zip(columns, cells, strict=True)}
+    found = {column: value for column, value in read_.items() if value is not None}
+    if len(found) < len(read_) or not 0 < sum(found.values()) <= 1.05:
+        return None
+    user = min(found["%user"] + found["%nice"], 1.0)
+    system = found.get("%system", found.get("%sys", 0.0))
+    result = {name: found[column] for column, name in SHARES.items() if column in found}
+    result |= {"cpu_ratio.user": found["%user"], "cpu_ratio.nice": found["%nice"], "cpu_ratio.user_total": user}
+    result |= {"cpu_ratio.sys_total": system, "cpu_ratio.busy": min(user + system, 1.0)}
+    return result | ({"cpu_ratio.sys_share": system / (user + system)} if user + system else {})
+
+
+def _when(text: str, clock: DayClock) -> Moment | None:
+    """The moment of a time line; the date stands in it or in the first line."""
+    found = TIME.match(text)
+    if not found:
+        return None
+    time, _, half = (found[1] or found[3] or found[5]).partition(" ")
+    seconds = day_seconds(time, half)
+    if seconds is None:
+        return None
+    if found[4]:
+        year, month, day = (int(part) for part in found[4].split("-"))
+        start = date_seconds(year, month, day)
+    else:
+        start = midnight(found[2], half) if found[2] else None
+    return clock.at(seconds) if start is None else Moment(start + seconds, Clock.LOCAL)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """A Sample of the host per CPU line."""
+    odd = Oddities(source, "iostat")
+    command = typed(source.command, "iostat", with_value="pjgo")
+    clock, time = DayClock(), source.time
+    columns: list[str] = []
+    reports = 0
+    for line, text in lines:
+        if BANNER.match(text):
+            yield from banner_facts(source, line, text)
+        elif HEADER.match(text):
+            columns = text.split()[1:]
+        elif TIME.match(text):
+            time = _when(text, clock)
+        elif columns and text.strip():
+            found, reports = values(columns, text.split()), reports + 1
+            columns = []
+            if found is None:
+                odd.add(line, text, "CPU shares of iostat that do not add up: not used")
+                continue
+            resolution = dict.fromkeys(found, 0.0001)
+            boot = reports == 1 and not _skips_boot(command)
+            yield Sample("system", found, source.cite(line, text), "iostat", (), time, resolution, boot)
+            time = None
+    yield from odd
+
+
+def _skips_boot(command: Typed | None) -> bool:
+    return command is not None and "y" in command.options
+
+
+READER = Reader(
+    "iostat",
+    "iostat CPU line",
+    read,
+    opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
+    continues=belongs,
+    confirm=confirm,
+)
