@@ -44,7 +44,9 @@ class Table:
         import pandas  # noqa: PLC0415 - costs six times what click does; a bundle without series never pays
 
         index = [s.time.seconds for s in self.samples if s.time] if self.clock else range(len(self.samples))
-        frame = pandas.DataFrame.from_records([dict(s.values) for s in self.samples], index=pandas.Index(list(index), dtype=float))
+        frame = pandas.DataFrame.from_records(
+            [dict(s.values) for s in self.samples], index=pandas.Index(list(index), dtype=float)
+        )
         frame["line"] = [s.cite.line for s in self.samples]
         frame["since_boot"] = [s.since_boot for s in self.samples]
         frame.attrs["columns"] = {name: _column(name) for name in frame.columns}

@@ -37,7 +37,12 @@ class Tested:
 
 def load_cases(folders: Iterable[Traversable], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
     """The cases of every rule, by rule id. RuleError if a cases file cannot be read."""
-    texts = {f.name: f.read_text(encoding="utf-8") for folder in folders for f in folder.iterdir() if f.name.endswith(".cases.yaml")}
+    texts = {
+        f.name: f.read_text(encoding="utf-8")
+        for folder in folders
+        for f in folder.iterdir()
+        if f.name.endswith(".cases.yaml")
+    }
     return {rule.id: _cases(name, texts[name]) for rule in rules if (name := _beside(rule)) in texts}
 
 

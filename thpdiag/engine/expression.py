@@ -1,7 +1,7 @@
 """Condition lines: names of checks with `and`, `or`, `not`, `N of (...)`, in Kleene's three-valued logic.
 
-    convoy or (spinning and not network)
-    2 of (policy, busy, toggled)
+convoy or (spinning and not network)
+2 of (policy, busy, toggled)
 """
 
 from __future__ import annotations

@@ -188,7 +188,9 @@ def _dangling(rules: Mapping[str, Rule]) -> list[str]:
         for key in ("excluded_by", "demoted_by", "raised_by", "explains"):
             for i, other in enumerate(getattr(rule.file, key)):
                 if other not in rules:
-                    complaints.append(rule.source.complaint(f"unknown rule '{other}'{suggestion(other, rules)}", (key, i)))
+                    complaints.append(
+                        rule.source.complaint(f"unknown rule '{other}'{suggestion(other, rules)}", (key, i))
+                    )
         for name, check in rule.checks.items():
             if hasattr(check, "rule") and check.rule not in rules:
                 message = f"unknown rule '{check.rule}'{suggestion(check.rule, rules)}"

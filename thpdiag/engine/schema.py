@@ -58,7 +58,9 @@ class FactCheck(Strict):
     def _one_test(self) -> FactCheck:
         tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
         if not any(t is not None for t in tests):
-            raise ValueError("says nothing about the value; add one of is, one_of, is_not, above, below, matches, present")
+            raise ValueError(
+                "says nothing about the value; add one of is, one_of, is_not, above, below, matches, present"
+            )
         return self
 
 
@@ -164,7 +166,9 @@ class Toggle(Strict):
 
     setting: Names
     ratio: Quantity
-    metrics: list[ToggleMetric] = Field(default_factory=lambda: ["sys_share", "compaction_share", "compact_stall_rate", "work_rate"])
+    metrics: list[ToggleMetric] = Field(
+        default_factory=lambda: ["sys_share", "compaction_share", "compact_stall_rate", "work_rate"]
+    )
     min_samples: int = Field(default=5, ge=1)
 
 
@@ -235,7 +239,9 @@ class CaseFile(Strict):
     series: dict[str, str] = Field(default_factory=dict)
     events: list[dict[str, Any]] = Field(default_factory=list)
     processes: list[str] = Field(default_factory=list)
-    read: list[Literal["kernel_log", "processes"]] = Field(default_factory=list, description="sources that were read and hold nothing more")
+    read: list[Literal["kernel_log", "processes"]] = Field(
+        default_factory=list, description="sources that were read and hold nothing more"
+    )
     states: list[dict[str, Any]] = Field(default_factory=list)
     outcome: Literal["fires", "silent", "unknown", "excluded"]
     confidence: Literal["possible", "likely", "confirmed"] | None = None

@@ -61,7 +61,10 @@ def _sources(file: CaseFile, cite: Citation) -> Iterator[Fact]:
 def _state(name: str, order: int, row: Mapping[str, Any], cite: Citation) -> State:
     facts = tuple(_facts(row, cite))
     settings = {f.name: str(f.value) for f in facts if (t := term(f.name)) and t.kind == "setting" and not f.provenance}
-    profiles = [_profile(row.get("stacks") or [], Stacks.FULL, cite), _profile(row.get("flat") or [], Stacks.NONE, cite)]
+    profiles = [
+        _profile(row.get("stacks") or [], Stacks.FULL, cite),
+        _profile(row.get("flat") or [], Stacks.NONE, cite),
+    ]
     return State(
         name, settings, order, facts, tuple(_samples(row.get("series") or {}, cite)),
         tuple(p for p in profiles if p), tuple(_events(row, cite)),
@@ -98,7 +101,11 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
         stack = tuple(frames.setdefault(n, len(frames)) for n in names)
         weight = float(found["weight"])
         comm = found["comm"] or "work"
-        rows.append(ProfileRow(stack, weight, 0 if stacks is Stacks.NONE else int(weight * 10), cite, comm=comm, pid=hash_free(comm)))
+        rows.append(
+            ProfileRow(
+                stack, weight, 0 if stacks is Stacks.NONE else int(weight * 10), cite, comm=comm, pid=hash_free(comm)
+            )
+        )
     rows_weight = sum(r.weight for r in rows)
     unlisted = max(0.0, 100.0 - rows_weight) if stacks is Stacks.NONE else 0.0
     return Profile(

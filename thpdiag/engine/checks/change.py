@@ -33,15 +33,17 @@ def judge(check: Change, scene: Scene) -> Judged:
     return _compare(check, tops, top, bottom, needed, kind)
 
 
-def _compare(
-    check: Change, tops: Sequence[Track], top: float, bottom: float | None, needed: str, kind: str
-) -> Judged:
+def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | None, needed: str, kind: str) -> Judged:
     track, unit = tops[0], _unit(tops[0].metric)
     seconds = track.duration
     if check.over is not None and (seconds is None or seconds < quantity(check.over)):
-        text = f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
+        text = (
+            f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
+        )
         return unknown(track.metric, text, needed=needed, kind=kind)
-    said = f"{' + '.join(t.metric for t in tops)}{' of ' + track.name if track.name else ''} changed by {shown(top, unit)}"
+    said = (
+        f"{' + '.join(t.metric for t in tops)}{' of ' + track.name if track.name else ''} changed by {shown(top, unit)}"
+    )
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track.points)} samples"
     if check.at_least is not None and (abs(top) < quantity(check.at_least) or abs(top) < 3 * track.resolution):
         return Judged(NO, said, needed, kind, track.cite(), top, unit)
@@ -49,11 +51,15 @@ def _compare(
         value, figure = _within(check, top), top
     else:
         if check.per_at_least is not None and bottom < quantity(check.per_at_least):
-            return unknown(_names(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind)
+            return unknown(
+                _names(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
+            )
         figure = top / bottom if bottom else (float("inf") if top > 0 else 0.0)
         value = _within(check, figure)
         said += f", {' + '.join(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
-    return Judged(YES if value else NO, said, needed, kind, track.cite(), figure if figure != float("inf") else top, unit)
+    return Judged(
+        YES if value else NO, said, needed, kind, track.cite(), figure if figure != float("inf") else top, unit
+    )
 
 
 def _within(check: Change, figure: float) -> bool:
@@ -78,7 +84,10 @@ def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
 
 def _common(tracks: Sequence[Track]) -> list[Track] | None:
     """The tracks cut to the time that all cover. Tracks of one table need no clock; others need the same one."""
-    if len({id(t.table) for t in tracks}) == 1 or len({(t.table.member, t.table.clock, len(t.points)) for t in tracks}) == 1:
+    if (
+        len({id(t.table) for t in tracks}) == 1
+        or len({(t.table.member, t.table.clock, len(t.points)) for t in tracks}) == 1
+    ):
         return list(tracks)
     clocks = {t.table.clock for t in tracks}
     if len(clocks) != 1 or None in clocks:
@@ -87,7 +96,8 @@ def _common(tracks: Sequence[Track]) -> list[Track] | None:
     end = min(t.points[-1][0] or 0.0 for t in tracks)
     slack = 0.02 * (end - start) + 1.0  # samples of one round are taken one after the other
     cut = [
-        Track(t.metric, t.table, tuple(p for p in t.points if start - slack <= (p[0] or 0.0) <= end + slack)) for t in tracks
+        Track(t.metric, t.table, tuple(p for p in t.points if start - slack <= (p[0] or 0.0) <= end + slack))
+        for t in tracks
     ]
     return cut if all(len(t.points) > 1 for t in cut) else None
 

@@ -30,7 +30,9 @@ def judge(check: EventCheck, scene: Scene) -> Judged:
     log = _was_read(kinds, scene)
     if log is None:
         known = event_term(kinds[0])
-        return unknown(kinds[0], f"no record that would show it: {known.means if known else kinds[0]}", needed=needed, kind=kind)
+        return unknown(
+            kinds[0], f"no record that would show it: {known.means if known else kinds[0]}", needed=needed, kind=kind
+        )
     return Judged(NO, f"{len(fitting)} in the log that was read", needed, kind, log.cite, float(len(fitting)))
 
 

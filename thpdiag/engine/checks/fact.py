@@ -69,7 +69,9 @@ def _wanted(check: FactCheck) -> str:
         return f"is not {check.is_not}"
     if check.matches is not None:
         return f"matches {check.matches}"
-    bounds = [f"{word} {bound}" for word, bound in (("above", check.above), ("below", check.below)) if bound is not None]
+    bounds = [
+        f"{word} {bound}" for word, bound in (("above", check.above), ("below", check.below)) if bound is not None
+    ]
     return " and ".join(bounds) or "is known"
 
 

@@ -18,7 +18,9 @@ def judge(check: Process, scene: Scene) -> Judged:
         if found:
             return Judged(YES, f"{found[0].value} runs here", wanted, "state", found[0].cite, str(found[0].value))
         return _absent(scene, wanted)
-    running = [f for f in scene.facts("process.command") if check.comm and re2.fullmatch(check.comm, f.label("comm") or "")]
+    running = [
+        f for f in scene.facts("process.command") if check.comm and re2.fullmatch(check.comm, f.label("comm") or "")
+    ]
     if check.cpu_above is not None:
         return _busy(check, scene, wanted)
     if running:
@@ -62,5 +64,3 @@ def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
 def _is(check: Process, track: Track) -> bool:
     comm = dict(track.table.entity).get("comm", "")
     return bool(re2.fullmatch(check.comm or ".*", comm))
-
-

@@ -47,7 +47,9 @@ def _strength(answer: Judged) -> float:
 def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
     source = profile.profile
     if profile.samples is not None and profile.samples < check.min_samples:
-        text = f"only {profile.samples} samples that are not idle in {source.cite.member}, {check.min_samples} are needed"
+        text = (
+            f"only {profile.samples} samples that are not idle in {source.cite.member}, {check.min_samples} are needed"
+        )
         return unknown("profile", text, needed=needed, kind="stack")
     if profile.weight <= 0:
         return unknown("profile", f"no samples that are not idle in {source.cite.member}", needed=needed, kind="stack")
@@ -55,7 +57,9 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
     value = _decided(check, share)
     cite = share.row.cite if share.row else source.cite
     missing = ("profile",) if value is UNKNOWN else ()
-    return Judged(value, _said(check, profile, share, value), needed, "stack", cite, share.low, "ratio", missing=missing)
+    return Judged(
+        value, _said(check, profile, share, value), needed, "stack", cite, share.low, "ratio", missing=missing
+    )
 
 
 def _decided(check: ProfileSpec, share: Share) -> Verdict3:
@@ -71,7 +75,9 @@ def _shares(check: ProfileSpec, profile: Compiled) -> Iterator[Share]:
         return
     groups: dict[str, list[ProfileRow]] = defaultdict(list)
     for row in rows:
-        groups[row.comm if check.of == "comm" else f"{row.comm} ({row.tid if row.tid is not None else row.pid})"].append(row)
+        groups[
+            row.comm if check.of == "comm" else f"{row.comm} ({row.tid if row.tid is not None else row.pid})"
+        ].append(row)
     big = {g: rs for g, rs in groups.items() if sum(r.weight for r in rs) >= SMALLEST_GROUP * profile.weight}
     for name, members in sorted(big.items()):
         yield _share(check, profile, members, sum(r.weight for r in members), name)
@@ -79,7 +85,9 @@ def _shares(check: ProfileSpec, profile: Compiled) -> Iterator[Share]:
         yield Share(0.0, 1.0, None)
 
 
-def _share(check: ProfileSpec, profile: Compiled, rows: Sequence[ProfileRow], weight: float | None, group: str) -> Share:
+def _share(
+    check: ProfileSpec, profile: Compiled, rows: Sequence[ProfileRow], weight: float | None, group: str
+) -> Share:
     """Matched and open weight of the rows relative to the denominator that `of` names."""
     matched = opened = named = 0.0
     heaviest: ProfileRow | None = None
@@ -149,7 +157,9 @@ def _what(check: ProfileSpec) -> str:
 
 def _of(check: ProfileSpec, group: str = "") -> str:
     if check.of == "symbol":
-        return f"of the samples in {' or '.join(_list(check.self_ if check.self_ is not None else check.anywhere or []))}"
+        return (
+            f"of the samples in {' or '.join(_list(check.self_ if check.self_ is not None else check.anywhere or []))}"
+        )
     if check.of == "all":
         return "of the samples that are not idle"
     return f"of the samples of {group or 'one ' + check.of}"

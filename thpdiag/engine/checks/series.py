@@ -178,7 +178,11 @@ def _since_boot(track: Track, scene: Scene) -> tuple[float | None, str, bool]:
         return None, f"{_name(track)}: a total since boot, and the uptime is not in the input", True
     value = track.points[-1][1]
     rate = value / float(uptime.value)
-    return rate, f"{shown(value, '1')} since boot {shown(float(uptime.value), 'seconds')} ago, {shown(rate, '1/s')} on average", True
+    return (
+        rate,
+        f"{shown(value, '1')} since boot {shown(float(uptime.value), 'seconds')} ago, {shown(rate, '1/s')} on average",
+        True,
+    )
 
 
 def _step(values: list[float]) -> float | None:
@@ -208,7 +212,9 @@ def _unit(check: SeriesCheck) -> str:
 
 def _name(track: Track) -> str:
     known = term(track.metric)
-    spelled = known.means if known and not known.name.startswith("node_vmstat") else track.metric.removeprefix("node_vmstat_")
+    spelled = (
+        known.means if known and not known.name.startswith("node_vmstat") else track.metric.removeprefix("node_vmstat_")
+    )
     return f"{spelled} of {track.name}" if track.name else spelled
 
 

@@ -17,7 +17,17 @@ from thpdiag.engine.schema import Toggle, ToggleMetric
 from thpdiag.engine.stacks import compiled
 from thpdiag.model import Citation
 
-PERMISSIVE = ("never", "0", "no", "madvise", "defer", "defer+madvise", "1", "yes", "always")  # from strict to permissive
+PERMISSIVE = (
+    "never",
+    "0",
+    "no",
+    "madvise",
+    "defer",
+    "defer+madvise",
+    "1",
+    "yes",
+    "always",
+)  # from strict to permissive
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 
 
@@ -72,7 +82,11 @@ def judge(check: Toggle, scene: Scene) -> Judged:
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
     usable = [c for c in contrasts if _enough(c, check) and _same_load(c)]
     if not usable:
-        text = "no two stretches with different settings and enough samples" if not contrasts else _why_not(contrasts[0], check)
+        text = (
+            "no two stretches with different settings and enough samples"
+            if not contrasts
+            else _why_not(contrasts[0], check)
+        )
         return unknown(tuple(settings), text, needed=needed, kind="toggle")
     best = max(usable, key=lambda c: (c.ratio >= quantity(check.ratio), c.metric != "sys_total", c.ratio))
     value = YES if best.ratio >= quantity(check.ratio) else NO
@@ -160,5 +174,3 @@ def _work(scene: Scene) -> Side | None:
         return None
     seconds = sorted(float(f.value) for f in runs)
     return Side(seconds[len(seconds) // 2], len(seconds), runs[0].cite)
-
-

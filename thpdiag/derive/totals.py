@@ -1,0 +1,95 @@
+"""Metrics that are sums of others, added to the rows they belong to; CPU shares and swap rates from counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from thpdiag.derive.rates import intervals
+from thpdiag.derive.series import Table, Track, tables, track
+from thpdiag.model import Fact, Sample
+
+SUMS: Mapping[str, tuple[str, ...]] = {
+    "process_faults_total": ("process_minor_faults_total", "process_major_faults_total"),
+    "node_thp_faults_total": ("node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"),
+}
+ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
+MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+PAGE = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
+
+
+def with_sums(sample: Sample) -> Sample:
+    """The row with sums added where all parts are there."""
+    added = {
+        name: sum(sample.values[p] for p in parts)
+        for name, parts in SUMS.items()
+        if name not in sample.values and all(p in sample.values for p in parts)
+    }
+    stalls = [sample.values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in sample.values]
+    if stalls:
+        added["node_allocstall_total"] = sum(stalls)
+    return replace(sample, values={**sample.values, **added}) if added else sample
+
+
+def rates_of_counters(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """CPU shares from /proc/stat and swap rates from /proc/vmstat, one row per interval."""
+    for table in tables(samples):
+        if table.kind == "system" and len(table.samples) > 1:
+            yield from _cpu(table)
+            yield from _swap(table)
+
+
+def _cpu(table: Table) -> Iterator[Sample]:
+    rows = [s for s in table.samples if all(f"node_cpu_seconds_total.{m}" in s.values for m in MODES[:4])]
+    for before, after in zip(rows, rows[1:], strict=False):
+        delta = {m: _delta(before, after, m) for m in MODES}
+        total = sum(delta.values())
+        if total <= 0 or min(delta.values()) < 0:
+            continue
+        kernel = delta["system"] + delta["irq"] + delta["softirq"]
+        user = delta["user"] + delta["nice"]
+        values = {
+            "cpu_ratio.user_total": user / total, "cpu_ratio.sys_total": kernel / total, "cpu_ratio.idle": delta["idle"] / total,
+            "cpu_ratio.busy": (user + kernel) / total,
+        }  # fmt: skip
+        for mode in ("iowait", "softirq", "steal"):
+            if f"node_cpu_seconds_total.{mode}" in after.values:
+                values[f"cpu_ratio.{mode}"] = delta[mode] / total
+        if user + kernel > 0:
+            values["cpu_ratio.sys_share"] = kernel / (user + kernel)
+        yield Sample("system", values, after.cite, f"{table.reader} (rates)", time=after.time)
+
+
+def _delta(before: Sample, after: Sample, mode: str) -> float:
+    name = f"node_cpu_seconds_total.{mode}"
+    return after.values.get(name, 0.0) - before.values.get(name, 0.0)
+
+
+def _swap(table: Table) -> Iterator[Sample]:
+    for counter, name in (("node_vmstat_pswpin", "swap_in_bytes:rate"), ("node_vmstat_pswpout", "swap_out_bytes:rate")):
+        found: Track | None = track(table, counter)
+        for step in intervals(found) if found else ():
+            if step.rate is not None:
+                yield Sample(
+                    "system", {name: step.rate * PAGE}, step.end.cite, f"{table.reader} ({name})", time=step.end.time
+                )
+
+
+def available(samples: Iterable[Sample]) -> Iterator[Fact]:
+    """memory.available_ratio from the last /proc/meminfo: MemAvailable, or free + cached + reclaimable before it existed."""
+    last = None
+    for sample in samples:
+        if "node_memory_MemTotal_bytes" in sample.values:
+            last = sample
+    if last is None or last.values["node_memory_MemTotal_bytes"] <= 0:
+        return
+    values, parts = last.values, ("MemFree", "Cached", "Buffers", "SReclaimable")
+    have = values.get("node_memory_MemAvailable_bytes")
+    if have is None and "node_memory_MemFree_bytes" in values and "node_memory_Cached_bytes" in values:
+        have = sum(values.get(f"node_memory_{p}_bytes", 0.0) for p in parts) - values.get(
+            "node_memory_Shmem_bytes", 0.0
+        )
+    if have is not None:
+        yield Fact(
+            "memory.available_ratio", round(have / values["node_memory_MemTotal_bytes"], 4), last.cite, time=last.time
+        )

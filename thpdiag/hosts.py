@@ -1,0 +1,118 @@
+"""Which host is each record about? One pile of records per host; what others say in passing becomes a note.
+
+Within one text blocks are grouped by speaker and by host name (prompt, uname). The group with the measurements is the host
+of the text; a uname that another speaker quotes never reaches it. Across members, piles of one host name join; a pile
+without a name joins the only named host.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from thpdiag.knowledge.paths import root_of
+from thpdiag.model import Citation, Event, Fact, Note, Problem, Profile, Record, Sample
+from thpdiag.recognise import MAIN, Reading
+
+OPERATOR = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
+
+
+@dataclass(slots=True)
+class Pile:
+    """Records of one host, in reading order."""
+
+    host: str
+    root: str
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def measured(self) -> bool:
+        return any(_measures(record) for record in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts of an input, and notes about those that were only mentioned."""
+
+    piles: Sequence[Pile]
+    notes: Sequence[Note]
+
+
+def _measures(record: Record) -> bool:
+    """Whether the record measures a host, rather than tell what it is or was told to do."""
+    if isinstance(record, (Sample, Profile)):
+        return True
+    if isinstance(record, Event):
+        return record.kind not in OPERATOR
+    return isinstance(record, Fact) and record.name == "work.seconds"
+
+
+def hosts(members: Mapping[str, Sequence[Reading]]) -> Hosts:
+    """The piles of all members, joined by host. `members` maps a member to its readings in order."""
+    piles: list[Pile] = []
+    notes: list[Note] = []
+    for member, readings in members.items():
+        own, told = _of_member(member, readings)
+        piles += own
+        notes += told
+    return Hosts(_joined(piles), notes)
+
+
+def _of_member(member: str, readings: Sequence[Reading]) -> tuple[list[Pile], list[Note]]:
+    """The piles of one member; groups that only mention a host become notes."""
+    groups = _grouped(readings)
+    root = root_of(member)
+    measured = [key for key, records in groups.items() if any(_measures(r) for r in records)]
+    piles: dict[str, Pile] = {}
+    notes: list[Note] = []
+    for (speaker, host), records in groups.items():
+        mentioned = bool(measured) and (speaker, host) not in measured
+        if mentioned and (speaker != MAIN or host):
+            notes += _mention(speaker, host, records)
+            continue
+        if speaker != MAIN and not measured:
+            notes += _mention(speaker, host, records)
+            continue
+        piles.setdefault(host, Pile(host, root)).records.extend(records)
+    return list(piles.values()), notes
+
+
+def _grouped(readings: Sequence[Reading]) -> dict[tuple[str, str], list[Record]]:
+    """Records by speaker and host; what a speaker said before the host got a name belongs to the first one named."""
+    first: dict[str, str] = {}
+    for reading in readings:
+        speaker, host = reading.group
+        if host:
+            first.setdefault(speaker, host)
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for reading in readings:
+        speaker, host = reading.group
+        groups[(speaker, host or first.get(speaker, ""))].append(reading.record)
+    return groups
+
+
+def _mention(speaker: str, host: str, records: Iterable[Record]) -> list[Note]:
+    """One note for what a speaker says of a host that is not the one measured."""
+    facts = [r for r in records if isinstance(r, Fact) and r.name in ("kernel.release", "os.name", "thp.directory")]
+    problems = [r for r in records if isinstance(r, Problem)]
+    if not facts and not problems:
+        return []
+    who = f"{speaker} speaks" if speaker else "the text speaks"
+    what = "; ".join(dict.fromkeys(f"{f.name} {f.value}" for f in facts))
+    name = f"another host ({host})" if host else "a host"
+    cite: Citation | None = facts[0].cite if facts else problems[0].cite
+    return [Note(f"{who} of {name}: {what}; it was not measured here and has no influence", cite)] if facts else []
+
+
+def _joined(piles: Sequence[Pile]) -> list[Pile]:
+    """One pile per host. Unnamed piles join the only named host of their root, else the only named one at all."""
+    named = {pile.host for pile in piles if pile.host}
+    joined: dict[str, Pile] = {}
+    for pile in piles:
+        own = {p.host for p in piles if p.host and p.root == pile.root}
+        host = pile.host
+        if not host:
+            host = next(iter(own)) if len(own) == 1 else (next(iter(named)) if len(named) == 1 else "")
+        joined.setdefault(host, Pile(host, pile.root)).records.extend(pile.records)
+    return list(joined.values())

@@ -1,0 +1,47 @@
+"""Eras of kernels and the defaults that go with them (kernels.yaml)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from thpdiag.knowledge.yaml_nodes import shipped
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """`fault` says what a page fault does for a huge page; `defrag` is the setting's default; `thp` is False without THP."""
+
+    id: str
+    fault: str
+    defrag: str
+    thp: bool
+    source: str
+
+
+@cache
+def _data() -> Any:
+    return shipped("kernels.yaml")
+
+
+def era(release: str) -> Era | None:
+    """The era of a kernel release, None if it is not known."""
+    for row in _data()["releases"]:
+        found = re.match(row["match"], f"{release}." if release.count(".") < 2 else release)
+        if not found:
+            continue
+        if "build_below" in row and int(found[1]) >= int(row["build_below"]):
+            continue
+        known = _data()["eras"].get(row["era"], {})
+        return Era(row["era"], known.get("fault", ""), known.get("defrag", ""), row.get("thp") != "no", row["source"])
+    return None
+
+
+def enabled_default(release: str, system: str) -> tuple[str, str] | None:
+    """The distribution's default of `enabled` and where that is from, None if it is not known."""
+    for row in _data()["enabled_defaults"]:
+        if ("release" in row and re.search(row["release"], release)) or ("os" in row and re.search(row["os"], system)):
+            return row["value"], row["source"]
+    return None

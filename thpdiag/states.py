@@ -1,0 +1,230 @@
+"""Cut a host's records into states: stretches in which the huge-page settings did not change.
+
+A state ends where an operator wrote another value at a prompt, where a later reading of a setting differs in the same
+member, or where another bundle of the same host was recorded under other settings. Records that cannot be placed are a state
+of their own with unknown settings, so that a profile from before a fix never meets the setting after it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from thpdiag.knowledge.paths import root_of
+from thpdiag.model import Citation, Event, Fact, Moment, Profile, Record, Sample, State
+
+UNPLACED = "unplaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting got a value at a line of a member."""
+
+    cite: Citation
+    setting: str
+    value: str
+
+    @property
+    def line(self) -> int:
+        return self.cite.line or 0
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of one member (or one bundle root) between changes."""
+
+    key: str
+    settings: dict[str, str]
+    order: int | None
+    facts: list[Fact]
+    records: list[Record]
+
+
+def runtime_setting(name: str) -> bool:
+    """Whether a fact is a setting that can change while the host runs."""
+    return name.startswith("thp.") and not name.endswith((".accepts", ".hpage_pmd_size", ".directory", ".applicable"))
+
+
+def states(records: Sequence[Record]) -> tuple[State, ...]:
+    """The states of one host, in the order of their places."""
+    placed = [
+        r
+        for r in records
+        if isinstance(r, (Sample, Profile, Event)) or (isinstance(r, Fact) and runtime_setting(r.name))
+    ]
+    placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
+    changes = _changes(placed)
+    if changes:
+        segments = _by_line(placed, changes)
+    else:
+        segments = _by_root(placed)
+    return tuple(_state(s) for s in segments if s.records or s.facts) or (State("all", {}, 0),)
+
+
+def effective(records: Iterable[Record]) -> list[Record]:
+    """The records with writes marked `no-effect` that the next reading of the same setting contradicts."""
+    result = list(records)
+    for i, record in enumerate(result):
+        if isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "prompt":
+            seen = _next_reading(result[i + 1 :], record)
+            if seen is not None and str(seen.value) != _written(record):
+                result[i] = replace(record, fields={**record.fields, "how": "no-effect"})
+    return result
+
+
+def _written(event: Event) -> str:
+    return event.fields["value"]
+
+
+def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
+    for record in later:
+        if isinstance(record, Event) and record.fields.get("setting") == event.fields["setting"]:
+            return None
+        if isinstance(record, (Sample, Profile)):
+            return None
+        if (
+            isinstance(record, Fact)
+            and record.name == event.fields["setting"]
+            and record.cite.member == event.cite.member
+        ):
+            return record
+    return None
+
+
+def _changes(records: Sequence[Record]) -> dict[str, list[Change]]:
+    """Real changes by member, in line order: writes at a prompt, and readings that differ from the one before."""
+    found: dict[str, list[Change]] = defaultdict(list)
+    known: dict[tuple[str, str], str] = {}
+    for record in sorted(records, key=lambda r: (r.cite.member, r.cite.line or 0)):
+        change = _change(record)
+        if change is None:
+            continue
+        key = (change.cite.member, change.setting)
+        before, known[key] = known.get(key), change.value
+        if before != change.value and (before is not None or isinstance(record, Event)):
+            found[change.cite.member].append(change)
+    return found
+
+
+def _change(record: Record) -> Change | None:
+    if isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "prompt":
+        setting = record.fields["setting"]
+        return Change(record.cite, setting, _written(record)) if runtime_setting(setting) else None
+    if isinstance(record, Fact) and runtime_setting(record.name) and not record.labels and not record.provenance:
+        return Change(record.cite, record.name, str(record.value))
+    return None
+
+
+def _by_line(records: Sequence[Record], changes: dict[str, list[Change]]) -> list[Segment]:
+    """Segments of the members that hold changes; what stands elsewhere is placed by time, else left unplaced."""
+    segments: list[Segment] = []
+    for member, cuts in changes.items():
+        own = [r for r in records if r.cite.member == member]
+        segments += _member_segments(member, own, cuts, ordered=len(changes) == 1, first=len(segments))
+    unplaced = Segment(UNPLACED, {}, None, [], [])
+    for record in records:
+        if record.cite.member not in changes:
+            _put(record, _at_time(record, segments) or unplaced)
+    return [*segments, unplaced]
+
+
+def _member_segments(
+    member: str, records: Sequence[Record], cuts: Sequence[Change], *, ordered: bool, first: int
+) -> list[Segment]:
+    lines: list[int] = sorted({cut.line for cut in cuts})
+    settings = dict(_before(records, lines[0]))
+    segments = [Segment(f"{member}:1", dict(settings), first if ordered else None, [], [])]
+    for number, line in enumerate(lines, start=1):
+        here = [cut for cut in cuts if cut.line == line]
+        settings |= {cut.setting: cut.value for cut in here}
+        facts = [Fact(cut.setting, cut.value, cut.cite) for cut in here]
+        segments.append(Segment(f"{member}:{line}", dict(settings), first + number if ordered else None, facts, []))
+    for record in sorted(records, key=lambda r: r.cite.line or 0):
+        _put(record, segments[bisect_right(lines, record.cite.line or 0)])
+    return segments
+
+
+def _before(records: Sequence[Record], line: int) -> Iterable[tuple[str, str]]:
+    """Settings read in a member before its first change."""
+    for record in records:
+        if (
+            isinstance(record, Fact)
+            and runtime_setting(record.name)
+            and not record.labels
+            and (record.cite.line or 0) < line
+        ):
+            yield record.name, str(record.value)
+
+
+def _put(record: Record, segment: Segment) -> None:
+    if isinstance(record, Fact):
+        segment.facts.append(record)
+        if runtime_setting(record.name) and not record.labels and not record.provenance:
+            segment.settings[record.name] = str(record.value)
+    else:
+        segment.records.append(record)
+
+
+def _at_time(record: Record, segments: Sequence[Segment]) -> Segment | None:
+    """The segment whose own times hold the record's, None if the clocks cannot be compared."""
+    moment = _moment(record)
+    if moment is None:
+        return None
+    for segment in segments:
+        times = [m for r in segment.records if (m := _moment(r)) and m.clock is moment.clock]
+        if times and min(times).seconds <= moment.seconds <= max(times).seconds:
+            return segment
+    return None
+
+
+def _moment(record: Record) -> Moment | None:
+    return record.start if isinstance(record, Profile) else getattr(record, "time", None)
+
+
+def _by_root(records: Sequence[Record]) -> list[Segment]:
+    """One segment, or one per bundle root where two roots of the host were recorded under different settings."""
+    settings: dict[str, dict[str, str]] = defaultdict(dict)
+    for record in records:
+        if isinstance(record, Fact) and runtime_setting(record.name) and not record.labels and not record.provenance:
+            settings[root_of(record.cite.member)].setdefault(record.name, str(record.value))
+    if not _differ(list(settings.values())):
+        segment = Segment("all", {}, 0, [], [])
+        for record in records:
+            _put(record, segment)
+        return [segment]
+    segments = {root: Segment(root or "input", dict(known), None, [], []) for root, known in settings.items()}
+    unplaced = Segment(UNPLACED, {}, None, [], [])
+    for record in records:
+        _put(record, segments.get(root_of(record.cite.member), unplaced))
+    return [*_in_time(list(segments.values())), unplaced]
+
+
+def _differ(settings: Sequence[dict[str, str]]) -> bool:
+    return any(one.get(k) != other[k] for one in settings for other in settings for k in other if k in one)
+
+
+def _in_time(segments: list[Segment]) -> list[Segment]:
+    """Segments with an order where all have times of one clock that do not overlap."""
+    spans = []
+    for segment in segments:
+        times = [m for r in segment.records if (m := _moment(r))]
+        if not times or len({m.clock for m in times}) != 1:
+            return segments
+        spans.append((min(times), max(times), segment))
+    if len({s[0].clock for s in spans}) != 1:
+        return segments
+    spans.sort(key=lambda s: s[0].seconds)
+    if any(a[1].seconds > b[0].seconds for a, b in zip(spans, spans[1:], strict=False)):
+        return segments
+    for number, (_, _, segment) in enumerate(spans):
+        segment.order = number
+    return [s[2] for s in spans]
+
+
+def _state(segment: Segment) -> State:
+    samples = tuple(r for r in segment.records if isinstance(r, Sample))
+    profiles = tuple(r for r in segment.records if isinstance(r, Profile))
+    events = tuple(r for r in segment.records if isinstance(r, Event))
+    return State(segment.key, segment.settings, segment.order, tuple(segment.facts), samples, profiles, events)
