@@ -1,0 +1,151 @@
+"""Call traces as the kernel prints them: one frame a line, leaf first, over registers and stack markers.
+
+    RIP: 0010:[<ffffffff814ed7ee>]  [<ffffffff814ed7ee>] _spin_lock_irq+0x1e/0x30
+    Call Trace:
+     [<ffffffff8115e2b8>] ? lru_add_drain+0x10/0x40
+     [<ffffffff81170b02>] compact_zone+0x462/0x480
+
+The function of a kernel RIP (pc on arm64) is the leaf. Frames with `? ` are addresses that were found on the stack
+and may be left over from earlier calls: they are no part of the stack, their names are kept apart. A watchdog prints
+its own interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`, `<NMI>` ... `<<EOE>>`): that part is dropped when what was
+interrupted follows. A page fault taken in the kernel is no such interrupt, what it did is kept. Not a format of its
+own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from thpdiag.knowledge.symbols import normalise
+
+_ADDRESS = r"(?:\[<[0-9a-f]{1,16}>\] {0,4}|\[[0-9a-f]{8,16}\] \[[0-9a-f]{8,16}\] )"
+_NAME = r"[A-Za-z_.][\w.$]{0,200}"
+_SIZE = r"\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}"
+_AFTER = r"(?: \[[\w. -]{1,120}\])?(?: \([^()]{1,200}\))?(?: [\w./-]{1,200}:\d{1,7}\b.{0,400})?\s*$"
+_SOURCE_LINE = r" \([\w./-]{1,200}\.[chS]:\d{1,7}\b.{0,600}\)(?: \[[\w -]{1,120}\])?(?: \([A-Z]{1,4}\))?\s*$"
+_FRAME = re.compile(
+    rf"\s{{0,8}}{_ADDRESS}?(?P<odd>\? )?(?:(?P<name>{_NAME}){_SIZE}{_AFTER}"
+    rf"|(?P<decoded>{_NAME})(?:{_SIZE})?{_SOURCE_LINE}"
+    rf"|\(?(?P<arm>{_NAME})(?:{_SIZE})?(?: \[\w{{1,80}}\])?\)? from )"
+)
+_UNKNOWN = re.compile(rf"\s{{0,8}}{_ADDRESS}?(?:\? )?0x[0-9a-f]{{8,16}}\s*$")
+_MARKER = re.compile(r"\s{0,8}<(?P<end>/)?<?(?P<name>IRQ|EOI|NMI|EOE|TASK|SOFTIRQ|#?[A-Z]{2,8})>>?\s{0,8}")
+_START = re.compile(r"\s{0,8}(?:Call [Tt]race:?|Backtrace:)\s{0,4}(?!\w)")
+_RIP = re.compile(
+    r"\s{0,8}(?:(?:RIP|EIP):? (?:[0-9a-f]{4}:)?(?:\s{0,4}\[<[0-9a-f]{1,16}>\]){0,2}\s{0,4}|EIP is at |pc : )"
+    rf"(?P<name>{_NAME}){_SIZE}"
+)
+_USER_RIP = re.compile(r"\s{0,8}RIP: 00[0-9a-f]3:(?:0x|\[<)")
+_REGISTERS = re.compile(
+    r"\s{0,8}(?:R[A-D]X|R[SD]I|R[BS]P|R\d\d?|E[A-D]X|E[SD]I|E[BS]P|ORIG_[RE]AX|[FCDEG]S|CR\d|DR\d|Code|Stack|EFLAGS|"
+    r"sp|x\d{1,2}|lr|pstate|PKRU|CFAR|GPR\d\d|NIP|MSR) ?:|\s*$"
+)  # fmt: skip
+_INTERRUPT_ENTRIES = frozenset(
+    (
+        "nmi", "end_repeat_nmi", "asm_exc_nmi", "apic_timer_interrupt", "reschedule_interrupt", "irq_work_interrupt",
+        "call_function_interrupt", "call_function_single_interrupt", "ret_from_intr", "common_interrupt",
+        "asm_common_interrupt",
+    )
+)  # fmt: skip
+_LONGEST = 400  # frames; the kernel's own limits are far below
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace being read. `stack` is what was found so far, `unreliable` the names behind question marks.
+
+    `whole` keeps what ran in an interrupt: where an allocation failed there, that is the point.
+    """
+
+    whole: bool = False
+    leaf: str = ""
+    running: bool = False
+    seen: bool = False
+    unreliable: list[str] = field(default_factory=list)
+    _frames: list[tuple[str, str]] = field(default_factory=list)  # name and the part (IRQ, NMI) it is in
+    _part: str = ""
+
+    def feed(self, text: str) -> bool:
+        """Take a line in; False if it belongs to no trace."""
+        if start := _START.match(text):
+            self.running = self.seen = True
+            self._part = ""
+            self._frame(text[start.end() :])
+            return True
+        if not self.running:
+            return self._before(text)
+        if self._register(text) or self._frame(text):
+            return True
+        self.running = False
+        return False
+
+    def _before(self, text: str) -> bool:
+        """Ahead of `Call Trace:`: the function that ran. On arm a trace needs no headline."""
+        if found := _RIP.match(text):
+            self.leaf = normalise(found["name"])
+            return True
+        if not self.seen and (found := _FRAME.match(text)) and found["arm"]:
+            self.running = self.seen = True
+            return self._frame(text)
+        return False
+
+    def _register(self, text: str) -> bool:
+        if found := _RIP.match(text):
+            name = normalise(found["name"])
+            if not self.whole and (self._part or (self._frames and _interrupt(self._frames[-1][0]))):
+                self._frames.clear()
+            self._part = ""
+            self._add(name)
+            return True
+        return bool(_REGISTERS.match(text) or _USER_RIP.match(text))
+
+    def _frame(self, text: str) -> bool:
+        """A frame, a marker, or both on one line (to 4.8)."""
+        rest = text
+        while marker := _MARKER.match(rest):
+            name, rest = marker["name"], rest[marker.end() :]
+            self._part = name if name in {"IRQ", "NMI"} and not marker["end"] else ""
+        if rest != text and not rest:
+            return True
+        found = _FRAME.match(rest)
+        if not found:
+            return _UNKNOWN.match(rest) is not None
+        name = normalise(found["name"] or found["decoded"] or found["arm"])
+        if found["odd"]:
+            self.unreliable.append(name)
+        else:
+            self._add(name)
+        return True
+
+    def _add(self, name: str) -> None:
+        if name and len(self._frames) < _LONGEST:
+            self._frames.append((name, self._part))
+
+    def stack(self) -> tuple[str, ...]:
+        """The stack, leaf first."""
+        frames = [name for name, _ in self._frames]
+        if not self.whole and not self.leaf:
+            frames = [name for name, part in self._frames if not part] or frames
+            while len(frames) > 1 and _interrupt(frames[0]):
+                del frames[0]
+        if self.leaf and self.leaf not in frames[:1]:
+            frames.insert(0, self.leaf)
+        return tuple(frames)
+
+
+def _interrupt(name: str) -> bool:
+    return name in _INTERRUPT_ENTRIES or name.startswith("asm_sysvec_")
+
+
+def frame(text: str) -> str | None:
+    """The function of a line that is one frame, '' for an address without a name, None if it is no frame."""
+    found = _FRAME.match(text)
+    if found and not found["odd"]:
+        return normalise(found["name"] or found["decoded"] or found["arm"])
+    return "" if found or _UNKNOWN.match(text) else None
+
+
+def part_of_a_trace(text: str) -> bool:
+    """Whether a line without prefix can stand inside a trace or the registers before it."""
+    return any(p.match(text) for p in (_FRAME, _START, _MARKER, _RIP, _USER_RIP, _REGISTERS, _UNKNOWN))

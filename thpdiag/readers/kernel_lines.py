@@ -1,0 +1,205 @@
+"""What all texts of kernel messages share: the prefix of a line, and the grammar of call traces and task headers.
+
+    Nov 20 03:35:43 host kernel: [ 1055.188049] INFO: task python3:7202 blocked for more than 120 seconds.
+    [ 1055.190530]  __schedule+0x3cc/0xf50
+
+Prefixes: dmesg (bracket, -T, -d, -e, -r, -x, --time-format iso), classic and RFC 3339 syslog, RFC 5424, journalctl
+short forms; `[T1234]`/`[C3]` after the bracket is the caller (CONFIG_PRINTK_CALLER). Times: the offset or epoch of a
+stamp gives UTC, a full date without zone LOCAL, a bracket BOOT; a classic stamp has no year and gives DAY, counted
+from the midnight before the first such line. Frames: ` [<ffffffff8115e2b8>] ? func+0x1a/0x2b [mod]` to 4.x, ` ?
+func+0x1a/0x2b [mod]` later; arm prints `(func) from [<addr>] (caller+0x..)`, powerpc two addresses;
+decode_stacktrace.sh puts the source line behind. Source of the formats: kernel tree, kernel/printk,
+arch/x86/kernel/dumpstack.c, kernel/sched/core.c; util-linux dmesg. Not a format of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from thpdiag.model import Clock, Moment
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # with 29 February, which may occur
+_YEAR_DAYS = 366
+
+_LEVEL = r"(?:<\d{1,3}>(?:1 )?|[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: )?"
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  # with a comma it is dmesg's own
+_FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5}"
+_CLASSIC = r"[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
+_EPOCH = r"\d{9,10}\.\d{6}"
+_BOOT = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>)?\]"
+_CTIME = r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
+_RELATIVE = r"\[ {0,8}\+\d{1,7}\.\d{6}\]|\[[A-Z][a-z]{2}\d\d \d\d:\d\d\]"
+_BRACKET = rf"(?:{_BOOT}|{_CTIME}|{_RELATIVE})(?:\[ {{0,8}}[TC]\d{{1,8}}\])?"
+_STAMP = rf"(?:{_ISO}|{_FULL}|{_CLASSIC}|{_EPOCH})"
+_KERNEL = r"(?:[a-z]{3,7}\.[a-z]{3,7} )?kernel(?::| - - -)"
+
+_DMESG_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d "
+
+OPENS = rf"[ \t]{{0,8}}{_LEVEL}(?:{_BRACKET}|{_STAMP} [\w.:-]{{1,255}} {_KERNEL}|{_DMESG_ISO})"
+"""A line that only a kernel log has (no named groups: it becomes part of a larger pattern)."""
+
+_CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})")
+_SYSLOG = re.compile(
+    rf"{_LEVEL}(?P<stamp>{_STAMP}) (?P<host>[\w.:-]{{1,255}}) "
+    rf"(?:(?P<kernel>{_KERNEL})|(?P<other>[^ \[:]{{1,100}})(?:\[\d{{1,10}}\])?:) ?"
+)
+_DMESG = re.compile(
+    rf"{_LEVEL}(?P<bracket>\[[^\]]{{1,40}}\]|\d{{4}}-\d\d-\d\dT[\d:,+-]{{20,24}})"
+    r"(?P<caller>\[ {0,8}[TC]\d{1,8}\])? ?"
+)
+_DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
+_JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
+_BOOT_SECONDS = re.compile(r"\[ *(\d+\.\d+)")
+_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MONTH_DAY = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) ")
+_YEAR = re.compile(r" (\d{4})(?: |\]|$)")
+_OFFSET = re.compile(r"(Z|UTC|GMT|[+-]\d\d:?\d\d)$")
+
+
+def belongs(text: str) -> bool:
+    """Whether a line has the prefix of a kernel log or of the syslog around it."""
+    return _CONTINUES.match(text.lstrip(" \t")) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLine:
+    """A message without its prefix. `foreign` is the program when syslog says that it is not the kernel who speaks."""
+
+    text: str
+    stamp: str = ""
+    bracket: str = ""
+    host: str = ""
+    caller: str = ""
+    foreign: str = ""
+
+
+def split(line: str) -> KernelLine:
+    """Take the prefix off a line; a line without one is all text."""
+    line = line.lstrip(" \t")  # indented in mails and tickets
+    if found := _SYSLOG.match(line):
+        if found["other"]:
+            return KernelLine(line[found.end() :], found["stamp"], host=found["host"], foreign=found["other"])
+        rest = line[found.end() :]
+        inner = _DMESG.match(rest) if _DMESG_SURE.match(rest) else None
+        if inner:
+            return KernelLine(
+                rest[inner.end() :], found["stamp"], inner["bracket"], found["host"], inner["caller"] or ""
+            )
+        return KernelLine(rest, found["stamp"], host=found["host"])
+    if _DMESG_SURE.match(line) and (found := _DMESG.match(line)):
+        rest = line[found.end() :]
+        journal = _JOURNAL_HOST.match(rest)
+        host = (journal["host"] or "") if journal else ""
+        return KernelLine(rest[journal.end() :] if journal else rest, "", found["bracket"], host, found["caller"] or "")
+    return KernelLine(line)
+
+
+class Times:
+    """Moments of the lines of one log. Keeps the day of the first classic stamp, from which later ones are counted."""
+
+    def __init__(self) -> None:
+        self._first_day: int | None = None
+
+    def of(self, line: KernelLine) -> Moment | None:
+        """The most exact moment that the prefix tells, None if it has none or an impossible one."""
+        stamp, boot = line.stamp or line.bracket, _BOOT_SECONDS.match(line.bracket)
+        dated = self._dated(stamp)
+        if dated is not None:
+            return dated
+        if boot:
+            return Moment(float(boot[1]), Clock.BOOT)
+        return self._day(stamp)
+
+    def _dated(self, stamp: str) -> Moment | None:
+        if re.fullmatch(_EPOCH, stamp):
+            return Moment(float(stamp), Clock.UTC)
+        clock, date = _CLOCK.search(stamp), _DATE.search(stamp)
+        if not clock:
+            return None
+        if date:
+            parts = (int(date[1]), int(date[2]), int(date[3]))
+        elif (year := _YEAR.search(stamp)) and (day := _MONTH_DAY.search(stamp)) and day[1] in _MONTHS:
+            parts = (int(year[1]), _MONTHS.index(day[1]) + 1, int(day[2]))
+        else:
+            return None
+        try:
+            seconds = datetime(*parts, int(clock[1]), int(clock[2]), int(clock[3]), tzinfo=UTC).timestamp()
+        except ValueError:
+            return None
+        return _zoned(seconds + float(f"0.{clock[4] or 0}"), _OFFSET.search(stamp))
+
+    def _day(self, stamp: str) -> Moment | None:
+        clock, day = _CLOCK.search(stamp), _MONTH_DAY.match(stamp)
+        if not clock or not day or day[1] not in _MONTHS:
+            return None
+        number = _DAYS_BEFORE[_MONTHS.index(day[1])] + int(day[2])
+        if self._first_day is None:
+            self._first_day = number
+        days = (number - self._first_day) % _YEAR_DAYS
+        seconds = int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3]) + float(f"0.{clock[4] or 0}")
+        return Moment(days * 86400 + seconds, Clock.DAY)
+
+
+def _zoned(seconds: float, offset: re.Match[str] | None) -> Moment:
+    if offset is None:
+        return Moment(seconds, Clock.LOCAL)
+    digits = offset[1].replace(":", "")
+    if digits[0] not in "+-":
+        return Moment(seconds, Clock.UTC)
+    shift = int(digits[1:3]) * 3600 + int(digits[3:5]) * 60
+    return Moment(seconds - shift if digits[0] == "+" else seconds + shift, Clock.UTC)
+
+
+# ---------------------------------------------------------------- task headers
+
+_TASK = re.compile(
+    r"task:(?P<comm>.{0,15}?\S) *state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})\b"
+)
+_TASK_WIDE = re.compile(
+    r"task:(?P<comm>.{15}) state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})\b"
+)
+_OLD_TASK = re.compile(
+    r"(?P<comm>\S(?:.{0,14}\S)?) +(?P<state>[A-Z?]) +(?:running task +|[0-9a-f]{8}(?:[0-9a-f]{8})? +)?"
+    r"\d{1,6} +(?P<pid>\d{1,8}) +-?\d{1,8} +0x[0-9a-f]{8,16}\s*$"
+)
+_ON_CPU = re.compile(
+    r"(?:CPU: (?P<cpu>\d{1,5}) )?(?:UID: \d{1,10} )?(?:PID|Pid): (?P<pid>\d{1,8}),? [Cc]omm: (?P<comm>.{0,16}) "
+    r"(?:Not tainted|Tainted:|Kdump:)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Whose stack follows. `cpu` and `state` are empty where the header does not say."""
+
+    comm: str
+    pid: str
+    state: str = ""
+    cpu: str = ""
+
+
+def task_header(text: str) -> Task | None:
+    """The line that `sched_show_task` prints before a stack.
+
+    To 5.9: `java            D ffff88083e786800     0  4711   4700 0x00000080` (the name cut to 13 signs in 2.6.32);
+    from 5.10: `task:java            state:D stack:    0 pid: 4711 ppid:  4700 flags:0x80`. The name is of fixed width,
+    so that a name that looks like the rest of the line cannot pass for it.
+    """
+    wide = text.startswith("task:")
+    found = (_TASK_WIDE.match(text) or _TASK.match(text)) if wide else _OLD_TASK.match(text)
+    return Task(printable(found["comm"].strip()), found["pid"], found["state"]) if found else None
+
+
+def on_cpu(text: str) -> Task | None:
+    """`CPU: 3 PID: 4711 Comm: java Not tainted 5.14.0`, or `Pid: 4711, comm: java Not tainted 2.6.32` (to 3.9)."""
+    found = _ON_CPU.match(text)
+    return Task(printable(found["comm"].strip()), found["pid"], cpu=found["cpu"] or "") if found else None
+
+
+def printable(text: str) -> str:
+    """A name that a program chose for itself, harmless to print."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

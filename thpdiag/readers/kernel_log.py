@@ -1,0 +1,66 @@
+"""Kernel logs: dmesg, syslog, kern.log, messages, journalctl; in a text also a report pasted without any prefix.
+
+    [  245.528573] INFO: task khugepaged:136 blocked for more than 122 seconds.
+    Nov 20 03:35:43 host kernel: java: page allocation failure. order:9, mode:0x20
+
+Prefixes and clocks: see kernel_lines.py; reports: kernel_headlines.py. Other programs' lines in the same file belong
+to the block but are no events. What a file holds between its reports costs one substring test a line. Files that
+sosreport and distributions name so are kernel logs from end to end, since RHEL 6 prints dmesg without brackets.
+Source: kernel tree, as named in those files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Record
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.call_traces import part_of_a_trace
+from thpdiag.readers.kernel_lines import OPENS, belongs
+from thpdiag.readers.kernel_messages import Messages
+
+_BARE = (
+    r"[ \t]{0,8}(?:INFO: task .{1,16}:\d{1,8} blocked |(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup |Watchdog detected )"
+    r"|(?:rcu: )?INFO: rcu\w{0,40} (?:self-)?detected |.{1,16}: (?:page allocation (?:failure|stalls)|vmalloc)[ .:]"
+    r"|.{1,16} invoked oom-killer: |(?:khugepaged: )?raising min_free_kbytes from "
+    r"|(?:Memory cgroup o|O)ut of memory: Kill)"
+)
+_BODY = re.compile(
+    r"\s{0,8}(?:Not tainted|Tainted:|\"echo 0 >|task:|Modules linked in:|CPU \d{1,5}:?\s*$|CPU: \d|P[Ii][Dd]: \d"
+    r"|Hardware name:|Workqueue: |Call |Code:|Process \S{1,16} \(pid|Stack:|rcu: |INFO: |BUG: |WARNING: |[Ss]ending NMI"
+    r"|NMI backtrace|\(detected by|\(t=\d|\d{1,4}-[.!?A-Za-z]{3,4}: |-{4,}\[ |---\[ "
+    r"|[0-9a-f]{16} [0-9a-f]{16}|[0-9a-f]{8} [0-9a-f]{8}"
+    r"|Mem-Info:|(?:isolated_|in?active_|free:|unevictable:|slab_|mapped:)|Node \d{1,4} (?:[A-Z]|active_|hugepages)"
+    r"|lowmem_reserve\[|\d{1,15} (?:total pagecache|pages |reserved|pagecache)|Swap cache stats|(?:Free|Total) swap  ?="
+    r"|(?:DMA|Normal|HighMem|Movable)\w{0,4}(?: free|: \d)|\[ *(?:pid|\d{1,8}) *\] |Tasks state|Tasks in /|Task in /"
+    r"|(?:Memory cgroup )?stats for |(?:memory|memory\+swap|kmem|swap): usage|(?:Memory cgroup o|O)ut of memory"
+    r"|Kill(?:ed)? process|oom[-_]\w)"
+    r"|.{1,16} +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +\d{1,8} 0x"
+)
+_HEAD = re.compile(_BARE)
+
+
+def continues(text: str) -> bool:
+    """Another line of a log, or without prefixes one that can stand inside a report."""
+    return belongs(text) or part_of_a_trace(text) or bool(_BODY.match(text) or _HEAD.match(text))
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """Events, and the free blocks of zones that reports list."""
+    return Messages(source, READER.name).read(lines)
+
+
+READER = Reader(
+    name="kernel_log",
+    title="kernel log (dmesg, syslog, journal)",
+    read=read,
+    opens=re.compile(f"{OPENS}|{_BARE}"),
+    continues=continues,
+    paths=(
+        re.compile(r"(?:^|/)dmesg(?:_-T|\.old|\.\d{1,2})?$"),
+        re.compile(r"(?:^|/)var/log/(?:messages|syslog|kern\.log|kernel|warn)(?:[-.][\w.-]{1,40})?$"),
+        re.compile(r"(?:^|/)journalctl_--no-pager[^/]{0,120}$"),
+    ),
+    priority=10,
+)
