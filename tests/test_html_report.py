@@ -1,0 +1,260 @@
+"""The HTML page: complete without script, nothing fetched, nothing of the input alive in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thpdiag.errors import InputError
+from thpdiag.reports.html import from_page, render
+from thpdiag.reports.html.sparkline import HEIGHT, WIDTH, drawings
+from thpdiag.reports.html.stacks import ROWS, hottest
+from thpdiag.result_schema import completed
+
+RESULTS = sorted((Path(__file__).parent / "results").glob("*.json"), key=str)
+LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}
+_WORDS = re.compile(r"\S+")
+ELEMENTS = set(
+    _WORDS.findall(
+        """html head meta title style body main article header footer nav section h1 h2 h3 h4 p a dl dt dd ul ol li code
+        pre span strong details summary figure figcaption svg rect line polygon polyline div table thead tbody tr th td
+        script"""
+    )
+)
+ATTRIBUTES = set(
+    _WORDS.findall(
+        """lang charset http-equiv content name id class href tabindex role aria-label aria-labelledby scope open type
+        viewbox preserveaspectratio width height x y x1 y1 x2 y2 points fill fill-opacity stroke stroke-width
+        vector-effect"""
+    )
+)
+VOID = {"meta"}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_FLAGS = _WORDS.findall(
+    """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync --dump-dom"""
+)
+
+
+class _Page(HTMLParser):
+    """What a page is made of, and whether its elements are closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.unbalanced: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        self.unbalanced += self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def _document(name: str) -> dict[str, Any]:
+    return _read(Path(__file__).parent / "results" / f"{name}.json")
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_page_has_only_our_elements(path: Path) -> None:
+    """Elements and attributes are ours, all closed, no handler, no inline style, one data script, ids used once."""
+    page = _Page(render(_read(path)))
+    assert page.unbalanced == []
+    assert {tag for tag, _ in page.elements} <= ELEMENTS
+    assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
+    assert [attributes for tag, attributes in page.elements if tag == "script"] == [
+        {"type": "application/json", "id": "result"}
+    ]
+    ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert ids.most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_page_fetches_nothing(path: Path) -> None:
+    """Links stay in the page and lead to something, the style loads nothing, and the policy forbids the rest."""
+    page = render(_read(path))
+    parsed = _Page(page)
+    ids = {attributes.get("id") for _, attributes in parsed.elements}
+    links = [attributes["href"] or "" for _, attributes in parsed.elements if "href" in attributes]
+    assert all(link.startswith("#") and link[1:] in ids for link in links)
+    assert not re.search(r"url\(|@import", page.partition("<style>")[2].partition("</style>")[0])
+    policy = next(a["content"] for _, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-[\w+/=]+'; base-uri 'none'; form-action 'none'", policy or ""
+    )
+
+
+def test_hostile_text_is_shown_not_obeyed() -> None:
+    """Tags, template marks, escapes and bidirectional controls of the input stand in the page as visible text."""
+    page = render(_document("hostile"))
+    shown = _Page(page).text
+    assert "<img src=x onerror=" in shown
+    assert "{{ 7*7 }}" in shown
+    assert r"\x1b[31m\u202e\u2066" in shown
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]", page)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_page_gives_its_document_back(path: Path) -> None:
+    """The document that a page was made of can be taken out of it."""
+    assert from_page(render(_read(path))) == _read(path)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "",
+        "<p>no result</p>",
+        '<script type="application/json" id="result">{',
+        '<script type="application/json" id="result">{</script>',
+        '<script type="application/json" id="result">[]</script>',
+    ],
+)
+def test_a_page_without_a_result_is_the_users_mistake(page: str) -> None:
+    """A page that is not ours, or is damaged, gives a sentence."""
+    with pytest.raises(InputError, match="result"):
+        from_page(page)
+
+
+def test_the_first_screen_has_the_command_and_its_undo() -> None:
+    """The verdict block holds sentence, confidence with its reason, the command to try and how to take it back."""
+    block = render(_document("found")).partition("<header")[2].partition("</header>")[0]
+    text = " ".join(_Page(block).text.split())
+    for wanted in (
+        "CPUs queue on the zone locks",
+        "Call stacks, the effect",
+        "echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
+        "echo always > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
+    ):
+        assert wanted in text
+
+
+def test_sections_follow_the_order_of_reading() -> None:
+    """Why, timeline, stacks, what to do, what is open, other findings, rules, host, inputs, problems, notes."""
+    page = render(_document("found"))
+    order = ["why", "timeline", "stacks", "do", "ask", "others", "rules", "host", "inputs", "problems", "notes"]
+    places = [page.find(f' id="h1-{name}"') for name in order] + [page.find(' id="reproduce"')]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_headings_do_not_skip_a_level() -> None:
+    """One h1, and below each heading the next level at most, so that a screen reader can walk the page."""
+    levels = [
+        int(tag[1]) for tag, _ in _Page(render(_document("several_hosts"))).elements if re.fullmatch("h[1-6]", tag)
+    ]
+    assert levels.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in zip([0, *levels], levels, strict=False))
+
+
+def test_a_script_keeps_its_lines() -> None:
+    """A command of several lines is shown with its line ends, so that it can be copied."""
+    assert "if test -f /sys/kernel/mm/redhat_transparent_hugepage/defrag; then\n  echo never &gt;" in render(
+        _document("found")
+    )
+
+
+def test_a_rule_that_only_a_finding_names_is_listed() -> None:
+    """Rules stand in the list of all rules also when `rules` is absent from the document."""
+    document = {
+        **LEAST,
+        "findings": [{"rule": "A-1", "title": "fired"}],
+        "unknown": [{"rule": "B-1", "missing": ["m"]}],
+    }
+    page = render(document)
+    assert "Matched (1)" in page
+    assert "Unknown: data is missing (1)" in page
+
+
+def _timeline(points: list[list[float | None]], **more: Any) -> dict[str, Any]:
+    timeline = {"series": [{"metric": "m", "unit": "1", "clock": "day", "points": points}], **more}
+    full: dict[str, Any] = completed({**LEAST, "timeline": timeline})["timeline"]
+    return full
+
+
+def test_a_spike_of_one_bucket_stays_in_the_drawing() -> None:
+    """However many points are thinned out, the largest value touches the top."""
+    points: list[list[float | None]] = [[float(at), 1.0, 1.0, 1.0] for at in range(1500)]
+    points[777] = [777.0, 1.0, 100.0, 3.0]
+    (drawing,) = drawings(_timeline(points))
+    assert drawing.high == 100
+    assert min(float(pair.split(",")[1]) for pair in drawing.bands[0].split()) == 2.0
+    assert len(drawing.lines[0].split()) <= WIDTH / 2 + 1
+
+
+def test_a_long_silence_is_drawn_narrow() -> None:
+    """Two captures an hour apart are two lines, each with room, and an episode is shaded where it was."""
+    points: list[list[float | None]] = [[float(at), 0.0, 1.0, 0.5] for at in (*range(0, 40, 2), *range(3600, 3640, 2))]
+    (drawing,) = drawings(_timeline(points, episodes=[{"from": 3600, "to": 3638, "clock": "day", "text": "e"}]))
+    assert len(drawing.lines) == 2
+    assert float(drawing.lines[0].split()[-1].split(",")[0]) > 0.4 * WIDTH
+    ((x, width),) = drawing.shades
+    assert float(x) > 0.5 * WIDTH
+    assert float(x) + float(width) == pytest.approx(WIDTH, abs=0.2)
+
+
+def test_odd_points_do_not_break_the_drawing() -> None:
+    """Absent, infinite and enormous values are left out; a series without any point is not drawn."""
+    assert drawings(_timeline([[0.0, None, None, None], [1e300, 0.0, 1.0, 1.0], [1.0, float("nan"), 1.0, 1.0]])) == []
+    (drawing,) = drawings(_timeline([[5.0, 7.0, 7.0, 7.0]]))
+    for pair in drawing.lines[0].split():
+        assert 0 <= float(pair.split(",")[1]) <= HEIGHT
+
+
+def test_the_hottest_stack_stands_first() -> None:
+    """Stacks are sorted by share, the leaf is the function and its callers follow, nearest first."""
+    folded: list[list[object]] = [["a;b;c", 0.2], ["a;d", 0.5], *([f"s{number}", 0.001] for number in range(40))]
+    rows = hottest({"folded": folded})
+    assert len(rows) == ROWS
+    assert [row.function for row in rows[:2]] == ["d", "c"]
+    assert rows[1].callers == ("b", "a")
+
+
+def _dom(page: str, folder: Path) -> str:
+    """The page as Chromium sees it after it has run whatever it would run."""
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    profile = f"--user-data-dir={folder / 'profile'}"
+    command = [str(CHROMIUM), *_FLAGS, profile, (folder / "page.html").as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_browser_runs_nothing_of_the_input(tmp_path: Path) -> None:
+    """The hostile page runs nothing, with its policy or without; a script put in by hand runs without it only."""
+    page = render(_document("hostile"))
+    bare = re.sub(r"<meta http-equiv[^>]*>", "", page)
+    script = '<script>document.title="EXECUTED"</script></body>'
+    titles = {}
+    for name, variant in {
+        "ours": page,
+        "no policy": bare,
+        "policy against a script": page.replace("</body>", script),
+        "no policy, a script": bare.replace("</body>", script),
+    }.items():
+        (tmp_path / name).mkdir()
+        titles[name] = "<title>EXECUTED</title>" in _dom(variant, tmp_path / name)
+    assert titles == {"ours": False, "no policy": False, "policy against a script": False, "no policy, a script": True}

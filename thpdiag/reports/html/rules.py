@@ -1,0 +1,47 @@
+"""All rules, grouped by what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thpdiag.reports import verdict
+
+_GROUPS = (
+    ("Matched", ("fires",)),
+    ("Unknown: data is missing", ("unknown",)),
+    ("Not matched", ("silent", "excluded")),
+)
+_EXTRA = (("findings", "fires"), ("unknown", "unknown"), ("ruled_out", "silent"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rules with the same kind of outcome. `open` groups are unfolded in the page."""
+
+    title: str
+    rules: tuple[Mapping[str, Any], ...]
+    open: bool
+
+
+def groups(document: Mapping[str, Any]) -> list[Group]:
+    """The three groups; a rule that only a finding or an unknown names is in them too."""
+    rules = [*document["rules"], *_unlisted(document)]
+    unknown = {entry["rule"]: entry for entry in document["unknown"]}
+    told = [{**rule, "needs": unknown.get(rule["id"])} for rule in rules]
+    return [
+        Group(title, tuple(rule for rule in told if rule["outcome"] in outcomes), outcomes != ("silent", "excluded"))
+        for title, outcomes in _GROUPS
+    ]
+
+
+def _unlisted(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    listed = {rule["id"] for rule in document["rules"]}
+    more: dict[str, dict[str, Any]] = {}
+    for key, outcome in _EXTRA:
+        for entry in document[key]:
+            rule = entry["rule"]
+            if rule not in listed and rule not in more:
+                more[rule] = {"id": rule, "outcome": outcome, "title": verdict.title(document, rule), "tree": None}
+    return list(more.values())
