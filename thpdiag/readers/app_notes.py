@@ -37,7 +37,7 @@ _STEADY = r"(?:rapidly|steadily|constantly|continuously|quickly)"
 _KIND = r"(?: counters?| values?| numbers?)?,?"
 _RISING = (
     re.compile(rf"\b{_COUNTER}{_KIND} (?:was|were) {_SEEN} {_RISES}\b"),
-    re.compile(rf"\b{_COUNTER}{_KIND} (?:keeps?|kept) (?:on )?{_RISES}\b"),
+    re.compile(rf"\b{_COUNTER}{_KIND} (?:keeps|kept) (?:on )?{_RISES}\b"),
     re.compile(rf"\b{_COUNTER}{_KIND} (?:was|were|is|are) {_STEADY} {_RISES}\b"),
     re.compile(rf"\b(?:noticed|saw|see|observed)(?: that)? (?:the )?{_COUNTER}{_KIND} (?:was |is )?{_RISES}\b"),
 )
@@ -73,7 +73,7 @@ def _counter(line: str) -> str | None:
     found = next((f for f in (pattern.search(line) for pattern in _RISING) if f), None)
     if not found:
         return None
-    sentence = line[line.rfind(". ", 0, found.start()) + 1 : found.end()]
+    sentence = line[line.rfind(". ", 0, found.start()) + 1 : found.end() + 1]
     return None if _NO_STATEMENT.search(sentence) else found[1]
 
 

@@ -22,7 +22,7 @@ _GREP = r"\s*(?:\S{0,200}proc/buddyinfo:)?"
 _OPENS = re.compile(_GREP + r"Node\s+\d+,\s+zone\s+\w+(?:\s+\d+){4}")
 _LINE = re.compile(_GREP + r"Node\s+(\d+),\s+zone\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
 _CONTINUES = re.compile(_GREP + r"Node\s+\d+,\s+zone\s+\w+(?:\s+[^\s,]+)+\s*$")
-MOST_ORDERS = 20
+FEWEST_ORDERS, MOST_ORDERS = 9, 20  # s390x and ppc64 have 9, ia64 17
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -33,7 +33,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 def _zones(source: Source, lines: Lines, odd: Oddities) -> Iterator[Sample]:
-    orders = 0
+    orders = FEWEST_ORDERS
     for number, line in lines:
         found = _LINE.match(line)
         if not found:
@@ -42,9 +42,9 @@ def _zones(source: Source, lines: Lines, odd: Oddities) -> Iterator[Sample]:
             continue
         node, zone, rest = found.groups()
         columns = rest.split()
-        orders = max(orders, len(columns))
-        if not columns or len(columns) < orders or len(columns) > MOST_ORDERS:
-            odd.note(number, line, "the row has another number of orders than the rows above; it is left out")
+        orders = max(orders, min(len(columns), MOST_ORDERS))
+        if not FEWEST_ORDERS <= len(columns) <= MOST_ORDERS or len(columns) < orders:
+            odd.note(number, line, "the row has too few or too many orders, it may be cut; it is left out")
             continue
         values = _counts(number, line, columns, odd)
         if values:

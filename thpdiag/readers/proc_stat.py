@@ -29,10 +29,11 @@ _COUNTS = {
     "btime": "node_boot_time_seconds",
 }
 _OPENS = re.compile(
-    r"cpu\d{0,5} +\d+(?: +\d+){3,9}\s*$|(?:ctxt|btime|processes|procs_running|procs_blocked) +\d+\s*$|intr \d+(?: |$)"
+    r"cpu\d{0,5} +-?\d+(?: +-?\d+){3,9}\s*$|(?:ctxt|btime|processes|procs_running|procs_blocked) +\d+\s*$|"
+    r"intr \d+(?: |$)"
 )
 _CONTINUES = re.compile(
-    r"(?:cpu\d{0,5}|intr|ctxt|btime|processes|procs_running|procs_blocked|softirq|page|swap|disk_io:)(?:\s+-?\d|\s*$)"
+    r"(?:ctxt|btime|procs_running|procs_blocked)\b|(?:cpu\d{0,5}|intr|processes|softirq|page|swap|disk_io:)(?:\s+-?\d|\s*$)"
 )
 _CPU = re.compile(r"cpu(\d{0,5})\s")
 

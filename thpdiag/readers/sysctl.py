@@ -43,7 +43,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     single = _FILE.search(source.path)
     for number, line in lines:
         name, text = _pair(line, single[1] if single else "")
-        if not name or not text:
+        if not name:
             if line.strip() and not _MESSAGE.match(line.strip()):
                 odd.note(number, line, "not a `name = value` line")
         elif _WANTED.match(name):
@@ -67,7 +67,7 @@ def _value(text: str) -> int | str | None:
     if _NUMBER.match(text):
         return int(text)
     words = text.split()
-    return " ".join(words) if len(words) == 1 or all(_NUMBER.match(word) for word in words) else None
+    return " ".join(words) if len(words) == 1 or (words and all(_NUMBER.match(word) for word in words)) else None
 
 
 READER = Reader(

@@ -47,6 +47,7 @@ _OPENS = re.compile(
     rf"(?:{_LS_LONG})?/{_MM}/(?:redhat_)?transparent_hugepage(?:/:?|:)?\s*$|{_ROW}|"
     r"(?:always\s+(?:defer|within_size|inherit)|\[(?:always|yes)\]|always|yes)\s+(?:\[?[a-z+_]+\]?\s*)+$"
 )
+_SHORT_NUMBER = re.compile(r"\d{1,8}\s*$")  # a value below its banner; `date +%s` prints more digits
 _WORDS = frozenset(
     [
         "always",
@@ -198,7 +199,7 @@ def _chosen(text: str) -> str | None:
 
 
 def _continues(line: str) -> object:
-    return _OPENS.match(line) or _BANNER.match(line) or _LISTING.match(line)
+    return _OPENS.match(line) or _LISTING.match(line) or _SHORT_NUMBER.match(line)
 
 
 READER = Reader(

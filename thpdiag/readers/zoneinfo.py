@@ -77,7 +77,7 @@ def _row(zone: _Zone, number: int, line: str, odd: Oddities) -> None:
         zone.reading = True
     name = _name(row) if row else None
     if not zone.reading or row is None or name is None:
-        if not row and not _CONTINUES.match(line):
+        if line.strip() and not row and not _CONTINUES.match(line):
             odd.note(number, line, "not a row of a zone")
         return
     value = whole(row[3])
