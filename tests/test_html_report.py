@@ -178,6 +178,13 @@ def test_a_script_keeps_its_lines() -> None:
     )
 
 
+def test_a_tree_names_what_would_have_been_needed() -> None:
+    """A check of a match tree stands with its value and its threshold; a part without a threshold names none."""
+    text = " ".join(_Page(render(_document("found"))).text.split())
+    assert "yes compacting 2.2 % (needed: 0.5 %)" in text
+    assert "(needed: )" not in text
+
+
 def test_a_rule_that_only_a_finding_names_is_listed() -> None:
     """Rules stand in the list of all rules also when `rules` is absent from the document."""
     document = {
