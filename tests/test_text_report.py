@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from thpdiag.reports.columns import WIDTH, columns, fold
+from thpdiag.reports.columns import columns, fold
 from thpdiag.reports.quantity import duration, moment, quantity
 from thpdiag.reports.text import render
 from thpdiag.reports.verdict import SENTENCES
@@ -18,6 +18,7 @@ from thpdiag.reports.visible import lines, prose, visible
 
 RESULTS = sorted((Path(__file__).parent / "results").glob("*.json"), key=str)
 LEVELS = (0, 1, 2)
+WIDTH = 80  # of the contract
 STATUSES = ("found", "not_applicable", "nothing_found", "cannot_tell")
 _PATH = re.compile(r"\S*/\S*")
 _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
