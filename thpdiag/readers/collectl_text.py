@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Clock, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._collectl_columns import BYTES, fragments, quantum, rate
-from thpdiag.readers._daytime import DayClock, date_seconds, day_seconds
-from thpdiag.readers._numbers import number
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._typed import typed
+from thpdiag.readers.collectl_columns import BYTES, fragments, quantum, rate
+from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import number
+from thpdiag.readers.typed import typed
 
 WAITING = re.compile(r"waiting for (\d+(?:\.\d+)?) second sample")
 BANNER = re.compile(r"#\s*(?:<-*[A-Z][\w \[\]-]*>)+\s*$|#\s*$")
@@ -80,7 +80,7 @@ class Table:
         self.rows += 1
         cells = text.lstrip()[at.end() if at else 0 :].split()
         if len(cells) != len(self.columns):
-            self.odd.add(number, text, "a row of collectl with other columns than its header")
+            self.odd.note(number, text, "a row of collectl with other columns than its header")
             return
         cite = self.source.cite(number, text)
         values, resolution = self._values(number, text, dict(zip(reversed(self.columns), reversed(cells), strict=True)))
@@ -115,14 +115,14 @@ class Table:
                 continue
             found = quantum(cells[column], unit)
             if found is None:
-                self.odd.add(line, text, f"an impossible number in column {column} of collectl: not used")
+                self.odd.note(line, text, f"an impossible number in column {column} of collectl: not used")
                 continue
             values[name], resolution[name] = found.value, found.resolution
         for column, name in (("inter", INTERRUPTS), ("ctxsw", "node_context_switches_total:rate")):
             if column in cells and (found := rate(cells[column])):
                 values[name], resolution[name] = found.value, found.resolution
             elif column in cells:
-                self.odd.add(line, text, f"an impossible number in column {column} of collectl: not used")
+                self.odd.note(line, text, f"an impossible number in column {column} of collectl: not used")
         return values, resolution
 
     def _cpu(self, line: int, text: str, cells: dict[str, str]) -> tuple[dict[str, float], dict[str, float]]:
@@ -130,7 +130,7 @@ class Table:
             return {}, {}
         busy, system = number(cells["cpu"]), number(cells["sys"])
         if busy is None or system is None or busy > 101 or system > busy + 2:
-            self.odd.add(line, text, "CPU columns of collectl that cannot be percentages: not used")
+            self.odd.note(line, text, "CPU columns of collectl that cannot be percentages: not used")
             return {}, {}
         busy, system = min(busy, 100), min(system, busy, 100)
         values = {
@@ -146,7 +146,7 @@ class Table:
     def _fragments(self, line: int, text: str, cell: str, when: Moment | None) -> Iterator[Sample]:
         blocks = fragments(cell)
         if blocks is None:
-            self.odd.add(line, text, "a Fragments column of collectl that is none: not used")
+            self.odd.note(line, text, "a Fragments column of collectl that is none: not used")
             return
         values = {f"node_buddyinfo_blocks_order{i}": b.value for i, b in enumerate(blocks)}
         resolution = {f"node_buddyinfo_blocks_order{i}": b.resolution for i, b in enumerate(blocks)}
@@ -166,8 +166,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif table.columns and text.strip() and ROW.match(text):
             yield from table.row(number_, text)
         elif text.strip() and not BANNER.match(text):
-            odd.add(number_, text, "a line that is no row of collectl")
-    yield from odd
+            odd.note(number_, text, "a line that is no row of collectl")
+    yield from odd.problems()
 
 
 READER = Reader(

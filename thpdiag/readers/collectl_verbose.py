@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Clock, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._collectl_columns import quantum, rate
-from thpdiag.readers._cpu_parts import plausible, with_sums
-from thpdiag.readers._daytime import DayClock, date_seconds, day_seconds
-from thpdiag.readers._numbers import LARGEST, number, share
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._tasks import cpu_seconds, entity, name_of
+from thpdiag.readers.collectl_columns import quantum, rate
+from thpdiag.readers.cpu_parts import plausible, with_sums
+from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import LARGEST, number, share
+from thpdiag.readers.tasks import cpu_seconds, entity, name_of
 
 RECORD = re.compile(r"### RECORD\s+\d+ >>> (\S{0,255}) <<< \((\d{9,10}\.\d+)[^)]{0,20}\)")
 TITLE = re.compile(r"# (?:CPU(?:\[HYPER\])? SUMMARY|MEMORY (?:SUMMARY|STATISTICS)|PROCESS SUMMARY|TOP PROCESSES) ?(.*)")
@@ -101,7 +101,7 @@ class Tables:
         at = TIME.match(text.lstrip())
         cells = text.lstrip()[at.end() if at else 0 :].split(None, max(len(self.columns) - 1, 0))
         if len(cells) != len(self.columns) or (self.columns[-1] != "Command" and " " in cells[-1]):
-            self.odd.add(line, text, "a row of collectl with other columns than its header")
+            self.odd.note(line, text, "a row of collectl with other columns than its header")
             return
         named = dict(zip(reversed(self.columns), reversed(cells), strict=True))  # of twin columns the first is kept
         who: tuple[tuple[str, str], ...] = ()
@@ -134,7 +134,7 @@ class Tables:
         if len(parts) == len(read_) and plausible(parts):
             values = with_sums(parts)
         else:
-            self.odd.add(line, text, "CPU columns of collectl that do not add up to 100 %: not used")
+            self.odd.note(line, text, "CPU columns of collectl that do not add up to 100 %: not used")
         resolution = dict.fromkeys(values, 0.01)
         for column, name in COUNTS.items():
             if column in cells and (count := number(cells[column])) is not None:
@@ -169,7 +169,7 @@ class Tables:
         for name, cell in cells.items():
             size = quantum(cell)
             if size is None or size.value > LARGEST:
-                self.odd.add(line, text, f"an impossible number for {name}: not used")
+                self.odd.note(line, text, f"an impossible number for {name}: not used")
                 continue
             found[0][name], found[1][name] = size.value, size.resolution
 
@@ -180,7 +180,7 @@ class Tables:
             if events := rate(cells[column]):
                 found[0][name], found[1][name] = events.value, events.resolution
             else:
-                self.odd.add(line, text, f"an impossible number in column {column} of collectl: not used")
+                self.odd.note(line, text, f"an impossible number in column {column} of collectl: not used")
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -197,8 +197,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif tables.columns and ROW.match(text):
             yield from tables.row(line, text)
         elif text.strip() and not BANNER.match(text) and not WAITING.match(text):
-            odd.add(line, text, "a line that is no row of collectl")
-    yield from odd
+            odd.note(line, text, "a line that is no row of collectl")
+    yield from odd.problems()
 
 
 READER = Reader(

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._numbers import Quantity, quantity
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._typed import Typed, typed
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import Quantity, quantity
+from thpdiag.readers.typed import Typed, typed
 
 HEADER = re.compile(r"\s+total\s+used\s+free\s+shared\s+buff")
 ROW = re.compile(r"(?:(Mem|Swap)|Total|Low|High|-/\+ buffers/cache)\s?:(?:\s+-?\d\S*)+\s*$")
@@ -63,7 +63,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif ROW.match(text):
             rows.append((line, text))
         elif text.strip():
-            odd.add(line, text, "a line that is no row of free")
+            odd.note(line, text, "a line that is no row of free")
     unit = _unit(typed(source.command, "free", with_value="sc"), rows)
     values: dict[str, float] = {}
     resolution: dict[str, float] = {}
@@ -72,7 +72,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             values[name], resolution[name] = size.value, size.resolution
     if values:
         yield Sample("system", values, source.cite(*rows[0]), "free", time=source.time, resolution=resolution)
-    yield from odd
+    yield from odd.problems()
 
 
 def _row(odd: Oddities, line: int, text: str, columns: list[str], unit: int | None) -> Iterator[tuple[str, Quantity]]:
@@ -83,11 +83,11 @@ def _row(odd: Oddities, line: int, text: str, columns: list[str], unit: int | No
             continue
         size = quantity(cell, unit or 1)
         if size is None:
-            odd.add(line, text, "an impossible number of free: not used")
+            odd.note(line, text, "an impossible number of free: not used")
         elif unit or not cell.isdigit():
             yield names[column], size
         elif size.value:
-            odd.add(line, text, "the unit of free's numbers is not known: not used")
+            odd.note(line, text, "the unit of free's numbers is not known: not used")
 
 
 READER = Reader("free", "free memory table", read, opens=HEADER, continues=ROW.match)

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 
 from thpdiag.model import Clock, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._daytime import DayClock, date_seconds, day_seconds
-from thpdiag.readers._numbers import share
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._sysstat import BANNER, banner_facts, midnight
-from thpdiag.readers._typed import Typed, typed
+from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import share
+from thpdiag.readers.sysstat import BANNER, banner_facts, midnight
+from thpdiag.readers.typed import Typed, typed
 
 HEADER = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%sys(?:tem)?\s+%iowait\s")
 DEVICE = re.compile(r"Device:?\s|\s+extended device statistics|Filesystem:?\s")
@@ -95,13 +95,13 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             found, reports = values(columns, text.split()), reports + 1
             columns = []
             if found is None:
-                odd.add(line, text, "CPU shares of iostat that do not add up: not used")
+                odd.note(line, text, "CPU shares of iostat that do not add up: not used")
                 continue
             resolution = dict.fromkeys(found, 0.0001)
             boot = reports == 1 and not _skips_boot(command)
             yield Sample("system", found, source.cite(line, text), "iostat", (), time, resolution, boot)
             time = None
-    yield from odd
+    yield from odd.problems()
 
 
 def _skips_boot(command: Typed | None) -> bool:

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._cpu_parts import plausible, with_sums
-from thpdiag.readers._numbers import share
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._sysstat import BANNER, CLOCK, TimedRow, Times, banner_facts
+from thpdiag.readers.cpu_parts import plausible, with_sums
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import share
+from thpdiag.readers.sysstat import BANNER, CLOCK, TimedRow, Times, banner_facts
 
 HEADER = re.compile(rf"{CLOCK}\s+CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowait\s+%irq\s+%soft\s")
 OTHER_HEADER = re.compile(rf"{CLOCK}\s+(?:CPU|NODE)\s+\S")
@@ -55,13 +55,13 @@ def _sample(
 ) -> Iterator[Sample]:
     cells = row.cells.split()
     if len(cells) != len(columns):
-        odd.add(*at, "a row of mpstat with other columns than its header")
+        odd.note(*at, "a row of mpstat with other columns than its header")
         return
     named = dict(zip(columns, cells, strict=True))
     read_ = {mode: share(named[column]) for column, mode in MODES.items() if column in named}
     parts = {mode: value for mode, value in read_.items() if value is not None}
     if len(parts) < len(read_) or not plausible(parts):
-        odd.add(*at, "CPU shares of mpstat that do not add up to 100 %: not used")
+        odd.note(*at, "CPU shares of mpstat that do not add up to 100 %: not used")
         return
     values = with_sums(parts)
     resolution = dict.fromkeys(values, RESOLUTION)
@@ -85,8 +85,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             if row := times.row(text):
                 yield from _sample(source, odd, (line, text), columns, row)
             else:
-                odd.add(line, text, "a line that is none of mpstat's")
-    yield from odd
+                odd.note(line, text, "a line that is none of mpstat's")
+    yield from odd.problems()
 
 
 READER = Reader(

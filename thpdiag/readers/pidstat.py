@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._numbers import Quantity, quantity
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._sysstat import BANNER, CLOCK, Times, banner_facts
-from thpdiag.readers._tasks import entity
-from thpdiag.readers._typed import typed
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import Quantity, quantity
+from thpdiag.readers.sysstat import BANNER, CLOCK, Times, banner_facts
+from thpdiag.readers.tasks import entity
+from thpdiag.readers.typed import typed
 
 HEADER = re.compile(
     rf"(?:#\s*Time|{CLOCK})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s+(?:TID\s+)?"
@@ -70,7 +70,7 @@ class Table:
         timed = self.times.row(text)
         cells = timed.cells.split(None, len(self.columns) - 1) if timed and self.columns else []
         if timed is None or len(cells) != len(self.columns):
-            self.odd.add(line, text, "a row of pidstat that does not fit its header")
+            self.odd.note(line, text, "a row of pidstat that does not fit its header")
             return
         named = dict(zip(self.columns, cells, strict=True))
         pid = named.get("TGID", named.get("PID", ""))
@@ -92,7 +92,7 @@ class Table:
                 continue
             found = self._quantity(column, cell)
             if found is None:
-                self.odd.add(line, text, f"an impossible number in column {column} of pidstat: not used")
+                self.odd.note(line, text, f"an impossible number in column {column} of pidstat: not used")
                 continue
             values[name], resolution[name] = found.value, found.resolution
         return values, resolution
@@ -127,7 +127,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 held, alone = [], False
                 yield sample
     yield from (replace(sample, since_boot=True) for sample in held)
-    yield from odd
+    yield from odd.problems()
 
 
 READER = Reader(

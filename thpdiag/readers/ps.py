@@ -20,29 +20,14 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Fact, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._numbers import LARGEST, number
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._ps_columns import COMMANDS, Columns
-from thpdiag.readers._tasks import cpu_seconds, entity, name_of
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.ps_columns import COMMANDS, Columns
+from thpdiag.readers.quantities import LARGEST, number
+from thpdiag.readers.tasks import cpu_seconds, entity, name_of
 
 HEADER = re.compile(r"\s*(?:(?!PID\s)[A-Z%][A-Z0-9_%-]*\s+)*+PID(?:\s+[A-Z%][A-Z0-9_%-]*)++\s*$")
-KNOWN = {
-    "RSS",
-    "RSZ",
-    "VSZ",
-    "SZ",
-    "WCHAN",
-    "MINFL",
-    "MAJFL",
-    "TIME",
-    "STAT",
-    "S",
-    "%CPU",
-    "%MEM",
-    "NLWP",
-    "LWP",
-    "TTY",
-}
+MEASURES = {"RSS", "RSZ", "VSZ", "SZ", "MINFL", "MAJFL", "MINFLT", "MAJFLT", "TIME", "%CPU", "%MEM", "NLWP"}
+OTHER = {"STAT", "S", "LWP", "TTY"}
 FOREIGN = {"FD", "NODE", "NAME", "VIRT", "DEVICE", "PR"}  # lsof, top
 AUX_ROW = re.compile(
     r"\S{1,32}\s+\d+\s+\d+[.,]\d\s+\d+[.,]\d\s+\d+\s+\d+\s+\S+\s+[RSDZTtIWXK][<NLsl+]*\s+\S+\s+\d+:\d\d\s+\S"
@@ -69,10 +54,13 @@ THREADS = ("LWP", "SPID", "TID")
 
 
 def confirm(lines: list[str]) -> bool:
+    """A header with something to read; tables of nothing but wait channels belong to the wchan reader."""
     words = set(lines[0].split())
     if not HEADER.match(lines[0]):
         return True  # a row of aux or -ef
-    return bool(words & (KNOWN | COMMANDS)) and not words & FOREIGN
+    if "WCHAN" in words and not words & MEASURES:
+        return False
+    return bool(words & (MEASURES | OTHER | COMMANDS)) and not words & FOREIGN
 
 
 def belongs(text: str) -> bool:
@@ -97,7 +85,7 @@ class Listing:
     def row(self, line: int, text: str) -> Iterator[Record]:
         cells = self.columns.split(text)
         if cells is None or not cells["PID"].isdigit():
-            self.odd.add(line, text, "a row of ps that does not fit its header")
+            self.odd.note(line, text, "a row of ps that does not fit its header")
             return
         pid, command = cells["PID"], cells.get("COMMAND", "")
         comm = name_of(command)
@@ -135,7 +123,7 @@ class Listing:
             read.update({name: number(cells[column]) for column, name in PER_TASK.items() if column in cells})
             read.update(self._cpu(cells))
         for name in [name for name, value in read.items() if value is None]:
-            self.odd.add(line, text, f"an impossible number for {name}: not used")
+            self.odd.note(line, text, f"an impossible number for {name}: not used")
         return {name: value for name, value in read.items() if value is not None}
 
     def _cpu(self, cells: dict[str, str]) -> dict[str, float | None]:
@@ -160,7 +148,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             continue
         listing = listing or Listing(source, odd, AUX if AUX_ROW.match(text) else EF)
         yield from listing.row(line, text)
-    yield from odd
+    yield from odd.problems()
 
 
 READER = Reader(
@@ -170,4 +158,5 @@ READER = Reader(
     opens=re.compile(f"{HEADER.pattern}|{AUX_ROW.pattern}|{EF_ROW.pattern}"),
     continues=belongs,
     confirm=confirm,
+    priority=6,  # before wchan
 )

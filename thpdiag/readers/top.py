@@ -22,12 +22,12 @@ from dataclasses import dataclass, field, replace
 
 from thpdiag.model import Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._daytime import DayClock, day_seconds
-from thpdiag.readers._numbers import number
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._top_rows import TaskRows
-from thpdiag.readers._top_summary import CPU, MEMORY, cpu_values, memory_values, uptime_seconds
-from thpdiag.readers._typed import typed
+from thpdiag.readers.daytime import DayClock, day_seconds
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import number
+from thpdiag.readers.top_rows import TaskRows
+from thpdiag.readers.top_summary import CPU, MEMORY, cpu_values, memory_values, uptime_seconds
+from thpdiag.readers.typed import typed
 
 FRAME = re.compile(r"top - (\d{1,2}:\d\d:\d\d)(?:\s|$)")
 TASKS = re.compile(r"[^\W\d]{3,20}\s?:\s+\d+ [^\W\d]+[,.]")
@@ -76,7 +76,7 @@ class Frames:
     def cpu(self, line: int, text: str) -> Iterator[Record]:
         found = cpu_values(text)
         if found is None:
-            self.odd.add(line, text, "CPU figures of top that do not add up: not used")
+            self.odd.note(line, text, "CPU figures of top that do not add up: not used")
             return
         self.first = self.first or (line, text)
         self.old = self.old or found.old
@@ -129,7 +129,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     command = typed(source.command, "top", with_value="dnpuUwo")
     recorded = frames.old or (command and "b" in command.options)
     yield from without_cpu(held) if recorded and frames.frames < 2 else held
-    yield from odd
+    yield from odd.problems()
 
 
 def _line(frames: Frames, line: int, text: str) -> Iterator[Record]:
@@ -145,7 +145,7 @@ def _line(frames: Frames, line: int, text: str) -> Iterator[Record]:
     elif ROW.match(text):
         yield from frames.tasks.row(line, text, frames.time)
     elif text.strip() and not TASKS.match(text):
-        frames.odd.add(line, text, "a line that is none of top's")
+        frames.odd.note(line, text, "a line that is none of top's")
 
 
 READER = Reader(

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._vmstat_run import Run
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.vmstat_run import Run
 
 HEADER = re.compile(r"\s*r\s+b(?:\s+\S+){4}\s+si\s+so\s+bi\s+bo\s+in\s+cs\s+us\s+sy\s+id\s+wa(?:\s|$)")
 BANNER = re.compile(
@@ -57,9 +57,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif OTHER.match(text):
             break
         elif not (after_banner := bool(BANNER.match(text))):
-            odd.add(number, text, "a line that is no row of vmstat")
+            odd.note(number, text, "a line that is no row of vmstat")
     yield from run.end()
-    yield from odd
+    yield from odd.problems()
 
 
 READER = Reader(

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._numbers import LARGEST
-from thpdiag.readers._oddities import Oddities
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import LARGEST
 
 LINE = re.compile(r"\s*(-?\d{1,24}) (?:([kKmM]) )?([A-Za-z][A-Za-z -]{4,40})$", re.ASCII)
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
@@ -76,17 +76,17 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     for number, text in lines:
         if not (line := LINE.match(text)):
             if text.strip():
-                odd.add(number, text, "a line that is no counter of vmstat -s")
+                odd.note(number, text, "a line that is no counter of vmstat -s")
             continue
         first = first or (number, text)
         metric = _metric(int(line[1]), line[2], line[3].strip())
         if metric and 0 <= metric[1] <= LARGEST:
             found[metric[0]] = metric[1]
         elif metric or line[3].strip() not in UNUSED:
-            odd.add(number, text, "a counter of vmstat -s with an unknown label or an impossible number: not used")
+            odd.note(number, text, "a counter of vmstat -s with an unknown label or an impossible number: not used")
     if found and first:
         yield Sample("system", found, source.cite(*first), "vmstat_stats", time=source.time)
-    yield from odd
+    yield from odd.problems()
 
 
 READER = Reader(

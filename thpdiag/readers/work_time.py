@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._tasks import cpu_seconds
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.tasks import cpu_seconds
 
 N = r"\d{1,9}(?:[.,]\d{1,6})?"
 SHELL = re.compile(rf"(real|user|sys)\s+(?:(?:(\d{{1,6}})h)?(\d{{1,9}})m)?({N})s?\s*$", re.ASCII)
@@ -75,14 +75,14 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             continue
         found = _found(text, name)
         if not found and text.strip() and not belongs(text):
-            odd.add(line, text, "a line that is no time of a job")
+            odd.note(line, text, "a line that is no time of a job")
         for what, kind, value in found:
             if value is None:
-                odd.add(line, text, "an impossible time of a job: not used")
+                odd.note(line, text, "an impossible time of a job: not used")
                 continue
             labels = (("job", what), ("kind", kind)) if what else (("kind", kind),)
             yield Fact("work.seconds", value, source.cite(line, text), labels, source.time)
-    yield from odd
+    yield from odd.problems()
 
 
 READER = Reader(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from thpdiag.readers._numbers import number
+from thpdiag.readers.quantities import number
 
 _ENDS = re.compile(r"[|;&<>#]")
 

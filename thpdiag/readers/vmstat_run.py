@@ -11,8 +11,8 @@ from operator import itemgetter, mul
 from thpdiag.model import Citation, Clock, Moment, Sample
 from thpdiag.model.citation import EXCERPT
 from thpdiag.reader import Source
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._typed import typed
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.typed import typed
 
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 FEWEST_KIB = 100_000  # free + buff + cache of a host are more KiB than this; below it -S was probably used
@@ -136,7 +136,7 @@ class Run:
         except ValueError:
             values = []
         if len(values) != width or len(words) - width not in (0, 2, 3):
-            self.odd.add(number, text, "a row of vmstat with other columns than its header")
+            self.odd.note(number, text, "a row of vmstat with other columns than its header")
             return ()
         when = self._when(number, text, words[width:]) if len(words) > width else self._computed()
         if not self._rows:
@@ -155,7 +155,7 @@ class Run:
         frozen = len(held) > FROZEN_AFTER and len({tuple(row[2][:1] + row[2][11:12]) for row in held}) > 1
         if frozen and self.layout:
             why = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): only the first is used"
-            self.odd.add(held[0][0], held[0][1], why)
+            self.odd.note(held[0][0], held[0][1], why)
         yield from self._release(from_first_only=self.layout.memory if frozen and self.layout else ())
 
     def _release(self, from_first_only: Sequence[str] = ()) -> Iterator[Sample]:
@@ -170,7 +170,7 @@ class Run:
         memory = values[MEMORY]
         if sum(memory[1:]) >= FEWEST_KIB and all(value % 4 == 0 for value in memory):
             return 1024
-        self.odd.add(number, text, "the unit of the memory columns is not known (vmstat -S?): they are not used")
+        self.odd.note(number, text, "the unit of the memory columns is not known (vmstat -S?): they are not used")
         return None
 
     def _when(self, number: int, text: str, words: Sequence[str]) -> Moment | None:
@@ -179,7 +179,7 @@ class Run:
         try:
             seconds = datetime.fromisoformat(f"{words[0]}T{words[1]}").replace(tzinfo=UTC).timestamp()
         except ValueError:
-            self.odd.add(number, text, "a row of vmstat with a time that is none")
+            self.odd.note(number, text, "a row of vmstat with a time that is none")
             return None
         return Moment(seconds, Clock.UTC if zone in ("UTC", "GMT") else Clock.LOCAL)
 
@@ -227,9 +227,9 @@ class Run:
             if 0 <= value <= LARGEST:
                 found[name] = value * factor
             else:
-                self.odd.add(number, text, f"an impossible number for {name}: not used")
+                self.odd.note(number, text, f"an impossible number for {name}: not used")
         if min(values[CPU:]) >= 0 and 0 < sum(values[CPU:]) <= 105:
             self._cpu(found, values)
         else:
-            self.odd.add(number, text, "CPU columns of vmstat that do not add up to 100 %: not used")
+            self.odd.note(number, text, "CPU columns of vmstat that do not add up to 100 %: not used")
         return found

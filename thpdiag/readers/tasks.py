@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from thpdiag.readers._numbers import number
+from thpdiag.readers.quantities import number
 
 COMM = 15  # characters of a task name that the kernel keeps
 _TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,9}):(\d{1,2}(?:[.,]\d{1,3})?)", re.ASCII)

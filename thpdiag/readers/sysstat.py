@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from thpdiag.model import Clock, Fact, Moment
 from thpdiag.reader import Source
-from thpdiag.readers._daytime import DayClock, date_seconds, day_seconds
-from thpdiag.readers._numbers import number
+from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers.quantities import number
 
 BANNER = re.compile(
     r"Linux (\S{1,80}) \((\S{0,255})\)\s+(\d{1,4}[./-]\d{1,2}[./-]\d{2,4})"

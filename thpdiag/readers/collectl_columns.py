@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from thpdiag.readers._numbers import DECIMAL, LARGEST, Quantity, number, quantity
+from thpdiag.readers.quantities import DECIMAL, LARGEST, Quantity, number, quantity
 
 # column -> (metric, what the number is): `size` counts KiB with absolute suffixes (564K, 24G); `rate` counts
 # KiB/s, and its suffixes count from there (1205K are 1205 MiB/s)

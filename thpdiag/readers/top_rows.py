@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Fact, Moment, Record, Sample
 from thpdiag.reader import Source
-from thpdiag.readers._numbers import number, quantity
-from thpdiag.readers._oddities import Oddities
-from thpdiag.readers._tasks import cpu_seconds, entity, name_of
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.quantities import number, quantity
+from thpdiag.readers.tasks import cpu_seconds, entity, name_of
 
 DEFAULT = ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"]
 SIZES = {
@@ -43,7 +43,7 @@ class TaskRows:
         last = self.command == len(self.columns) - 1
         words = text.split(None, self.command) if last else text.split()
         if len(words) <= self.command:
-            self.odd.add(line, text, "a task of top with fewer fields than its header")
+            self.odd.note(line, text, "a task of top with fewer fields than its header")
             return
         cells = dict(zip(self.columns, words[: self.command], strict=False))
         command = words[self.command].strip()
@@ -62,7 +62,7 @@ class TaskRows:
         resolution: dict[str, float] = {}
         for column in SIZES.keys() & cells.keys():
             if (size := quantity(cells[column], 1024)) is None:
-                self.odd.add(line, text, f"an impossible number in column {column} of top: not used")
+                self.odd.note(line, text, f"an impossible number in column {column} of top: not used")
                 continue
             values[SIZES[column]], resolution[SIZES[column]] = size.value, size.resolution
         for column in COUNTS.keys() & cells.keys():

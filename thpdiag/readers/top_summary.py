@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from thpdiag.readers._cpu_parts import plausible, with_sums
-from thpdiag.readers._numbers import number, quantity
+from thpdiag.readers.cpu_parts import plausible, with_sums
+from thpdiag.readers.quantities import number, quantity
 
 CPU = re.compile(r"%?C[Pp][Uu](?:\(s\)|\d{1,5})?\s{0,2}:(?=\s*\d)")
 MEMORY = re.compile(r"(?:([KMGTPE])iB\s+([^\W\d]{2,12})|(Mem|Swap))\s?:\s+(?=\d)")
