@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thpdiag.derive.series import Track
-from thpdiag.model import Sample
+from thpdiag.model import Moment, Sample
 
 Point = tuple[float | None, float, Sample]
 
@@ -61,6 +61,12 @@ def change(track: Track) -> float | None:
 def rates(track: Track) -> tuple[Point, ...]:
     """The counter as points of a rate per second; empty where the source has no clock."""
     return tuple((step.at, step.rate, step.end) for step in intervals(track) if step.rate is not None)
+
+
+def span(points: Sequence[Point]) -> tuple[Moment, Moment] | None:
+    """First and last moment of the points, None without a clock."""
+    first, last = (points[0][2].time, points[-1][2].time) if points else (None, None)
+    return (first, last) if first and last and first.clock is last.clock else None
 
 
 def longest_run(points: Sequence[Point], holds: Callable[[float], bool]) -> Run:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from thpdiag.derive.series import Catalogue, Entity
-from thpdiag.model import Case, Citation, Evidence, Fact, RuleOutcome, State, Verdict3
+from thpdiag.model import Case, Citation, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 DYNAMIC = frozenset({"stack", "counter", "effect"})  # evidence classes that speak of a stretch of time
@@ -30,9 +30,10 @@ class Judged:
     missing: tuple[str, ...] = ()
     assumed: bool = False
     weak: bool = False
+    window: tuple[Moment, Moment] | None = None
 
     def evidence(self, check: str) -> Evidence:
-        return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind)
+        return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window)
 
     def doubted(self, hidden: frozenset[str]) -> Judged:
         """The same answer when parts of the input were lost: a no that no intact member speaks for is unknown."""

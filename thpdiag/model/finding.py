@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from thpdiag.model.citation import Citation
+from thpdiag.model.moment import Moment
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
@@ -29,7 +30,8 @@ class Verdict3(Enum):
 class Evidence:
     """One line of proof: what check spoke, a sentence with the numbers, where it stands.
 
-    `kind` is the evidence class: `stack`, `counter`, `effect`, `toggle`, `state`, `policy`, `log`.
+    `kind` is the evidence class: `stack`, `counter`, `effect`, `toggle`, `state`, `policy`, `log`. `window` is the stretch
+    of time it speaks of, where the source has a clock.
     """
 
     check: str
@@ -38,6 +40,7 @@ class Evidence:
     value: float | str | None = None
     unit: str = ""
     kind: str = "state"
+    window: tuple[Moment, Moment] | None = None
 
 
 @dataclass(frozen=True, slots=True)

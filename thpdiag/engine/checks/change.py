@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thpdiag.derive.rates import change as gauge_change
-from thpdiag.derive.rates import growth
+from thpdiag.derive.rates import growth, span
 from thpdiag.derive.series import Track
 from thpdiag.engine.checks.series import evidence_kind
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
@@ -22,11 +22,11 @@ def judge(check: Change, scene: Scene) -> Judged:
     denominator = _tracks(per, scene) if per else []
     if missing := [n for n, t in zip((*of, *per), (*numerator, *denominator), strict=True) if t is None]:
         return unknown(missing, f"not in the input: {', '.join(missing)}", needed=needed, kind=kind)
-    window = _common([t for t in (*numerator, *denominator) if t])
-    if window is None:
+    shared = _common([t for t in (*numerator, *denominator) if t])
+    if shared is None:
         text = "the sources have no common time, so their changes cannot be set against each other"
         return unknown((*of, *per), text, needed=needed, kind=kind)
-    tops, bottoms = window[: len(of)], window[len(of) :]
+    tops, bottoms = shared[: len(of)], shared[len(of) :]
     top, bottom = _sum(tops), _sum(bottoms) if per else None
     if top is None or (per and bottom is None):
         return unknown((*of, *per), "fewer than two samples of it", needed=needed, kind=kind)
@@ -57,9 +57,9 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
         figure = top / bottom if bottom else (float("inf") if top > 0 else 0.0)
         value = _within(check, figure)
         said += f", {' + '.join(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
-    return Judged(
-        YES if value else NO, said, needed, kind, track.cite(), figure if figure != float("inf") else top, unit
-    )
+    shown_figure = figure if figure != float("inf") else top
+    window = span(track.points)
+    return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
 
 
 def _within(check: Change, figure: float) -> bool:

@@ -57,9 +57,9 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
     value = _decided(check, share)
     cite = share.row.cite if share.row else source.cite
     missing = ("profile",) if value is UNKNOWN else ()
-    return Judged(
-        value, _said(check, profile, share, value), needed, "stack", cite, share.low, "ratio", missing=missing
-    )
+    window = (source.start, source.end) if source.start and source.end else None
+    said = _said(check, profile, share, value)
+    return Judged(value, said, needed, "stack", cite, share.low, "ratio", missing=missing, window=window)
 
 
 def _decided(check: ProfileSpec, share: Share) -> Verdict3:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thpdiag.derive import rates
-from thpdiag.derive.rates import Point, Run, longest_run
+from thpdiag.derive.rates import Point, Run, longest_run, span
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
@@ -75,7 +75,8 @@ def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) 
     if figure is None:
         return unknown(check.series, text, needed=needed, kind=kind)
     value = YES if _bounded(check)(figure) else NO
-    return Judged(value, f"{_name(track)}: {text}", needed, kind, track.cite(), figure, _unit(check), weak=weak)
+    said, window = f"{_name(track)}: {text}", span(track.points)
+    return Judged(value, said, needed, kind, track.cite(), figure, _unit(check), weak=weak, window=window)
 
 
 def _lasting(check: SeriesCheck, track: Track, points: Sequence[Point], needed: str, kind: str) -> Judged:
@@ -95,7 +96,8 @@ def _lasting(check: SeriesCheck, track: Track, points: Sequence[Point], needed: 
         text = f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
         return unknown(check.series, text, needed=needed, kind=kind)
     text = f"{_name(track)}: {_run_text(check, run, points, unit)}"
-    return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit)
+    window = span(run.points) if long_enough else None
+    return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit, window=window)
 
 
 def _long_enough(must: Lasting, run: Run, points: Sequence[Point]) -> bool | None:

@@ -1,0 +1,151 @@
+"""The straight line: bundle, readers, case, derive, engine, diagnosis, result. Read this first.
+
+paths -> members -> readings -> hosts -> cases with states -> outcomes of rules -> diagnosis -> result document
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from thpdiag.bundle import Limits, Member, members
+from thpdiag.derive.host import derived
+from thpdiag.diagnosis import Diagnosis, diagnose
+from thpdiag.engine.judged import Scene
+from thpdiag.engine.load import Rule
+from thpdiag.engine.match import match
+from thpdiag.engine.scenes import scenes
+from thpdiag.hosts import Pile, hosts
+from thpdiag.knowledge.paths import wants
+from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind, RuleOutcome
+from thpdiag.readers import all_readers
+from thpdiag.recognise import Reading, Recogniser
+from thpdiag.result import document
+from thpdiag.states import effective, runtime_setting, states
+from thpdiag.window import Window, inside
+
+NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What changes the analysis. `process` keeps one process (pid or name); `case` names the case in the report."""
+
+    window: Window | None = None
+    case: str = ""
+    process: str = ""
+    limits: Limits = field(default_factory=Limits)
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Everything that was read: readings by member, what became of each member, and what went wrong."""
+
+    readings: Mapping[str, Sequence[Reading]]
+    inputs: Sequence[InputRecord]
+    problems: Sequence[Problem]
+
+
+def analyze(
+    paths: Sequence[Path], rules: Sequence[Rule], options: Options | None = None,
+    *, stdin: BinaryIO | None = None, progress: Progress | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The result document of what is at the paths (`-` is standard input)."""
+    options = options or Options()
+    given = read(paths, options, stdin=stdin, progress=progress)
+    return document([diagnosed(case, rules, options) for case in cases(given, options)], given.inputs, given.problems)
+
+
+def read(
+    paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
+) -> Input:
+    """Recognise and read every member that may hold evidence."""
+    recogniser = Recogniser(all_readers(), strict="strict" if options.strict else None)
+    readings: dict[str, list[Reading]] = {}
+    inputs: list[InputRecord] = []
+    problems: list[Problem] = []
+    for member in members(paths, wants, options.limits, stdin):
+        if isinstance(member, Problem):
+            problems.append(member)
+            continue
+        if progress:
+            progress(member.path)
+        found = _read(member, recogniser)
+        readings.setdefault(member.path, []).extend(found)
+        own = [r.record for r in found if isinstance(r.record, Problem)]
+        problems += [*own, *member.problems]
+        inputs += _inputs(member, found, len(own) + len(member.problems))
+    return Input(readings, inputs, problems)
+
+
+def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
+    head = member.head()
+    if head[:8] in (b"PERFILE2", b"2ELIFREP"):
+        text = "a perf.data recording, which this version does not read; send `perf script --no-inline -i FILE` as text"
+        return [_problem(member, text, ProblemKind.UNREADABLE)]
+    if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
+    return list(recogniser.read(member.path, member.lines(), head.decode("utf-8", "replace")))
+
+
+def _problem(member: Member, text: str, kind: ProblemKind) -> Reading:
+    return Reading(Problem(Citation(member.path), text, kind), "", ("", ""))
+
+
+def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[InputRecord]:
+    """One line per reader that found something in the member, or one that says that none did."""
+    by_reader: dict[str, list[Reading]] = {}
+    for reading in found:
+        if not isinstance(reading.record, Problem):
+            by_reader.setdefault(reading.reader, []).append(reading)
+    if not by_reader:
+        return [InputRecord(member.path, "", 0, sha256=member.sha256, problems=problems)]
+    rows = []
+    for reader, items in by_reader.items():
+        times = [t for r in items if (t := getattr(r.record, "time", None) or getattr(r.record, "start", None))]
+        same = times if len({t.clock for t in times}) == 1 else []
+        first, last = (min(same), max(same)) if same else (None, None)
+        rows.append(InputRecord(member.path, reader, _count(items), first, last, member.sha256, problems))
+    return rows
+
+
+def _count(items: Sequence[Reading]) -> int:
+    """Samples for recordings of stacks; rows, snapshots, facts and events for all else."""
+    return sum(r.record.ledger.read if hasattr(r.record, "ledger") else 1 for r in items)
+
+
+def cases(given: Input, options: Options) -> list[Case]:
+    """One case per host, cut into states, with derived facts."""
+    found = hosts(given.readings)
+    hidden = frozenset(p.cite.member for p in given.problems if p.hides_data)
+    named = frozenset(given.readings)
+    damaged = frozenset(m if m in named else "*" for m in hidden)
+    piles = found.piles or [Pile("", "")]
+    return [derived(_case(pile, given, found.notes, damaged, options)) for pile in piles]
+
+
+def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str], options: Options) -> Case:
+    records = effective(inside(pile.records, options.window, options.process))
+    facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
+    facts += [f for f in _logs(given.inputs) if f.cite.member in {r.cite.member for r in records}]
+    operator = tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting"))
+    members_here = {r.cite.member for r in pile.records}
+    own = [p for p in given.problems if p.cite.member in members_here or p.cite.member not in given.readings]
+    name = options.case or pile.host or pile.root or "host"
+    inputs = tuple(i for i in given.inputs if i.member in members_here or not i.reader)
+    return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), hidden)
+
+
+def _logs(inputs: Sequence[InputRecord]) -> list[Fact]:
+    """A kernel log that was read shows by its silence what did not happen."""
+    return [Fact("log.read", i.reader, Citation(i.member)) for i in inputs if i.reader == "kernel_log"]
+
+
+def diagnosed(case: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:
+    """Judge all rules in all states and make one diagnosis of it."""
+    judged: list[tuple[Scene, Mapping[str, RuleOutcome]]] = [(scene, match(rules, scene)) for scene in scenes(case)]
+    return diagnose(case, rules, judged)

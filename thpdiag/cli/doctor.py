@@ -1,0 +1,31 @@
+"""`thpdiag doctor`: versions, optional parts, and the rules in force."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+
+import rich_click as click
+
+from thpdiag import __version__
+from thpdiag.cli.rules import RULES, loaded
+from thpdiag.readers import all_readers
+from thpdiag.result import digest
+
+OPTIONAL = {"zstandard": "reads .zst archives (pip install thpdiag[zstd])"}
+PROGRAMS = {"perf": "not needed; only to turn perf.data into text", "sadf": "not used by this version"}
+
+
+@click.command()
+@RULES
+def command(folders: tuple) -> None:  # type: ignore[type-arg]
+    """Say what this installation has."""
+    rules = loaded(folders)
+    click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")
+    click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_readers())}")
+    for name, use in OPTIONAL.items():
+        state = "yes" if importlib.util.find_spec(name) else "no"
+        click.echo(f"{name}: {state}; {use}")
+    for name, use in PROGRAMS.items():
+        click.echo(f"{name}: {'yes' if shutil.which(name) else 'no'}; {use}")

@@ -1,0 +1,241 @@
+"""From outcomes to one diagnosis: rank, fold what follows under its cause, rule out, say what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from thpdiag.derive.rates import growth
+from thpdiag.engine.judged import DYNAMIC, Scene
+from thpdiag.engine.load import Rule
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.model import CONFIDENCES, SEVERITIES, Case, Evidence, Finding, RuleOutcome, State, Verdict3
+
+NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
+LEADING = ("root_cause", "alternative")
+VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; other contexts only inform
+
+# A core mechanism's demand counters: below this rate per second nothing asks for it. compact_stall under 0.1/s is what a
+# cured host shows; 100 huge faults per second are a tenth of a CPU of clearing; 256 MiB per hour is the least khugepaged
+# bloat worth a finding (128 collapses).
+DEMAND: Mapping[str, tuple[str, float]] = {
+    "compaction-lock-convoy": ("node_vmstat_compact_stall", 0.1),
+    "compaction-tlb-shootdown": ("node_vmstat_compact_stall", 0.1),
+    "fault-compaction": ("node_vmstat_compact_stall", 0.1),
+    "allocation-knee": ("node_vmstat_compact_stall", 0.1),
+    "thp-direct-reclaim": ("node_allocstall_total", 0.1),
+    "khugepaged-bloat": ("node_vmstat_thp_collapse_alloc", 128 / 3600),
+    "huge-page-zeroing": ("node_vmstat_thp_fault_alloc", 100.0),
+}
+LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """A rule that could have explained the symptom and does not."""
+
+    rule: Rule
+    because: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with one host. `leader` is the finding of the verdict; `outcomes` hold one outcome per rule."""
+
+    case: Case
+    status: str
+    leader: Finding | None
+    findings: tuple[Finding, ...]
+    ruled_out: tuple[RuledOut, ...]
+    outcomes: Mapping[str, RuleOutcome]
+    rules: Sequence[Rule]
+    state: str | None  # present, past, unknown
+
+
+def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[tuple[Scene, Mapping[str, RuleOutcome]]]) -> Diagnosis:
+    """The diagnosis of a host from the outcomes of all rules in all its states."""
+    by_id = {rule.id: rule for rule in rules}
+    outcomes = _best(rules, judged)
+    fired = {i: _finding(by_id[i], o) for i, o in outcomes.items() if o.value is YES}
+    vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
+    if vetoed:
+        fired = {i: f for i, f in fired.items() if not _about_thp(f)}
+    fired = {i: _raised(f, by_id[i], fired) for i, f in fired.items()}
+    fired = {i: _demoted(f, by_id[i], fired) for i, f in fired.items()}
+    leader = _leader(fired.values())
+    findings = _folded(leader, fired, by_id)
+    leader = next((f for f in findings if leader and f.outcome.rule == leader.outcome.rule), None)
+    status = _status(leader, outcomes, by_id, [s for s, _ in judged], vetoed=vetoed)
+    ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
+    state = _state(case, leader) if leader else None
+    return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state)
+
+
+def _best(rules: Sequence[Rule], judged: Sequence[tuple[Scene, Mapping[str, RuleOutcome]]]) -> dict[str, RuleOutcome]:
+    """Per rule the outcome of its worst state: fired and surest first, later states before earlier ones."""
+    best: dict[str, RuleOutcome] = {}
+    for rule in rules:
+        options = [
+            (outcomes[rule.id], scene.state.order if scene.state.order is not None else -1)
+            for scene, outcomes in judged
+        ]
+        best[rule.id] = max(options, key=lambda option: (_rank(option[0]), option[1]))[0]
+    return best
+
+
+def _rank(outcome: RuleOutcome) -> tuple[int, int, int]:
+    # A decided no says more than an unknown of a state that has no data, unless input could still make it fire.
+    order = {YES: 2, NO: 1 if _decided(outcome) else 0, UNKNOWN: 1}[outcome.value]
+    return order, CONFIDENCES.index(outcome.confidence) if outcome.confidence else -1, len(outcome.against)
+
+
+def _decided(outcome: RuleOutcome) -> bool:
+    return any(e.kind in DYNAMIC or e.check == "excluded_by" for e in outcome.against)
+
+
+def _finding(rule: Rule, outcome: RuleOutcome) -> Finding:
+    file = rule.file
+    return Finding(outcome, file.severity, outcome.confidence or "possible", file.role, file.title, file.mechanism)
+
+
+def _about_thp(finding: Finding) -> bool:
+    known = mechanisms().get(finding.mechanism)
+    return known is not None and known.kind == "thp"
+
+
+def _raised(finding: Finding, rule: Rule, fired: Mapping[str, Finding]) -> Finding:
+    """One level up, to `likely` at most, if a rule that supports it fires and is itself likely."""
+    support = [fired[i] for i in rule.file.raised_by if i in fired and fired[i].confidence != "possible"]
+    return replace(finding, confidence="likely") if support and finding.confidence == "possible" else finding
+
+
+def _demoted(finding: Finding, rule: Rule, fired: Mapping[str, Finding]) -> Finding:
+    """Contributing only, where a rule that explains the symptom better fires at least as surely."""
+    by = tuple(
+        i
+        for i in rule.file.demoted_by
+        if i in fired and _level(fired[i]) >= _level(finding) and finding.role in LEADING
+    )
+    return replace(finding, role="contributing", demoted_by=by) if by else finding
+
+
+def _level(finding: Finding) -> int:
+    return CONFIDENCES.index(finding.confidence)
+
+
+def _leader(findings: Iterable[Finding]) -> Finding | None:
+    """The finding of the verdict: the surest, then the most severe, huge pages before alternatives, the larger figure."""
+    candidates = [f for f in findings if f.role in LEADING]
+    return max(candidates, key=_weight, default=None)
+
+
+def _weight(finding: Finding) -> tuple[int, int, int, float, str]:
+    share = max(
+        (e.value for e in finding.outcome.evidence if isinstance(e.value, float) and e.kind == "stack"), default=0.0
+    )
+    cause = finding.role == "root_cause"
+    return _level(finding), SEVERITIES.index(finding.severity), int(cause), share, finding.outcome.rule
+
+
+def _folded(leader: Finding | None, fired: Mapping[str, Finding], by_id: Mapping[str, Rule]) -> tuple[Finding, ...]:
+    """The leader first with what follows from it; everything else in order of weight, other causes as contributing."""
+    if leader is None:
+        return tuple(sorted(fired.values(), key=_weight, reverse=True))
+    explained = set(by_id[leader.outcome.rule].file.explains)
+    consequences = tuple(sorted(i for i in fired if i in explained and i != leader.outcome.rule))
+    first = replace(leader, consequences=consequences)
+    rest = []
+    for rule, finding in fired.items():
+        if rule == leader.outcome.rule:
+            continue
+        role = (
+            "contributing"
+            if finding.role == "root_cause" or (rule in consequences and finding.role in LEADING)
+            else finding.role
+        )
+        rest.append(finding.with_role(role))
+    return (first, *sorted(rest, key=_weight, reverse=True))
+
+
+def _status(
+    leader: Finding | None,
+    outcomes: Mapping[str, RuleOutcome],
+    by_id: Mapping[str, Rule],
+    scenes: Sequence[Scene],
+    *,
+    vetoed: bool,
+) -> str:
+    """found, not_applicable, nothing_found or cannot_tell, decided in this order (DESIGN 5)."""
+    if leader is not None:
+        return "found"
+    if vetoed:
+        return "not_applicable"
+    core = [m.name for m in mechanisms().values() if m.core]
+    if (
+        scenes
+        and all(_is_no(m, outcomes, by_id) or _stands_still(m, scenes) for m in core)
+        and not any(s.case.hidden for s in scenes)
+    ):
+        return "nothing_found"
+    return "cannot_tell"
+
+
+def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule]) -> bool:
+    """A rule of the mechanism said no by a change over time or a stack."""
+    return any(
+        by_id[i].file.mechanism == mechanism and by_id[i].file.role == "root_cause" and o.value is NO and _decided(o)
+        for i, o in outcomes.items()
+    )
+
+
+def _stands_still(mechanism: str, scenes: Sequence[Scene]) -> bool:
+    """Nothing asked for it: its demand counters were recorded for long enough and hardly moved, in every state."""
+    metric, limit = DEMAND[mechanism]
+    for scene in scenes:
+        tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
+        rates = [(growth(t) or 0.0) / (t.duration or 1.0) for t in tracks]
+        if not rates or max(rates) > limit:
+            return False
+    return True
+
+
+def _ruled_out(
+    rules: Sequence[Rule], outcomes: Mapping[str, RuleOutcome], fired: Mapping[str, Finding], leader: Finding | None
+) -> Iterator[RuledOut]:
+    """Causes and alternatives that the input speaks against, with the number that does."""
+    for rule in sorted(rules, key=lambda r: r.id):
+        outcome = outcomes[rule.id]
+        if rule.file.role not in LEADING or outcome.value is not NO or rule.id in fired:
+            continue
+        same = leader is not None and rule.file.mechanism == leader.mechanism
+        speaking = [
+            e for e in outcome.against if e.cite is not None and (e.kind in DYNAMIC or e.check == "excluded_by")
+        ]
+        if speaking and not same:
+            yield RuledOut(rule, speaking[0].text, tuple(speaking[:3]))
+
+
+def _state(case: Case, leader: Finding) -> str:
+    """Whether the state in which the finding holds is the latest one."""
+    if len(case.states) == 1:
+        return "present"
+    orders = {s.id: s.order for s in case.states}
+    if orders.get(leader.outcome.state) is None:
+        return "unknown"
+    last = max((s for s in case.states if s.order is not None), key=lambda s: s.order or 0)
+    own = next(s for s in case.states if s.id == leader.outcome.state)
+    return "present" if own.id == last.id or _same_settings(own, last) else "past"
+
+
+def _same_settings(own: State, last: State) -> bool:
+    """A stretch before the first recorded setting counts as the present one where a default is assumed that equals it."""
+    mine = _effective(own)
+    return all(mine.get(name) == value for name, value in _effective(last).items() if name == "thp.enabled")
+
+
+def _effective(state: State) -> dict[str, str]:
+    settings = dict(state.settings)
+    for fact in state.facts:
+        settings.setdefault(fact.name, str(fact.value))
+    return settings

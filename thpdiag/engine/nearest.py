@@ -1,0 +1,40 @@
+"""The smallest change that would have made a condition true, for `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+from thpdiag.engine.expression import Expression
+from thpdiag.model import Verdict3
+
+MOST_CHANGES = 4
+
+
+def smallest_change(expression: Expression, values: Mapping[str, Verdict3]) -> list[tuple[str, Verdict3]]:
+    """The fewest checks, and the value each would need, that make the condition yes; empty if it is yes, or none is small.
+
+    Among equally few, those that change an unknown come first: they may be a matter of missing input only.
+    """
+    names = list(dict.fromkeys(expression.names()))
+    for count in range(1, min(len(names), MOST_CHANGES) + 1):
+        options = []
+        for chosen in combinations(names, count):
+            for wanted in _assignments(chosen, values):
+                changed = {**values, **dict(wanted)}
+                if expression.value(lambda name, changed=changed: changed[name]) is Verdict3.YES:  # type: ignore[misc]
+                    unknown = sum(values[name] is Verdict3.UNKNOWN for name in chosen)
+                    options.append((-unknown, wanted))
+        if options:
+            return list(min(options, key=lambda option: (option[0], str(option[1])))[1])
+    return []
+
+
+def _assignments(names: tuple[str, ...], values: Mapping[str, Verdict3]) -> list[list[tuple[str, Verdict3]]]:
+    """Every way to give each of the names a decided value other than its own."""
+    found: list[list[tuple[str, Verdict3]]] = [[]]
+    for name in names:
+        found = [
+            [*one, (name, value)] for one in found for value in (Verdict3.YES, Verdict3.NO) if values[name] is not value
+        ]
+    return found

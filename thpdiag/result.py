@@ -1,0 +1,299 @@
+"""The result document: one JSON-able mapping that all reports are made from (schema: result.schema.json).
+
+Same input, same bytes: no clock, no timing, no random order, no path of the analyst's machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from thpdiag import __version__
+from thpdiag.advice import advice, host_view
+from thpdiag.diagnosis import Diagnosis, RuledOut
+from thpdiag.engine.cases import word
+from thpdiag.engine.judged import DYNAMIC
+from thpdiag.engine.load import Rule
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.vocabulary import event, term
+from thpdiag.measures import measures
+from thpdiag.model import Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
+from thpdiag.model.finding import CONFIDENCES, SEVERITIES
+from thpdiag.stacks_shown import profile_document
+from thpdiag.timeline import timeline
+
+SCHEMA = "thpdiag/result/1"
+STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
+PROFILE_REQUEST = "perf record -a -g -F 99 -o thp.data -- sleep 30; perf script --no-inline -i thp.data > thp.script"
+LEADING = ("root_cause", "alternative")
+
+
+def document(
+    diagnoses: Sequence[Diagnosis], inputs: Sequence[InputRecord], problems: Sequence[Problem],
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """One document per input; with several hosts the keys at the top are those of the worst, all are under `cases`."""
+    documents = [_one(d, inputs, problems, options or {}) for d in diagnoses]
+    documents.sort(key=_badness, reverse=True)
+    if len(documents) == 1:
+        return documents[0]
+    return {**documents[0], "cases": documents}
+
+
+def _badness(one: Mapping[str, Any]) -> tuple[int, int, int, str]:
+    verdict = one["verdict"]
+    severity = SEVERITIES.index(verdict["severity"]) if verdict.get("severity") else -1
+    confidence = CONFIDENCES.index(verdict["confidence"]) if verdict.get("confidence") else -1
+    return STATUS_ORDER.index(verdict["status"]), confidence, severity, one["case"]
+
+
+def _one(
+    diagnosis: Diagnosis, inputs: Sequence[InputRecord], problems: Sequence[Problem], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    case = diagnosis.case
+    unknown = _unknown(diagnosis)
+    return {
+        "schema": SCHEMA,
+        "case": case.name,
+        "verdict": _verdict(diagnosis),
+        "findings": [_finding(f, diagnosis) for f in diagnosis.findings],
+        "ruled_out": [_ruled_out(r) for r in diagnosis.ruled_out],
+        "unknown": unknown,
+        "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
+        "host": _host(diagnosis),
+        "timeline": timeline(diagnosis),
+        "profiles": [profile_document(p, s) for s in case.states for p in s.profiles],
+        "inputs": [_input(i) for i in case.inputs],
+        "problems": [_problem(p) for p in _folded(case.problems)],
+        "notes": [{"text": n.text, **_place(n.cite)} for n in case.notes],
+        "ask": _ask(unknown, diagnosis),
+        "tool": {"version": __version__, "rules_digest": digest(diagnosis.rules), "options": dict(options)},
+    }
+
+
+def digest(rules: Iterable[Rule]) -> str:
+    """A hash of the rule set: two results of one digest were judged alike."""
+    whole = hashlib.sha256()
+    for rule in sorted(rules, key=lambda r: r.id):
+        whole.update(rule.source.text.encode())
+    return whole.hexdigest()[:16]
+
+
+def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
+    leader = diagnosis.leader
+    if leader is None:
+        return {"status": diagnosis.status, "sentence": _nothing(diagnosis)}
+    known = mechanisms()[leader.mechanism]
+    strongest = _strongest(leader)
+    sentence = f"{leader.title}."
+    if strongest:
+        sentence += f" {strongest.text[:1].upper()}{strongest.text[1:]}."
+    verdict = {
+        "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
+        "confidence": leader.confidence, "state": diagnosis.state, "sentence": sentence,
+    }  # fmt: skip
+    if window := _window(leader):
+        verdict["window"] = window
+    return verdict
+
+
+def _strongest(finding: Finding) -> Evidence | None:
+    """The one line of evidence for the headline: a stack, then a toggle, a counter, an effect."""
+    order = {"stack": 0, "counter": 1, "effect": 2, "toggle": 3}
+    found = [e for e in finding.outcome.evidence if e.kind in order]
+    return min(found, key=lambda e: order[e.kind], default=None)
+
+
+def _window(finding: Finding) -> dict[str, Any] | None:
+    windows = [e.window for e in finding.outcome.evidence if e.window]
+    if not windows:
+        return None
+    first, last = windows[0]
+    text = f"seen from {_clock(first.seconds, first.clock)} to {_clock(last.seconds, last.clock)}"
+    return {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": text}
+
+
+def _clock(seconds: float, clock: str) -> str:
+    """A moment for people: wall clocks as date and time, others as they count."""
+    if clock == "day":
+        whole = int(seconds) % 86400
+        return f"{whole // 3600:02d}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+    if clock == "boot":
+        return f"{seconds:.1f} s after boot"
+    days, rest = divmod(int(seconds), 86400)
+    year, month, day = _civil(days)
+    zone = " UTC" if clock == "utc" else ""
+    return f"{year:04d}-{month:02d}-{day:02d} {rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}{zone}"
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """Date of a day number since 1970-01-01 (proleptic Gregorian), for any year; datetime ends at 9999."""
+    days += 719_468
+    era, day_of_era = divmod(days, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+
+
+def _nothing(diagnosis: Diagnosis) -> str:
+    open_rules = [r for r in diagnosis.rules if diagnosis.outcomes[r.id].value is Verdict3.UNKNOWN]
+    if diagnosis.status == "not_applicable":
+        context = next((f for f in diagnosis.findings if f.role == "context"), None)
+        why = f": {context.outcome.evidence[0].text}" if context and context.outcome.evidence else ""
+        return f"Transparent huge pages play no part on this host{why}."
+    if diagnosis.status == "nothing_found":
+        return "No huge-page problem: every mechanism that could hurt was measured and none is at work."
+    if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
+        return "Nothing can be said: no file of the input was recognised."
+    return f"The input does not decide it: {len(open_rules)} of {len(diagnosis.rules)} rules lack data; see what to ask for."
+
+
+def _finding(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
+    outcome = finding.outcome
+    rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
+    state = next((s for s in diagnosis.case.states if s.id == outcome.state), None)
+    spoken = sorted({e.kind for e in outcome.evidence})
+    return {
+        "rule": outcome.rule, "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
+        "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
+        **({"entity": outcome.entity} if outcome.entity else {}),
+        "means": rule.file.means.strip(),
+        "evidence": [_evidence(e) for e in outcome.evidence],
+        "against": [_evidence(e) for e in outcome.against],
+        "classes_spoken": spoken,
+        "classes_missing": [] if finding.confidence == "confirmed" else sorted((DYNAMIC | {"toggle"}) - set(spoken)),
+        "raise_confidence": list(outcome.raise_confidence),
+        "consequences": list(finding.consequences),
+        "demoted_by": list(finding.demoted_by),
+        "remedies": advice(rule.file.remedies, finding.mechanism, host_view(diagnosis.case, state)),
+    }  # fmt: skip
+
+
+def _state_words(state: State | None) -> str | None:
+    """The state by its settings, as people would name it."""
+    if state is None:
+        return None
+    settings = [f"{k} {v}" for k, v in sorted(state.settings.items()) if k in ("thp.enabled", "thp.defrag")]
+    return ", ".join(settings) or "settings not in the input"
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    value = evidence.value
+    if isinstance(value, float):
+        value = None if math.isnan(value) or math.isinf(value) else float(f"{value:.9g}")
+    return {
+        "check": evidence.check, "text": evidence.text, "kind": evidence.kind, **_place(evidence.cite),
+        **({"value": value} if value is not None else {}), **({"unit": evidence.unit} if evidence.unit else {}),
+    }  # fmt: skip
+
+
+def _place(cite: Citation | None) -> dict[str, Any]:
+    if cite is None:
+        return {}
+    return {"member": cite.member, **({"line": cite.line} if cite.line is not None else {})}
+
+
+def _ruled_out(item: RuledOut) -> dict[str, Any]:
+    return {
+        "rule": item.rule.id, "title": item.rule.file.title, "because": item.because,
+        "evidence": [_evidence(e) for e in item.evidence],
+    }  # fmt: skip
+
+
+def _unknown(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    found = []
+    for rule in sorted(diagnosis.rules, key=lambda r: r.id):
+        outcome = diagnosis.outcomes[rule.id]
+        if outcome.value is Verdict3.UNKNOWN:
+            missing = list(outcome.missing)
+            commands = list(dict.fromkeys(filter(None, (request(name) for name in missing))))
+            found.append({"rule": rule.id, "missing": missing, "ask_for": commands})
+    return found
+
+
+def request(name: str) -> str:
+    """The command that gets a vocabulary name from a customer."""
+    if name == "profile":
+        return PROFILE_REQUEST
+    known = term(name) or event(name)
+    return known.ask_for if known else ""
+
+
+def _ask(unknown: Sequence[Mapping[str, Any]], diagnosis: Diagnosis) -> dict[str, Any]:
+    """One request for all that is missing: what the surest open questions need, each command once."""
+    commands = list(dict.fromkeys(c for u in unknown for c in u["ask_for"]))
+    if not commands:
+        return {"text": "Nothing further is needed.", "commands": []}
+    about = "to decide the open questions" if diagnosis.leader is None else "to be surer and to decide the rest"
+    text = f"Run `thpdiag capture-script` and send its script to the customer {about}; single commands are below."
+    return {"text": text, "commands": commands[:20]}
+
+
+def _rule(rule: Rule, outcome: RuleOutcome) -> dict[str, Any]:
+    file = rule.file
+    return {
+        "id": rule.id, "outcome": word(outcome), "title": file.title, "role": file.role, "mechanism": file.mechanism,
+        "tree": outcome.tree,
+    }  # fmt: skip
+
+
+def _host(diagnosis: Diagnosis) -> dict[str, Any]:
+    case = diagnosis.case
+    found = {}
+    for key, name in (("os", "os.name"), ("kernel", "kernel.release"), ("era", "kernel.era"), ("platform", "platform")):
+        facts = [f for f in case.facts if f.name == name]
+        best = next((f for f in facts if not f.provenance), facts[0] if facts else None)
+        if best is not None:
+            found[key] = str(best.value)
+    uptime = next((f for f in case.facts if f.name == "uptime.seconds"), None)
+    if uptime is not None:
+        found["uptime"] = float(uptime.value)  # type: ignore[assignment]
+    apps = list(dict.fromkeys(str(f.value) for f in case.facts if f.name == "app"))
+    return {"name": case.name, **found, "apps": apps, "settings": _settings(diagnosis), "measures": measures(diagnosis)}
+
+
+def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Effective settings: of the state of the verdict, else of the latest state."""
+    case = diagnosis.case
+    chosen = [s for s in case.states if diagnosis.leader and s.id == diagnosis.leader.outcome.state] or list(
+        case.states[-1:]
+    )
+    settings: dict[str, Any] = {}
+    for fact in (*(f for s in chosen for f in s.facts), *case.facts):
+        known = term(fact.name)
+        if known and known.kind == "setting" and not fact.labels and fact.name not in settings:
+            settings[fact.name] = {
+                "value": fact.value, "provenance": fact.provenance or "measured", **_place(fact.cite)
+            }  # fmt: skip
+    return dict(sorted(settings.items()))
+
+
+def _input(item: InputRecord) -> dict[str, Any]:
+    times = {
+        key: _clock(moment.seconds, moment.clock)
+        for key, moment in (("first", item.first), ("last", item.last))
+        if moment
+    }
+    return {
+        "member": item.member, "reader": item.reader or None, "records": item.records, **times, "sha256": item.sha256,
+        "problems": item.problems,
+    }  # fmt: skip
+
+
+def _folded(problems: Iterable[Problem]) -> list[Problem]:
+    """Problems in a stable order; the same sentence about the same member once."""
+    seen: dict[tuple[str, str, str], Problem] = {}
+    for problem in problems:
+        seen.setdefault((problem.cite.member, problem.kind.value, problem.text), problem)
+    return list(seen.values())
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "kind": problem.kind.value, "text": problem.text, "count": problem.count,
+        **({"reader": problem.reader} if problem.reader else {}), **_place(problem.cite),
+    }  # fmt: skip

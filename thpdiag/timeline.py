@@ -1,0 +1,92 @@
+"""The timeline of the result document: series in at most 1,500 buckets, episodes that checks found, operator actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from thpdiag.derive.rates import Point, rates
+from thpdiag.derive.series import Track
+from thpdiag.diagnosis import Diagnosis
+from thpdiag.engine.scenes import scenes
+from thpdiag.knowledge.vocabulary import term
+
+MOST_BUCKETS = 1500
+SHOWN = (
+    "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.user_total", "cpu_ratio.softirq", "cpu_ratio.iowait",
+    "node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc",
+    "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc", "node_memory_AnonHugePages_bytes",
+    "node_memory_MemFree_bytes",
+)  # fmt: skip
+OF_PROCESSES = ("process_resident_memory_bytes", "process_virtual_memory_bytes", "process_faults_total")
+MOST_PROCESSES = 3
+
+
+def timeline(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Series with times, of the metrics a reader of the report looks for first."""
+    series = []
+    for scene in scenes(diagnosis.case):
+        for metric in SHOWN:
+            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t.points) > 1]
+            series += [_series(t) for t in tracks[:1]]
+        for metric in OF_PROCESSES:
+            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t.points) > 2]
+            tracks.sort(key=lambda t: (-_moved(t), t.name))
+            series += [_series(t) for t in tracks[:MOST_PROCESSES]]
+    return {"series": series, "episodes": _episodes(diagnosis), "actions": _actions(diagnosis)}
+
+
+def _moved(track: Track) -> float:
+    values = [v for _, v, _ in track.points]
+    return max(values) - min(values)
+
+
+def _series(track: Track) -> dict[str, Any]:
+    known = term(track.metric)
+    counter = known is not None and known.kind == "counter"
+    points = rates(track) if counter else track.points
+    clock = track.table.clock
+    unit = "1/s" if counter else (known.unit if known else "")
+    return {
+        "metric": f"{track.metric}{':rate' if counter else ''}", "unit": unit, "source": str(track.cite(0)),
+        **({"entity": track.name} if track.name else {}), **({"clock": clock.value} if clock else {}),
+        "points": buckets(points),
+    }  # fmt: skip
+
+
+def buckets(points: Sequence[Point]) -> list[list[float]]:
+    """[time, min, max, mean] per bucket; a bucket is one sample while there are few enough."""
+    size = -(-len(points) // MOST_BUCKETS) or 1
+    found = []
+    for start in range(0, len(points), size):
+        part = points[start : start + size]
+        values = [v for _, v, _ in part]
+        row = (part[0][0] or 0.0, min(values), max(values), sum(values) / len(values))
+        found.append([float(f"{v:.12g}") for v in row])
+    return found
+
+
+def _episodes(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    found = []
+    for finding in diagnosis.findings:
+        for evidence in finding.outcome.evidence:
+            if evidence.window:
+                first, last = evidence.window
+                found.append(
+                    {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": evidence.text,
+                     "rule": finding.outcome.rule}
+                )  # fmt: skip
+    return found
+
+
+def _actions(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    found = []
+    for event in diagnosis.case.events:
+        how = event.fields.get("how", "prompt")
+        said = {"prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried in vain to write",
+                "failed": "failed to write", "sudo-redirect": "tried in vain (shell redirection without root) to write"}  # fmt: skip
+        text = f"{said.get(how, how)} {event.fields.get('value', '')} to {event.fields.get('path', '')}"
+        time = {"t": event.time.seconds, "clock": event.time.clock.value} if event.time else {}
+        line = {"line": event.cite.line} if event.cite.line is not None else {}
+        found.append({**time, "text": text, "member": event.cite.member, **line})
+    return found

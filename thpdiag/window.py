@@ -1,0 +1,96 @@
+"""The time that hurt, as the user names it: `--since`, `--until`, `--at`; and the one process (`--process`).
+
+Records with a time outside the window take no part. Records without a time, or on another clock than the window's, stay:
+they cannot be placed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from thpdiag.bundle.stamps import stamp
+from thpdiag.errors import UsageError
+from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample
+
+AROUND = 300.0  # seconds before and after `--at`
+BIN = 0.01  # seconds of a profile's time bins
+_DAYTIME = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?$")
+_UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `since` to `until`, either open. Both are on one clock; wall clocks with and without zone compare as equal."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+
+    def holds(self, moment: Moment) -> bool | None:
+        """Whether the moment is inside; None if its clock is another one."""
+        for bound, sign in ((self.since, 1), (self.until, -1)):
+            if bound is None:
+                continue
+            if not _comparable(bound.clock, moment.clock):
+                return None
+            if (moment.seconds - bound.seconds) * sign < 0:
+                return False
+        return True
+
+
+def _comparable(one: Clock, other: Clock) -> bool:
+    return one is other or {one, other} == {Clock.UTC, Clock.LOCAL}
+
+
+def parsed(since: str | None, until: str | None, at: str | None) -> Window | None:
+    """The window of the options; UsageError if a time cannot be read."""
+    if at is not None:
+        middle = moment(at)
+        return Window(middle.plus(-AROUND), middle.plus(AROUND))
+    if since is None and until is None:
+        return None
+    return Window(moment(since) if since else None, moment(until) if until else None)
+
+
+def moment(text: str) -> Moment:
+    """A time as typed: `2026-11-20 03:35[:43]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot."""
+    plain = text.strip()
+    if found := _DAYTIME.match(plain):
+        return Moment(int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3] or 0), Clock.DAY)
+    if known := stamp(plain) or stamp(f"{plain}:00"):
+        return known
+    if found := _UPTIME.match(plain):
+        return Moment(float(found[1]), Clock.BOOT)
+    raise UsageError(f"'{text}' is no time; write 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
+
+
+def inside(records: Sequence[Record], window: Window | None, process: str) -> list[Record]:
+    """The records that take part."""
+    kept: Iterable[Record] = records
+    if process:
+        kept = [r for r in kept if not isinstance(r, Sample) or r.kind != "process" or _is(r, process)]
+    if window is None:
+        return list(kept)
+    return [part for r in kept if (part := _part(r, window)) is not None]
+
+
+def _is(sample: Sample, process: str) -> bool:
+    labels = dict(sample.entity)
+    return process in (labels.get("pid"), labels.get("comm"))
+
+
+def _part(record: Record, window: Window) -> Record | None:
+    if isinstance(record, Profile):
+        return _cut(record, window)
+    time = record.time if isinstance(record, (Sample, Event)) else None
+    return None if time is not None and window.holds(time) is False else record
+
+
+def _cut(profile: Profile, window: Window) -> Profile | None:
+    """The rows of a profile whose time bins are inside."""
+    if profile.start is None or not profile.has_time:
+        return profile
+    start = profile.start
+    rows = tuple(row for row in profile.rows if row.bin is None or window.holds(start.plus(row.bin * BIN)) is not False)
+    return replace(profile, rows=rows) if rows else None
