@@ -30,7 +30,7 @@ _BODY = re.compile(
     r"\s{0,8}(?:Not tainted|Tainted:|\"echo 0 >|task:|Modules linked in:|CPU \d{1,5}:?\s*$|CPU: \d|P[Ii][Dd]: \d"
     r"|Hardware name:|Workqueue: |Call |Code:|Process \S{1,16} \(pid|Stack:|rcu: |INFO: |BUG: |WARNING: |[Ss]ending NMI"
     r"|NMI backtrace|\(detected by|\(t=\d|\d{1,4}-[.!?A-Za-z]{3,4}: |-{4,}\[ |---\[ "
-    r"|[0-9a-f]{16} [0-9a-f]{16}|[0-9a-f]{8} [0-9a-f]{8}"
+    r"|(?:<\d> ?)?(?:[0-9a-f]{16} [0-9a-f]{16}|[0-9a-f]{8} [0-9a-f]{8})"
     r"|Mem-Info:|(?:isolated_|in?active_|free:|unevictable:|slab_|mapped:)|Node \d{1,4} (?:[A-Z]|active_|hugepages)"
     r"|lowmem_reserve\[|\d{1,15} (?:total pagecache|pages |reserved|pagecache)|Swap cache stats|(?:Free|Total) swap  ?="
     r"|(?:DMA|Normal|HighMem|Movable)\w{0,4}(?: free|: \d)|\[ *(?:pid|\d{1,8}) *\] |Tasks state|Tasks in /|Task in /"

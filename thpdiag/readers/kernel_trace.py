@@ -55,5 +55,5 @@ READER = Reader(
     opens=_OPENS,
     continues=continues,
     confirm=_confirmed,
-    priority=-1,
+    priority=4,
 )

@@ -45,8 +45,12 @@ class Kill:
         """Add what it says; True if the report ends with it."""
         if (self.parts["scope"] or "").startswith("Memory cgroup"):
             fields.setdefault("constraint", "CONSTRAINT_MEMCG")
+        killed = self.parts["verb"] == "Killed"
+        if killed:  # the one that was chosen and the one that dies may be two threads
+            fields.pop("victim_pid", None)
+            fields.pop("victim", None)
         _add(fields, {k: v for k, v in self.parts.items() if k.startswith("victim")})
-        return self.parts["verb"] == "Killed"
+        return killed
 
 
 def kill(text: str) -> Kill | None:
