@@ -130,15 +130,8 @@ def test_json_has_no_number_that_is_none() -> None:
     assert said["host"] == {"uptime": None, "measures": {"m": {"value": None}}}
 
 
-def test_the_worst_host_comes_first() -> None:
-    """Hosts are ranked by status, then severity, then confidence."""
-    verdicts: list[dict[str, Any]] = [
-        {"status": "not_applicable"},
-        {"status": "nothing_found"},
-        {"status": "found", "severity": "medium", "confidence": "confirmed"},
-        {"status": "cannot_tell"},
-        {"status": "found", "severity": "high", "confidence": "possible"},
-        {"status": "found", "severity": "high", "confidence": "likely"},
-    ]
-    cases = [{**LEAST, "case": str(number), "verdict": verdict} for number, verdict in enumerate(verdicts)]
-    assert "".join(case["case"] for case in hosts({**LEAST, "cases": cases})) == "542310"
+def test_the_host_of_the_top_comes_first() -> None:
+    """Of several hosts the one that the document itself speaks of is shown first, the others in their order."""
+    cases = [{**LEAST, "case": name} for name in "abc"]
+    assert [host["case"] for host in hosts({**LEAST, "case": "c", "cases": cases})] == ["c", "a", "b"]
+    assert [host["case"] for host in hosts({**LEAST, "case": "alone"})] == ["alone"]

@@ -15,9 +15,6 @@ SENTENCES = {
     "nothing_found": "Nothing found: the measurements speak against every known huge-page problem.",
     "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
 }
-_STATUS = ("found", "cannot_tell", "nothing_found", "not_applicable")
-_SEVERITY = ("critical", "high", "medium", "low", "info", None)
-_CONFIDENCE = ("confirmed", "likely", "possible", None)
 _STATE = {
     "present": "the host is still in the state that hurts",
     "past": "the host has left the state that hurt",
@@ -35,10 +32,10 @@ _CLASSES = {
 
 
 def hosts(document: Document) -> list[dict[str, Any]]:
-    """The completed documents of all hosts, the worst first."""
+    """The completed documents of all hosts: first the one that the top speaks of, then the others as listed."""
     whole = completed(document)
     cases: list[dict[str, Any]] = whole["cases"] or [whole]
-    return sorted(cases, key=_rank)
+    return sorted(cases, key=lambda case: (case["case"], case["verdict"]) != (whole["case"], whole["verdict"]))
 
 
 def sentence(document: Document) -> str:
@@ -104,15 +101,6 @@ def place(cited: Mapping[str, Any]) -> str:
 def plural(count: int, one: str) -> str:
     """`1 rule`, `2 rules`."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
-
-
-def _rank(document: Document) -> tuple[int, int, int]:
-    verdict = document["verdict"]
-    return (
-        _STATUS.index(verdict["status"]),
-        _SEVERITY.index(verdict["severity"]),
-        _CONFIDENCE.index(verdict["confidence"]),
-    )
 
 
 def _listed(classes: list[str]) -> str:
