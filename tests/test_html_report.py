@@ -236,12 +236,17 @@ def test_odd_points_do_not_break_the_drawing() -> None:
 
 
 def test_the_hottest_stack_stands_first() -> None:
-    """Stacks are sorted by share, the leaf is the function and its callers follow, nearest first."""
-    folded: list[list[object]] = [["a;b;c", 0.2], ["a;d", 0.5], *([f"s{number}", 0.001] for number in range(40))]
+    """Stacks are sorted by share, the leaf is the function and its callers follow, nearest first, without the task."""
+    folded: list[list[object]] = [["java;a;b;c", 0.2], ["?;d", 0.5], *([f"s{n}", 0.001] for n in range(40))]
     rows = hottest({"folded": folded})
     assert len(rows) == ROWS
     assert [row.function for row in rows[:2]] == ["d", "c"]
     assert rows[1].callers == ("b", "a")
+    assert [(row.task, row.function) for row in (rows[0], rows[1], rows[2])] == [
+        ("?", "d"),
+        ("java", "c"),
+        ("s0", "no stack"),
+    ]
 
 
 def _dom(page: str, folder: Path) -> str:

@@ -69,6 +69,8 @@ def test_the_examples_follow_the_schema(path: Path) -> None:
         {"findings": [{"title": "no rule"}]},
         {"rules": [{"id": "X", "outcome": "fires", "tree": {"children": [{"value": "maybe"}]}}]},
         {"timeline": {"series": [{"metric": "m", "points": [[1, 2, 3]]}]}},
+        {"profiles": [{"loss": {"unlisted": 6.5}}]},
+        {"profiles": [{"folded": [["java;main", 93.8]]}]},
         {"cases": [{"schema": "thpdiag/result/1"}]},
     ],
     ids=str,

@@ -11,9 +11,10 @@ ROWS = 15
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One stack: its share of the non-idle samples (0..1), the function on top and its callers, nearest first."""
+    """One stack: its share of the non-idle samples (0..1), task, function on top, and callers, nearest first."""
 
     share: float
+    task: str
     function: str
     callers: tuple[str, ...]
 
@@ -25,5 +26,7 @@ def hottest(profile: Mapping[str, Any]) -> list[Row]:
 
 
 def _row(stack: str, share: float) -> Row:
-    *callers, function = stack.split(";")
-    return Row(share, function, tuple(reversed(callers)))
+    task, *functions = stack.split(";")
+    if not functions:  # a sample without a stack
+        return Row(share, task, "no stack", ())
+    return Row(share, task, functions[-1], tuple(reversed(functions[:-1])))
