@@ -9,9 +9,9 @@ from thpdiag.model import Problem
 
 
 class Fold:
-    """The first few problems of a subject are given as they come, the others as one at the end."""
+    """The first `apart` problems of a subject are given as they come, the others as one at the end."""
 
-    def __init__(self, apart: int = 10) -> None:
+    def __init__(self, apart: int) -> None:
         self._apart = apart
         self._seen: dict[str, int] = {}
         self._new: list[Problem] = []
@@ -25,7 +25,7 @@ class Fold:
             folded = self._rest[subject]
             self._rest[subject] = replace(folded, count=folded.count + problem.count)
         else:
-            self._rest[subject] = replace(problem, text=f"{subject}: {problem.text}, and others alike")
+            self._rest[subject] = replace(problem, text=f"{problem.text}, and others alike") if self._apart else problem
 
     def new(self) -> Iterator[Problem]:
         """The problems since the last call."""

@@ -12,6 +12,7 @@ from thpdiag.bundle.limits import Limits
 from thpdiag.bundle.names import inside
 
 _HOPS = 8
+_LEVELS = 64
 _ALIASES = 16  # of one member
 
 
@@ -30,7 +31,7 @@ class Links:
     def add(self, alias: str, target: str) -> str:
         """Takes in a link; a word when it leads nowhere: `loop` or `full` (limit reached, link forgotten)."""
         self._bytes += len(alias) + len(target)
-        if len(self._from) >= self._limits.links or self._bytes > self._limits.link_bytes:
+        if self._bytes > self._limits.link_bytes or len(self._from) >= self._limits.links:
             return "full"
         self._from[alias] = target
         self._parent = None
@@ -95,8 +96,10 @@ def targets(alias: str, target: str) -> list[str]:
 
 
 def _upwards(path: str) -> list[str]:
-    """The path and the directories above it."""
+    """The path and the directories above it; of a path deeper than any directory tree is, the path alone."""
     found = [path]
+    if path.count("/") > _LEVELS:
+        return found
     while (cut := path.rfind("/")) >= 0:
         path = path[:cut]
         found.append(path)

@@ -23,6 +23,8 @@ def inside(name: str) -> tuple[str, bool]:
     >>> inside("/a/./b/../c"), inside("../../etc/passwd")
     (('a/c', False), ('etc/passwd', True))
     """
+    if not ("//" in name or "/." in name or name.startswith((".", "/")) or name.endswith("/")):
+        return name, False
     parts: list[str] = []
     leaves = False
     for part in name.split("/"):

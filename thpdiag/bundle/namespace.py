@@ -29,7 +29,7 @@ class Namespace:
         self._passed: set[int] = set()
         self._given: set[int] = set()
         self._only_looked_at: set[str] = set()
-        self.problems = Fold()
+        self.problems = Fold(apart=0)
 
     def interesting(self, path: str) -> bool:
         """Whether somebody wants the member, or its name says that it is an archive that we cannot open."""

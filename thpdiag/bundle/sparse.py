@@ -49,18 +49,20 @@ def of_pax(extended: Extended, stream: Stream, limits: Limits) -> tuple[Map, int
 
 
 def _from_body(stream: Stream, most: int) -> list[int]:
-    text = b""
-    wanted = -1
-    while wanted < 0 or text.count(b"\n") < wanted:
+    """The count of pieces, then offset and length of each, a decimal line each, padded to a whole block."""
+    text = bytearray()
+    lines, wanted = 0, 1
+    while lines < wanted:
         block = stream.take(BLOCK)
         text += block
         if len(block) < BLOCK or len(text) > most:
             raise SparseError("sparse map is cut or too long")
-        if wanted < 0 and b"\n" in text:
-            wanted = 1 + 2 * decimal(text.partition(b"\n")[0])
+        if not lines and b"\n" in block:
+            wanted = 1 + 2 * decimal(bytes(text.partition(b"\n")[0]))
+        lines += block.count(b"\n")
     if wanted > 2 * _PIECES:
         raise SparseError("sparse map is cut or too long")
-    return [decimal(one) for one in text.split(b"\n")[1:wanted]]
+    return [decimal(one) for one in bytes(text).split(b"\n")[1:wanted]]
 
 
 def _checked(numbers: list[int], size: int) -> tuple[Map, int]:

@@ -21,18 +21,12 @@ from thpdiag.bundle.limits import Budget
 from thpdiag.bundle.magic import SNIFF, is_packed
 from thpdiag.bundle.names import inside, printable
 from thpdiag.bundle.stream import CHUNK, Stream
-from thpdiag.bundle.tar_plain import AHEAD, pass_plain
+from thpdiag.bundle.tar_plain import AHEAD, PLAIN_KINDS, pass_plain
 from thpdiag.model import Citation, Problem, ProblemKind
 
 _EXTENDED = {b"x", b"X", b"g", b"L", b"K"}
-_NO_MEMBER = {
-    b"V",
-    b"M",
-    b"D",
-    b"A",
-    b"N",
-    b"I",
-}  # volume label, continuation, dump directory, ACL, long names of old, inode
+_LINKS = {b"1", b"2"}
+_NO_MEMBER = {b"5", b"V", b"M", b"D", b"A", b"N", b"I"}  # directories, volume labels, parts of other volumes, ACLs, ...
 _SPECIAL = {b"3", b"4", b"6"}
 _NO_BODY = {b"2", b"3", b"4", b"5", b"6"}
 _CHAIN = 16  # extended headers before one member
@@ -79,7 +73,7 @@ class TarWalker:
         self._interesting = interesting
         self._extended = Extended()
         self._chain = 0
-        self._problems = Fold()
+        self._problems = Fold(apart=10)
         self._start = 0  # offset of the header at hand
         self._wanted_at = -1  # offset of the header whose path was asked for and is interesting
         self._zeros = 0  # blocks of zeros just passed
@@ -106,11 +100,10 @@ class TarWalker:
                 self._pass_over()
             self._start = self._stream.offset
             block = self._stream.take(BLOCK)
-            if not block.strip(b"\0"):
+            if not block or not block.strip(b"\0"):
+                self._zeros += bool(block)
                 if len(block) < BLOCK:
-                    self._zeros += 1 if block else 0
                     return None
-                self._zeros += 1
                 continue
             try:
                 header = parse(block)
@@ -122,7 +115,8 @@ class TarWalker:
             return header
 
     def _pass_over(self) -> None:
-        while self._stream.fill(AHEAD):
+        """Passes the members that nobody wants; stops at the first header that needs more than a look."""
+        while self._stream.fill(AHEAD) and self._stream.buffer[self._stream.at + 156] in PLAIN_KINDS:
             passed = pass_plain(self._stream, self._interesting)
             if passed.at > self._stream.at:
                 self._after_zeros()
@@ -206,7 +200,7 @@ class TarWalker:
         size = header.size if extended.size is None else extended.size
         body = _Body(self._stream, 0 if header.kind in _NO_BODY else size)
         name = self._name(extended.name(header.name))
-        if header.kind in _NO_MEMBER or header.kind == b"5" or name.endswith("/"):
+        if header.kind in _NO_MEMBER or (name.endswith("/") and header.kind not in _LINKS):
             return None, body
         path, leaves = inside(name)
         if not path:

@@ -19,6 +19,7 @@ from thpdiag.bundle.stream import Stream
 
 _PLAIN = Struct("100s24x11sB12x6s2sc100x8s80xB166x")
 _MAGICS = {USTAR, GNU}
+PLAIN_KINDS = b"0x"
 AHEAD = 3 * BLOCK  # a header and two blocks of what follows are looked at
 
 

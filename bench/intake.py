@@ -1,0 +1,130 @@
+"""What intake costs beside decompression alone.
+
+Builds a bundle as sos does (its order of members, Python's tarfile, xz preset 3): 20,000 members, 64 MB of content. Then measures
+in alternating pairs the CPU seconds of a process that walks it, with nothing and with 500 members wanted, and of `xz -dc | wc -c`.
+The bar is 1.10 for the median of the pairs; the start of the interpreter and its imports are counted, and given apart.
+
+    python bench/intake.py [--pairs 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+MEMBERS = 20_000
+CONTENT = 64_000_000
+WANTED = 500
+BAR = 1.10
+ROOT = "sosreport-host0-2024-05-14-abcdefg"
+WALK = """
+import sys
+from pathlib import Path
+from thpdiag.bundle import Member, members
+every, count, wanted = int(sys.argv[2]), 0, 0
+def wants(path):
+    global count
+    count += 1
+    return every and count % every == 0
+for found in members([Path(sys.argv[1])], wants):
+    assert isinstance(found, Member), found
+    wanted += 1
+    for line in found.lines():
+        pass
+assert wanted == (len(sys.argv) > 3 and int(sys.argv[3])), wanted
+"""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--pairs", type=int, default=15)
+    pairs = options.parse_args().pairs
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder) / "bundle.tar.xz"
+        build(bundle)
+        print(f"{MEMBERS} members, {CONTENT / 1e6:.0f} MB of content, {bundle.stat().st_size / 1e6:.1f} MB packed")
+        failed = False
+        for label, every, wanted in (("nothing wanted", 0, 0), (f"{WANTED} wanted", MEMBERS // WANTED, WANTED)):
+            walk = [sys.executable, "-c", WALK, str(bundle), str(every), str(wanted)]
+            floor = ["sh", "-c", f"xz -dc '{bundle}' | wc -c"]
+            start = statistics.median(cpu([sys.executable, "-c", "import thpdiag.bundle"]) for _ in range(5))
+            measured = [(cpu(walk), cpu(floor)) for _ in range(pairs)]
+            ratio = statistics.median(a / b for a, b in measured)
+            bare = statistics.median((a - start) / b for a, b in measured)
+            floor_s = statistics.median(b for _, b in measured)
+            print(f"{label}: {ratio:.3f} of xz ({floor_s:.3f} s); without start-up ({start:.3f} s) {bare:.3f}; bar {BAR}")
+            failed = failed or bare > BAR
+        print(f"peak memory of a child: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB")
+    sys.exit(failed)
+
+
+def cpu(command: list[str]) -> float:
+    """CPU seconds of the command and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def build(bundle: Path) -> None:
+    chance = random.Random(20_000)
+    with tarfile.open(bundle, "w:xz", preset=3) as tar:
+        for path, size in sizes(chance, paths()):
+            info = tarfile.TarInfo(f"{ROOT}/{path}")
+            info.size, info.mtime = size, 1_715_670_000 + chance.random() * 3600  # type: ignore[assignment]
+            tar.addfile(info, io.BytesIO(content(chance, size)))
+        for link, target in (("free", "sos_commands/memory/free"), ("uptime", "sos_commands/host/uptime")):
+            info = tarfile.TarInfo(f"{ROOT}/{link}")
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            tar.addfile(info)
+
+
+def paths() -> list[str]:
+    """version.txt and the two leading folders, then the tree in sorted order, as sos packs it."""
+    tree = [f"etc/{part}.d/{number:03}-{part}.conf" for part in ("pki", "profile", "selinux", "tuned") for number in range(300)]
+    tree += [f"proc/{pid}/{file}" for pid in range(1, 1_500) for file in ("cmdline", "smaps", "stack", "status")]
+    tree += [f"sos_commands/{name}/{name}_-{option}" for name in ("block", "kernel", "memory", "process") for option in range(250)]
+    tree += [f"sys/class/net/eth{number}/statistics/{kind}_{what}" for number in range(200) for kind in ("rx", "tx")
+             for what in ("bytes", "dropped", "errors", "packets")]
+    tree += [f"sys/devices/system/cpu/cpu{cpu}/{file}" for cpu in range(256)
+             for file in ("topology/core_id", "topology/package_cpus", "cache/index0/size", "cpufreq/scaling_governor")]
+    tree += [f"var/log/{name}/{name}.log.{number}" for name in ("audit", "httpd", "journal", "sa") for number in range(50)]
+    rest = MEMBERS - len(tree) - 42
+    tree += [f"usr/lib/modules/5.14.0/kernel/drivers/module{number:05}/modinfo" for number in range(rest)]
+    first = ["version.txt", "sos_reports/manifest.json"] + [f"sos_logs/{number:02}.log" for number in range(40)]
+    return first + sorted(tree)
+
+
+def sizes(chance: random.Random, names: list[str]) -> list[tuple[str, int]]:
+    """Most members are tiny, logs are large; in all CONTENT bytes."""
+    raw = [chance.paretovariate(1.1) * (3000 if name.startswith("var/log") else 40) for name in names]
+    raw = [min(size, 200_000.0) for size in raw]
+    share = CONTENT / sum(raw)
+    return [(name, int(size * share)) for name, size in zip(names, raw, strict=True)]
+
+
+WORDS = ["kernel:", "khugepaged", "systemd[1]:", "Started", "session", "0x0000", "eth0", "audit", "type=SYSCALL", "exit=0", "comm=java"]
+
+
+def content(chance: random.Random, size: int) -> bytes:
+    """Log-like text that packs about 5 to 1."""
+    lines: list[str] = []
+    length = 0
+    while length < size:
+        line = f"May 14 07:{chance.randrange(60):02}:{chance.randrange(60):02} host0 {' '.join(chance.choices(WORDS, k=6))}"
+        line += f" {chance.getrandbits(40):x} {chance.randrange(100000)}\n"
+        lines.append(line)
+        length += len(line)
+    return "".join(lines)[:size].encode()
+
+
+if __name__ == "__main__":
+    main()
