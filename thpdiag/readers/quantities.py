@@ -14,7 +14,7 @@ BINARY = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2*
 DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 
 _NUMBER = re.compile(r"(\d{1,18})(?:[.,](\d{1,9}))?", re.ASCII)
-_SUFFIXED = re.compile(r"(\d{1,18})(?:[.,](\d{1,9}))?(?:([A-Za-z])(?:i?[Bb])?)?", re.ASCII)
+_SUFFIXED = re.compile(r"(\d{1,18})(?:[.,](\d{1,9}))?(?:([A-Za-z])(?:i[Bb]?|[Bb])?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
