@@ -41,8 +41,8 @@ class Section:
         return (HERE / "sh" / f"{self.name}.sh").read_text("utf-8")
 
     def gives(self, need: str) -> bool:
-        """Whether `need`, a name or a pattern of the vocabulary, is among what this section supplies."""
-        return any(fnmatchcase(need, name) for name in self.supplies)
+        """Whether `need`, a name or a pattern (a regular expression) of the vocabulary, is among what this supplies."""
+        return any(fnmatchcase(need.replace("\\.", "."), name) for name in self.supplies)
 
 
 @cache

@@ -107,11 +107,18 @@ lives() { # lives PID: still a running child of this script, and not another pro
     [ "${lives_stat%% *}" != Z ] && [ "${lives_parent%% *}" = $$ ]
 }
 
-pause() { # pause SECONDS: a sleep that a signal can end
-    sleep "$1" &
-    sleeper=$!
-    wait "$sleeper"
-    sleeper=
+pause() { # pause SECONDS: a sleep that a signal ends; in short pieces, for a signal between the test and the wait
+    pause_until=$(($(date +%s) + $1))
+    pause_left=$1
+    while [ "$pause_left" -gt 0 ] && [ -z "$stopped" ]; do
+        [ "$pause_left" -le 5 ] || pause_left=5
+        sleep "$pause_left" &
+        sleeper=$!
+        [ -n "$stopped" ] || wait "$sleeper"
+        [ -z "$stopped" ] || ! lives "$sleeper" || kill "$sleeper"
+        sleeper=
+        pause_left=$((pause_until - $(date +%s)))
+    done
 }
 
 stop() { # INT, TERM, HUP: end the recording, keep what there is

@@ -1,5 +1,5 @@
 plan() {
-    end=$((seconds + interval))
+    end=$((seconds + 20))
     echo "thp-capture: records this host for $seconds s, with one look every $interval s, and needs about $end s in all."
     echo 'It changes nothing. It writes'
     echo "  $dir/"

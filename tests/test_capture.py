@@ -1,0 +1,264 @@
+"""The capture script: what it is made of, that every shell can run it, and that it leaves the files it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from thpdiag import capture
+from thpdiag.errors import UsageError
+from thpdiag.knowledge import vocabulary
+
+SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"], "sh": ["sh"]}
+ALWAYS = ["host", "settings"]
+
+# What no script can look up: it is said, typed or shown by somebody, or printed by one program only.
+NOT_RECORDED = {
+    "app.version",
+    "app.thp_warning",
+    "note.counter_rising",
+    "work.seconds",
+    "collectl_map_bytes",
+    "setting_written",
+    "operator_compaction",
+    "operator_drop_caches",
+}
+
+
+def names_of_the_vocabulary() -> list[str]:
+    return list(vocabulary.names())
+
+
+def shell(name: str) -> list[str]:
+    command = SHELLS[name]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{name} is not installed")
+    return command
+
+
+def sections_in(text: str) -> list[str]:
+    found = re.search(r"^# Sections: (.*)$", text, re.MULTILINE)
+    assert found is not None
+    return found[1].split()
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_every_shell_parses_it(name: str, tmp_path: Path) -> None:
+    """The whole script and the smallest one have no syntax error in any shell of this machine."""
+    for number, text in enumerate([capture.script(), capture.script([])]):
+        path = tmp_path / f"{number}.sh"
+        path.write_text(text, "ascii")
+        done = subprocess.run([*shell(name), "-n", str(path)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("needs", [None, *([section.supplies[0]] for section in capture.sections())], ids=str)
+def test_shellcheck_finds_no_bashism(needs: list[str] | None, tmp_path: Path) -> None:
+    """shellcheck for plain sh has nothing to say about the whole script, nor about one with a single section more."""
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed")
+    path = tmp_path / "capture.sh"
+    path.write_text(capture.script(needs), "ascii")
+    command = [
+        "shellcheck",
+        "-s",
+        "sh",
+        "-e",
+        "SC2034,SC2317,SC2329",
+        str(path),
+    ]  # functions that this choice does not use
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_no_needs_is_everything() -> None:
+    """Without a list of needs every section is in the script, in the order of sections.yaml."""
+    assert sections_in(capture.script()) == [section.name for section in capture.sections()]
+
+
+@pytest.mark.parametrize(
+    ("need", "sections"),
+    [
+        ("profile", ["perf", "stacks"]),
+        ("task_stack", ["stacks"]),
+        ("kernel_log", ["kernel_log"]),
+        ("soft_lockup", ["kernel_log"]),
+        ("tuned.profile", ["startup"]),
+        ("thp.defrag", []),
+        ("node_vmstat_compact_stall", ["zones", "counters"]),
+        (r"node_vmstat_\w+", ["zones", "counters"]),
+        ("node_vmstat_thp_fault_alloc:rate", ["zones", "counters"]),
+        ("cpu_ratio.softirq", ["counters", "cpu"]),
+        ("process_anon_huge_bytes", ["processes"]),
+        ("interrupts", ["interrupts"]),
+        ("work.seconds", []),
+    ],
+)
+def test_needs_choose_the_sections(need: str, sections: list[str]) -> None:
+    """A need brings the sections that supply it, on top of host and settings, which every diagnosis wants."""
+    assert sections_in(capture.script([need])) == [*ALWAYS, *sections]
+
+
+def test_a_need_that_cannot_be_recorded_is_named() -> None:
+    """What no section supplies is said in the head of the script, as one comment line whatever the name is."""
+    text = capture.script(["work.seconds", "x\nrm -rf /"])
+    assert "\n# It cannot record: work.seconds, x?rm -rf /\n" in text
+
+
+def test_supplied_names_are_in_the_vocabulary() -> None:
+    """Each name or glob that a section claims to supply fits a name of the vocabulary or is one of the words."""
+    known = [*names_of_the_vocabulary(), *capture.words()]
+    stale = [
+        (section.name, claim)
+        for section in capture.sections()
+        for claim in section.supplies
+        if not any(fnmatchcase(name.replace("\\.", "."), claim) for name in known)
+    ]
+    assert stale == []
+
+
+def test_the_vocabulary_can_be_recorded() -> None:
+    """Every name of the vocabulary and every word comes from some section, but for those that no script can look up."""
+    _, missing = capture.chosen([*names_of_the_vocabulary(), *capture.words()])
+    assert set(missing) == NOT_RECORDED
+
+
+def test_each_fragment_belongs_to_one_section() -> None:
+    """The folder holds the frame and one fragment per section, each with at least one hook that the script calls."""
+    names = [section.name for section in capture.sections()]
+    assert sorted(path.stem for path in (capture.HERE / "sh").iterdir()) == sorted([*names, "head", "tail"])
+    for section in capture.sections():
+        assert re.search(rf"^{section.name}_(start|round|finish)\(\) {{$", section.fragment, re.MULTILINE), section.name
+
+
+def test_defaults_are_filled_in() -> None:
+    """The defaults of the options stand in the text, and no placeholder is left."""
+    text = capture.script(seconds=33, interval=7, pid="12, 34")
+    assert "\nseconds=33\ninterval=7\npids='12 34'\n" in text
+    assert re.search(r"@[A-Z]+@", text) is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": 0}, {"interval": -1}, {"seconds": 10**9}, {"pid": "12; reboot"}, {"pid": "x"}, {"pid": "1'2"}]
+)
+def test_defaults_that_make_no_sense(wrong: dict[str, int | str]) -> None:
+    """A time or a process number that would not work, or would be more than a number, is a usage error."""
+    with pytest.raises(UsageError):
+        capture.script(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """The whole script but for perf, which not every machine has or allows."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("no /proc on this machine")
+    path = tmp_path / "capture.sh"
+    everything = [*names_of_the_vocabulary(), *capture.words()]
+    path.write_text(capture.script([need for need in everything if need != "profile"]), "ascii")
+    return path
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_a_dry_run_prints_the_plan_and_writes_nothing(name: str, script: Path, tmp_path: Path) -> None:
+    """-n says how long, where and what, and leaves the folder as it was."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    done = run([*shell(name), str(script), "-n", "-d", "77", "-i", "11", "-p", "1", "-p", "2"], folder)
+    assert done.returncode == 0
+    assert "for 77 s" in done.stdout
+    assert "every 11 s" in done.stdout
+    assert "Processes watched:  1 2" in done.stdout
+    assert re.search(r"thp-capture-\S+\.tar\.gz", done.stdout)
+    assert all(
+        f"\n  {section.name.replace('_', ' ')} " in done.stdout
+        for section in capture.sections()
+        if section.name != "perf"
+    )
+    assert max(map(len, re.findall(r"^  [a-z].*", done.stdout, re.MULTILINE))) < 80
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-d", "x"], ["-d", "0"], ["-i", "1.5"], ["-p", "$(id)"], ["-q"], ["stray"]], ids=str
+)
+def test_wrong_arguments_are_refused(arguments: list[str], script: Path, tmp_path: Path) -> None:
+    """An option without sense ends with 2 and a message before anything is written."""
+    done = run([*shell("sh"), str(script), *arguments], tmp_path)
+    assert done.returncode == 2
+    assert "thp-capture: " in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["capture.sh"]
+
+
+def test_a_folder_that_cannot_be_written(script: Path, tmp_path: Path) -> None:
+    """-o with a folder that does not exist ends with 2 and says so."""
+    done = run([*shell("sh"), str(script), "-d", "1", "-o", str(tmp_path / "missing")], tmp_path)
+    assert done.returncode == 2
+    assert "cannot write to" in done.stderr
+
+
+PROMISED = [
+    "capture.log",
+    "host.txt",
+    "settings.txt",
+    "startup.txt",
+    "loops/counters.txt",
+    "loops/processes.txt",
+    "loops/interrupts.txt",
+    "ps.txt",
+    "proc/cmdline",
+    "proc/meminfo",
+    "proc/uptime",
+    "proc/version",
+    "proc/vmstat",
+]
+
+
+@pytest.mark.parametrize("name", ["dash", "bash", "busybox"])
+def test_a_short_run_leaves_the_promised_files(name: str, script: Path, tmp_path: Path) -> None:
+    """One second gives the folder and a tarball with the same files, and two rounds in each loop."""
+    done = run([*shell(name), str(script), "-d", "1", "-i", "1", "-p", str(os.getpid()), "-o", str(tmp_path)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert re.fullmatch(r"thp-capture-[\w.-]*-\d{8}-\d{6}", folder.name)
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert [path for path in PROMISED if path not in files] == []
+    assert [path for path in files if path.startswith(".")] == []
+    with tarfile.open(f"{folder}.tar.gz") as packed:
+        inside = {member.name.removeprefix(f"{folder.name}/") for member in packed if member.isfile()}
+    assert inside == files
+    counters = (folder / "loops/counters.txt").read_text("utf-8")
+    assert len(re.findall(r"^\d{10}$", counters, re.MULTILINE)) == 2
+    assert len(re.findall(r"^nr_free_pages \d+$", counters, re.MULTILINE)) == 2
+    assert len(re.findall(r"^cpu  \d", counters, re.MULTILINE)) == 2
+    processes = (folder / "loops/processes.txt").read_text("utf-8")
+    assert len(re.findall(rf"^{os.getpid()} \(", processes, re.MULTILINE)) == 2
+    assert len(re.findall(rf"^Pid:\t{os.getpid()}$", processes, re.MULTILINE)) == 2
+
+
+def test_a_signal_ends_it_early_with_what_there_is(script: Path, tmp_path: Path) -> None:
+    """TERM during the recording packs what was recorded so far, long before the time is over."""
+    command = [*shell("dash"), str(script), "-d", "600", "-i", "600", "-p", str(os.getpid()), "-o", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        plan = iter(running.stdout.readline, "Ctrl-C ends it early and keeps what there is.\n")
+        assert any("for 600 s" in line for line in list(plan))
+        while not list(tmp_path.glob("thp-capture-*/loops/counters.txt")) and running.poll() is None:
+            os.sched_yield()
+        running.terminate()
+        output = running.stdout.read()
+    assert running.returncode == 130
+    assert "done. Please send" in output
+    (packed,) = tmp_path.glob("thp-capture-*.tar.gz")
+    with tarfile.open(packed) as bundle:
+        assert f"{packed.name.removesuffix('.tar.gz')}/loops/counters.txt" in bundle.getnames()
