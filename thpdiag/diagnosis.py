@@ -53,12 +53,12 @@ class Diagnosis:
     state: str | None  # present, past, unknown
 
 
-def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[tuple[Scene, Mapping[str, RuleOutcome]]]) -> Diagnosis:
+def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> Diagnosis:
     """The diagnosis of a host from the outcomes of all rules in all its states."""
     by_id = {rule.id: rule for rule in rules}
-    outcomes = _best(rules, judged)
-    fired = {i: _finding(by_id[i], o) for i, o in outcomes.items() if o.value is YES}
-    vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
+    surest = {rule.id: _surest(rule.id, judged) for rule in rules}
+    fired = {i: _finding(by_id[i], o) for i, o in surest.items() if o is not None}
+    vetoed = any(f.role == "context" for f in fired.values())
     if vetoed:
         fired = {i: f for i, f in fired.items() if not _about_thp(f)}
     fired = {i: _raised(f, by_id[i], fired) for i, f in fired.items()}
@@ -66,28 +66,43 @@ def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[tuple[Scene, Ma
     leader = _leader(fired.values())
     findings = _folded(leader, fired, by_id)
     leader = next((f for f in findings if leader and f.outcome.rule == leader.outcome.rule), None)
+    outcomes = {rule.id: surest[rule.id] or _not_fired(rule.id, judged, leader) for rule in rules}
     status = _status(leader, outcomes, by_id, [s for s, _ in judged], vetoed=vetoed)
     ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
     state = _state(case, leader) if leader else None
     return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state)
 
 
-def _best(rules: Sequence[Rule], judged: Sequence[tuple[Scene, Mapping[str, RuleOutcome]]]) -> dict[str, RuleOutcome]:
-    """Per rule the outcome of its worst state: fired and surest first, later states before earlier ones."""
-    best: dict[str, RuleOutcome] = {}
-    for rule in rules:
-        options = [
-            (outcomes[rule.id], scene.state.order if scene.state.order is not None else -1)
-            for scene, outcomes in judged
-        ]
-        best[rule.id] = max(options, key=lambda option: (_rank(option[0]), option[1]))[0]
-    return best
+Judgement = tuple[Scene, Mapping[str, RuleOutcome]]
 
 
-def _rank(outcome: RuleOutcome) -> tuple[int, int, int]:
-    # A decided no says more than an unknown of a state that has no data, unless input could still make it fire.
-    order = {YES: 2, NO: 1 if _decided(outcome) else 0, UNKNOWN: 1}[outcome.value]
-    return order, CONFIDENCES.index(outcome.confidence) if outcome.confidence else -1, len(outcome.against)
+def _surest(rule: str, judged: Sequence[Judgement]) -> RuleOutcome | None:
+    """The outcome of the state in which the rule fires most surely, a later one before an earlier; None if it fires in none."""
+    options = [
+        (CONFIDENCES.index(outcomes[rule].confidence or "possible"), scene.state.order or 0, outcomes[rule])
+        for scene, outcomes in judged
+        if outcomes[rule].value is YES
+    ]
+    return max(options, key=lambda option: option[:2])[2] if options else None
+
+
+def _not_fired(rule: str, judged: Sequence[Judgement], leader: Finding | None) -> RuleOutcome:
+    """What is said of a rule that fires nowhere.
+
+    Where there is a leading finding, the states with its settings decide: that something was not there after the
+    cure does not rule it out before. Without one, a single state that cannot tell leaves the rule unknown.
+    """
+    near = [(s, o[rule]) for s, o in judged if leader is None or _like(s, leader, judged)]
+    decided = [o for _, o in near if o.value is NO and _decided(o)]
+    open_ = [o for s, o in near if o.value is UNKNOWN and (s.state.samples or s.state.profiles or s.state.events)]
+    ordered = [*decided, *open_] if leader else [*open_, *decided]
+    rest = [o for _, o in near if o.value is NO] + [o for _, o in near]
+    return (ordered or rest or [judged[0][1][rule]])[0]
+
+
+def _like(scene: Scene, leader: Finding, judged: Sequence[Judgement]) -> bool:
+    own = next(s.state for s, _ in judged if s.state.id == leader.outcome.state)
+    return scene.state.id == own.id or _same_settings(scene.state, own)
 
 
 def _decided(outcome: RuleOutcome) -> bool:

@@ -89,7 +89,9 @@ class Recogniser:
     def __init__(self, readers: Sequence[Reader], *, strict: object = None) -> None:
         self._readers = sorted((r for r in readers if r.opens), key=lambda r: (-r.priority, r.name))
         self._by_path = [r for r in readers if r.paths]
-        self._any = re.compile("|".join(f"(?:{r.opens.pattern})" for r in self._readers if r.opens and not r.opens.flags & re.I))
+        self._any = re.compile(
+            "|".join(f"(?:{r.opens.pattern})" for r in self._readers if r.opens and not r.opens.flags & re.I)
+        )
         self._loose = [r for r in self._readers if r.opens and r.opens.flags & re.I]
         self._strict = bool(strict)
 
@@ -117,13 +119,16 @@ class Recogniser:
         if not line.text:
             ahead.take()
             return
+        _quoting(line, context)
         if (typed := prompt(line.text)) is not None:
             ahead.take()
             yield from self._command(line, typed, context, ahead)
             return
-        if reader := self._opening(ahead):
-            yield from self._block(reader, context, ahead, self._lines(reader, ahead))
-            return
+        indent = line.text[: len(line.text) - len(line.text.lstrip())]
+        for margin in dict.fromkeys(("", indent)):
+            if reader := self._opening(ahead, margin):
+                yield from self._block(reader, context, ahead, self._lines(reader, ahead, margin))
+                return
         if (moment := stamp(line.text)) is not None:
             context.time = moment
         else:
@@ -133,17 +138,12 @@ class Recogniser:
     def _words(self, line: TextLine, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
         """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""
         following = ahead.peek(2)
-        quoted = f"quoted {line.depth}" if line.depth else MAIN
-        if name := speaker(line.text, following[1].text if len(following) > 1 else ""):
+        if not line.depth and (name := speaker(line.text, following[1].text if len(following) > 1 else "")):
             context.speaks(name)
-        elif line.depth and context.speaker != quoted:
-            context.speaks(quoted)
-        elif not line.depth and context.speaker.startswith("quoted "):
-            context.speaks(MAIN)
-        else:
-            cite = Citation(context.member, line.number, line.text)
-            for record in (*actions(cite, line.text, how="prose"), *said(cite, line.text)):
-                yield Reading(record, "prose", context.group)
+            return
+        cite = Citation(context.member, line.number, line.text)
+        for record in (*actions(cite, line.text, how="prose"), *said(cite, line.text)):
+            yield Reading(record, "prose", context.group)
 
     def _command(self, line: TextLine, typed: Prompt, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
         """A typed command: operator actions, and the path of what it prints."""
@@ -165,14 +165,17 @@ class Recogniser:
     def _claims_path(self, path: str) -> Reader | None:
         return next((r for r in self._by_path if any(p.search(path) for p in r.paths)), None)
 
-    def _opening(self, ahead: _Ahead) -> Reader | None:
-        text = ahead.peek(1)[0].text
+    def _opening(self, ahead: _Ahead, margin: str) -> Reader | None:
+        """The reader whose block opens at the next line, once the margin (the indentation of a whole paste) is off."""
+        text = ahead.peek(1)[0].text.removeprefix(margin)
         if not self._any.match(text) and not any(r.opens and r.opens.match(text) for r in self._loose):
             return None
         for reader in self._readers:
             if not reader.opens or not reader.opens.match(text):
                 continue
-            if reader.confirm is None or reader.confirm([t.text for t in ahead.peek(reader.lookahead + 1)]):
+            if reader.confirm is None or reader.confirm(
+                [t.text.removeprefix(margin) for t in ahead.peek(reader.lookahead + 1)]
+            ):
                 return reader
         return None
 
@@ -195,16 +198,16 @@ class Recogniser:
         for _ in lines:
             pass
 
-    def _lines(self, reader: Reader, ahead: _Ahead) -> Iterator[tuple[int, str]]:
-        """The lines of a block: the opening one, and further ones while they belong."""
+    def _lines(self, reader: Reader, ahead: _Ahead, margin: str) -> Iterator[tuple[int, str]]:
+        """The lines of a block without its margin: the opening one, and further ones while they belong."""
         line = ahead.take()
         depth = line.depth if line else 0
         while line is not None:
-            yield line.number, line.text
+            yield line.number, line.text.removeprefix(margin)
             following = ahead.peek(1)
             if not following or following[0].depth != depth or prompt(following[0].text):
                 return
-            if not reader.continues(following[0].text):
+            if not reader.continues(following[0].text.removeprefix(margin)):
                 return
             line = ahead.take()
 
@@ -224,3 +227,12 @@ class Recogniser:
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
+
+
+def _quoting(line: TextLine, context: _Context) -> None:
+    """Quoted lines of a mail are another speaker than the lines around them."""
+    quoted = f"quoted {line.depth}" if line.depth else MAIN
+    if line.depth and context.speaker != quoted:
+        context.speaks(quoted)
+    elif not line.depth and context.speaker.startswith("quoted "):
+        context.speaks(MAIN)

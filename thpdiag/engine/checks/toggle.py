@@ -141,12 +141,16 @@ def _side(metric: ToggleMetric, scene: Scene) -> Side | None:
 
 
 def _mean(scene: Scene, metric: str) -> Side | None:
+    """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
     tracks = scene.catalogue.tracks(metric)
     if not tracks:
         return None
-    values = [v for _, v, _ in tracks[0].points]
-    busy = [s.values["cpu_ratio.busy"] for _, _, s in tracks[0].points if "cpu_ratio.busy" in s.values]
-    return Side(sum(values) / len(values), len(values), tracks[0].cite(0), sum(busy) / len(busy) if busy else None)
+    points = tracks[0].points
+    busy = [s.values["cpu_ratio.busy"] for _, _, s in points if "cpu_ratio.busy" in s.values]
+    whole = len(busy) == len(points) and sum(busy) > 0
+    weights = busy if whole and metric == "cpu_ratio.sys_share" else [1.0] * len(points)
+    mean = sum(v * w for (_, v, _), w in zip(points, weights, strict=True)) / sum(weights)
+    return Side(mean, len(points), tracks[0].cite(0), sum(busy) / len(busy) if busy else None)
 
 
 def _rate(scene: Scene, metric: str) -> Side | None:
