@@ -130,9 +130,9 @@ def unresolved(name: str) -> bool:
 def is_idle(name: str, comm: str = "") -> bool:
     """Whether a sample with this leaf function in this task is a CPU without work.
 
-    Halting is idling only in an idle task: in a virtual machine, tasks that wait for a spin lock halt too. Kernels before 3.3 or so
-    show the idle tasks of further CPUs under the name of a kworker. An idle task does nothing but idle and interrupts,
-    so that its unresolved samples count as idle.
+    Halting is idling only in an idle task: in a virtual machine, tasks that wait for a spin lock halt too. Kernels
+    before 3.3 or so show the idle tasks of further CPUs under the name of a kworker. An idle task does nothing but
+    idle and interrupts, so that its unresolved samples count as idle.
     """
     idle = families()["idle"]
     if idle.matches(name):

@@ -2,10 +2,10 @@
 
     java;start_thread;page_fault_[k];do_huge_pmd_anonymous_page_[k];compact_zone_[k] 417
 
-Written by stackcollapse-perf.pl, inferno and perf's own flamegraph scripts, which put the task first (`java`, with `--pid` and `--tid`
-`java-1234/1240`), by bpftrace and BCC's profile (which put a frame `-` between program and kernel), and by hand. Marks behind a name:
-`_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are samples, or the sum of periods; the file does not say which.
-Source: FlameGraph's and inferno's collapsers.
+Written by stackcollapse-perf.pl, inferno and perf's own flamegraph scripts, which put the task first (`java`, with
+`--pid` and `--tid` `java-1234/1240`), by bpftrace and BCC's profile (which put a frame `-` between program and
+kernel), and by hand. Marks behind a name: `_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are
+samples, or the sum of periods; the file does not say which. Source: FlameGraph's and inferno's collapsers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _LINE = re.compile(r"(?P<stack>\S.*?)\s(?P<count>\d{1,18}(?:\.\d{1,9})?)$")
 _PLACE = re.compile(r"_\[(?P<letter>[kijw])\]$")
 _TASK = re.compile(r"(?P<comm>\S.*?)-(?P<pid>\d{1,10}|\?)(?:/(?P<tid>\d{1,10}))?$")
 _OPENS = re.compile(r"[^\s;,|\"<>=]{1,64}(?: [^\s;]{1,40}){0,3};\S.*\s\d+(?:\.\d+)?$")
+_LETTERS = re.compile(r"[A-Za-z_]{2}")
 _BORDERS = {"-", "--"}
 _LOOKED_AT = 200  # stacks by which the first field is judged
 
@@ -46,7 +47,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif text.strip() and text[0] != "#":
             odd.append(cite)
     if odd:
-        yield Problem(odd[0], "a line among folded stacks that is not `a;b;c count`", reader=READER.name, count=len(odd))
+        yield Problem(
+            odd[0], "a line among folded stacks that is not `a;b;c count`", reader=READER.name, count=len(odd)
+        )
     if stacks:
         yield _profile(stacks, len(odd))
 
@@ -80,7 +83,10 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
 
 
 def _task_first(stacks: list[_Stack]) -> bool:
-    """Whether the first field is the task: collapsers write it, unless the first fields are functions that start a task."""
+    """Whether the first field is the task.
+
+    Collapsers write it, unless the first fields are functions that start a task.
+    """
     roots = sum(_is_root(s.names[0]) for s in stacks)
     return 2 * roots < len(stacks)
 
@@ -122,19 +128,32 @@ def _kernel(place: re.Match[str] | None, *, border: bool) -> bool | None:
 
 
 def _believable(text: str) -> bool:
-    """A stack and no sentence or table: at least two fields, each a name, some with letters; the task may have blanks."""
+    """A stack and no sentence or table.
+
+    At least two fields, each a name, some with letters; the task may have blanks.
+    """
     found = _LINE.match(text.strip())
     if not found:
         return False
     names = [n for n in found["stack"].split(";") if n]
     if len(names) < 2 or len(names[0]) > 80:
         return False
-    good = [n for n in names[1:] if symbol_like(n) and re.search(r"[A-Za-z_]{2}|^-{1,2}$", n) and "=" not in n.split("(")[0]]
-    return len(good) == len(names) - 1
+    return all(
+        n in _BORDERS or (symbol_like(n) and _LETTERS.search(n) and "=" not in n.split("(")[0]) for n in names[1:]
+    )
+
+
+def continues(text: str) -> bool:
+    """Anything with a `;` and a count; a task alone with a count (samples without stack)."""
+    found = _LINE.match(text.strip())
+    return found is not None and (";" in found["stack"] or " " not in found["stack"])
 
 
 def _confirm(ahead: list[str]) -> bool:
-    """Two such lines in a row, or one with a mark of the kernel or with three fields of which one is a kernel function we know."""
+    """Two such lines in a row, or one with a mark of the kernel or with three fields of which one is a kernel.
+
+    Function we know.
+    """
     if not _believable(ahead[0]):
         return False
     if "_[k]" in ahead[0] or (len(ahead) > 1 and _believable(ahead[1])):
@@ -148,6 +167,6 @@ READER = Reader(
     title="folded stacks (stackcollapse-perf, inferno, BCC profile)",
     read=read,
     opens=_OPENS,
-    continues=_believable,
+    continues=continues,
     confirm=_confirm,
 )

@@ -5,8 +5,8 @@
     55.35%     0.00%  churn  libc.so.6  [.] start_thread          with Children and Self
 -   2.76%     m0d  [kernel.kallsyms]   [k] generic_exec_single    copied from the terminal browser
 
-Which columns there are is the user's choice (`--sort`); the header names them, and where it was cut off the row itself must do.
-Not a reader.
+Which columns there are is the user's choice (`--sort`); the header names them, and where it was cut off the row
+itself must do. Not a reader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _DIFFERENCE = re.compile(r"[+-]\d")
 _PID = re.compile(r"(?:(?P<pid>\d+):\s*(?P<comm>\S.*)|(?P<comm2>\S.*?):\s*(?P<pid2>\d+))$")
 _SHARED_OBJECT = re.compile(r"[\[/]|.*\.(?:so|ko|map)\b|vmlinu|bpf_prog|.*\(deleted\)$")
 _KNOWN = re.compile(
-    r"Overhead|Children|Self|guest sys|guest usr|sys|usr?|Samples|Period|(?:Pid|Tid|Thread|PID|TID)\s*:\s*Command|Command\s*:\s*(?:Pid|Tid)"
+    r"Overhead|Children|Self|guest sys|guest usr|sys|usr?|Samples|Period"
+    r"|(?:Pid|Tid|Thread|PID|TID)\s*:\s*Command|Command\s*:\s*(?:Pid|Tid)"
     r"|Command|Shared Object|Symbol|CPU|Parent symbol|Source:Line|Source File|Socket|Weight|Time"
 )
 _SHARES = {"Overhead", "Children", "Self", "guest sys", "guest usr", "sys", "us", "usr"}
@@ -40,6 +41,7 @@ class Columns:
     children: bool = False
     numbers: tuple[str, ...] = ()
     levels: bool = False  # --hierarchy
+    alone: str = "Command"  # what a single column is if nothing tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def row(text: str, known: Columns) -> OverheadRow | None:
         return None  # perf diff
     marker = _SYMBOL.search(rest)
     middle = rest[: marker.start()].strip() if marker else rest
-    comm, pid, dso, symbol = _names(middle, known, bool(marker))
+    comm, pid, dso, symbol = _names(middle, known, marked=bool(marker)) if not known.levels else ("", None, "", middle)
     kernel = kernel_dso(dso)
     if marker:
         symbol = marker["symbol"].strip()
@@ -112,12 +114,12 @@ def _numbers(rest: str, known: Columns) -> tuple[int, str]:
     return samples, rest
 
 
-def _names(middle: str, known: Columns, marked: bool) -> tuple[str, int | None, str, str]:  # noqa: FBT001 - property of the row
+def _names(middle: str, known: Columns, *, marked: bool) -> tuple[str, int | None, str, str]:
     """Task, pid, object and symbol out of the columns before the symbol, or of all columns if there is no marker."""
     wanted = [n for n in known.names if not (marked and n == "Symbol")]
     parts = re.split(r"\s{2,}|\t+", middle) if middle else []
     if len(parts) != len(wanted):
-        parts, wanted = _fit(middle, parts, wanted)
+        parts, wanted = _fit(middle, parts, wanted, known.alone)
     comm, pid, dso, symbol = "", None, "", ""
     for name, value in zip(wanted, parts, strict=False):
         if ":" in name and (found := _PID.match(value)):
@@ -131,15 +133,18 @@ def _names(middle: str, known: Columns, marked: bool) -> tuple[str, int | None, 
     return comm, pid, dso, symbol
 
 
-def _fit(middle: str, parts: list[str], wanted: list[str]) -> tuple[list[str], list[str]]:
-    """Columns whose header is missing, or whose blanks were collapsed: the object looks like one, the rest is the task."""
+def _fit(middle: str, parts: list[str], wanted: list[str], alone: str) -> tuple[list[str], list[str]]:
+    """Columns whose header is missing, or whose blanks were collapsed.
+
+    The object looks like one, the rest is the task.
+    """
     if not middle:
         return [], []
     if len(wanted) == 1:
         return [middle], wanted
     words = parts if len(parts) > 1 else middle.rsplit(None, 1)
     if len(words) == 1:
-        return words, ["Shared Object" if _SHARED_OBJECT.match(middle) else "Command"]
+        return words, ["Shared Object" if _SHARED_OBJECT.match(middle) else alone]
     if wanted and "Shared Object" not in wanted:
         return [middle], [wanted[0]]
     return ["  ".join(words[:-1]), words[-1]], ["Command", "Shared Object"]

@@ -27,7 +27,8 @@ _NAMES = {
 }
 OPENS = r"#\s={8}"
 COMMENT = re.compile(
-    r"\s*#(?:\s*$|\s(?:={4,}|\.{3,}|[a-z][\w ,/-]{1,40}?\s*:(?:\s|$)|To display|Total Lost|Samples|Events|Event count|Overhead|Children|Self\b"
+    r"\s*#(?:\s*$|\s(?:={4,}|\.{3,}|[a-z][\w ,/-]{1,40}?\s*:(?:\s|$)"
+    r"|To display|Total Lost|Samples|Events|Event count|Overhead|Children|Self\b"
     r"|\(Tip|\(Cannot|\(For|[A-Z0-9_]+ info available|Baseline|[a-z ]+ info available|Processed|group|branch)|\s{2,})"
 )
 _VALUE = 400  # characters of a value that are kept

@@ -7,11 +7,12 @@
                 --- generic_exec_single
                    |--99.92%-- smp_call_function_single
 
-Shares are percent of the event. A row is split over the chains below it: what the branches leave over stays with the stem, and what no
-chain shows stays with the row. Varies: callee order (leaf first) or caller order (root first), told by where the row's own function
-is; shares of everything or of the parent (fractal), told by parts that exceed their whole; `Children` columns, of which only `Self` is
-weight; one text with several events; `-t` separators; `--hierarchy`. Versions before 3.15 write `# Events: 1K cycles`, 2.6.32
-`# Samples: 1234567` (a period). Source: tools/perf/ui/stdio/hist.c, ui/browsers/hists.c; recorded with perf 6.1.
+Shares are percent of the event. A row is split over the chains below it: what the branches leave over stays with the
+stem, and what no chain shows stays with the row. Varies: callee order (leaf first) or caller order (root first), told
+by where the row's own function is; shares of everything or of the parent (fractal), told by parts that exceed their
+whole; `Children` columns, of which only `Self` is weight; one text with several events; `-t` separators;
+`--hierarchy`. Versions before 3.15 write `# Events: 1K cycles`, 2.6.32 `# Samples: 1234567` (a period). Source:
+tools/perf/ui/stdio/hist.c, ui/browsers/hists.c; recorded with perf 6.1.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _EVENT = re.compile(
 _PERIOD = re.compile(r"\bEvent count \(approx\.\):\s*(\d+)")
 _LOST = re.compile(r"#\s*Total Lost Samples:\s*(\d+)")
 _HEAD = re.compile(r"#?\s*(?:Overhead|Children)\b(?!:)(?=.*\b(?:Command|Shared Object|Symbol|CPU|Self|Parent)\b|\s*$)")
-_FOOT = re.compile(r"\s*(?:Press '\?' for help|For a higher level overview|Tip: |Cannot load tips|no symbols found|\(Tip)")
+_FOOT = re.compile(
+    r"\s*(?:Press '\?' for help|For a higher level overview|Tip: |Cannot load tips|no symbols found|\(Tip)"
+)
 _SEPARATED = re.compile(r"#\s*(?:Overhead|Children)(?P<sign>[^\w\s]|\t)")
 _ROW_OPENS = rf"\s*(?:[+-]\s*)?{PERCENT}\s+(?:{PERCENT}\s+)?(?:\S.{{0,300}}?\s)?\[[k.guH]\]\s+\S"
 _UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 10**9, "T": 10**12}
@@ -87,7 +90,12 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         if not (_head(current, text) or _body(current, text, cite)):
             odd.append(cite)
     if odd:
-        yield Problem(odd[0], "a line of perf report that is neither a row nor part of a call graph", reader=READER.name, count=len(odd))
+        yield Problem(
+            odd[0],
+            "a line of perf report that is neither a row nor part of a call graph",
+            reader=READER.name,
+            count=len(odd),
+        )
     if current is not None:
         yield from _profile(current, header)
 
@@ -98,7 +106,9 @@ def _head(current: _Part, text: str) -> bool:
         current.event = _event(found["event"] or found["event2"] or "")
         count = found["count"] or found["count2"]
         if found["event"] or found["event2"]:  # 2.6.32 prints the period here
-            current.samples = round(float(count.rstrip(".,").replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""])
+            current.samples = round(
+                float(count.rstrip(".,").replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""]
+            )
     elif found := _LOST.match(text):
         current.lost = int(found[1])
     elif found := _SEPARATED.match(text):
@@ -106,7 +116,9 @@ def _head(current: _Part, text: str) -> bool:
     elif _HEAD.match(text):
         current.columns = columns(text)
     else:
-        return bool(not text.strip() and not current.entries) or bool(perf_header.COMMENT.match(text) or _FOOT.match(text))
+        return bool(not text.strip() and not current.entries) or bool(
+            perf_header.COMMENT.match(text) or _FOOT.match(text)
+        )
     if period := _PERIOD.search(text):
         current.facts["event_count"] = period[1]
     return True
@@ -164,8 +176,8 @@ def _level(current: _Part, entry: OverheadRow, cite: Citation) -> None:
     outer = {n: r for n, (_, r) in zip(names, current.levels, strict=False)}
     word = {n: r.symbol or r.dso or r.comm for n, r in outer.items()}
     whole = OverheadRow(
-        entry.own, entry.total, comm=word.get("Command", ""), dso=word.get("Shared Object", ""), symbol=word.get("Symbol", ""),
-        kernel=entry.kernel, marked=entry.marked,
+        entry.own, entry.total, comm=word.get("Command", ""), dso=word.get("Shared Object", ""),
+        symbol=word.get("Symbol", ""), kernel=entry.kernel, marked=entry.marked,
     )  # fmt: skip
     current.entries.append(_Entry(whole, cite))
 
@@ -203,8 +215,8 @@ def _rows(frames: Frames, entry: _Entry, split: Sequence[tuple[list[str], float]
     shown = entry.row
     own = normalise(shown.symbol)
     for names, weight in split:
-        stack = [frames.number(n, shown.dso if normalise(n) == own and not i else "", shown.kernel if normalise(n) == own and not i else None)
-                 for i, n in enumerate(names)]  # fmt: skip
+        leaf = [frames.number(n, shown.dso, shown.kernel) for n in names[:1] if normalise(n) == own]
+        stack = leaf + [frames.number(n) for n in names[len(leaf) :]]
         if not stack and shown.dso:
             stack = [frames.number("[unknown]", shown.dso, shown.kernel)]
         samples = shown.samples if len(split) == 1 else round(shown.samples * weight / shown.own) if shown.own else 0
@@ -243,8 +255,9 @@ READER = Reader(
     title="perf report --stdio, or a copy of its screen",
     read=read,
     opens=re.compile(
-        rf"{_ROW_OPENS}|{perf_header.OPENS}|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d|Events:\s*\d+[KMG]?\s"
-        r"|(?:Overhead|Children)\b[^\w:]\s*\w)|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"
+        rf"{_ROW_OPENS}|{perf_header.OPENS}|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d"
+        r"|Events:\s*\d+[KMG]?\s|(?:Overhead|Children)\b[^\w:]\s*\w)"
+        r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"
     ),
     continues=continues,
     confirm=_confirm,

@@ -10,8 +10,9 @@
       - 99.92% smp_call_function_single
            smp_call_function_many
 
-Also `-g flat` (a share alone, names below) and `-g folded` (`12.34% a;b;c`). In stdio a branch whose bar is in column c has its
-names in column c+11, which is where the bars of its own branches are. Versions before 4.x print a blank after the dashes. Not a reader.
+Also `-g flat` (a share alone, names below) and `-g folded` (`12.34% a;b;c`). In stdio a branch whose bar is in column
+c has its names in column c+11, which is where the bars of its own branches are. Versions before 4.x print a blank
+after the dashes. Not a reader.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def part(text: str) -> bool:
         return False
     if found := _BRANCH.match(text):
         return not found["name"] or symbol_like(found["name"])
+    if text.lstrip().startswith("|"):
+        return symbol_like(bare)
     if _ALONE.match(text):
         return "%" in text
     if folded := _FOLDED.match(text):
@@ -71,7 +74,11 @@ def parse(lines: Sequence[str]) -> list[Node]:
         return _bars(shown)
     if any(_ALONE.match(line) for line in shown):
         return _flat(shown)
-    if shown and all((f := _FOLDED.match(line)) and (f["unit"] or ";" in f["names"]) for line in shown) and _semicolons(shown):
+    if (
+        shown
+        and all((f := _FOLDED.match(line)) and (f["unit"] or ";" in f["names"]) for line in shown)
+        and _semicolons(shown)
+    ):
         return [_folded(line) for line in shown]
     return _browser(shown)
 
@@ -163,8 +170,8 @@ def _browser_line(line: str) -> _Line:
 def _leave(path: list[Node], entry: _Line, collapsed: bool, opened: bool) -> None:  # noqa: FBT001 - two states of the text
     """Go back in the path to the node that a branch belongs to.
 
-    Indentation tells; where it was collapsed, a branch belongs to an opened line right before it, else to the nearest node
-    whose branches do not exceed 100 % with it.
+    Indentation tells; where it was collapsed, a branch belongs to an opened line right before it, else to the nearest
+    node whose branches do not exceed 100 % with it.
     """
     if not collapsed:
         while len(path) > 1 and path[-1].column >= entry.column:
@@ -186,7 +193,10 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def relative(nodes: Sequence[Node], total: float) -> bool:
-    """Whether the shares are of the parent (fractal) and not of everything (graph): somewhere the parts exceed the whole."""
+    """Whether the shares are of the parent (fractal) and not of everything (graph).
+
+    Somewhere the parts exceed the whole.
+    """
     roots = sum(n.value or 0 for n in nodes if not n.counted)
     if roots > total + 0.06:
         return True
@@ -197,32 +207,43 @@ def relative(nodes: Sequence[Node], total: float) -> bool:
     return False
 
 
-def paths(nodes: Sequence[Node], total: float, fractal: object) -> Iterator[tuple[list[str], float]]:
-    """Chains as printed, each with its own share of everything in percent; what branches leave over belongs to the stem."""
-    counted = sum(n.value or 0 for n in nodes if n.counted)
-    scale = total / counted if counted else 1.0
-    for node in nodes:
+def counted(nodes: Sequence[Node]) -> float:
+    """The samples (or the period) at the branches nearest to the row, 0 if shares are printed as percent."""
+    if len(nodes) == 1 and nodes[0].value is None:
+        return counted(nodes[0].children)
+    return sum(n.value or 0 for n in nodes if n.counted)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What the numbers in a text are: percent of the parent or of everything, or counts worth `each` percent."""
+
+    fractal: bool = False
+    each: float = 1.0
+
+    def share(self, node: Node, parent: float) -> float:
+        """A node's share of everything in percent, of which its parent has `parent`."""
         if node.value is None:
-            yield from _paths(node, [], total, fractal, scale)
-        else:
-            yield from _paths(node, [], _absolute(node, total, fractal, scale), fractal, scale)
+            return parent
+        if node.counted:
+            return node.value * self.each
+        return parent * node.value / 100 if self.fractal else node.value
 
 
-def _absolute(node: Node, parent: float, fractal: object, scale: float) -> float:
-    value = node.value if node.value is not None else parent
-    if node.counted:
-        return value * scale
-    return parent * value / 100 if fractal else value
+def paths(nodes: Sequence[Node], total: float, measure: Measure) -> Iterator[tuple[list[str], float]]:
+    """Chains as printed, each with its own share of everything; what branches leave over belongs to the stem."""
+    for node in nodes:
+        yield from _paths(node, [], measure.share(node, total), measure)
 
 
-def _paths(node: Node, before: list[str], own: float, fractal: object, scale: float) -> Iterator[tuple[list[str], float]]:
+def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Iterator[tuple[list[str], float]]:
     names = before + [n for n in node.names if n != _HIDDEN]
     left = own
     for child in node.children:
         if child.names == [_HIDDEN]:
             continue
-        value = _absolute(child, own, fractal, scale)
+        value = measure.share(child, own)
         left -= value
-        yield from _paths(child, names, value, fractal, scale)
+        yield from _paths(child, names, value, measure)
     if left > 1e-9 and names:
         yield names, left

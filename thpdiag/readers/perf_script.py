@@ -4,10 +4,11 @@
     \tffffffff821e8f67 clear_page_erms+0x7 ([kernel.kallsyms])
     \tffffffff815e9b16 folio_zero_user+0x166 ([kernel.kallsyms])
 
-Times are seconds on the clock of the recording, which is near that of the boot; weight is the period, 1 where it is not printed.
-Samples end at an empty line; before 3.x and without `-g` the only frame stands on the head's own line. Lines of a task's life
-(`PERF_RECORD_COMM`) may stand between; `PERF_RECORD_LOST` counts. Several events in one text become several profiles.
-Grammar of the lines and their variations: `perf_script_lines`. Source: tools/perf/builtin-script.c; recorded with perf 6.1.
+Times are seconds on the clock of the recording, which is near that of the boot; weight is the period, 1 where it is
+not printed. Samples end at an empty line; before 3.x and without `-g` the only frame stands on the head's own line.
+Lines of a task's life (`PERF_RECORD_COMM`) may stand between; `PERF_RECORD_LOST` counts. Several events in one text
+become several profiles. Grammar of the lines and their variations: `perf_script_lines`. Source: tools/perf/builtin-
+script.c; recorded with perf 6.1.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from thpdiag.knowledge.symbols import unresolved
 from thpdiag.model import Citation, Clock, Ledger, Moment, Problem, Profile, ProfileRow, Record, Stacks
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers import perf_header
-from thpdiag.readers.perf_script_lines import Head, frame, frame_like, head, single
+from thpdiag.readers.perf_columns import Columns, row
+from thpdiag.readers.perf_script_lines import Head, frame, frame_like, head, single, source_line
 from thpdiag.readers.perf_stacks import Frames
 
 _RECORD = re.compile(r".*\bPERF_RECORD_(?P<kind>[A-Z0-9_]+)\b(?P<rest>.*)$")
 _LOST = re.compile(r"\blost\s+(\d+)")
-_SOURCE_LINE = re.compile(r"\s+\S{1,300}:\d+$")
 _CACHED = 200_000  # distinct frame lines that are remembered
 _STRONG = re.compile(r".*\s-?\d{1,10}\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)")
 
@@ -106,27 +107,46 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 
 def _line(state: _State, number: int, text: str) -> None:
     """A line that is not empty: a frame is by far the most likely."""
-    if text[0] in " \t" or (state.open and not _STRONG.match(text)):
-        known = state.event().lines.get(text) if state.open else None
-        if known is not None:
-            state.stack.extend(known)
-            return
-        if not _STRONG.match(text) and (found := frame(text)):
-            _frame(state, number, text, found)
-            return
+    if _frame(state, number, text) or (state.open and source_line(text)):
+        return
     cite = state.source.cite(number, text)
     if text[0] == "#" and not state.open:
         _comment(state, text, cite)
     elif "PERF_RECORD_" in text and (record := _RECORD.match(text)):
-        if record["kind"].startswith("LOST") and (lost := _LOST.search(record["rest"])):
-            state.lost = (state.lost or 0) + int(lost[1])
-    elif found_head := _new_head(state, text):
+        _record(state, record)
+    elif found := _new_head(state, text):
         _keep(state)
-        state.head, state.cite, state.open = found_head, cite, True
-        if only := single(found_head.rest):
-            state.stack.extend(state.event().frame("\0" + found_head.rest, only))
-    elif not (state.open and _SOURCE_LINE.match(text)):
+        state.head, state.cite, state.open = found, cite, True
+        if only := single(found.rest):
+            state.stack.extend(state.event().frame("\0" + found.rest, only))
+    else:
         state.strange("a line of perf script that is neither the head of a sample nor a frame", cite)
+
+
+def _frame(state: _State, number: int, text: str) -> bool:
+    """Take a frame. One without a head before it begins a sample of which nothing else is known (`-F ip,sym`)."""
+    if text[0] not in " \t" and not state.open:
+        return False
+    if state.open and (known := state.event().lines.get(text)) is not None:
+        state.stack.extend(known)
+        return True
+    if _heads(text) or (found := frame(text)) is None:
+        return False
+    if not state.open:
+        state.head, state.cite, state.open = None, state.source.cite(number, text), True
+    state.stack.extend(state.event().frame(text, found))
+    return True
+
+
+def _record(state: _State, record: re.Match[str]) -> None:
+    """What the recording says of itself between samples; only losses matter."""
+    if record["kind"].startswith("LOST") and (lost := _LOST.search(record["rest"])):
+        state.lost = (state.lost or 0) + int(lost[1])
+
+
+def _heads(text: str) -> bool:
+    """Whether a line that could be a frame is a head: it has a time, or it is `  10309278 cycles:`."""
+    return bool(_STRONG.match(text)) or (text[0] != "\t" and text.endswith(":"))
 
 
 def _new_head(state: _State, text: str) -> Head | None:
@@ -135,12 +155,6 @@ def _new_head(state: _State, text: str) -> Head | None:
     if found is None or (state.stack and text[0] in " \t" and found.seconds is None and not found.event):
         return None
     return found
-
-
-def _frame(state: _State, number: int, text: str, found: tuple[list[str], str]) -> None:
-    if not state.open:
-        state.head, state.cite, state.open = None, state.source.cite(number, text), True
-    state.stack.extend(state.event().frame(text, found))
 
 
 def _comment(state: _State, text: str, cite: Citation) -> None:
@@ -208,7 +222,9 @@ def _profile(name: str, event: _Event, state: _State) -> Profile:
 def _rows(event: _Event, base: int, timed: bool) -> Iterator[ProfileRow]:  # noqa: FBT001 - a property of the text
     if timed:
         for (stack, comm, pid, tid, cpu, at), total in event.sums.items():
-            yield ProfileRow(stack, total.weight, total.samples, total.cite, comm, pid, tid, cpu, None if at is None else at - base)
+            yield ProfileRow(
+                stack, total.weight, total.samples, total.cite, comm, pid, tid, cpu, None if at is None else at - base
+            )
         return
     merged: dict[Key, _Sum] = {}
     for (stack, comm, pid, tid, cpu, _), total in event.sums.items():
@@ -220,11 +236,16 @@ def _rows(event: _Event, base: int, timed: bool) -> Iterator[ProfileRow]:  # noq
         yield ProfileRow(stack, total.weight, total.samples, total.cite, comm, pid, tid, cpu)
 
 
-_HEAD_LINE = re.compile(
-    r"\s*(?:\S.{0,60}?\s{1,40})?-?\d{1,10}(?:/\s{0,20}-?\d{1,10})?\s{1,40}(?:\[\d{1,6}\]\s{1,40})?(?:[A-Z]{1,5}\s{1,40})?(?:"
-    r"\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)|(?:\d{1,20}\s{1,40})?[A-Za-z_][\w/.,=:{}-]{0,100}:(?:\s|$))"
+_EVENT_NAME = r"[A-Za-z_][\w/.,=:{}-]{0,100}:"
+_WHO = r"\s*(?:\S.{0,60}?\s{1,40})?-?\d{1,10}(?:/\s{0,20}-?\d{1,10})?"
+_CPU = r"(?:\s{1,40}\[\d{1,6}\])?(?:\s{1,40}[A-Z]{1,5})?"
+_TIME = r"\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)"
+_HEAD_LINE = re.compile(rf"{_WHO}{_CPU}\s{{1,40}}(?:{_TIME}|(?:\d{{1,20}}\s{{1,40}})?{_EVENT_NAME}(?:\s|$))|\s*{_TIME}")
+_SHORT_HEAD = re.compile(rf"{_WHO}{_CPU}$|\s*(?:\d{{1,20}}\s{{1,40}})?{_EVENT_NAME}$")
+_TAB_FRAME = re.compile(r"\t\s*[0-9a-f]{3,16}(?:\s\S.*)?$")
+_OPENS = re.compile(
+    rf"{perf_header.OPENS}|{_HEAD_LINE.pattern}|{_SHORT_HEAD.pattern}|\s+[0-9a-f]{{8,16}}\s[^()]{{0,500}}\(\S|{_TAB_FRAME.pattern}"
 )
-_OPENS = re.compile(rf"{perf_header.OPENS}|{_HEAD_LINE.pattern}|\s*\d{{1,12}}\.\d{{6}}:\s|\s+[0-9a-f]{{8,16}}\s[^()]{{0,500}}\(\S")
 
 
 def continues(text: str) -> bool:
@@ -233,26 +254,34 @@ def continues(text: str) -> bool:
         return True
     if text[0] == "#":
         return bool(perf_header.COMMENT.match(text))
-    return bool(frame_like(text) or _HEAD_LINE.match(text) or text.startswith(" " * 8) or _RECORD.match(text)
-                or _SHORT_HEAD.match(text))  # fmt: skip
+    return bool(
+        frame_like(text)
+        or text.startswith(" " * 8)
+        or _HEAD_LINE.match(text)
+        or _SHORT_HEAD.match(text)
+        or source_line(text)
+        or "PERF_RECORD_" in text
+    )
 
 
-_SHORT_HEAD = re.compile(r"\s*\S.{0,40}?\s{1,40}(?:\d{1,10}/\s{0,20})?\d{1,10}(?:\s{1,40}\[\d{1,6}\])?$|\s*\d{1,12}\.\d{6,9}:")
+def _is_frame(text: str) -> bool:
+    return not _STRONG.match(text) and (frame_like(text) or bool(_TAB_FRAME.match(text)))
 
 
 def _confirm(ahead: list[str]) -> bool:
-    """A head with a time is enough if something of perf follows; a weaker one must be followed by frames."""
+    """A head with a time and an event is enough if nothing foreign follows; any other must be followed by frames."""
     body = [t for t in ahead if t.strip() and t[0] != "#"]
     if re.match(perf_header.OPENS, ahead[0]):
-        return bool(body) and bool(_HEAD_LINE.match(body[0]) or frame_like(body[0])) and not body[0].lstrip()[:6].count("%")
-    frames = [frame_like(t) and not _STRONG.match(t) for t in body[1:3]]
+        return bool(body) and not row(body[0], Columns()) and bool(_HEAD_LINE.match(body[0]) or _is_frame(body[0]))
+    frames = [_is_frame(t) for t in body[1:3]]
     if _STRONG.match(ahead[0]):
-        following = body[1] if len(body) > 1 else ""
         found = head(ahead[0])
-        return bool(found and (found.event or frames[:1] == [True])) and (not following or bool(continues(following)))
-    if frame_like(ahead[0]):
-        return bool(frames) and frames[0]
-    return bool(frames) and frames[0] and head(ahead[0]) is not None
+        return bool(found and (found.event or frames[:1] == [True])) and (len(body) < 2 or continues(body[1]))
+    if _is_frame(ahead[0]):
+        return frames[:1] == [True]
+    if head(ahead[0]) is None or not frames:
+        return False
+    return frames[0] if ahead[0].endswith(":") else all(frames)
 
 
 READER = Reader(

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 _IDS = r"(?:(?P<pid>-?\d{1,10})\s*/\s*)?(?P<tid>-?\d{1,10})"
 _CPU = r"\[(?P<cpu>\d{1,6})\]"
 _TIME = r"(?P<seconds>\d{1,12})\.(?P<fraction>\d{6}|\d{9}):"
-_EVENT = r"(?P<event>[A-Za-z_{][^\s]{0,200}?|\d{1,20} raw 0x[0-9a-f]+|raw 0x[0-9a-f]+):"
-_TAIL = rf"(?:(?P<period>\d{{1,20}})\s+)?(?:{_EVENT}(?=\s|$))?\s*(?P<rest>.*)$"
+_EVENT = r"(?P<event>[A-Za-z_{]\S{0,200}?|raw 0x[0-9a-f]{1,16}):(?=\s|$)"
+_TAIL = rf"(?:(?P<period>\d{{1,20}})\s+)?(?:{_EVENT})?\s*(?P<rest>.*)$"
 _WITH_CPU = re.compile(rf"\s*(?:(?P<comm>\S.{{0,40}}?)\s{{1,40}})??{_IDS}\s{{1,40}}{_CPU}\s*{_TAIL}")
 _TIME_ONLY = re.compile(rf"\s*{_TIME}(?:\s+|$){_TAIL}")
-_BARE = re.compile(rf"\s*(?P<comm>\S.{{0,40}}?)\s{{1,40}}{_IDS}\s{{1,40}}(?:(?P<period>\d{{1,20}})\s{{1,40}})?{_EVENT}\s*(?P<rest>.*)$")
+_BARE = re.compile(
+    rf"\s*(?P<comm>\S.{{0,40}}?)\s{{1,40}}{_IDS}\s{{1,40}}(?:(?P<period>\d{{1,20}})\s{{1,40}})?{_EVENT}\s*(?P<rest>.*)$"
+)
 _COMM_TID = re.compile(rf"\s*(?P<comm>\S.{{0,40}})\s{{1,40}}{_IDS}\s{{1,40}}(?P<period>(?!))?{_EVENT}\s*(?P<rest>.*)$")
 _COMM_ONLY = re.compile(rf"\s*(?P<comm>\S.{{0,40}}?)\s{{1,40}}{_IDS}\s*(?P<rest>)$")
 _WHO = re.compile(rf"\s*(?:(?P<comm>\S.{{0,60}})\s{{1,40}})?{_IDS}(?:\s{{1,40}}{_CPU})?(?:\s{{1,40}}[A-Z]{{1,5}})?\s*$")
@@ -31,6 +33,7 @@ _HINT = re.compile(r"\d\.\d{6}")
 
 _FRAME = re.compile(r"\s*(?P<ip>[0-9a-f]{1,16})(?:\s(?P<text>.*))?$")
 _SURE = re.compile(r"\s*[0-9a-f]{3,16}\s+\S")
+_SOURCE_LINE = re.compile(r"\s+\S{1,300}(?::\d{1,7}|\[[0-9a-f]{3,16}\])$")  # of -F +srcline
 _ADDRESS = re.compile(r"[0-9a-f]{3,16}$")
 _BRANCH = re.compile(r"0x[0-9a-f]{1,16}/0x[0-9a-f]{1,16}(?:/[^\s/]{0,12}){0,6}$")
 _PERIOD_WIDTH = 10
@@ -39,7 +42,10 @@ _SCRIPT_MAP = re.compile(r".*perf-\d+\.map$|\[JIT\]|.*jitted-\d+-\d+\.so$")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line of a sample. `hundredths` is the time in 10 ms, `seconds` the same in full; None if not printed."""
+    """The first line of a sample.
+
+    `hundredths` is the time in 10 ms, `seconds` the same in full; None if not printed.
+    """
 
     comm: str = ""
     pid: int | None = None
@@ -78,7 +84,6 @@ def _timed(text: str) -> Head | None:
     return _from(found)
 
 
-
 def _weak(text: str) -> Head | None:
     """Heads without an event: only comm and ids, or only an event."""
     for pattern in (_COMM_ONLY, _EVENT_ONLY):
@@ -88,7 +93,10 @@ def _weak(text: str) -> Head | None:
 
 
 def _settle(text: str, match: re.Match[str]) -> re.Match[str]:
-    """Without a time, `worker 5 25595 cycles:` may be comm, tid, period or comm, tid: perf pads a period to 10 columns."""
+    """Without a time, `worker 5 25595 cycles:` may be comm, tid, period or comm, tid.
+
+    Perf pads a period to 10 columns.
+    """
     period, tid = match["period"], match["tid"]
     if period is None or match["pid"] is not None:
         return match
@@ -97,7 +105,6 @@ def _settle(text: str, match: re.Match[str]) -> re.Match[str]:
     if longer and gap + len(period) <= _PERIOD_WIDTH and len(match["comm"].split()) > 1 and tid:
         return longer
     return match
-
 
 
 def _head(match: re.Match[str]) -> Head:
@@ -125,19 +132,29 @@ def _from(found: dict[str, str | None]) -> Head:
 
 
 def frame(text: str) -> tuple[list[str], str] | None:
-    """A line as frame: function names, leaf first (several if inlined by a runtime), and the object. None if it is none.
+    """A line as frame: function names, leaf first (several if inlined by a runtime), and the object. None if it is
+    none.
 
-    `sym+0x1 (object)`, `sym (/memfd:x (deleted))`, ` (object)` without a name, `sym (inlined)`, `sym` where `-F` left the object out.
+    `sym+0x1 (object)`, `sym (/memfd:x (deleted))`, ` (object)` without a name, `sym (inlined)`, `sym` where `-F` left
+    the object out.
     """
     found = _FRAME.match(text)
     return split(found["text"] or "") if found else None
 
 
 def frame_like(text: str) -> bool:
-    """Whether a line can only be a frame: an address, and an object in brackets, an offset or `[unknown]`; or indented, an address alone."""
+    """Whether a line can only be a frame.
+
+    An address, and an object in brackets, an offset or `[unknown]`; or indented, an address alone.
+    """
     if _SURE.match(text):
         return ")" in text or "+0x" in text or "[unknown]" in text or text[0] in " \t"
     return text[:1].isspace() and bool(_ADDRESS.match(text.strip()))
+
+
+def source_line(text: str) -> bool:
+    """Whether a line is the place in the source that `-F +srcline` prints below a frame."""
+    return text[:1] == " " and bool(_SOURCE_LINE.match(text))
 
 
 def split(text: str) -> tuple[list[str], str]:

@@ -12,7 +12,7 @@ from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Frame
 
 _KERNEL_DSO = re.compile(
-    r"\[(?:guest\.)?kernel(?:\.(?:kallsyms|vmlinux)(?:\.\d+)?)?\](?:\.[\w.]+)?$"  # [kernel] of perf top, [kernel.kallsyms].init.text
+    r"\[(?:guest\.)?kernel(?:\.(?:kallsyms|vmlinux)(?:\.\d+)?)?\](?:\.[\w.]+)?$"  # [kernel.kallsyms].init.text
     r"|(?:.*/)?vmlinu[xz](?:-[\w.+~-]+)?$"
     r"|.*\.ko(?:\.(?:gz|xz|zst))?$"
     r"|bpf_(?:prog|trampoline|dispatcher)_\w+$|bpf$"
@@ -20,7 +20,9 @@ _KERNEL_DSO = re.compile(
 )
 _LETTERS = {"k": True, ".": False, "g": True, "u": False, "h": True, "H": True}
 _BRACKETED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_CPP = re.compile(r"::|\boperator\b|^(?:void|bool|int|decltype|vtable|typeinfo|non-virtual thunk|auto|std|unsigned|char|long|guard)\b")
+_CPP = re.compile(
+    r"::|\boperator\b|^(?:void|bool|int|decltype|vtable|typeinfo|non-virtual thunk|auto|std|unsigned|char|long|guard)\b"
+)
 _JIT = re.compile(r"(?:[A-Z][A-Za-z]+:[~*^]?\S)")  # LazyCompile:~body_0 file.js:1
 _PLAIN = re.compile(r"[\w.$@~*/\[(<:-]")
 LONGEST_NAME = 2000
@@ -62,7 +64,7 @@ class Frames:
         self._numbers: dict[tuple[str, str, bool | None], int] = {}
         self._frames: list[Frame] = []
 
-    def number(self, name: str, dso: str = "", kernel: bool | None = None) -> int:  # noqa: FBT001 - three-valued, as in Frame
+    def number(self, name: str, dso: str = "", kernel: bool | None = None) -> int:  # noqa: FBT001
         """The number of a frame; the name is normalised here."""
         key = (name, dso, kernel)
         if (known := self._numbers.get(key)) is None:

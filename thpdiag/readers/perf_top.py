@@ -7,11 +7,12 @@ Shares are percent of the samples that perf top has not yet forgotten (it forget
 additive over screens; of several screens the last complete one counts. Layouts:
 
 - 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - `
-- 2.6.33 to 3.1: `samples  pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is left out
+- 2.6.33 to 3.1: `samples  pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long
+is left out
 - 3.2 to today: the rows of perf report, by default `share  object  [k] symbol`
 
-`perf top --stdio` with its input closed prints prompts without end and no samples. Source: tools/perf/builtin-top.c of those
-versions, screens recorded with perf 6.1.
+`perf top --stdio` with its input closed prints prompts without end and no samples. Source: tools/perf/builtin-top.c
+of those versions, screens recorded with perf 6.1.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _TITLE = re.compile(r"\s*PerfTop:\s")
 _COLUMNS = re.compile(r"\s*(?:samples|weight|events)\s+pcnt\b(?P<rest>.*)")
 _KEYS = re.compile(r"\s*(?:Mapped keys:|Enter selection, or unmapped|\[\w{1,2}\]\s+\S)")
 _RULER = re.compile(r"\s*[-_][-_ \t]{3,}$")
-_PIECE = re.compile(r"\s*(?=\S.{0,160}$)(?:.*\birqs/sec\b|(?:kernel|exact|lost|us|guest \w+):|\[\d+\w*\s|\S{1,60}\],\s|\((?:all|target_\w+)\b)")
+_PIECE = re.compile(
+    r"\s*(?=\S.{0,160}$)(?:.*\birqs/sec\b|(?:kernel|exact|lost|us|guest \w+):"
+    r"|\[\d+\w*\s|\S{1,60}\],\s|\((?:all|target_\w+)\b)"
+)
 _COUNTED = re.compile(
     r"\s*(?P<samples>\d{1,15}(?:[.,]\d{1,2})?)\s+(?:-\s+)?(?P<share>\d{1,3}[.,]\d{1,2})%\s+(?:-\s+)?"
     r"(?:(?P<rip>[0-9a-f]{8,16})\s*:?\s+)?(?P<rest>\S.*)$"
@@ -44,7 +48,8 @@ _TITLE_FACTS = {
     "cpus": re.compile(r"\((?:[^()]{0,60},)?\s*(?:CPUs?:?\s*)?(\d+) CPUs?\)"),
 }
 _EVENT = re.compile(r"\[(?:\d+(?:Hz)?\s+)?(?P<event>[^\]\s][^\]]{0,80})\]")
-_REMEMBERED = 20  # screens kept to choose from
+_NO_HEAD = Columns(alone="Shared Object")  # perf top --stdio prints no column names, and sorts by object and symbol
+_REMEMBERED = 2  # screens kept to choose from
 _LOST = re.compile(r"\blost:\s*\d+/(\d+)")
 
 
@@ -61,32 +66,50 @@ class _Screen:
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """One profile: the last complete screen. Odd lines are counted, an output without samples is a problem."""
-    screens: list[_Screen] = []
+    seen = _Screens()
     odd: list[Citation] = []
-    empty = shown = 0
     for number, text in lines:
         cite = source.cite(number, text)
-        if _TITLE.match(text) or not screens or (_COLUMNS.match(text) and screens[-1].rows):
-            if screens and screens[-1].rows:
-                shown += 1
-            elif screens:
-                screens.pop()
-                empty += 1
-            screens = [*screens[-_REMEMBERED:], _Screen(cite)]
-        if not _line(screens[-1], text, cite):
+        if not _line(seen.of(text, cite), text, cite):
             odd.append(cite)
-    if not screens:
-        return
-    full = [s for s in screens if s.rows]
     if odd:
         yield Problem(odd[0], "a line of perf top that fits none of its layouts", reader=READER.name, count=len(odd))
-    if not full:
+    if chosen := seen.chosen():
+        yield _profile(chosen, seen.full)
+    elif seen.kept:
         text = "perf top printed its prompts but no samples (its input was closed); perf record gives the same data"
-        yield Problem(screens[0].cite, text, reader=READER.name, count=empty + 1)
-        return
-    most = max(len(s.rows) for s in full)
-    chosen = next(s for s in reversed(full) if 2 * len(s.rows) >= most)
-    yield _profile(chosen, shown + bool(screens[-1].rows))
+        yield Problem(seen.kept[0].cite, text, reader=READER.name, count=seen.empty + 1)
+
+
+@dataclass(slots=True)
+class _Screens:
+    """The last screens, and how many there were."""
+
+    kept: list[_Screen] = field(default_factory=list)
+    empty: int = 0
+    before: int = 0  # full screens before the last
+
+    @property
+    def full(self) -> int:
+        return self.before + bool(self.kept and self.kept[-1].rows)
+
+    def of(self, text: str, cite: Citation) -> _Screen:
+        """The screen that a line belongs to."""
+        if not self.kept or _TITLE.match(text) or (_COLUMNS.match(text) and self.kept[-1].rows):
+            if self.kept and self.kept[-1].rows:
+                self.before += 1
+            elif self.kept:
+                self.kept.pop()
+                self.empty += 1
+            self.kept = [*self.kept[-_REMEMBERED:], _Screen(cite)]
+        return self.kept[-1]
+
+    def chosen(self) -> _Screen | None:
+        """The last complete screen: the very last may be cut, then it has fewer rows than the one before."""
+        full = [s for s in self.kept if s.rows]
+        if len(full) > 1 and len(full[-1].rows) < len(full[-2].rows):
+            full.pop()
+        return full[-1] if full else None
 
 
 def _line(screen: _Screen, text: str, cite: Citation) -> bool:
@@ -95,13 +118,15 @@ def _line(screen: _Screen, text: str, cite: Citation) -> bool:
         screen.dso_column, screen.open_title = "DSO" in found["rest"], False
     elif _TITLE.match(text):
         screen.title, screen.open_title = text, not text.rstrip().endswith(")")
-    elif entry := _counted(text, screen) or row(text, Columns()):
+    elif entry := _counted(text, screen) or row(text, _NO_HEAD):
         screen.rows.append((entry, cite))
         screen.open_title = False
     elif screen.open_title and text.strip() and _PIECE.match(text):
         screen.title += " " + text.strip()
     else:
-        return not text.strip() or bool(_RULER.match(text) or _KEYS.match(text) or text.lstrip().startswith(("#", "Overhead")))
+        return not text.strip() or bool(
+            _RULER.match(text) or _KEYS.match(text) or text.lstrip().startswith(("#", "Overhead"))
+        )
     return True
 
 
@@ -139,8 +164,11 @@ def _profile(screen: _Screen, screens: int) -> Profile:
 
 
 def _places(screen: _Screen) -> bool:
-    """Whether the screen shows objects; then a function without one is not the kernel's, whose object is short enough."""
-    return any(entry.dso for entry, _ in screen.rows)
+    """Whether the screen shows objects.
+
+    Then a function without one is not the kernel's, whose object is short enough.
+    """
+    return screen.dso_column and any(entry.dso for entry, _ in screen.rows)
 
 
 def _row(frames: Frames, entry: OverheadRow, cite: Citation, places: object) -> ProfileRow:
@@ -156,7 +184,7 @@ def continues(text: str) -> bool:
     kinds = (_TITLE, _COLUMNS, _COUNTED, _RULER, _KEYS, _PIECE)
     if any(kind.match(text) for kind in kinds):
         return True
-    entry = row(text, Columns())
+    entry = row(text, _NO_HEAD)
     return entry is not None and (entry.marked or bool(entry.dso))
 
 
