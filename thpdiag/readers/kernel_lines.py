@@ -157,10 +157,10 @@ def _zoned(seconds: float, offset: re.Match[str] | None) -> Moment:
 # ---------------------------------------------------------------- task headers
 
 _TASK = re.compile(
-    r"task:(?P<comm>.{0,15}?\S) *state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})\b"
+    r"task:(?P<comm>.{0,15}\S) *state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})(?!\d)"
 )
 _TASK_WIDE = re.compile(
-    r"task:(?P<comm>.{15}) state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})\b"
+    r"task:(?P<comm>.{15}) state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})(?!\d)"
 )
 _OLD_TASK = re.compile(
     r"(?P<comm>\S(?:.{0,14}\S)?) +(?P<state>[A-Z?]) +(?:running task +|[0-9a-f]{8}(?:[0-9a-f]{8})? +)?"

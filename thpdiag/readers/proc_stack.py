@@ -23,7 +23,7 @@ from thpdiag.readers.kernel_lines import printable
 _PATH = re.compile(r"(?:^|/)proc/(?P<pid>\d{1,8})/(?:task/(?P<tid>\d{1,8})/)?stack$")
 _GREP = re.compile(r"\S{0,200}?\bproc/(?P<pid>\d{1,8})/(?:task/(?P<tid>\d{1,8})/)?stack:(?=\[<)")
 _FRAME = r"\[<[0-9a-f]{1,16}>\] {1,2}[A-Za-z_.0]"
-_NUMBERED = r"(?:[=#*>+ -]{2,12}|/|\s{0,4})"
+_NUMBERED = r"(?:[=#*>+ -]{2,12}|/|\s{0,4}\[?)"
 _OPENS = re.compile(
     rf"(?:\S{{0,200}}?\bproc/\d{{1,8}}/(?:task/\d{{1,8}}/)?stack:)?{_FRAME}"
     rf"|{_NUMBERED}(?:/?proc/\d{{1,8}}\b|\d{{1,8}}\b|(?i:pid|tid|lwp|task|process|thread|comm|name)\b"
