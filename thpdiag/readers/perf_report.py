@@ -192,6 +192,8 @@ def _profile(current: _Part, header: dict[str, str]) -> Iterator[Record]:
     told = chains([(e.row, e.graph) for e in current.entries])
     rows = [r for entry, split in zip(current.entries, told.of, strict=True) for r in _rows(frames, entry, split)]
     weight = sum(r.weight for r in rows)
+    shown = any(e.graph for e in current.entries)
+    graphs = {"order": told.order, "shares": "relative" if told.fractal else "absolute"} if shown else {}
     yield Profile(
         reader=READER.name,
         event=current.event,
@@ -202,7 +204,7 @@ def _profile(current: _Part, header: dict[str, str]) -> Iterator[Record]:
         ledger=Ledger(lost=current.lost, unlisted=max(0.0, round(100 - weight, 2))),
         percent_only=True,
         total_samples=current.samples,
-        facts={**header, **current.facts, "order": told.order, "shares": "relative" if told.fractal else "absolute"},
+        facts={**header, **current.facts, **graphs},
     )
 
 
