@@ -24,6 +24,9 @@ from thpdiag.readers.kernel_lines import Times, on_cpu, split, task_header
         ("Fri 2026-11-20 05:57:55 UTC host kernel: x", Moment(1795154275.0, Clock.UTC)),
         ("Fri 2026-11-20 05:57:55 CET host kernel: x", Moment(1795154275.0, Clock.LOCAL)),
         ("<6>1 2026-11-20T05:57:55Z host kernel - - - x", Moment(1795154275.0, Clock.UTC)),
+        ("/var/log/messages-20261121:Nov 20 05:57:55 host kernel: x", Moment(21475.0, Clock.DAY)),
+        ("messages.1-Nov 20 05:57:55 host kernel: x", Moment(21475.0, Clock.DAY)),
+        ("412:[ 1055.188049] x", Moment(1055.188049, Clock.BOOT)),
         ("2026-02-30T05:57:55Z host kernel: x", None),
     ],
 )

@@ -289,6 +289,13 @@ def test_every_loop_gives_each_task_its_own_stack(name: str) -> None:
     assert found.get("6874", ()) == ()
 
 
+def test_a_recorders_comment_behind_the_command_names_the_task() -> None:
+    """`# cat PATH   # STATE COMM` is how our own capture script writes it."""
+    (event,) = events(["# cat /proc/38/task/39/stack   # SN khugepaged", "[<0>] khugepaged+0x38d/0x8f0"])
+    assert (event.fields["pid"], event.fields["tgid"]) == ("39", "38")
+    assert (event.fields["state"], event.fields["comm"]) == ("S", "khugepaged")
+
+
 def test_the_name_in_a_head_line_cannot_choose_the_number() -> None:
     """A task that calls itself pid:1 is still task 4711."""
     (event,) = events(["=== 4711 pid:1 S", "[<0>] futex_wait+0x67/0x120"])

@@ -24,7 +24,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # with 29 February, which may occur
 _YEAR_DAYS = 366
 
-_LEVEL = r"(?:<\d{1,3}>(?:1 )?|[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: )?"
+_GREP = (  # what grep puts before a line: the file, the number, `-` instead of `:` in the context of a hit
+    r"(?:(?:/[\w./@+-]{1,200}|(?:messages|syslog|kern\.log|dmesg)[\w.-]{0,40}?)[:-])?(?:\d{1,8}[:-])?"
+)
+_LEVEL = _GREP + r"(?:<\d{1,3}>(?:1 )?|[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: )?"
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  # with a comma it is dmesg's own
 _FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5}"
 _CLASSIC = r"[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"

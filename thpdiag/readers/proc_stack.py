@@ -29,6 +29,7 @@ _OPENS = re.compile(
     rf"|{_NUMBERED}(?:/?proc/\d{{1,8}}\b|\d{{1,8}}\b|(?i:pid|tid|lwp|task|process|thread|comm|name)\b"
     r"|[\w./:-]{1,16}[ (\[:-]{1,3}\d{1,8}\b)"
 )
+_COMMENT = re.compile(r" # (?P<state>[RSDTtZXIKWP])[<NLsl+]{0,4} (?P<comm>.{1,16})$")  # of our own recorder
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _STATUS = re.compile(r"(?P<key>Name|State|Pid|Tgid|PPid|comm|wchan)\s*[:=]\s*(?P<value>.{0,80})$")
 _COMM_LINE = re.compile(r"(?=.{1,15}$)[A-Za-z(][\w./:@()+-]{0,14}(?: [A-Za-z][\w./:@-]{0,14}){0,2}$")
@@ -145,9 +146,13 @@ def _grepped(found: re.Match[str]) -> dict[str, str]:
 
 def _event(source: Source, stack: _Stack) -> Iterator[Event]:
     """The stack, also an empty one if its task is known: it ran."""
-    path = _PATH.search(source.path)
-    if path:
-        stack.fields.setdefault("pid", path["tid"] or path["pid"])
+    if path := _PATH.search(source.path):
+        for key, value in _grepped(path).items():
+            if value:
+                stack.fields.setdefault(key, value)
+        if said := _COMMENT.search(source.command):
+            stack.fields.setdefault("state", said["state"])
+            stack.fields.setdefault("comm", printable(said["comm"]))
     if stack.cite and (stack.frames or "pid" in stack.fields):
         yield Event("task_stack", stack.cite, source.time, {**stack.fields, "how": "proc"}, tuple(stack.frames))
 
