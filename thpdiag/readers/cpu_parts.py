@@ -14,7 +14,7 @@ def with_sums(parts: Mapping[str, float]) -> dict[str, float]:
 
     Parts that the source does not have are not in the result; sums are made of what it has.
     """
-    found = {f"cpu_ratio.{mode}": parts[mode] for mode in PRINTED if mode in parts}
+    found = {f"cpu_ratio.{mode}": min(parts[mode], 1.0) for mode in PRINTED if mode in parts}
     if "user" not in parts or "system" not in parts:
         return found
     user = min(sum(parts.get(mode, 0.0) for mode in USER), 1.0)

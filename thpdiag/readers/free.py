@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.quantities import Quantity, quantity
+from thpdiag.readers.quantities import Quantity, number, quantity
 from thpdiag.readers.typed import Typed, typed
 
 HEADER = re.compile(r"\s+total\s+used\s+free\s+shared\s+buff")
@@ -47,8 +47,9 @@ def _unit(command: Typed | None, rows: list[tuple[int, str]]) -> int | None:
     """Bytes per number without a suffix; None if unknown."""
     if command:
         return next((UNITS[name] for name in command.options if name in UNITS), 1024)
-    numbers = [int(word) for _, text in rows for word in text.split()[1:] if word.isdigit()]
-    kib = all(number % 4 == 0 for number in numbers) and max(numbers, default=0) > 100_000
+    found = [number(word) for _, text in rows for word in text.split()[1:]]
+    numbers = [value for value in found if value is not None]
+    kib = all(value % 4 == 0 for value in numbers) and max(numbers, default=0) > 100_000
     return 1024 if kib else None
 
 
@@ -84,7 +85,7 @@ def _row(odd: Oddities, line: int, text: str, columns: list[str], unit: int | No
         size = quantity(cell, unit or 1)
         if size is None:
             odd.note(line, text, "an impossible number of free: not used")
-        elif unit or not cell.isdigit():
+        elif unit or not cell.isdecimal():
             yield names[column], size
         elif size.value:
             odd.note(line, text, "the unit of free's numbers is not known: not used")

@@ -74,7 +74,7 @@ class Table:
             return
         named = dict(zip(self.columns, cells, strict=True))
         pid = named.get("TGID", named.get("PID", ""))
-        if not pid.isdigit():  # a thread's row: its process has its own
+        if not pid.isdecimal():  # a thread's row: its process has its own
             return
         values, resolution = self._values(line, text, named)
         if values:

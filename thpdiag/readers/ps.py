@@ -66,10 +66,10 @@ def confirm(lines: list[str]) -> bool:
 def belongs(text: str) -> bool:
     """A row has a number among its first words, after words that are no labels; prose and other tables rarely do."""
     words = text.split(None, 6)[:6]
-    lead = next((i for i, word in enumerate(words[:4]) if word.isdigit()), None)
+    lead = next((i for i, word in enumerate(words[:4]) if word.isdecimal()), None)
     if lead is None or len(words) < 2 or words[0] in WEEKDAYS:
         return False
-    numeric = sum(word[0].isdigit() for word in words)
+    numeric = sum(word[0].isdecimal() for word in words)
     return not any(word.endswith((":", ",")) for word in words[:lead]) and (lead == 0 or numeric > 1 or len(words) == 3)
 
 
@@ -84,7 +84,7 @@ class Listing:
 
     def row(self, line: int, text: str) -> Iterator[Record]:
         cells = self.columns.split(text)
-        if cells is None or not cells["PID"].isdigit():
+        if cells is None or not cells["PID"].isdecimal():
             self.odd.note(line, text, "a row of ps that does not fit its header")
             return
         pid, command = cells["PID"], cells.get("COMMAND", "")

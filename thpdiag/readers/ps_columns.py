@@ -12,14 +12,14 @@ def _forward(words: Sequence[str], at: int) -> int:
     """How many words the start time at `at` is: `03:35`, `Oct25`, `Oct 25`, `Fri Nov 20 03:35:43 2026`."""
     if not words[at].isalpha() or at + 1 >= len(words):
         return 1
-    return 5 if words[at + 1].isalpha() else 2 if words[at + 1].isdigit() and len(words[at + 1]) < 3 else 1
+    return 5 if words[at + 1].isalpha() else 2 if words[at + 1].isdecimal() and len(words[at + 1]) < 3 else 1
 
 
 def _backward(words: Sequence[str], end: int) -> int:
     """The same for a start time that ends before `end`."""
-    if end >= 5 and words[end - 5].isalpha() and words[end - 4].isalpha() and words[end - 1].isdigit():
+    if end >= 5 and words[end - 5].isalpha() and words[end - 4].isalpha() and words[end - 1].isdecimal():
         return 5
-    return 2 if end >= 2 and words[end - 1].isdigit() and len(words[end - 1]) < 3 and words[end - 2].isalpha() else 1
+    return 2 if end >= 2 and words[end - 1].isdecimal() and len(words[end - 1]) < 3 and words[end - 2].isalpha() else 1
 
 
 class Columns:

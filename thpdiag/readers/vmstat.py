@@ -33,7 +33,10 @@ OTHER = re.compile(
     r"disk-+ -+reads-+ |\s+total merged sectors\s+ms\s+total|Cache\s+Num\s+Total\s+Size\s+Pages\s*$|"
     r"\S+\s+reads\s+read sectors\s+writes\s+requested writes|\s+\d+ (?:disks|forks)\s*$"
 )
-OTHER_ROW = re.compile(r"\S+(?:\s+\d+){4,10}\s*$|\s*(?:\d+\s+){3}\d+\s*$|\s+\d+ [a-z][a-z ]{3,30}$")
+OTHER_ROW = re.compile(
+    r"(?!cpu)[a-z][\w!-]*(?:\s+\d+){10}\s*$|[A-Za-z][\w:.()-]*(?:\s+\d+){4}\s*$|"
+    r"\s+(?:\d+\s+){3}\d+\s*$|\s+\d+ [a-z][a-z ]{3,30}$"
+)
 SHORTEST = 16  # columns before st, gu and the time
 
 

@@ -19,7 +19,7 @@ FEWEST_KIB = 100_000  # free + buff + cache of a host are more KiB than this; be
 FROZEN_AFTER = 20  # rows; a busy host changes its free memory sooner
 SCREEN = 10  # rows; a header repeated sooner than a screen is that of a new run
 LARGEST = 2**50
-SHARES = tuple(i / 100 for i in range(106))  # whole percents; sums of rounded ones may exceed 100 a little
+SHARES = tuple(min(i / 100, 1.0) for i in range(106))  # sums of rounded percents may exceed 100 a little
 CPU = 12  # index of us, the first CPU column
 MEMORY = slice(2, 6)
 RATES = {
@@ -214,7 +214,7 @@ class Run:
         busy = user + system
         found["cpu_ratio.user_total"] = SHARES[user]
         found["cpu_ratio.sys_total"] = SHARES[system]
-        found["cpu_ratio.busy"] = SHARES[busy] if busy < 100 else 1.0
+        found["cpu_ratio.busy"] = SHARES[busy]
         if busy:
             found["cpu_ratio.sys_share"] = system / busy
 
