@@ -85,13 +85,12 @@ run() { # run FILE COMMAND [ARG...]: the same for a command that may not exist
 
 copy() { # copy PATH...: each file under its own path
     for copy_path; do
-        if [ ! -e "$copy_path" ]; then
-            continue
-        elif [ ! -r "$copy_path" ]; then
+        [ -e "$copy_path" ] || continue
+        if [ ! -r "$copy_path" ]; then
             note "skipped, not readable: $copy_path"
             continue
         fi
-        mkdir -p "$dir${copy_path%/*}"
+        [ -d "$dir${copy_path%/*}" ] || mkdir -p "$dir${copy_path%/*}"
         cat "$copy_path" >"$dir$copy_path" 2>>"$log" || note "exit $?: cat $copy_path"
     done
 }

@@ -13,13 +13,20 @@ build_options() {
     fi
 }
 
+copy_values() { # copy_values PATH...: files of one line; without a process for each, which a sick host has no time for
+    for values_path; do
+        if [ ! -f "$values_path" ] || [ ! -r "$values_path" ]; then
+            continue
+        fi
+        [ -d "$dir${values_path%/*}" ] || mkdir -p "$dir${values_path%/*}"
+        while read -r values_line; do
+            echo "$values_line"
+        done <"$values_path" >"$dir$values_path"
+    done 2>>"$log"
+}
+
 settings_start() {
-    for settings_dir in /sys/kernel/mm/transparent_hugepage /sys/kernel/mm/redhat_transparent_hugepage; do
-        [ -d "$settings_dir" ] || continue
-        find "$settings_dir" -type f | while read -r settings_file; do
-            copy "$settings_file"
-        done
-    done
+    copy_values "$thp"/* "$thp"/khugepaged/* "$thp"/hugepages-*/* "$thp"/hugepages-*/stats/*
     have sysctl && out sysctl.txt 'sysctl -a' vm_settings
     run settings.txt ls -d "$thp"
     out settings.txt "grep -E 'HUGEPAGE|COMPACTION' /boot/config-$(uname -r)" build_options

@@ -54,7 +54,7 @@ reap() { # background commands get 10 s to end, then a TERM; one that hangs in t
 }
 
 pack() {
-    if (cd "$parent" && tar cf - "$name" | gzip >"$name.tar.gz") 2>>"$log" && [ -s "$dir.tar.gz" ]; then
+    if (cd "$parent" && tar cf - "$name" | nice gzip >"$name.tar.gz") 2>>"$log" && [ -s "$dir.tar.gz" ]; then
         echo "thp-capture: done. Please send $dir.tar.gz"
     else
         rm -f "$dir.tar.gz"
@@ -66,7 +66,6 @@ plan
 [ -z "$dry" ] || exit 0
 mkdir "$dir" "$dir/loops" || die "cannot write to $parent"
 note "begin: $seconds s, every $interval s, as uid $(id -u)"
-renice -n 10 -p $$ >/dev/null 2>&1 || note 'renice failed'
 trap stop INT TERM HUP
 starts
 record
