@@ -60,7 +60,9 @@ def main() -> None:
             ratio = statistics.median(a / b for a, b in measured)
             bare = statistics.median((a - start) / b for a, b in measured)
             floor_s = statistics.median(b for _, b in measured)
-            print(f"{label}: {ratio:.3f} of xz ({floor_s:.3f} s); without start-up ({start:.3f} s) {bare:.3f}; bar {BAR}")
+            print(
+                f"{label}: {ratio:.3f} of xz ({floor_s:.3f} s); without start-up ({start:.3f} s) {bare:.3f}; bar {BAR}"
+            )
             failed = failed or bare > BAR
         print(f"peak memory of a child: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB")
     sys.exit(failed)
@@ -89,14 +91,31 @@ def build(bundle: Path) -> None:
 
 def paths() -> list[str]:
     """version.txt and the two leading folders, then the tree in sorted order, as sos packs it."""
-    tree = [f"etc/{part}.d/{number:03}-{part}.conf" for part in ("pki", "profile", "selinux", "tuned") for number in range(300)]
+    tree = [
+        f"etc/{part}.d/{number:03}-{part}.conf"
+        for part in ("pki", "profile", "selinux", "tuned")
+        for number in range(300)
+    ]
     tree += [f"proc/{pid}/{file}" for pid in range(1, 1_500) for file in ("cmdline", "smaps", "stack", "status")]
-    tree += [f"sos_commands/{name}/{name}_-{option}" for name in ("block", "kernel", "memory", "process") for option in range(250)]
-    tree += [f"sys/class/net/eth{number}/statistics/{kind}_{what}" for number in range(200) for kind in ("rx", "tx")
-             for what in ("bytes", "dropped", "errors", "packets")]
-    tree += [f"sys/devices/system/cpu/cpu{cpu}/{file}" for cpu in range(256)
-             for file in ("topology/core_id", "topology/package_cpus", "cache/index0/size", "cpufreq/scaling_governor")]
-    tree += [f"var/log/{name}/{name}.log.{number}" for name in ("audit", "httpd", "journal", "sa") for number in range(50)]
+    tree += [
+        f"sos_commands/{name}/{name}_-{option}"
+        for name in ("block", "kernel", "memory", "process")
+        for option in range(250)
+    ]
+    tree += [
+        f"sys/class/net/eth{number}/statistics/{kind}_{what}"
+        for number in range(200)
+        for kind in ("rx", "tx")
+        for what in ("bytes", "dropped", "errors", "packets")
+    ]
+    tree += [
+        f"sys/devices/system/cpu/cpu{cpu}/{file}"
+        for cpu in range(256)
+        for file in ("topology/core_id", "topology/package_cpus", "cache/index0/size", "cpufreq/scaling_governor")
+    ]
+    tree += [
+        f"var/log/{name}/{name}.log.{number}" for name in ("audit", "httpd", "journal", "sa") for number in range(50)
+    ]
     rest = MEMBERS - len(tree) - 42
     tree += [f"usr/lib/modules/5.14.0/kernel/drivers/module{number:05}/modinfo" for number in range(rest)]
     first = ["version.txt", "sos_reports/manifest.json"] + [f"sos_logs/{number:02}.log" for number in range(40)]
@@ -111,7 +130,19 @@ def sizes(chance: random.Random, names: list[str]) -> list[tuple[str, int]]:
     return [(name, int(size * share)) for name, size in zip(names, raw, strict=True)]
 
 
-WORDS = ["kernel:", "khugepaged", "systemd[1]:", "Started", "session", "0x0000", "eth0", "audit", "type=SYSCALL", "exit=0", "comm=java"]
+WORDS = [
+    "kernel:",
+    "khugepaged",
+    "systemd[1]:",
+    "Started",
+    "session",
+    "0x0000",
+    "eth0",
+    "audit",
+    "type=SYSCALL",
+    "exit=0",
+    "comm=java",
+]
 
 
 def content(chance: random.Random, size: int) -> bytes:

@@ -82,7 +82,7 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
     "gz": lambda data: zlib.compress(data, 9, 31),
     "bz2": bz2.compress,
     "xz": lambda data: lzma.compress(data, preset=0),
-    "zst": zstandard.compress,
+    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,  # as the zstd program does
 }
 
 
@@ -225,7 +225,12 @@ def _sparse_map(out: BinaryIO, count: int) -> None:
     """A map in the body of 200,000 pieces."""
     text = b"%d\n" % count + b"".join(b"%d\n0\n" % n for n in range(count))
     text += bytes(-len(text) % 512)
-    keys = ((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.name", b"s"), (b"GNU.sparse.realsize", b"9"))
+    keys = (
+        (b"GNU.sparse.major", b"1"),
+        (b"GNU.sparse.minor", b"0"),
+        (b"GNU.sparse.name", b"s"),
+        (b"GNU.sparse.realsize", b"9"),
+    )
     _write(out, [pax(*keys), member(b"s", text), member(b"proc/after", b"after\n"), END])
 
 
@@ -257,7 +262,10 @@ def _zip_special(archive: zipfile.ZipFile) -> None:
 
 def _zip_bomb(method: int) -> Callable[[BinaryIO, int], None]:
     def write(out: BinaryIO, count: int) -> None:
-        with zipfile.ZipFile(out, "w", method) as archive, archive.open("var/log/messages", "w", force_zip64=True) as entry:
+        with (
+            zipfile.ZipFile(out, "w", method) as archive,
+            archive.open("var/log/messages", "w", force_zip64=True) as entry,
+        ):
             for _ in range(count):
                 entry.write(bytes(16 * MIB))
 
@@ -271,7 +279,7 @@ def _zip_overlapping(out: BinaryIO, count: int) -> None:
     crc = zlib.crc32(data)
     local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 33, crc, len(body), len(data), 4, 0) + b"same"
     out.write(local + body)
-    records = [_record(b"%04d" % number, 8, crc, len(body), len(data)) for number in range(count)]
+    records = [_record(b"same", 8, crc, len(body), len(data)) for _ in range(count)]
     _zip_end(out, records, len(local) + len(body))
 
 
@@ -285,7 +293,11 @@ def _zip_methods(out: BinaryIO, _: int) -> None:
     """A method that is not read, an encrypted entry, an offset outside the file."""
     local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 14, 0, 33, 0, 4, 4, 1, 0) + b"aabcd"
     out.write(local)
-    odd = [_record(b"lzma", 14, 0, 4, 4), _record(b"crypt", 0, 0, 4, 4, flags=1), _record(b"far", 0, 0, 4, 4, offset=1 << 31)]
+    odd = [
+        _record(b"lzma", 14, 0, 4, 4),
+        _record(b"crypt", 0, 0, 4, 4, flags=1),
+        _record(b"far", 0, 0, 4, 4, offset=1 << 31),
+    ]
     _zip_end(out, odd, len(local))
 
 
@@ -297,7 +309,9 @@ def _record(name: bytes, method: int, crc: int, packed: int, size: int, flags: i
 def _zip_end(out: BinaryIO, records: list[bytes], offset: int) -> None:
     size = sum(map(len, records))
     _write(out, records)
-    out.write(struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, len(records) & 0xFFFF, len(records) & 0xFFFF, size, offset, 0))
+    out.write(
+        struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, len(records) & 0xFFFF, len(records) & 0xFFFF, size, offset, 0)
+    )
 
 
 def _long_line(out: BinaryIO, count: int) -> None:
@@ -311,15 +325,30 @@ _NEGATIVE = b"\xff" * 10 + b"\xfe\x00"
 CASES: tuple[Hostile, ...] = (
     Hostile("dotdot", _tar(member(b"../../../escaped"), member(b"a/../../escaped")), "leaves the bundle"),
     Hostile("absolute", _tar(member(b"/tmp/escaped"), member(b"//escaped"))),
-    Hostile("link_then_write", _tar(header(b"d", 0, b"2", b"/"), member(b"d/escaped"), header(b"e", 0, b"2", b".."), member(b"e/x"))),
-    Hostile("link_to_passwd", _tar(header(b"proc/vmstat", 0, b"2", b"/etc/passwd"), header(b"p", 0, b"1", b"/etc/passwd"))),
-    Hostile("link_to_dev_zero", _tar(header(b"proc/vmstat", 0, b"2", b"/dev/zero"), header(b"q", 0, b"2", b"../../dev/zero"))),
+    Hostile(
+        "link_then_write",
+        _tar(header(b"d", 0, b"2", b"/"), member(b"d/escaped"), header(b"e", 0, b"2", b".."), member(b"e/x")),
+    ),
+    Hostile(
+        "link_to_passwd", _tar(header(b"proc/vmstat", 0, b"2", b"/etc/passwd"), header(b"p", 0, b"1", b"/etc/passwd"))
+    ),
+    Hostile(
+        "link_to_dev_zero",
+        _tar(header(b"proc/vmstat", 0, b"2", b"/dev/zero"), header(b"q", 0, b"2", b"../../dev/zero")),
+    ),
     Hostile("devices", _tar(*[header(b"dev/%d" % n, 0, b"%d" % (n % 2 * 3 + 3)) for n in range(50)]), "device or FIFO"),
     Hostile("fifo", _tar(header(b"fifo", 0, b"6")), "device or FIFO"),
-    Hostile("link_circle", _tar(header(b"a", 0, b"2", b"b"), header(b"b", 0, b"2", b"a"), header(b"c", 0, b"2", b"c")), "leads back"),
+    Hostile(
+        "link_circle",
+        _tar(header(b"a", 0, b"2", b"b"), header(b"b", 0, b"2", b"a"), header(b"c", 0, b"2", b"c")),
+        "leads back",
+    ),
     Hostile("hard_link_to_itself", _tar(header(b"a", 0, b"1", b"a")), "leads back"),
     Hostile("link_chain", _tar(*[header(b"l%d" % n, 0, b"2", b"l%d" % (n + 1)) for n in range(40)], member(b"l40"))),
-    Hostile("link_to_directory_above", _tar(header(b"a/b/c", 0, b"2", b".."), header(b"a/b/d", 0, b"2", b"."), member(b"a/b/f"))),
+    Hostile(
+        "link_to_directory_above",
+        _tar(header(b"a/b/c", 0, b"2", b".."), header(b"a/b/d", 0, b"2", b"."), member(b"a/b/f")),
+    ),
     Hostile("link_web", _link_web, small=40, full=150),
     Hostile("links", _links, "limits links", small=15_000, full=300_000, limits={"links": 10_000}),
     Hostile("long_link_names", _long_link_names, "limits links", small=300, full=12_000, limits={"link_bytes": MIB}),
@@ -330,9 +359,19 @@ CASES: tuple[Hostile, ...] = (
     Hostile("size_huge", _tar(header(b"huge", raw_size=b"\x80" + b"\xff" * 11)), "impossible size"),
     Hostile("size_exabyte", _tar(header(b"big", raw_size=b"\x80" + (1 << 60).to_bytes(11, "big"))), "missing"),
     Hostile("pax_size_negative", _tar(pax((b"size", b"-1536")), member(b"n"), member(b"b")), "impossible number"),
-    Hostile("pax_size_words", _tar(pax((b"size", b"1e9")), member(b"n"), pax((b"size", b"9" * 18)), member(b"b")), "number"),
-    Hostile("pax_digits", _tar(member(b"pax", b"0" * 200_000, b"x"), member(b"pax", b"1" * 200_000, b"x")), "damaged extended header"),
-    Hostile("pax_lengths", _tar(member(b"p", b"0 path=x\n", b"x"), member(b"p", b"99 path=x\n", b"x"), member(b"b")), "damaged ext"),
+    Hostile(
+        "pax_size_words", _tar(pax((b"size", b"1e9")), member(b"n"), pax((b"size", b"9" * 18)), member(b"b")), "number"
+    ),
+    Hostile(
+        "pax_digits",
+        _tar(member(b"pax", b"0" * 200_000, b"x"), member(b"pax", b"1" * 200_000, b"x")),
+        "damaged extended header",
+    ),
+    Hostile(
+        "pax_lengths",
+        _tar(member(b"p", b"0 path=x\n", b"x"), member(b"p", b"99 path=x\n", b"x"), member(b"b")),
+        "damaged ext",
+    ),
     Hostile("pax_sparse_flood", _tar(*[pax(*[(b"GNU.sparse.offset", b"1")] * 9000)] * 30), "extended headers"),
     Hostile("pax_of_a_gigabyte", _extended(b"x", 4 * MIB, 1, announced=1 << 30), "limit metadata"),
     Hostile("pax_of_four_megabytes", _extended(b"x", 4 * MIB, 1), "limit metadata"),
@@ -341,12 +380,22 @@ CASES: tuple[Hostile, ...] = (
     Hostile("long_link_of_four_megabytes", _extended(b"K", 4 * MIB, 1), "limit metadata"),
     Hostile("extended_chain", _extended(b"x", 0, 5_000), "extended headers"),
     Hostile("long_name_chain", _extended(b"L", 4_000, 5_000), "extended headers"),
-    Hostile("odd_names", _tar(*[member(n) for n in (b"a\nb", b"\x1b[31mred", b"\xff\xfe", b"\xe2\x80\xaereversed", b"\x7f", b" ")])),
+    Hostile(
+        "odd_names",
+        _tar(*[member(n) for n in (b"a\nb", b"\x1b[31mred", b"\xff\xfe", b"\xe2\x80\xaereversed", b"\x7f", b" ")]),
+    ),
     Hostile("no_name", _tar(member(b""), member(b"."), member(b"..")), "without a name"),
-    Hostile("directory_of_a_terabyte", _tar(header(b"d/", 1 << 30, b"5"), header(b"e", raw_size=b"\x80" + (1 << 40).to_bytes(11), kind=b"5"))),
+    Hostile(
+        "directory_of_a_terabyte",
+        _tar(header(b"d/", 1 << 30, b"5"), header(b"e", raw_size=b"\x80" + (1 << 40).to_bytes(11), kind=b"5")),
+    ),
     Hostile("sparse_terabyte", _sparse_old, "limit hole_bytes"),
     Hostile("sparse_map", _sparse_map, "sparse map", small=200_000, full=200_000),
-    Hostile("sparse_map_wrong", _tar(pax((b"GNU.sparse.map", b"5,5,1,9"), (b"GNU.sparse.size", b"9")), member(b"s")), "out of order"),
+    Hostile(
+        "sparse_map_wrong",
+        _tar(pax((b"GNU.sparse.map", b"5,5,1,9"), (b"GNU.sparse.size", b"9")), member(b"s")),
+        "out of order",
+    ),
     Hostile("damaged_header", _tar(member(b"a"), b"\1" + member(b"bad")[1:], member(b"b")), "checksum"),
     Hostile("damaged_often", _damaged_often, "and others alike", small=2_000, full=50_000),
     Hostile("zeros_in_the_middle", _tar(member(b"a"), bytes(4096), member(b"b")), "blocks of zeros"),

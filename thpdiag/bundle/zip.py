@@ -48,6 +48,7 @@ class ZipEntry:
     size: int
     start: int
     mode: int
+    raw_name: bytes
 
     @property
     def is_link(self) -> bool:
@@ -67,10 +68,11 @@ class ZipFile:
     directory: int
     directory_end: int
     first: int
+    count: int  # of records, modulo 65,536
 
     def entries(self) -> Iterator[ZipEntry]:
         """The records; raises StreamError where the list is damaged."""
-        at = self.directory
+        at, count = self.directory, 0
         while at < self.directory_end:
             fixed = self._at(at, _RECORD.size)
             if len(fixed) < _RECORD.size or not fixed.startswith(b"PK\x01\x02"):
@@ -79,6 +81,9 @@ class ZipFile:
             variable = self._at(at + _RECORD.size, sum(fields[10:13]))
             yield self._entry(fields, variable)
             at += _RECORD.size + sum(fields[10:13])
+            count += 1
+        if count & 0xFFFF != self.count & 0xFFFF:
+            raise damaged("the list of members of the zip does not have the length it should have")
 
     def _entry(self, fields: tuple[int, ...], variable: bytes) -> ZipEntry:
         made_by, _, flags, method, _, _, crc, packed, size = fields[1:10]
@@ -87,7 +92,7 @@ class ZipFile:
         size, packed, start = _zip64(extra, (size, packed, fields[16]))
         mode = fields[15] >> 16 if made_by >> 8 == 3 else 0
         text = name if flags & _UTF8 else _legacy(name)
-        return ZipEntry(printable(text), method, flags, crc, packed, size, start + self.first, mode)
+        return ZipEntry(printable(text), method, flags, crc, packed, size, start + self.first, mode, name)
 
     def links(self, memory: int) -> Iterator[Entry]:
         """The symbolic links, whose targets are their content."""
@@ -148,6 +153,8 @@ class ZipFile:
         if len(local) < _LOCAL.size or not local.startswith(b"PK\x03\x04"):
             raise damaged(f"has no header at offset {entry.start} of the zip")
         name, extra = _LOCAL.unpack(local)[-2:]
+        if self._at(entry.start + _LOCAL.size, name) != entry.raw_name:
+            raise damaged("has another name in its own header than in the list of the zip")
         return int(entry.start + _LOCAL.size + name + extra)
 
     def _raw(self, start: int, size: int) -> Iterator[bytes]:
@@ -178,25 +185,25 @@ def open_zip(file: BinaryIO, budget: Budget) -> ZipFile:
     if place < 0 or len(tail) - place < _END.size:
         raise damaged("the list of members at the end of the zip is missing; the file is cut or damaged")
     end = tail_at + place
-    size, offset = _END.unpack_from(tail, place)[5:7]
+    count, size, offset = _END.unpack_from(tail, place)[4:7]
     before = tail[max(place - _END64_PLACE.size, 0) : place]
     if before.startswith(b"PK\x06\x07"):
-        size, offset, end = _end64(file, _END64_PLACE.unpack(before)[2], end)
+        count, size, offset, end = _end64(file, _END64_PLACE.unpack(before)[2], end)
     directory = end - size
     if directory < 0 or offset > directory:
         raise damaged("the list of members at the end of the zip is damaged")
-    return ZipFile(file, budget, directory, end, directory - offset)
+    return ZipFile(file, budget, directory, end, directory - offset, count)
 
 
-def _end64(file: BinaryIO, place: int, end: int) -> tuple[int, int, int]:
+def _end64(file: BinaryIO, place: int, end: int) -> tuple[int, int, int, int]:
     if place > end:
         raise damaged("the list of members at the end of the zip is damaged")
     file.seek(place)
     record = file.read(_END64.size)
     if len(record) < _END64.size or not record.startswith(b"PK\x06\x06"):
         raise damaged("the list of members at the end of the zip is damaged")
-    size, offset = _END64.unpack(record)[8:10]
-    return size, offset, place
+    count, size, offset = _END64.unpack(record)[7:10]
+    return count, size, offset, place
 
 
 def _zip64(extra: bytes, values: tuple[int, int, int]) -> tuple[int, int, int]:
