@@ -23,7 +23,7 @@ def profile_document(profile: Profile, state: State) -> dict[str, Any]:
         "loss": {
             "read": ledger.read, "kept": ledger.kept, "without_stack": ledger.without_stack,
             "unknown_symbol": ledger.unknown_symbol, "odd": dict(sorted(ledger.odd.items())),
-            **({"lost": ledger.lost} if ledger.lost is not None else {}), "unlisted": ledger.unlisted,
+            **({"lost": ledger.lost} if ledger.lost is not None else {}), "unlisted": float(f"{ledger.unlisted / 100:.6g}"),
         },
         "folded": _folded(known),
         "families": _families(known),
