@@ -315,3 +315,28 @@ def test_texts_of_other_projects(corpus: Path) -> None:
         ):
             differing[name] = figures
     assert differing == {}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["  302  353", "  310  360", "  288  301"],
+        [
+            " 100  96   572    233 13373836 10300",
+            "  99  95   570    240 13373801 10300",
+            " 100  96   572    233 13373836 1030",
+        ],
+        [
+            "Stack:",
+            " ffff880079a6fd28 0000000000000086 ffff880079a6fc98",
+            " ffff880079a6fd28 ffffffff81055f74 ffff8800",
+        ],
+        ["total:", "  1024 pages", "  2048 pages"],
+    ],
+)
+def test_tables_and_stack_dumps_open_no_perf_script(lines: list[str]) -> None:
+    """Numbers below a short line are no chain of addresses."""
+    reader = READERS["perf_script"]
+    assert reader.opens is not None
+    assert reader.confirm is not None
+    assert not (reader.opens.match(lines[0]) and reader.confirm(lines))

@@ -256,7 +256,6 @@ def continues(text: str) -> bool:
         return bool(perf_header.COMMENT.match(text))
     return bool(
         frame_like(text)
-        or text.startswith(" " * 8)
         or _HEAD_LINE.match(text)
         or _SHORT_HEAD.match(text)
         or source_line(text)
@@ -265,7 +264,7 @@ def continues(text: str) -> bool:
 
 
 def _is_frame(text: str) -> bool:
-    return not _STRONG.match(text) and (frame_like(text) or bool(_TAB_FRAME.match(text)))
+    return not _STRONG.match(text) and frame_like(text)
 
 
 def _confirm(ahead: list[str]) -> bool:

@@ -32,7 +32,9 @@ _EVENT_ONLY = re.compile(rf"\s*(?:(?P<period>\d{{1,20}})\s+)?{_EVENT}\s*(?P<rest
 _HINT = re.compile(r"\d\.\d{6}")
 
 _FRAME = re.compile(r"\s*(?P<ip>[0-9a-f]{1,16})(?:\s(?P<text>.*))?$")
-_SURE = re.compile(r"\s*[0-9a-f]{3,16}\s+\S")
+_NUMBER = re.compile(r"(?=[a-f]*\d)[0-9a-f.,%-]+(?:\s|$)")
+_INDENT = " " * 8  # of frames before perf 3.x
+_SHORTEST, _LONG = 3, 8  # digits of an address: before a name, alone
 _SOURCE_LINE = re.compile(r"\s+\S{1,300}(?::\d{1,7}|\[[0-9a-f]{3,16}\])$")  # of -F +srcline
 _ADDRESS = re.compile(r"[0-9a-f]{3,16}$")
 _BRANCH = re.compile(r"0x[0-9a-f]{1,16}/0x[0-9a-f]{1,16}(?:/[^\s/]{0,12}){0,6}$")
@@ -143,13 +145,19 @@ def frame(text: str) -> tuple[list[str], str] | None:
 
 
 def frame_like(text: str) -> bool:
-    """Whether a line can only be a frame.
+    """Whether a line can only be a frame, and no row of numbers or dump of a stack.
 
-    An address, and an object in brackets, an offset or `[unknown]`; or indented, an address alone.
+    An address, then an object in brackets, an offset or `[unknown]`, or (indented) a name; or a long address alone.
     """
-    if _SURE.match(text):
-        return ")" in text or "+0x" in text or "[unknown]" in text or text[0] in " \t"
-    return text[:1].isspace() and bool(_ADDRESS.match(text.strip()))
+    found = _FRAME.match(text)
+    if not found:
+        return False
+    rest = (found["text"] or "").strip()
+    if not rest:
+        return text[0] == "\t" and len(found["ip"]) >= _LONG
+    if len(found["ip"]) < _SHORTEST or _NUMBER.match(rest):
+        return False
+    return rest.endswith(")") or "+0x" in rest or "[unknown]" in rest or text.startswith(("\t", _INDENT))
 
 
 def source_line(text: str) -> bool:
