@@ -39,9 +39,16 @@ huge_pages_of() { # huge_pages_of COUNT PID...: takes the memory lock of the pro
     done
 }
 
+kernel_threads() {
+    all_stats | sed -n 's/^\([0-9]*\) (\(khugepaged\|kcompactd[0-9]*\|kswapd[0-9]*\)) .*/\1/p'
+}
+
 processes_start() {
-    watched=$pids
-    [ -n "$watched" ] || watched=$(choose | tr '\n' ' ')
+    if [ -n "$pids" ]; then
+        watched="$pids $(kernel_threads | tr '\n' ' ')"
+    else
+        watched=$(choose | tr '\n' ' ')
+    fi
     # before 4.14 there is no smaps_rollup: the long form, once, of the three largest
     smaps_left=3
     for smaps_pid in $watched; do
