@@ -18,7 +18,7 @@ from thpdiag.errors import InputError
 from thpdiag.reports.html import from_page, render
 from thpdiag.reports.html.sparkline import HEIGHT, WIDTH, drawings
 from thpdiag.reports.html.stacks import ROWS, hottest
-from thpdiag.result_schema import completed
+from thpdiag.result.schema import completed
 
 RESULTS = sorted((Path(__file__).parent / "results").glob("*.json"), key=str)
 LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}

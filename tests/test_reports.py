@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from thpdiag.reports import FORMATS
 from thpdiag.reports.verdict import SENTENCES, hosts
-from thpdiag.result_schema import completed, schema
+from thpdiag.result.schema import completed, schema
 
 RESULTS = sorted((Path(__file__).parent / "results").glob("*.json"), key=str)
 LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}

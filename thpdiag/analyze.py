@@ -17,14 +17,14 @@ from thpdiag.engine.judged import Scene
 from thpdiag.engine.load import Rule
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
-from thpdiag.hosts import Pile, hosts
+from thpdiag.case.hosts import Pile, hosts
 from thpdiag.knowledge.paths import wants
 from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind, RuleOutcome
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
-from thpdiag.result import document
-from thpdiag.states import effective, runtime_setting, states
-from thpdiag.window import Window, inside
+from thpdiag.result.document import document
+from thpdiag.case.states import effective, runtime_setting, states
+from thpdiag.case.window import Window, inside
 
 NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
 Progress = Callable[[str], None]

@@ -16,7 +16,7 @@ from thpdiag.cli.rules import RULES, loaded
 from thpdiag.errors import InputError
 from thpdiag.reports import FORMATS
 from thpdiag.reports import text as text_report
-from thpdiag.window import parsed
+from thpdiag.case.window import parsed
 
 QUIET = 1.0  # seconds before progress is shown
 EXPECTED = (

@@ -11,7 +11,7 @@ import rich_click as click
 from thpdiag import __version__
 from thpdiag.cli.rules import RULES, loaded
 from thpdiag.readers import all_readers
-from thpdiag.result import digest
+from thpdiag.result.document import digest
 
 OPTIONAL = {"zstandard": "reads .zst archives (pip install thpdiag[zstd])"}
 PROGRAMS = {"perf": "not needed; only to turn perf.data into text", "sadf": "not used by this version"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from thpdiag.result_schema import completed
+from thpdiag.result.schema import completed
 
 Document = Mapping[str, Any]
 

@@ -33,7 +33,7 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _text() -> str:
-    return files("thpdiag").joinpath("result.schema.json").read_text(encoding="utf-8")
+    return files("thpdiag.result").joinpath("result.schema.json").read_text(encoding="utf-8")
 
 
 def _resolved(part: Schema, root: Schema) -> Schema:

@@ -18,11 +18,11 @@ from thpdiag.engine.judged import DYNAMIC
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import event, term
-from thpdiag.measures import measures
+from thpdiag.result.measures import measures
 from thpdiag.model import Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
-from thpdiag.stacks_shown import profile_document
-from thpdiag.timeline import timeline
+from thpdiag.result.profiles import profile_document
+from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")

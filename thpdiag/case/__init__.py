@@ -1,0 +1,1 @@
+"""From readings to hosts, and from a host's records to the states of its case."""
