@@ -59,6 +59,14 @@ have() {
     command -v "$1" >/dev/null 2>&1
 }
 
+gently() {
+    if have nice; then
+        nice "$@"
+    else
+        "$@"
+    fi
+}
+
 note() { # note TEXT...: one line of capture.log
     echo "$(date +%s) $*" >>"$log"
 }

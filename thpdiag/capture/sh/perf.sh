@@ -34,7 +34,7 @@ perf_start() {
 }
 
 perf_text() {
-    nice perf script -i "$perf_data" "$@" >"$dir/perf-script.txt" 2>>"$log"
+    gently perf script -i "$perf_data" "$@" >"$dir/perf-script.txt" 2>>"$log"
     note "exit $?: perf script $*"
     [ -s "$dir/perf-script.txt" ]
 }

@@ -55,7 +55,7 @@ reap() { # background commands get 10 s to end, then a TERM; one that hangs in t
 
 pack() {
     # -C: never write through a file or link that is already there
-    if (set -C && cd "$parent" && tar cf - "$name" | nice gzip >"$name.tar.gz") 2>>"$log" && [ -s "$dir.tar.gz" ]; then
+    if (set -C && cd "$parent" && tar cf - "$name" | gently gzip >"$name.tar.gz") 2>>"$log" && [ -s "$dir.tar.gz" ]; then
         echo "thp-capture: done. Please send $dir.tar.gz"
     else
         rm -f "$dir.tar.gz"
