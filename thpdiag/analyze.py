@@ -6,20 +6,19 @@ paths -> members -> readings -> hosts -> cases with states -> outcomes of rules 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from thpdiag.bundle import Limits, Member, members
 from thpdiag.derive.host import derived
-from thpdiag.diagnosis import Diagnosis, diagnose
-from thpdiag.engine.judged import Scene
+from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
 from thpdiag.engine.load import Rule
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
 from thpdiag.case.hosts import Pile, hosts
 from thpdiag.knowledge.paths import wants
-from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind, RuleOutcome
+from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
 from thpdiag.result.document import document
@@ -131,7 +130,6 @@ def cases(given: Input, options: Options) -> list[Case]:
 def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str], options: Options) -> Case:
     records = effective(inside(pile.records, options.window, options.process))
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
-    facts += [f for f in _logs(given.inputs) if f.cite.member in {r.cite.member for r in records}]
     operator = tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting"))
     members_here = {r.cite.member for r in pile.records}
     own = [p for p in given.problems if p.cite.member in members_here or p.cite.member not in given.readings]
@@ -140,12 +138,8 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str
     return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), hidden)
 
 
-def _logs(inputs: Sequence[InputRecord]) -> list[Fact]:
-    """A kernel log that was read shows by its silence what did not happen."""
-    return [Fact("log.read", i.reader, Citation(i.member)) for i in inputs if i.reader == "kernel_log"]
-
-
 def diagnosed(case: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:
     """Judge all rules in all states and make one diagnosis of it."""
-    judged: list[tuple[Scene, Mapping[str, RuleOutcome]]] = [(scene, match(rules, scene)) for scene in scenes(case)]
-    return diagnose(case, rules, judged)
+    bugs: list[Problem] | None = None if options.strict else []
+    judged: list[Judgement] = [(scene, match(rules, scene, bugs=bugs)) for scene in scenes(case)]
+    return diagnose(replace(case, problems=(*case.problems, *(bugs or ()))), rules, judged)

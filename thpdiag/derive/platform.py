@@ -44,8 +44,16 @@ def _platform(release: Fact | None, system: Fact | None) -> Fact | None:
     if system:
         for pattern, family in _NAMES:
             if found := pattern.search(str(system.value)):
-                return Fact("platform", f"{family}{found[1]}", system.cite)
+                return Fact("platform", f"{family}{_named_minor(found[1], family, str(system.value))}", system.cite)
     return None
+
+
+def _named_minor(major: str, family: str, name: str) -> str:
+    """The same from a release file or prose: `6.6` is 6.5 and later, `6` alone is taken for a late one."""
+    if family != "el" or major != "6":
+        return major
+    found = re.search(r"\b6\.(\d+)", name)
+    return f"6.{min(int(found[1]), 5)}" if found else "6.5"
 
 
 def _minor(release: str) -> str:

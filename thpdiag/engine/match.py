@@ -14,7 +14,7 @@ from thpdiag.engine.checks import judge
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Judged, Scene
 from thpdiag.engine.load import Rule
-from thpdiag.model import CONFIDENCES, Evidence, RuleOutcome, Verdict3
+from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
 Answers = Mapping[str, Judged]
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
@@ -29,13 +29,30 @@ class Forced:
     value: Verdict3
 
 
-def match(rules: Sequence[Rule], scene: Scene, forced: Forced | None = None) -> dict[str, RuleOutcome]:
-    """Outcomes of all rules on the scene; rules come in dependency order. One per rule: that of its worst entity."""
+def match(
+    rules: Sequence[Rule], scene: Scene, forced: Forced | None = None, *, bugs: list[Problem] | None = None
+) -> dict[str, RuleOutcome]:
+    """Outcomes of all rules on the scene; rules come in dependency order. One per rule: that of its worst entity.
+
+    A rule that fails by a mistake of ours is unknown and leaves a problem in `bugs`; without such a list the mistake is
+    raised (tests).
+    """
     outcomes: dict[str, RuleOutcome] = {}
     for rule in rules:
         current = replace(scene, outcomes=dict(outcomes))
-        outcomes[rule.id] = _best([_outcome(rule, s, forced) for s in _scenes(rule, current)])
+        try:
+            outcomes[rule.id] = _best([_outcome(rule, s, forced) for s in _scenes(rule, current)])
+        except Exception as error:
+            if bugs is None:
+                raise
+            text = f"a mistake of thpdiag: rule {rule.id} failed ({type(error).__name__}: {error})"
+            bugs.append(Problem(Citation(rule.source.path), text, ProblemKind.BUG))
+            outcomes[rule.id] = RuleOutcome(rule.id, UNKNOWN, scene.state.id, _failed(text))
     return outcomes
+
+
+def _failed(text: str) -> dict[str, object]:
+    return {"expr": "rule", "value": "unknown", "text": text, "needed": "", "children": []}
 
 
 def _scenes(rule: Rule, scene: Scene) -> list[Scene]:

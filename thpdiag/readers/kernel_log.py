@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thpdiag.model import Record
+from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.call_traces import part_of_a_trace
 from thpdiag.readers.kernel_lines import OPENS, belongs
@@ -39,6 +39,7 @@ _BODY = re.compile(
     r"|.{1,16} +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +\d{1,8} 0x"
 )
 _HEAD = re.compile(_BARE)
+LEAST_LINES = 20  # a quoted message or trace is no log that could show what did not happen
 
 
 def continues(text: str) -> bool:
@@ -47,8 +48,19 @@ def continues(text: str) -> bool:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """Events, and the free blocks of zones that reports list."""
-    return Messages(source, READER.name).read(lines)
+    """Events, the free blocks of zones that reports list, and that a log was read: its silence says something."""
+    count = first = 0
+
+    def counted() -> Iterator[tuple[int, str]]:
+        nonlocal count, first
+        for number, text in lines:
+            first = first or number
+            count += 1
+            yield number, text
+
+    yield from Messages(source, READER.name).read(counted())
+    if count > LEAST_LINES:
+        yield Fact("log.read", count, source.cite(first))
 
 
 READER = Reader(

@@ -145,13 +145,18 @@ def _list(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
+def _words(names: str | list[str] | None) -> str:
+    """Families for people; `=name` is one function."""
+    return " or ".join(name.removeprefix("=") for name in _list(names or []))
+
+
 def _what(check: ProfileSpec) -> str:
-    text = " or ".join(_list(check.self_ if check.self_ is not None else check.anywhere or []))
+    text = _words(check.self_ if check.self_ is not None else check.anywhere)
     text = f"{text} on top" if check.self_ is not None else text
     if check.under is not None:
-        text += " called from " + " within ".join(_list(check.under))
+        text += " called from " + " within ".join(_words(name) for name in _list(check.under))
     if check.not_under is not None:
-        text += " without " + " or ".join(_list(check.not_under))
+        text += f" without {_words(check.not_under)}"
     return text
 
 

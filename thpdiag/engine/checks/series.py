@@ -144,19 +144,29 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
         return None, f"{_name(track)}: {len(values)} samples are too few", False
     if check.as_ == "knee":
         return _knee(track)
-    figure = {
-        "mean": lambda: sum(values) / len(values),
-        "last": lambda: values[-1],
-        "delta": lambda: _delta(track),
-        "slope": lambda: rates.slope(track.points),
-        "spread": lambda: (max(values) - min(values)) / max(values) if max(values) else 0.0,
-        "step": lambda: _step(values),
-    }[check.as_]()
+    figure = _simple(check.as_, track, values)
     if figure is None:
         return None, f"{_name(track)}: no times or too few samples for a {check.as_}", False
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
     return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(values)} samples{span}", False
+
+
+def _simple(as_: str, track: Track, values: list[float]) -> float | None:
+    """The figures that need nothing but the values."""
+    match as_:
+        case "mean":
+            return sum(values) / len(values)
+        case "last":
+            return values[-1]
+        case "delta":
+            return _delta(track)
+        case "slope":
+            return rates.slope(track.points)
+        case "spread":
+            return (max(values) - min(values)) / max(values) if max(values) else 0.0
+        case _:
+            return _step(values)
 
 
 def _delta(track: Track) -> float | None:
