@@ -58,6 +58,18 @@ def test_settings_by_their_file(file: str, text: str, name: str, value: object) 
     assert facts(read(thp_sysfs.READER, f"==> /{THP}{file} <==\n{text}"))[name] == value
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["cat enabled defrag", "cat /sys/kernel/mm/transparent_hugepage/{enabled,defrag}", "cat enabled; cat defrag"],
+)
+def test_settings_by_the_command_that_printed_them(command: str) -> None:
+    """Files named without their directory, in the order of the command."""
+    source = Source("ticket", command=command)
+    lines = [(1, "[always] madvise never"), (2, "always madvise [never]")]
+    found = facts(list(thp_sysfs.READER.read(source, lines)))
+    assert (found["thp.enabled"], found["thp.defrag"]) == ("always", "never")
+
+
 def test_sizes_are_told_apart_by_a_label() -> None:
     """hugepages-64kB/enabled is another setting than hugepages-2048kB/enabled; the counters of a size are not read."""
     text = (

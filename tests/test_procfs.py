@@ -191,6 +191,17 @@ def test_mappings_are_summed_until_the_addresses_start_again() -> None:
     assert len(samples(read(smaps.READER, text + text))) == 2
 
 
+def test_the_same_line_of_meminfo_is_not_added_to_a_process() -> None:
+    """AnonHugePages stands in smaps and in meminfo: the path decides, and a mapping has it once."""
+    line = "AnonHugePages: 2048 kB"
+    assert samples(read(proc_meminfo.READER, line, path="proc/7/smaps"))[0].kind == "process"
+    assert samples(read(proc_meminfo.READER, line, path="proc/meminfo"))[0].kind == "system"
+    mapping = "00400000-00401000 rw-p 00000000 00:00 0 [rollup]\nRss: 4 kB\nAnonHugePages: 0 kB"
+    found = read(smaps.READER, f"{mapping}\n{line}")
+    assert samples(found)[0].values["process_anon_huge_bytes"] == 0
+    assert [p.cite.line for p in problems(found)] == [4]
+
+
 def test_a_map_without_sizes_is_not_smaps() -> None:
     """/proc/PID/maps has the same address lines."""
     address = "00400000-00401000 r-xp 00000000 fd:00 12 /bin/x"

@@ -17,7 +17,7 @@ from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.oddities import Oddities, whole
 
-_ROW = re.compile(r"\s*([A-Z][\w()\-/. ]{0,50}?(?:\(s\))?[\w ]{0,20}):\s*(.*?)\s*$")
+_ROW = re.compile(r"\s*([A-Z][\w()\-/. ]{0,50}?(?:\(s\))?[\w ]{0,20}):(.*)$")
 _OPENS = re.compile(
     r"\s*(?:Architecture|CPU op-mode\(s\)|CPU\(s\)|Hypervisor vendor|Virtualization type|Thread\(s\) per core):\s+\S"
 )
@@ -44,13 +44,14 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     """cpu.count, kernel.arch and host.hypervisor."""
     odd = Oddities(source, READER.name)
     for number, line in lines:
-        text, cite, row = line.strip(), source.cite(number, line), _ROW.match(line)
-        if row and row[1] == "Hypervisor vendor":
-            yield Fact("host.hypervisor", _VENDORS.get(row[2].lower(), row[2].lower()), cite, time=source.time)
-        elif row and row[1] == "Architecture":
-            yield Fact("kernel.arch", row[2], cite, time=source.time)
-        elif (row and row[1] == "CPU(s)") or (text.isdigit() and not row):
-            count = whole(row[2] if row else text)
+        cite, row = source.cite(number, line), _ROW.match(line)
+        name, text = (row[1], row[2].strip()) if row else ("", line.strip())
+        if name == "Hypervisor vendor":
+            yield Fact("host.hypervisor", _VENDORS.get(text.lower(), text.lower()), cite, time=source.time)
+        elif name == "Architecture":
+            yield Fact("kernel.arch", text, cite, time=source.time)
+        elif name == "CPU(s)" or (text.isdigit() and not row):
+            count = whole(text)
             if count is None or not 0 < count < 2**20:
                 odd.note(number, line, "not a number of CPUs")
             else:

@@ -46,7 +46,7 @@ _OS_KEY = re.compile(
     r"VARIANT(?:_ID)?|PLATFORM_ID|"
     r"[A-Z_]{2,30}_URL|DISTRIB_\w+|LSB_VERSION|UBUNTU_CODENAME|DEBIAN_CODENAME|(?:REDHAT|CENTOS|ROCKY|ALMALINUX|ORACLE)_\w+|SUPPORT_END)=\S?"
 )
-_LSB = re.compile(r"(LSB Version|Distributor ID|Description|Release|Codename):\s*(\S.*?)\s*$")
+_LSB = re.compile(r"(LSB Version|Distributor ID|Description|Release|Codename):\s*(\S.*)$")
 _DEBIAN = re.compile(r"(\d{1,2}(?:\.\d{1,2})?|[a-z]+/sid)\s*$")
 _OPENS = re.compile(
     rf"{_ONE_LINE.pattern}|{_SUSE.pattern}|(?:PRETTY_NAME|NAME|ID|VERSION_ID|VERSION|DISTRIB_(?:ID|RELEASE|DESCRIPTION))=\S|"

@@ -30,7 +30,7 @@ _OPENS = re.compile(
     rf"\s*{_GREP}(?:Name:\t\S|(?:Umask|State|Tgid|Ngid|Pid|PPid|TracerPid|Threads):\t\s*\S|"
     r"(?:Vm(?:Peak|Size|Lck|Pin|HWM|RSS|Data|Stk|Exe|Lib|PTE|PMD|Swap)|Rss(?:Anon|File|Shmem)):\s+\S+\s+kB)"
 )
-_LINE = re.compile(rf"\s*(?:\S{{0,200}}proc/([\w*]+)/(?:task/\w+/)?status:)?({_NAME}):(?:\s*(.*?))?\s*$")
+_LINE = re.compile(rf"\s*(?:\S{{0,200}}proc/([\w*]+)/(?:task/\w+/)?status:)?({_NAME}):(.*)$")
 _CONTINUES = re.compile(rf"\s*{_GREP}{_NAME}:")
 _PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?status$")
 _SIZES = {
@@ -86,7 +86,7 @@ def _samples(source: Source, lines: Lines, odd: Oddities) -> Iterator[Sample]:
         if prefix and prefix.isdigit():
             process.pid = prefix
         process.keys.add(key)
-        _line(process, number, line, key, text or "", odd)
+        _line(process, number, line, key, text.strip(), odd)
     yield from process.sample(source)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers import smaps
 from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
 from thpdiag.readers.snapshots import Row, dated, system_samples
 
@@ -34,14 +35,19 @@ _GREP = r"(?:\S{0,200}proc/meminfo:)?"
 _OPENS = re.compile(rf"\s*{_GREP}{_NAME}:\s*[-+]?\d\S*(?:\s+kB)?\s*$")
 _LINE = re.compile(rf"\s*{_GREP}([A-Z]\w*)(?:\((\w+)\))?:(?:\s*(\S+)(?:\s+(\S+))?)?\s*$")
 _CONTINUES = re.compile(
-    rf"\s*{_GREP}(?:{_NAME}:?(?:\s*\S+(?:\s+k?B?)?)?|(?!{_FOREIGN}:)[A-Z]\w+(?:\(\w+\))?:\s+\d+ kB|"
+    rf"\s*{_GREP}(?:{_NAME}:?(?:\s{{0,20}}\S+(?:\s{{1,20}}k?B?)?)?|(?!{_FOREIGN}:)[A-Z]\w+(?:\(\w+\))?:\s+\d+ kB|"
     r"HugePages_\w+:\s+\d+)\s*$"
 )
+_SMAPS = re.compile(r"proc/[^/]{1,40}/(?:task/\w+/)?smaps(?:_rollup)?$")
 _NO_UNIT = "the unit kB is missing, the line may be cut; the value is left out"
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """One system sample per snapshot."""
+    # `grep AnonHugePages /proc/PID/smaps` prints the same line
+    if _SMAPS.search(source.path) and "meminfo" not in source.command:
+        yield from smaps.read(source, lines)
+        return
     odd = Oddities(source, READER.name)
     rows = _rows(lines, odd)
     yield from dated(source, system_samples(source, READER.name, rows, "node_memory_MemTotal_bytes"))

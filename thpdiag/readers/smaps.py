@@ -29,9 +29,7 @@ _KEY = (
 _OPENS = re.compile(
     rf"{_MAPPING}|{_GREP_ANY}{_KEY}:|(?:Size|Rss|Pss|Anonymous|Swap|LazyFree|Private_Dirty):\s+\d+ kB\s*$"
 )
-_LINE = re.compile(
-    rf"{_GREP}(?:([0-9a-f]{{4,16}})-[0-9a-f]{{4,16}} [r-][w-][x-][ps] .*?(\[rollup\])?|({_KEY}):(?:\s*(.*?))?)\s*$"
-)
+_LINE = re.compile(rf"{_GREP}(?:([0-9a-f]{{4,16}})-[0-9a-f]{{4,16}} [r-][w-][x-][ps] .*|({_KEY}):(.*))$")
 _CONTINUES = re.compile(rf"(?:{_GREP_ANY})?(?:{_MAPPING}|{_KEY}:)")
 _PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?smaps(?:_rollup)?$")
 _SUMMED = {
@@ -54,6 +52,7 @@ class _Process:
         self.pid = pid
         self.first = first
         self.address = -1
+        self.keys: set[str] = set()  # of the mapping that is being read
         self.values: dict[str, float] = {}
 
     def sample(self, source: Source) -> Iterator[Sample]:
@@ -93,17 +92,22 @@ def _ends(process: _Process, pid: str, found: re.Match[str], path: str) -> bool:
     if pid != process.pid:
         return True
     if found[2]:
-        return bool(found[3]) or int(found[2], 16) <= process.address
-    return path.endswith("smaps_rollup") and _SUMMED.get(found[4]) in process.values
+        return "[rollup]" in found[0] or int(found[2], 16) <= process.address
+    return path.endswith("smaps_rollup") and _SUMMED.get(found[3]) in process.values
 
 
 def _line(process: _Process, number: int, line: str, found: re.Match[str], odd: Oddities) -> None:
     if found[2]:
         process.address = int(found[2], 16)
+        process.keys.clear()
         return
-    name, text = _SUMMED.get(found[4]), found[5] or ""
+    name, text = _SUMMED.get(found[3]), (found[4] or "").strip()
     if name is None:
         return
+    if process.address >= 0 and found[3] in process.keys:
+        odd.note(number, line, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
+        return
+    process.keys.add(found[3])
     value = whole(text.removesuffix("kB").strip()) if text.endswith("kB") else None
     if value is None or value > 2**53:
         odd.note(number, line, NOT_A_COUNT)
@@ -118,6 +122,5 @@ READER = Reader(
     opens=_OPENS,
     confirm=_confirm,
     continues=_CONTINUES.match,
-    paths=(re.compile(r"proc/[\w*]+/(?:task/\d+/)?smaps(?:_rollup)?$"),),
     priority=1,
 )

@@ -19,8 +19,8 @@ from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.oddities import Oddities
 
 _TREES = r"(?:abi|crypto|debug|dev|fs|kernel|net|sunrpc|user|vm)"
-_LINE = re.compile(rf"-?\s*({_TREES}(?:[./][\w.:*+@-]+)+)\s*=(?:\s*(.*?))?\s*$")
-_GREP = re.compile(r"\S{0,100}proc/sys/((?:vm|kernel)/\w+):\s*(.*?)\s*$")
+_LINE = re.compile(rf"-?\s*({_TREES}[./][\w./:*+@-]{{1,250}})\s*=(.*)$")
+_GREP = re.compile(r"\S{0,100}proc/sys/((?:vm|kernel)/\w+):(.*)$")
 _OPENS = re.compile(
     rf"-?(?:vm|kernel|abi|crypto|debug|dev|fs|net|user)\.\w[\w.:*+@-]*\s?=|-?{_TREES}/\w[\w/]*\s?=\s?\S|"
     r"\S{0,100}proc/sys/(?:vm|kernel)/\w+:\s*\S|sysctl: (?:reading|permission denied|cannot stat)"
@@ -59,7 +59,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 def _pair(line: str, single: str) -> tuple[str, str]:
     """Name and value of a line; `single` is the setting whose file this is."""
     if found := _GREP.match(line) or _LINE.match(line):
-        return found[1].replace("/", "."), found[2] or ""
+        return found[1].replace("/", "."), found[2].strip()
     return single.replace("/", "."), line.strip()
 
 

@@ -32,7 +32,9 @@ _LISTED = (
 )
 _PATH = re.compile(rf"{_MM}/({_DIRECTORY})(?:/(.*?))?/?$")
 _NAMED = re.compile(rf"(?:\S{{0,100}}?{_MM}/({_DIRECTORY})/|(?:\./)?)({_KNOB})\s?[:=]\s?(.*)$")
-_BANNER = re.compile(rf"==> (?:\S{{0,100}}?{_MM}/({_DIRECTORY})/)?({_KNOB}) <==\s*$")
+_BANNER = re.compile(
+    rf"==> (?:\S{{0,100}}?{_MM}/({_DIRECTORY})/)?({_KNOB}) <==\s*$|/{_MM}/({_DIRECTORY})/({_KNOB}):?\s*$"
+)
 _MISSING = re.compile(
     rf".{{0,80}}/?{_MM}/({_DIRECTORY})(?:/(?:enabled|defrag|khugepaged|\*)?)?/?['’\"]?: "
     r".{0,20}No such file or directory"
@@ -43,6 +45,7 @@ _LISTING = re.compile(rf"{_ROW}|total \d+\s*$")
 _EXISTS = re.compile(rf"(?:{_LS_LONG})?/{_MM}/((?:redhat_)?transparent_hugepage)(?:/:?|:)?\s*$")
 _OPENS = re.compile(
     rf"(?:/?{_MM}/{_DIRECTORY}/{_KNOB}|(?:\./)?{_KNOB})\s?[:=]\s?\S|==> \S{{0,100}}{_KNOB} <==|"
+    rf"/{_MM}/{_DIRECTORY}/{_KNOB}:?\s*$|"
     rf"(?:\S{{1,20}}: )?.{{0,60}}/{_MM}/{_DIRECTORY}\S{{0,40}}: .{{0,20}}No such file or directory|"
     rf"(?:{_LS_LONG})?/{_MM}/(?:redhat_)?transparent_hugepage(?:/:?|:)?\s*$|{_ROW}|"
     r"(?:always\s+(?:defer|within_size|inherit)|\[(?:always|yes)\]|always|yes)\s+(?:\[?[a-z+_]+\]?\s*)+$"
@@ -81,6 +84,8 @@ _INTEGERS = frozenset(
     }
 )
 _SIZE = re.compile(r"hugepages-(\d{1,7}kB)/enabled$")
+_PRINTS = re.compile(r"\b(?:cat|head|tail|more)\b")
+_BARE = re.compile(rf"(?<=[\s{{,/])({_KNOB})(?=[\s,;}}]|$)")
 _NOT_READ = re.compile(r"/stats/|/shmem_enabled$|^debug_cow$|/(?:pages_collapsed|full_scans)$")
 
 
@@ -107,9 +112,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     path = _PATH.search(source.path)
     directory, knob = (path[1], path[2] or "") if path else ("", "")
     listed: list[tuple[int, str]] = []
+    typed = [] if knob else _typed(source.command)
     for number, line in lines:
         if banner := _BANNER.match(line):
-            directory, knob = banner[1] or directory, banner[2]
+            directory, knob = banner[1] or banner[3] or directory, banner[2] or banner[4]
         elif found := _MISSING.match(line):
             yield _absent(source, number, line, found[1])
         elif exists := _EXISTS.match(line):
@@ -121,7 +127,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             yield from _setting(source, number, line, named[2], named[3].strip(), odd)
         elif line.strip() and "No such file" not in line:
             yield from _directory(source, number, line, directory, directories)
-            yield from _setting(source, number, line, knob or _by_values(line), line.strip(), odd)
+            of = knob or (typed.pop(0) if typed else _by_values(line))
+            yield from _setting(source, number, line, of, line.strip(), odd)
     yield from _from_listing(source, listed)
     yield from odd.problems()
 
@@ -146,6 +153,13 @@ def _from_listing(source: Source, listed: list[tuple[int, str]]) -> Iterator[Fac
     found = [name for name in names if name.endswith("transparent_hugepage")]
     for name in found or ["absent"]:
         yield Fact("thp.directory", name, cite, time=source.time)
+
+
+def _typed(command: str) -> list[str]:
+    """The files that a command names without their directory: `cat enabled defrag`, `cat .../{enabled,defrag}`."""
+    if not _PRINTS.search(command):
+        return []
+    return _BARE.findall(command)
 
 
 def _by_values(line: str) -> str:
