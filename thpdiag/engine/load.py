@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -154,8 +154,7 @@ def _check(name: str, row: Any, file: RuleFile, source: RuleSource) -> Check:
         hint = suggestion(given.split(",")[0], CHECKS)
         raise RuleError(source.complaint(f"a check has exactly one of {', '.join(CHECKS)}, not '{given}'{hint}", at))
     filled = _filled(row, file, source, at)
-    model: Any = CHECKS[words[0]]
-    return _validated(model, filled, source, at)  # type: ignore[return-value]
+    return cast(Check, _validated(CHECKS[words[0]], filled, source, at))
 
 
 def _filled(row: Any, file: RuleFile, source: RuleSource, at: Where) -> Any:

@@ -159,6 +159,7 @@ class ProcessCheck(Strict):
 
 
 ToggleMetric = Literal["sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate"]
+TOGGLED: tuple[ToggleMetric, ...] = ("sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate")
 
 
 class Toggle(Strict):
@@ -166,9 +167,7 @@ class Toggle(Strict):
 
     setting: Names
     ratio: Quantity
-    metrics: list[ToggleMetric] = Field(
-        default_factory=lambda: ["sys_share", "compaction_share", "compact_stall_rate", "work_rate"]
-    )
+    metrics: list[ToggleMetric] = Field(default_factory=lambda: list(TOGGLED))
     min_samples: int = Field(default=5, ge=1)
 
 

@@ -93,7 +93,7 @@ def _build(node: Any, path: tuple[str | int, ...], places: dict[tuple[str | int,
         case yaml.SequenceNode():
             return [_build(item, (*path, i), places) for i, item in enumerate(node.value)]
         case _:
-            return _Loader("").construct_object(node)  # type: ignore[no-untyped-call]
+            return _Loader("").construct_object(node)
 
 
 def _mapping(node: yaml.MappingNode, path: tuple[str | int, ...], places: dict[tuple[str | int, ...], Place]) -> Any:

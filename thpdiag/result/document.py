@@ -90,7 +90,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
     sentence = f"{leader.title}."
     if strongest:
         sentence += f" {strongest.text[:1].upper()}{strongest.text[1:]}."
-    verdict = {
+    verdict: dict[str, Any] = {
         "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
         "confidence": leader.confidence, "state": diagnosis.state, "sentence": sentence,
     }  # fmt: skip

@@ -120,7 +120,7 @@ def _run_text(check: SeriesCheck, run: Run, points: Sequence[Point], unit: str) 
     values = [v for _, v, _ in chosen]
     mean = sum(values) / len(values)
     span = f"{shown(min(values), unit)} to {shown(max(values), unit)}, mean {shown(mean, unit)}"
-    if len(values) == 1:
+    if min(values) == max(values):
         span = shown(values[0], unit)
     if not run.points:
         return f"{span} in {len(points)} samples"

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from thpdiag.derive.rates import rates
+from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity
 from thpdiag.engine.schema import Toggle, ToggleMetric
 from thpdiag.engine.stacks import compiled
-from thpdiag.model import Citation
+from thpdiag.model import Citation, Fact
 
 PERMISSIVE = (
     "never",
@@ -29,16 +30,21 @@ PERMISSIVE = (
     "always",
 )  # from strict to permissive
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
+SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A metric in one state: mean, number of samples, a line of it, and how busy the CPUs were (None if unknown)."""
+    """A metric in one state from one source: mean, number of samples, a line of it.
+
+    `busy` is how busy the CPUs were, `user` how much of it the programs got; None if unknown.
+    """
 
     mean: float
     samples: int
     cite: Citation
     busy: float | None = None
+    user: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +105,14 @@ def _enough(contrast: Contrast, check: Toggle) -> bool:
 
 
 def _same_load(contrast: Contrast) -> bool:
-    one, other = contrast.worse.busy, contrast.better.busy
-    return one is None or other is None or min(one, other) >= SAME_LOAD * max(one, other)
+    worse, better = contrast.worse, contrast.better
+    if contrast.metric == "sys_total":
+        return worse.user is not None and better.user is not None and better.user >= SAME_WORK * worse.user
+    return worse.busy is None or better.busy is None or _near(worse.busy, better.busy)
+
+
+def _near(one: float, other: float) -> bool:
+    return min(one, other) >= SAME_LOAD * max(one, other)
 
 
 def _why_not(contrast: Contrast, check: Toggle) -> str:
@@ -110,71 +122,90 @@ def _why_not(contrast: Contrast, check: Toggle) -> str:
 
 
 def _contrasts(setting: str, metric: ToggleMetric, scene: Scene) -> Iterator[Contrast]:
-    sides: dict[str, Side] = {}
+    """Every pair of values of the setting, each source against itself."""
+    by_value: dict[str, dict[str, Side]] = {}
     for other in scene.others:
         value = other.state.settings.get(setting)
-        side = _side(metric, other) if value is not None else None
-        if value is not None and side is not None and (value not in sides or sides[value].samples < side.samples):
-            sides[value] = side
-    for one, two in combinations(sorted(sides, key=_permissive), 2):
-        yield Contrast(metric, setting, two, one, sides[two], sides[one])
+        for source, side in _sides(metric, other).items() if value is not None else ():
+            known = by_value.setdefault(str(value), {})
+            if source not in known or known[source].samples < side.samples:
+                known[source] = side
+    for better, worse in combinations(sorted(by_value, key=_permissive), 2):
+        for source in by_value[better].keys() & by_value[worse].keys():
+            yield Contrast(metric, setting, worse, better, by_value[worse][source], by_value[better][source])
 
 
 def _permissive(value: str) -> int:
     return PERMISSIVE.index(value) if value in PERMISSIVE else len(PERMISSIVE)
 
 
-def _side(metric: ToggleMetric, scene: Scene) -> Side | None:
+def _sides(metric: ToggleMetric, scene: Scene) -> dict[str, Side]:
+    """The metric in one state, by source (reader)."""
     match metric:
         case "sys_share":
-            return _mean(scene, "cpu_ratio.sys_share")
+            return _means(scene, "cpu_ratio.sys_share")
         case "sys_total":
-            return _mean(scene, "cpu_ratio.sys_total") or _mean(scene, "cpu_ratio.sys_total_steal")
+            return _means(scene, "cpu_ratio.sys_total") | _means(scene, "cpu_ratio.sys_total_steal")
         case "compaction_share":
             return _compaction(scene)
         case "compact_stall_rate":
-            return _rate(scene, "node_vmstat_compact_stall")
+            return _rates(scene, "node_vmstat_compact_stall")
         case "fault_rate":
-            return _rate(scene, "node_vmstat_thp_fault_alloc")
+            return _rates(scene, "node_vmstat_thp_fault_alloc")
         case "work_rate":
             return _work(scene)
 
 
-def _mean(scene: Scene, metric: str) -> Side | None:
+def _means(scene: Scene, metric: str) -> dict[str, Side]:
     """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
-    tracks = scene.catalogue.tracks(metric)
-    if not tracks:
-        return None
-    points = tracks[0].points
-    busy = [s.values["cpu_ratio.busy"] for _, _, s in points if "cpu_ratio.busy" in s.values]
-    whole = len(busy) == len(points) and sum(busy) > 0
-    weights = busy if whole and metric == "cpu_ratio.sys_share" else [1.0] * len(points)
+    return {track.table.reader: _mean(track) for track in reversed(scene.catalogue.tracks(metric))}
+
+
+def _mean(track: Track) -> Side:
+    points = track.points
+    busy, user = _beside(track, "cpu_ratio.busy"), _beside(track, "cpu_ratio.user_total")
+    weights = busy if busy and sum(busy) > 0 and track.metric == "cpu_ratio.sys_share" else [1.0] * len(points)
     mean = sum(v * w for (_, v, _), w in zip(points, weights, strict=True)) / sum(weights)
-    return Side(mean, len(points), tracks[0].cite(0), sum(busy) / len(busy) if busy else None)
+    return Side(mean, len(points), track.cite(0), _average(busy), _average(user))
 
 
-def _rate(scene: Scene, metric: str) -> Side | None:
-    tracks = scene.catalogue.tracks(metric)
-    points = rates(tracks[0]) if tracks else ()
-    if not points:
-        return None
-    return Side(sum(v for _, v, _ in points) / len(points), len(points), points[0][2].cite)
+def _beside(track: Track, metric: str) -> list[float]:
+    """Another metric of the same rows, empty unless every row has it."""
+    values = [s.values[metric] for _, _, s in track.points if metric in s.values]
+    return values if len(values) == len(track.points) else []
 
 
-def _compaction(scene: Scene) -> Side | None:
+def _average(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _rates(scene: Scene, metric: str) -> dict[str, Side]:
+    found = {}
+    for track in reversed(scene.catalogue.tracks(metric)):
+        if points := rates(track):
+            found[track.table.reader] = Side(sum(v for _, v, _ in points) / len(points), len(points), points[0][2].cite)
+    return found
+
+
+def _compaction(scene: Scene) -> dict[str, Side]:
+    found = {}
     for source in scene.state.profiles:
         profile = compiled(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
             inside = sum(r.weight for r in profile.rows if profile.place(r, ["compaction"]) is not None)
-            return Side(inside / profile.weight, profile.samples or 1, source.cite)
-    return None
+            found[source.reader] = Side(inside / profile.weight, profile.samples or 1, source.cite)
+    return found
 
 
-def _work(scene: Scene) -> Side | None:
+def _work(scene: Scene) -> dict[str, Side]:
     """Seconds that one and the same job took; several runs give the median."""
     runs = [f for f in scene.facts("work.seconds") if f.label("kind") in (None, "real")]
-    jobs = {f.label("job") for f in runs}
-    if len(jobs) != 1:
-        return None
-    seconds = sorted(float(f.value) for f in runs)
+    by_job: dict[str, list[Fact]] = {}
+    for run in runs:
+        by_job.setdefault(run.label("job") or "", []).append(run)
+    return {job: _median(found) for job, found in by_job.items()}
+
+
+def _median(runs: list[Fact]) -> Side:
+    seconds = sorted(float(run.value) for run in runs)
     return Side(seconds[len(seconds) // 2], len(seconds), runs[0].cite)
