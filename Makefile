@@ -1,0 +1,72 @@
+# On a fresh machine with python3, python3-venv and make, without root:
+#
+#   make demo    installs thpdiag into .venv and diagnoses the first story
+#   make test    installs what the tests need, checks the code and the rules, runs all tests (under 10 minutes on 2 cores)
+#   make proof   the tests again with the full counts of fault points and mutants (long)
+#   make bench   what reading a bundle costs, beside the programs that people use today
+#   make clean   removes the environment and everything made from the sources
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+BASE := $(VENV)/.base-installed
+PACKAGE := $(VENV)/.package-installed
+TESTS := $(VENV)/.tests-installed
+
+DEMO := fixtures/stories/hadoop-centos62/bundle
+PAGE := thpdiag-demo.html
+
+.DEFAULT_GOAL := demo
+.PHONY: demo test check proof bench clean
+
+demo: $(PACKAGE)
+	@$(BIN)/thpdiag analyze $(DEMO) -o html=$(PAGE) --no-progress
+	@echo
+	@echo "The same as one page for a browser: $(CURDIR)/$(PAGE)"
+
+test: check
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(TESTS)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/thpdiag rules lint
+	@$(BIN)/thpdiag rules test
+
+proof: $(TESTS)
+	@THPDIAG_PROOF=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+bench: $(TESTS)
+	@$(BIN)/python bench/intake.py
+	@$(BIN)/python bench/sosreport.py
+
+clean:
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html
+	@find thpdiag tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment with pip in it. Debian ships venv without pip inside unless python3-venv is installed: then an installed
+# virtualenv does as well, and so does the pip of the system, which can install one into an environment that has none.
+$(BASE):
+	@if $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 \
+	  || $(PYTHON) -m virtualenv --quiet $(VENV) 2>/dev/null \
+	  || virtualenv --quiet --python $(PYTHON) $(VENV) 2>/dev/null \
+	  || { $(PYTHON) -m venv --without-pip $(VENV) 2>/dev/null \
+	       && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip 2>/dev/null; }; \
+	then touch $@; \
+	else echo "$(PYTHON) cannot make an environment; install one package: apt install python3-venv" >&2; exit 1; fi
+
+$(PACKAGE): $(BASE) pyproject.toml
+	@echo "installing thpdiag into $(VENV)" >&2
+	@$(PIP) install --editable .
+	@touch $@
+
+# Dependency groups need a pip that is newer than that of Debian 12.
+$(TESTS): $(PACKAGE) pyproject.toml
+	@echo "installing what the tests need into $(VENV)" >&2
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --group test --group lint
+	@touch $@
