@@ -63,8 +63,18 @@ def _minor(release: str) -> str:
     return next((minor for limit, minor in _EL6 if build < limit), "6.5")
 
 
+def _directory(facts: Sequence[Fact], release: Fact | None) -> Fact | None:
+    """What a listing says of the THP directory; that the mainline name is missing says nothing on RHEL 6."""
+    named = [f for f in facts if f.name == "thp.directory"]
+    present = next((f for f in named if f.value != "absent"), None)
+    if present is not None:
+        return present
+    red_hat_6 = release is None or ".el6" in str(release.value)
+    return next((f for f in named if f.label("directory") is None or not red_hat_6), None)
+
+
 def _applicable(facts: Sequence[Fact], states: Sequence[State], release: Fact | None) -> Iterator[Fact]:
-    directory = first(facts, "thp.directory")
+    directory = _directory(facts, release)
     built_in = first(facts, "kernel.thp_built_in")
     shown = next((f for s in states for f in s.facts if f.name in ("thp.enabled", "thp.defrag")), None)
     if shown is not None:

@@ -31,14 +31,25 @@ def assumed_in(state: State, facts: Sequence[Fact], others: Iterable[Fact]) -> I
 
 
 def _next_best(setting: str, facts: Sequence[Fact]) -> Fact | None:
-    for fact in facts:
-        if fact.name == "rc.thp_write" and fact.label("setting") == setting:
-            return Fact(setting, fact.value, fact.cite, provenance="rc file")
+    for fact in written_at_start(facts):
+        if fact.label("setting") == setting:
+            return Fact(setting, fact.value, fact.cite, provenance=fact.provenance or "rc file")
     if setting == "thp.enabled":
         for fact in facts:
             if fact.name == "boot.transparent_hugepage":
                 return Fact(setting, fact.value, fact.cite, provenance="boot line")
     return _default(setting, facts)
+
+
+def written_at_start(facts: Sequence[Fact]) -> list[Fact]:
+    """What start-up files write; of tuned's profiles only the active one counts."""
+    active = first(facts, "tuned.profile")
+    return [
+        f
+        for f in facts
+        if f.name == "rc.thp_write"
+        and (f.provenance != "tuned" or (active is not None and f.label("profile") == str(active.value)))
+    ]
 
 
 def _default(setting: str, facts: Sequence[Fact]) -> Fact | None:
@@ -64,7 +75,7 @@ def contradictions(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[F
     """Settings that the running kernel has otherwise than boot line or start-up files say."""
     running = [f for s in states for f in s.facts if f.name == "thp.enabled" and not f.provenance]
     written = [f for f in facts if f.name == "boot.transparent_hugepage"]
-    written += [f for f in facts if f.name == "rc.thp_write" and f.label("setting") == "thp.enabled"]
+    written += [f for f in written_at_start(facts) if f.label("setting") == "thp.enabled"]
     for wanted in written:
         for have in running:
             if str(wanted.value) != str(have.value):

@@ -6,7 +6,7 @@ Every complaint carries file, line, column, the line itself with a caret, and th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from thpdiag.engine.expression import Expression, ExpressionError, parse
 from thpdiag.engine.schema import CHECKS, Check, RuleFile
 from thpdiag.errors import RuleError
-from thpdiag.knowledge.yaml_nodes import Place, YamlError, load_with_places
+from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places
 
 Where = tuple[str | int, ...]
 Form = TypeVar("Form", bound=BaseModel)
@@ -88,7 +88,8 @@ def load_rules(folders: Iterable[Traversable]) -> tuple[Rule, ...]:
     for folder in folders:
         for file in rule_files(folder):
             try:
-                rule = load_rule(str(file.name), file.read_text(encoding="utf-8"))
+                text = file.read_text(encoding="utf-8")
+                rule = load_rule(str(file.name), text, load_own if folder == builtin_rules() else load_with_places)
             except RuleError as error:
                 complaints.append(str(error))
                 continue
@@ -102,10 +103,10 @@ def load_rules(folders: Iterable[Traversable]) -> tuple[Rule, ...]:
     return _ordered(rules)
 
 
-def load_rule(path: str, text: str) -> Rule:
+def load_rule(path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places) -> Rule:
     """One rule from its text."""
     try:
-        data, places = load_with_places(text)
+        data, places = read(text)
     except YamlError as error:
         raise RuleError(pointed(path, text, str(error), error.place)) from error
     source = RuleSource(path, text, places)

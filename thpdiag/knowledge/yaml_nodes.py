@@ -1,8 +1,8 @@
-"""YAML that may come from strangers: pre-checked, then loaded with the place of every node.
+"""YAML with the place of every node: strictly for files of strangers, quickly for our own.
 
-The pure-Python safe loader is used (libyaml's C loader crashes on deep nesting). Before anything is constructed the
-event stream is checked: size, depth, no aliases or anchors, no merge keys, number of events. Booleans of YAML 1.1 (`yes`, `on`) and its
-sexagesimal numbers (`12:30`) stay strings: a rule that says `is: never` or `is: yes` means the word.
+Files of strangers are read by PyYAML's own scanner (libyaml's crashes on deep nesting) with limits on size, depth and
+number of nodes, and without aliases, anchors and merge keys. Files shipped with thpdiag may use libyaml. Booleans of YAML 1.1
+(`yes`, `on`) and its sexagesimal numbers (`12:30`) stay strings: a rule that says `is: never` or `is: yes` means the word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 LARGEST = 1 << 20  # bytes
 DEEPEST = 40
-MOST_EVENTS = 200_000
+MOST_NODES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,54 +36,73 @@ class YamlError(ValueError):
         self.place = place
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2 scalars."""
+class _Strict(yaml.SafeLoader):
+    """For strangers' files: limits are kept while composing, before anything is constructed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise YamlError("aliases and anchors are not taken", _place(event.start_mark))
+        self._nodes += 1
+        self._depth += 1
+        if self._depth > DEEPEST or self._nodes > MOST_NODES:
+            raise YamlError("nested too deep or too large", _place(event.start_mark))
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
-_Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("tag:yaml.org,2002:bool", r"^(?:true|false)$", "tf"),
-    ("tag:yaml.org,2002:int", r"^[-+]?[0-9]+$", "-+0123456789"),
-    ("tag:yaml.org,2002:float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
-    ("tag:yaml.org,2002:null", r"^(?:null|~|)$", ["n", "~", ""]),
-):
-    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+class _Quick(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """For our own files."""
+
+
+for _loader in (_Strict, _Quick):
+    _loader.yaml_implicit_resolvers = {}
+    for _tag, _pattern, _first in (
+        ("tag:yaml.org,2002:bool", r"^(?:true|false)$", "tf"),
+        ("tag:yaml.org,2002:int", r"^[-+]?[0-9]+$", "-+0123456789"),
+        ("tag:yaml.org,2002:float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+        ("tag:yaml.org,2002:null", r"^(?:null|~|)$", ["n", "~", ""]),
+    ):
+        _loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+_SCALARS = yaml.constructor.SafeConstructor()
 
 
 def _place(mark: Any) -> Place | None:
     return Place(mark.line + 1, mark.column + 1) if mark is not None else None
 
 
-def _check_events(text: str) -> None:
-    depth = events = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        events += 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise YamlError("aliases and anchors are not taken", _place(event.start_mark))
-        if depth > DEEPEST or events > MOST_EVENTS:
-            raise YamlError("nested too deep or too large", _place(event.start_mark))
+Places = dict[tuple[str | int, ...], Place]
 
 
-def load_with_places(text: str) -> tuple[Any, dict[tuple[str | int, ...], Place]]:
-    """The data and the place of every key path (`("checks", "busy", "above")`). Duplicate keys are an error."""
+def load_with_places(text: str) -> tuple[Any, Places]:
+    """A stranger's data and the place of every key path (`("checks", "busy", "above")`). Duplicate keys are an error."""
     if len(text.encode("utf-8", "replace")) > LARGEST:
         raise YamlError("larger than 1 MiB", None)
+    return _loaded(text, _Strict)
+
+
+def load_own(text: str) -> tuple[Any, Places]:
+    """The same for a file shipped with thpdiag."""
+    return _loaded(text, _Quick)
+
+
+def _loaded(text: str, loader: Any) -> tuple[Any, Places]:
     try:
-        _check_events(text)
-        node = yaml.compose(text, Loader=_Loader)
+        node = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         raise YamlError(error.problem or str(error), _place(error.problem_mark)) from error
     except yaml.YAMLError as error:
         raise YamlError(str(error).splitlines()[0], None) from error
-    places: dict[tuple[str | int, ...], Place] = {}
+    places: Places = {}
     return _build(node, (), places), places
 
 
-def _build(node: Any, path: tuple[str | int, ...], places: dict[tuple[str | int, ...], Place]) -> Any:
+def _build(node: Any, path: tuple[str | int, ...], places: Places) -> Any:
     if node is None:
         return None
     places.setdefault(path, _place(node.start_mark) or Place(1, 1))
@@ -93,10 +112,10 @@ def _build(node: Any, path: tuple[str | int, ...], places: dict[tuple[str | int,
         case yaml.SequenceNode():
             return [_build(item, (*path, i), places) for i, item in enumerate(node.value)]
         case _:
-            return _Loader("").construct_object(node)
+            return _SCALARS.construct_object(node)
 
 
-def _mapping(node: yaml.MappingNode, path: tuple[str | int, ...], places: dict[tuple[str | int, ...], Place]) -> Any:
+def _mapping(node: yaml.MappingNode, path: tuple[str | int, ...], places: Places) -> Any:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = str(key_node.value)
@@ -117,7 +136,7 @@ def load(text: str) -> Any:
 
 def shipped(name: str) -> Mapping[str, Any]:
     """A YAML file of this folder."""
-    data = load((files("thpdiag.knowledge") / name).read_text(encoding="utf-8"))
+    data = load_own((files("thpdiag.knowledge") / name).read_text(encoding="utf-8"))[0]
     if not isinstance(data, dict):
         raise YamlError(f"{name} is not a mapping", None)
     return data
