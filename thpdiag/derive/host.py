@@ -16,11 +16,21 @@ from thpdiag.model import Case, Fact, State
 def derived(case: Case) -> Case:
     """The case with derived facts and series added; what was read stays as it is."""
     states = tuple(_state(state) for state in case.states)
-    facts = (*case.facts, *_apps(case.facts))
+    facts = (*case.facts, *_from_headers(case), *_apps(case.facts))
     facts = (*facts, *platform_facts(facts, states))
     facts = (*facts, *inferred(facts, states), *contradictions(facts, states))
     states = tuple(replace(s, facts=(*s.facts, *assumed_in(s, facts, facts))) for s in states)
     return replace(case, facts=facts, states=states)
+
+
+def _from_headers(case: Case) -> Iterator[Fact]:
+    """The kernel's release from the header of a perf recording, where nothing else measured it."""
+    if any(f.name == "kernel.release" and not f.provenance for f in case.facts):
+        return
+    for profile in (p for s in case.states for p in s.profiles):
+        if release := profile.facts.get("release"):
+            yield Fact("kernel.release", release, profile.cite)
+            return
 
 
 def _state(state: State) -> State:

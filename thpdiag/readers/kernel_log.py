@@ -39,6 +39,10 @@ _BODY = re.compile(
     r"|.{1,16} +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +\d{1,8} 0x"
 )
 _HEAD = re.compile(_BARE)
+BOOT_LINES = 400  # the kernel names itself and its command line at the start
+_VERSION = re.compile(r"\bLinux version (\d+\.\d+\S{0,80})")
+_BOOT_LINE = re.compile(r"\bKernel command line: (.{1,4000})")
+_BOOT_THP = re.compile(r"(?:^|\s)transparent_hugepage=(\w{1,16})")
 LEAST_LINES = 20  # a quoted message or trace is no log that could show what did not happen
 
 
@@ -49,18 +53,36 @@ def continues(text: str) -> bool:
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """Events, the free blocks of zones that reports list, and that a log was read: its silence says something."""
-    count = first = 0
+    passed = _Passed(source)
+    yield from Messages(source, READER.name).read(passed.through(lines))
+    yield from passed.facts
+    if passed.count > LEAST_LINES:
+        yield Fact("log.read", passed.count, source.cite(passed.first))
 
-    def counted() -> Iterator[tuple[int, str]]:
-        nonlocal count, first
+
+class _Passed:
+    """What goes by on the way to the messages: how many lines, and what the kernel says of itself while it boots."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.count, self.first = source, 0, 0
+        self.facts: list[Fact] = []
+
+    def through(self, lines: Lines) -> Iterator[tuple[int, str]]:
         for number, text in lines:
-            first = first or number
-            count += 1
+            self.first = self.first or number
+            self.count += 1
+            if self.count <= BOOT_LINES and ("Linux version" in text or "ommand line" in text):
+                self._look(number, text)
             yield number, text
 
-    yield from Messages(source, READER.name).read(counted())
-    if count > LEAST_LINES:
-        yield Fact("log.read", count, source.cite(first))
+    def _look(self, number: int, text: str) -> None:
+        if found := _VERSION.search(text):
+            self.facts.append(Fact("kernel.release", found[1], self.source.cite(number, text)))
+        elif found := _BOOT_LINE.search(text):
+            cite = self.source.cite(number, text)
+            self.facts.append(Fact("boot.cmdline", found[1].strip(), cite))
+            if setting := _BOOT_THP.search(found[1]):
+                self.facts.append(Fact("boot.transparent_hugepage", setting[1], cite))
 
 
 READER = Reader(
