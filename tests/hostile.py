@@ -1,7 +1,7 @@
 """Builds hostile archives for the tests of intake; nothing of them is kept in the repository.
 
-Every case is a function that writes one archive to an open file. `CASES` says what intake must answer: a piece of the text
-of one of its problems, or nothing where the archive is harmless for a reader that extracts nothing.
+Every case is a function that writes one archive to an open file. `CASES` says what intake must answer: a piece of the
+text of one of its problems, or nothing where the archive is harmless for a reader that extracts nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """`says` must be in the text of a problem (empty: nothing need be said); `limits` scale the limits down with the archive.
+    """`says` must be in the text of a problem (empty: nothing need be said); `limits` are scaled down with the archive.
 
-    `full` is the count that the proof runs with, `small` that of every day; `write` gets one of them.
+    `full` is the count that the proof runs with, `small` that of every day; `write` gets one of them. `wants` begins
+    the paths that the reader wants, all by default.
     """
 
     name: str
@@ -37,10 +38,11 @@ class Hostile:
     small: int = 1
     full: int = 1
     limits: dict[str, int] = field(default_factory=dict)
+    wants: str = ""
 
 
 def header(name: bytes, size: int = 0, kind: bytes = b"0", link: bytes = b"", raw_size: bytes = b"") -> bytes:
-    """A ustar header with a true checksum, whatever else is wrong in it. `raw_size` replaces the 12 bytes of the size."""
+    """A ustar header with a true checksum, whatever else is wrong. `raw_size` replaces the 12 bytes of the size."""
     block = bytearray(512)
     block[: len(name)] = name[:100]
     block[100:136] = b"0000644\0" + b"0000000\0" * 2 + (raw_size or b"%011o\0" % size)
@@ -176,7 +178,7 @@ def _long_link_names(out: BinaryIO, count: int) -> None:
 
 
 def _long_names(out: BinaryIO, count: int) -> None:
-    """A member of 4 KB of name for every two headers, and a directory link, so that each is asked for by its aliases too."""
+    """Names of 4 KB, and a directory link, so that each member is asked for by its aliases too."""
     packer = zlib.compressobj(1, wbits=31)
     out.write(packer.compress(header(b"d", 0, b"2", b"0")))
     for number in range(count):
@@ -352,8 +354,11 @@ CASES: tuple[Hostile, ...] = (
     Hostile("link_web", _link_web, small=40, full=150),
     Hostile("links", _links, "limits links", small=15_000, full=300_000, limits={"links": 10_000}),
     Hostile("long_link_names", _long_link_names, "limits links", small=300, full=12_000, limits={"link_bytes": MIB}),
-    Hostile("long_names", _long_names, "limit members", small=2_500, full=600_000, limits={"members": 4_000}),
-    Hostile("members", _members, "limit members", small=30_000, full=1_200_000),
+    Hostile("long_names", _long_names, "limit wanted", small=1_500, full=600_000, limits={"wanted": 1_000}),
+    Hostile(
+        "members", _members, "limit members", small=30_000, full=1_200_000, limits={"members": 20_000}, wants="proc/"
+    ),
+    Hostile("members_wanted", _members, "limit wanted", small=3_000, full=400_000, limits={"wanted": 2_000}),
     Hostile("size_negative", _tar(header(b"neg", raw_size=_NEGATIVE), member(b"b")), "impossible size"),
     Hostile("size_minus", _tar(header(b"neg", raw_size=b"-0000000512\0"), member(b"b")), "impossible size"),
     Hostile("size_huge", _tar(header(b"huge", raw_size=b"\x80" + b"\xff" * 11)), "impossible size"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
 import io
@@ -17,8 +16,8 @@ from pathlib import Path
 import libarchive
 import pytest
 import zstandard
-from hostile import CODECS, END, member, pax
 
+from hostile import CODECS, END, member, pax
 from thpdiag.bundle import Limits, Member, members
 from thpdiag.model import Problem, ProblemKind
 

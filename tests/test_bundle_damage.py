@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hostile import CODECS, END, header, member, pax, whole_archives
 
+from hostile import CODECS, END, header, member, pax, whole_archives
 from thpdiag.bundle import Limits, Member, members
 from thpdiag.model import Problem, ProblemKind
 
@@ -54,7 +54,7 @@ def small_tar() -> bytes:
 
 @pytest.mark.parametrize("codec", ["xz", "gz"])
 def test_truncation_at_every_byte_keeps_every_whole_member(codec: str) -> None:
-    """Wherever the upload stopped: all members before the cut, the cut one as far as it goes and flagged, and a problem."""
+    """Wherever the upload stopped: all members before the cut, the cut one as far as it goes, and a problem."""
     whole = CODECS[codec](small_tar())
     clean, problems = read(whole)
     assert (dict(clean), problems) == (NAMES, [])
@@ -142,9 +142,16 @@ def test_zip_without_its_list_is_reported() -> None:
             archive.writestr(name, data)
     whole = out.getvalue()
     assert dict(read(whole)[0]) == NAMES
-    for length in range(30, len(whole) - 1, 97):
-        problems = read(whole[:length], source=io.BytesIO)[1]
+    best = 0
+    for length in range(90, len(whole) - 1, 97):
+        found, problems = read(whole[:length], source=io.BytesIO)
+        assert [name for name, _ in found] == list(NAMES)[: len(found)]
+        assert all(NAMES[name] == data for name, data in found[:-1])
+        assert NAMES[found[-1][0]].startswith(found[-1][1])
+        assert len(found) >= best
         assert any(one.hides_data for one in problems), length
+        best = len(found)
+    assert best == len(NAMES)
 
 
 def test_member_of_a_zip_with_a_wrong_checksum_is_flagged() -> None:

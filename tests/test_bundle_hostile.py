@@ -9,26 +9,29 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from hostile import CASES, Hostile, small_limits
 
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
 CPU_SECONDS = 10
 MEMORY = 256 << 20
 
-# Reads everything that an archive has. The limits on the process are a net against hangs; the measured figures are what counts.
+# Reads everything that an archive has. The limits on the process are a net against hangs; the measured figures are
+# what counts.
 CHILD = """
-import json, resource, sys
+import collections, json, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 from pathlib import Path
 from thpdiag.bundle import Limits, Member, members
-canary, found, problems, seen = sys.argv[3], [], [], False
-for one in members([Path(sys.argv[1])], lambda path: True, Limits(**json.loads(sys.argv[2]))):
+canary, found, count, problems, seen = sys.argv[3], collections.deque(maxlen=100), 0, [], False
+for one in members([Path(sys.argv[1])], lambda path: path.startswith(sys.argv[4]), Limits(**json.loads(sys.argv[2]))):
     if not isinstance(one, Member):
         problems.append(one)
         continue
     found.append(one.path)
+    count += 1
     for number, line in one.lines():
         seen = seen or canary in line
     one.finish()
@@ -37,14 +40,14 @@ usage = resource.getrusage(resource.RUSAGE_SELF)
 # VmHWM and not ru_maxrss, which exec takes over from the process of the test.
 peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 json.dump({
-    "members": found[-100:], "count": len(found), "canary": seen, "cpu": usage.ru_utime + usage.ru_stime,
+    "members": list(found), "count": count, "canary": seen, "cpu": usage.ru_utime + usage.ru_stime,
     "memory": peak * 1024, "problems": [[p.cite.member, p.text, p.kind, p.hides_data] for p in problems],
 }, sys.stdout)
 """
 
 
-def read_in_child(archive: Path, limits: dict[str, int], canary: str) -> dict:
-    command = [sys.executable, "-c", CHILD, str(archive), json.dumps(limits), canary]
+def read_in_child(archive: Path, limits: dict[str, int], canary: str, wants: str) -> dict:
+    command = [sys.executable, "-c", CHILD, str(archive), json.dumps(limits), canary, wants]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=archive.parent)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -61,7 +64,7 @@ def test_hostile_archive_is_contained_and_named(case: Hostile, tmp_path: Path) -
     archive.parent.mkdir()
     with archive.open("wb") as out:
         case.write(out, case.full if PROOF else case.small)
-    got = read_in_child(archive, {} if PROOF else small_limits(case), canary)
+    got = read_in_child(archive, {} if PROOF else small_limits(case), canary, case.wants)
     assert got["cpu"] < CPU_SECONDS
     assert got["memory"] < MEMORY
     assert not got["canary"]

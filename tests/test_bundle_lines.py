@@ -1,4 +1,4 @@
-"""Lines of a member: numbers as grep gives them, every encoding that arrives, nothing unbounded, nothing lost in silence."""
+"""Lines of a member: numbers as grep gives them, every encoding that arrives, nothing unbounded or lost in silence."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_head_does_not_consume() -> None:
 @given(st.binary(max_size=400), st.integers(1, 40), st.integers(1, 60))
 @settings(max_examples=300, deadline=None)
 def test_any_bytes_in_any_pieces_give_the_same_bounded_lines(data: bytes, step: int, limit: int) -> None:
-    """How the bytes arrive changes nothing, numbers rise, no line end is left in a line, and line feeds are counted right."""
+    """How the bytes arrive changes nothing, numbers rise, no line end is left, line feeds are counted."""
 
     def pieces(size: int) -> Iterator[bytes]:
         for at in range(0, len(data), size):

@@ -1,7 +1,7 @@
 """Decompressors by magic: gzip, bzip2, xz, zstd. All give bounded chunks and charge the budget.
 
-xz is sos's default: preset 3, one stream, one block. Several xz streams or bzip2 streams one after another (pixz, pbzip2,
-`cat a.xz b.xz`) are one file.
+xz is sos's default: preset 3, one stream, one block. Several xz streams or bzip2 streams one after another (pixz,
+pbzip2, `cat a.xz b.xz`) are one file.
 """
 
 from __future__ import annotations

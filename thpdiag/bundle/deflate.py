@@ -1,7 +1,7 @@
 """Deflate as gzip and zip use it, in bounded steps.
 
-The gzip frame (RFC 1952) is read here and not by zlib, so that a wrong checksum costs no data: what was inflated is given
-first, the error comes after it. Several gzip members one after another are one file, as gzip itself says.
+The gzip frame (RFC 1952) is read here and not by zlib, so that a wrong checksum costs no data: what was inflated is
+given first, the error comes after it. Several gzip members one after another are one file, as gzip itself says.
 """
 
 from __future__ import annotations

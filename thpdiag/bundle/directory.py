@@ -1,7 +1,7 @@
 """A directory as the customer's files lie in it, on a host that is not theirs.
 
-Names are listed by directory file descriptors, nothing is opened through a symbolic link, and what is opened must then prove to
-be a regular file: a FIFO or a device would hang the reader, a link could lead to the analyst's own files.
+Names are listed by directory file descriptors, nothing is opened through a symbolic link, and what is opened must then
+prove to be a regular file: a FIFO or a device would hang the reader, a link could lead to the analyst's own files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A name in the tree: `mode` is its file type, `target` where a link points, `failure` why a directory was not listed.
+    """A name in the tree: `mode` is its file type, `target` where a link points, `failure` why it cannot be read.
 
     `folder` is the descriptor of the directory it lies in, open until the next name is asked for.
     """

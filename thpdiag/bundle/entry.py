@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -24,7 +24,7 @@ class Entry:
     path: str
     kind: EntryKind
     size: int = 0
-    chunks: Iterator[bytes] = iter(())
+    chunks: Iterator[bytes] = field(default_factory=lambda: iter(()))
     target: str = ""
     leaves: bool = False
     wanted: bool = False

@@ -24,6 +24,7 @@ from thpdiag.bundle.place import Place
 from thpdiag.bundle.stream import Stream
 from thpdiag.bundle.tar import TarWalker
 from thpdiag.bundle.zip import ZipFile, open_zip
+from thpdiag.bundle.zip_cut import cut_zip
 from thpdiag.model import Citation, Problem, ProblemKind
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
@@ -65,6 +66,7 @@ class Intake:
         elif reason := _closed(place, head):
             yield Problem(Citation(place.path), reason, ProblemKind.UNREADABLE)
         elif place.wanted:
+            self.budget.gives()
             yield Member(place.path, place.size, stream, self.limits, place.aliases)
         elif stream.failure and named_as_archive(place.path):
             yield stream.failure.problem(place.path, hides=True)
@@ -89,13 +91,17 @@ class Intake:
         if place.archives >= self.limits.nesting:
             yield self._too_deep(place)
             return
+        space = self._namespace(place.inside())
         try:
-            archive = open_zip(file or self._held(stream), self.budget)
+            file = file or self._held(stream)
+            entries = self._zipped(place, open_zip(file, self.budget), space)
         except StreamError as failure:
             yield failure.problem(place.path, hides=True)
-            return
-        space = self._namespace(place.inside())
-        yield from self._opened(space, self._zipped(place, archive, space))
+            if file is None or failure.kind is not ProblemKind.DAMAGED:
+                return
+            file.seek(0)
+            entries = cut_zip(Stream(read_file(file, self.budget)), self.budget, space.interesting)
+        yield from self._opened(space, entries)
 
     def _held(self, stream: Stream) -> BinaryIO:
         data = stream.take(self.limits.held_bytes + 1)

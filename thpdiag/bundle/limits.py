@@ -21,14 +21,15 @@ GIB = 1024 * MIB
 class Limits:
     """Bytes unless said otherwise.
 
-    `codec_memory` is for the outermost decompressor; one inside another gets half (xz -9 needs 65 MiB, zstd -22 128 MiB).
-    Repetitive logs pack well, so `ratio` is asked only after `ratio_after` bytes.
+    `codec_memory` is for the outermost decompressor; one inside another gets half (xz -9 needs 65 MiB, zstd -22 128
+    MiB). Repetitive logs pack well, so `ratio` is asked only after `ratio_after` bytes.
     """
 
     total_bytes: int = 64 * GIB  # decompressed, all levels added
     ratio: int = 250  # decompressed bytes per byte of the customer's files
     ratio_after: int = GIB
     members: int = 1_000_000
+    wanted: int = 200_000  # members that are given to readers
     metadata: int = MIB  # of one extended header, sparse map or zip record
     name: int = 4 * KIB
     nesting: int = 3  # archives in archives
@@ -52,6 +53,7 @@ class Budget:
         self.read = 0
         self.total = 0
         self.members = 0
+        self.wanted = 0
         self._cpu = time.process_time() + limits.cpu_seconds
         self._wall = time.monotonic() + limits.wall_seconds
 
@@ -77,6 +79,12 @@ class Budget:
         self.members += members
         if self.members > self.limits.members:
             raise _reached("members", f"more than {self.limits.members} members")
+
+    def gives(self) -> None:
+        """One more member goes to the readers."""
+        self.wanted += 1
+        if self.wanted > self.limits.wanted:
+            raise _reached("wanted", f"more than {self.limits.wanted} members that are of interest")
 
 
 def _reached(limit: str, text: str) -> StreamError:

@@ -1,9 +1,9 @@
 """Bytes to numbered lines: bounded, in the encoding the text has, with everything odd visible and counted.
 
-Line numbers are those of `grep -n` and `sed -n Np`: line feeds count. A carriage return before one is dropped; one elsewhere parts
-the text but not the number (progress bars, recorded terminals). A text with carriage returns alone has them as line ends.
-UTF-8; UTF-16 by its byte order mark; a line that is no UTF-8 at all but reads as Latin-1 (or the quotes and dashes that
-Windows-1252 adds to it) is taken for that.
+Line numbers are those of `grep -n` and `sed -n Np`: line feeds count. A carriage return before one is dropped; one
+elsewhere parts the text but not the number (progress bars, recorded terminals). A text with carriage returns alone has
+them as line ends. UTF-8; UTF-16 by its byte order mark; a line that is no UTF-8 at all but reads as Latin-1 (or the
+quotes and dashes that Windows-1252 adds to it) is taken for that.
 """
 
 from __future__ import annotations
@@ -30,20 +30,38 @@ class Oddities:
 
 def numbered(head: bytes, chunks: Iterable[bytes], limit: int, odd: Oddities) -> Iterator[tuple[int, str]]:
     """Lines with their numbers from 1. `head` is a look at the start, which `chunks` holds too."""
-    number = 0
+    number = 1
     separator = b"\r" if b"\r" in head and b"\n" not in head and not head.startswith(_UTF16) else b"\n"
-    for rows in _rows(_as_utf8(head, chunks), separator, limit):
-        for row, cut in rows:
-            number += 1
-            if cut:
-                odd.cut += 1
-                odd.first_cut = odd.first_cut or number
-            text, good = _decoded(row)
-            if not good:
-                odd.undecodable += 1
-                odd.first_undecodable = odd.first_undecodable or number
-            for part in text.rstrip("\r").split("\r"):
-                yield number, part
+    for rows, cut in _rows(_as_utf8(head, chunks), separator, limit):
+        plain = [] if cut else _plain(rows)
+        if plain:
+            yield from enumerate(plain, number)
+        else:
+            for line, row in enumerate(rows, number):
+                text = _noted(row, line, odd)
+                for part in text.rstrip("\r").split("\r"):
+                    yield line, part
+        for index in cut:
+            odd.cut += 1
+            odd.first_cut = odd.first_cut or number + index
+        number += len(rows)
+
+
+def _plain(rows: list[bytes]) -> list[str]:
+    """The lines at once if all are UTF-8 without carriage returns and NULs, which most are; else none."""
+    try:
+        text = b"\n".join(rows).decode()
+    except UnicodeDecodeError:
+        return []
+    return [] if "\r" in text or "\0" in text else text.split("\n")
+
+
+def _noted(row: bytes, line: int, odd: Oddities) -> str:
+    text, good = _decoded(row)
+    if not good:
+        odd.undecodable += 1
+        odd.first_undecodable = odd.first_undecodable or line
+    return text
 
 
 def _as_utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -59,8 +77,8 @@ def _as_utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
         first = False
 
 
-def _rows(chunks: Iterable[bytes], separator: bytes, limit: int) -> Iterator[list[tuple[bytes, bool]]]:
-    """Complete lines by chunk; a line over the limit is cut and its rest dropped, however long it goes on."""
+def _rows(chunks: Iterable[bytes], separator: bytes, limit: int) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Complete lines by chunk, and which of them were cut: the rest of a line over the limit is dropped as it comes."""
     rest, over = b"", False
     for chunk in chunks:
         first, *lines = chunk.split(separator)
@@ -70,15 +88,15 @@ def _rows(chunks: Iterable[bytes], separator: bytes, limit: int) -> Iterator[lis
             over = over or len(rest) > limit
             rest = rest[:limit]
             continue
-        lines[:0] = [rest]
-        rest, was_over, over = lines.pop(), over, False
+        rows, was_over = [rest, *lines], over
+        rest = rows.pop()
         over, rest = len(rest) > limit, rest[:limit]
-        rows = [(line[:limit], len(line) > limit) for line in lines]
-        if was_over:
-            rows[0] = (rows[0][0], True)
-        yield rows
+        cut = [index for index, row in enumerate(rows) if len(row) > limit] if max(map(len, rows)) > limit else []
+        for index in cut:
+            rows[index] = rows[index][:limit]
+        yield rows, [0, *cut] if was_over and cut[:1] != [0] else cut
     if rest or over:
-        yield [(rest, over)]
+        yield [rest], [0] if over else []
 
 
 def _decoded(row: bytes) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """The links of one archive or directory, followed inside it alone and never by the file system.
 
-In sos archives a link comes before its target (`free -> sos_commands/memory/free`), so when a member passes the question is
-asked backwards: which other paths lead here, and does anybody want one of them?
+In sos archives a link comes before its target (`free -> sos_commands/memory/free`), so when a member passes the
+question is asked backwards: which other paths lead here, and does anybody want one of them?
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes: an archive, compressed, encrypted, or of a kind that this version does not open."""
+"""What a file is by its first bytes: an archive, compressed, encrypted, or of a kind that is not opened."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FOREIGN = (
     (b"\x1f\x9d", "compressed by compress (.Z)"),
     (b"LZIP", "compressed by lzip"),
 )
-# OpenPGP packets (RFC 9580): a session key encrypted to a public key (version 3 or 6) or by a passphrase (4 to 6), whose
-# version stands behind a length of one, two or four bytes; or the text armour.
+# OpenPGP packets (RFC 9580): a session key encrypted to a public key (version 3 or 6) or by a passphrase (4 to 6),
+# whose version stands behind a length of one, two or four bytes; or the text armour.
 _PGP = re.compile(
-    rb"(?s)-----BEGIN PGP MESSAGE-----|\x84.[\x03\x06]|\x85..[\x03\x06]|\x86....[\x03\x06]|\x8c.[\x04-\x06]|\x8d..[\x04-\x06]"
+    rb"(?s)-----BEGIN PGP MESSAGE-----|(?:\x84.|\x85..|\x86....)[\x03\x06]|(?:\x8c.|\x8d..)[\x04-\x06]"
     rb"|\xc1(?:[\x00-\xbf]|[\xc0-\xdf].|\xff....)[\x03\x06]|\xc3[\x00-\xbf][\x04-\x06]"
 )
 
@@ -43,7 +43,7 @@ def may_be_packed(buffer: bytes, at: int, size: int) -> bool:
 
 
 def may_be_closed(path: str) -> bool:
-    """Whether the name is one of an archive or encrypted file that we do not open, so that its content must be looked at."""
+    """Whether the name is one of a kind that we do not open, so that the content must be looked at."""
     return path.endswith(_CLOSED_NAMES)
 
 

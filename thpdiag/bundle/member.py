@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 
-from thpdiag.bundle.lines import Oddities, numbered
 from thpdiag.bundle.limits import Limits
+from thpdiag.bundle.lines import Oddities, numbered
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.model import Citation, Problem, ProblemKind
 
@@ -15,8 +14,8 @@ from thpdiag.model import Citation, Problem, ProblemKind
 class Member:
     """A file the reader may want.
 
-    `path` is the customer's path inside the bundle, printable; `aliases` are the wanted paths of links that lead here; `size` is None
-    where it is known only at the end. `problems` and `sha256` are complete after `finish`.
+    `path` is the customer's path inside the bundle, printable; `aliases` are the wanted paths of links that lead here;
+    `size` is None where it is known only at the end. `problems` and `sha256` are complete after `finish`.
     """
 
     def __init__(

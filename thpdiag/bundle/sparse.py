@@ -1,7 +1,7 @@
 """Sparse members: the data without the holes, and a map of where the pieces belong.
 
-GNU tar has four forms: the old one (map in the header and in blocks after it) and PAX 0.0, 0.1 (map in the extended header)
-and 1.0 (map as decimal lines before the data).
+GNU tar has four forms: the old one (map in the header and in blocks after it) and PAX 0.0, 0.1 (map in the extended
+header) and 1.0 (map as decimal lines before the data).
 """
 
 from __future__ import annotations

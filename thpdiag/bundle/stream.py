@@ -12,8 +12,9 @@ CHUNK = 64 * 1024
 class Stream:
     """Bytes that can be read once.
 
-    When the source breaks, all bytes before the break are still given and `failure` then says why there are no more; it stays
-    None at an ordinary end. `buffer` and `at` are public for the tar walker, which passes over most members without a call.
+    When the source breaks, all bytes before the break are still given and `failure` then says why there are no more;
+    it stays None at an ordinary end. `buffer` and `at` are public for the tar walker, which passes over most members
+    without a call.
     """
 
     __slots__ = ("_base", "_source", "at", "buffer", "failure")

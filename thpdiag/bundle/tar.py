@@ -1,9 +1,9 @@
 """A strict tar walker on a forward stream: ustar, PAX, GNU long names, base-256 sizes, sparse members.
 
-Why not `tarfile`: on hostile or damaged archives it hangs, swells to gigabytes or ends early without a word. This walker
-takes nothing for granted: every header must carry its checksum; at one that does not it looks on block by block for the next that
-does and reports the gap; an archive without its end mark (two blocks of zeros; one is accepted) may have lost members
-and is reported.
+Why not `tarfile`: on hostile or damaged archives it hangs, swells to gigabytes or ends early without a word. This
+walker takes nothing for granted: every header must carry its checksum; at one that does not it looks on block by block
+for the next that does and reports the gap; an archive without its end mark (two blocks of zeros; one is accepted) may
+have lost members and is reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Zip archives by their central directory (APPNOTE 6.3.10), one record at a time.
 
-The list at the end of the file is the truth; local headers only say where the data begin. Why not `zipfile`: it builds all
-million records of a hostile archive at once, and unpacks bzip2 and LZMA entries without a bound. Stored, deflated, bzip2 and
-zstd entries are read. A zip whose list is missing (cut upload) is walked by its local headers as far as they carry sizes.
+The list at the end of the file is the truth; local headers only say where the data begin. Why not `zipfile`: it builds
+all million records of a hostile archive at once, and unpacks bzip2 and LZMA entries without a bound. Stored, deflated,
+bzip2 and zstd entries are read. For a zip whose list is missing (cut upload) see `thpdiag.bundle.zip_cut`.
 """
 
 from __future__ import annotations
