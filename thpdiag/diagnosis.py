@@ -58,7 +58,7 @@ def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> 
     by_id = {rule.id: rule for rule in rules}
     surest = {rule.id: _surest(rule.id, judged) for rule in rules}
     fired = {i: _finding(by_id[i], o) for i, o in surest.items() if o is not None}
-    vetoed = any(f.role == "context" for f in fired.values())
+    vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
     if vetoed:
         fired = {i: f for i, f in fired.items() if not _about_thp(f)}
     fired = {i: _raised(f, by_id[i], fired) for i, f in fired.items()}
@@ -77,7 +77,10 @@ Judgement = tuple[Scene, Mapping[str, RuleOutcome]]
 
 
 def _surest(rule: str, judged: Sequence[Judgement]) -> RuleOutcome | None:
-    """The outcome of the state in which the rule fires most surely, a later one before an earlier; None if it fires in none."""
+    """The outcome of the state in which the rule fires most surely, a later one before an earlier.
+
+    None if it fires in none.
+    """
     options = [
         (CONFIDENCES.index(outcomes[rule].confidence or "possible"), scene.state.order or 0, outcomes[rule])
         for scene, outcomes in judged
@@ -140,7 +143,10 @@ def _level(finding: Finding) -> int:
 
 
 def _leader(findings: Iterable[Finding]) -> Finding | None:
-    """The finding of the verdict: the surest, then the most severe, huge pages before alternatives, the larger figure."""
+    """The finding of the verdict.
+
+    The surest, then the most severe, huge pages before alternatives, the larger figure.
+    """
     candidates = [f for f in findings if f.role in LEADING]
     return max(candidates, key=_weight, default=None)
 
