@@ -13,11 +13,11 @@ from thpdiag.model import CONFIDENCES, SEVERITIES, Case, Evidence, Finding, Rule
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 LEADING = ("root_cause", "alternative")
-VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; other contexts only inform
+VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
 
-# A core mechanism's demand counters: below this rate per second nothing asks for it. compact_stall under 0.1/s is what a
-# cured host shows; 100 huge faults per second are a tenth of a CPU of clearing; 256 MiB per hour is the least khugepaged
-# bloat worth a finding (128 collapses).
+# A core mechanism's demand counters: below this rate per second nothing asks for it. compact_stall under 0.1/s is what
+# a cured host shows; 100 huge faults per second are a tenth of a CPU of clearing; 256 MiB per hour is the least
+# khugepaged bloat worth a finding (128 collapses).
 DEMAND: Mapping[str, tuple[str, float]] = {
     "compaction-lock-convoy": ("node_vmstat_compact_stall", 0.1),
     "compaction-tlb-shootdown": ("node_vmstat_compact_stall", 0.1),
@@ -250,7 +250,7 @@ def _state(case: Case, leader: Finding) -> str:
 
 
 def _same_settings(own: State, last: State) -> bool:
-    """A stretch before the first recorded setting counts as the present one where a default is assumed that equals it."""
+    """A stretch before the first recorded setting counts as the present one where an assumed default equals it."""
     mine = _effective(own)
     return all(mine.get(name) == value for name, value in _effective(last).items() if name == "thp.enabled")
 

@@ -1,8 +1,8 @@
 """The contract of a reader: one input format, lines in, records out.
 
-A reader opens nothing, prints nothing, knows no rule. It gets the lines of one block, which is a whole file or a part of
-a longer text (a terminal session, a mail, a loop that prints the date between outputs). `thpdiag.recognise` finds the blocks:
-a block begins at a line that `opens` matches and goes on while `continues` says so.
+A reader opens nothing, prints nothing, knows no rule. It gets the lines of one block, which is a whole file or a
+part of a longer text (a terminal session, a mail, a loop that prints the date between outputs). `thpdiag.recognise`
+finds the blocks: a block begins at a line that `opens` matches and goes on while `continues` says so.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Lines = Iterable[tuple[int, str]]  # (line number from 1, text without line end,
 class Source:
     """Where the lines come from, as far as the surrounding text tells.
 
-    `time` is that of the nearest time line above the block (`date` output, `zzz ***`, epoch) or None; `command` is what was
-    typed at the prompt above it; `path` is the path the content belongs to when the member, the command or a `grep -r` prefix
-    names one (`/sys/kernel/mm/transparent_hugepage/enabled`), normalised without leading slash.
+    `time` is that of the nearest time line above the block (`date` output, `zzz ***`, epoch) or None; `command` is
+    what was typed at the prompt above it; `path` is the path the content belongs to when the member, the command or
+    a `grep -r` prefix names one (`/sys/kernel/mm/transparent_hugepage/enabled`), normalised without leading slash.
     """
 
     member: str
@@ -39,12 +39,13 @@ class Source:
 class Reader:
     """One input format.
 
-    `opens` is matched (not searched) at the start of a cleaned line. Formats that need more than one line to be sure give
-    `confirm`, which sees the opening line and up to `lookahead` following ones (more than 8 only where a long header comes
-    first). `continues` says whether a further line still belongs to the block; the first that does not is looked at again as the possible opening of another block.
-    `paths` are suffixes of member paths that belong to this reader whatever the content looks like (single-value sysfs
-    files); they are regular expressions searched against the end of `Source.path`. `priority` decides between
-    readers that open at the same line; the higher one is asked first.
+    `opens` is matched (not searched) at the start of a cleaned line. Formats that need more than one line to be
+    sure give `confirm`, which sees the opening line and up to `lookahead` following ones (more than 8 only where a
+    long header comes first). `continues` says whether a further line still belongs to the block; the first that
+    does not is looked at again as the possible opening of another block. `paths` are suffixes of member paths that
+    belong to this reader whatever the content looks like (single-value sysfs files); they are regular expressions
+    searched against the end of `Source.path`. `priority` decides between readers that open at the same line; the
+    higher one is asked first.
     """
 
     name: str

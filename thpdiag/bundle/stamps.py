@@ -5,8 +5,8 @@
     zzz ***Fri Nov 20 03:35:43 UTC 2026 OSWatcher
     TS 1351688400.123456789 2012-10-31 12:00:00   pt-stalk
 
-Epochs and stamps with an offset are UTC; anything else is the host's wall clock (Clock.LOCAL), for zone abbreviations are
-ambiguous (CST, IST) and UTC itself is the only one taken at its word.
+Epochs and stamps with an offset are UTC; anything else is the host's wall clock (Clock.LOCAL), for zone
+abbreviations are ambiguous (CST, IST) and UTC itself is the only one taken at its word.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
 _DAY = re.compile(r"(?<![\d:])(\d{1,2})\.?(?![\d:])")
 _MONTH = re.compile(r"\b([A-Za-zäÄ]{3})[a-zä]*\.?\b")
 _OFFSET = re.compile(r"\b(UTC|GMT|Z)\b|\s([+-]\d\d:?\d\d)\b")
-_DATE_WORDS = re.compile(r"[A-Za-zäÄ]{2,9}\.?,?$|[\d:.,]+$|[+-]\d\d:?\d\d$|[A-Z]{2,5}$|[AaPp]\.?[Mm]\.?$|\d+月$|\d+日|\d+年")
+_DATE_WORDS = re.compile(
+    r"[A-Za-zäÄ]{2,9}\.?,?$|[\d:.,]+$|[+-]\d\d:?\d\d$|[A-Z]{2,5}$|[AaPp]\.?[Mm]\.?$|\d+月$|\d+日|\d+年"
+)
 
 
 def stamp(line: str) -> Moment | None:

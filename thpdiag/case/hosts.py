@@ -1,8 +1,8 @@
 """Which host is each record about? One pile of records per host; what others say in passing becomes a note.
 
-Within one text blocks are grouped by speaker and by host name (prompt, uname). The group with the measurements is the host
-of the text; a uname that another speaker quotes never reaches it. Across members, piles of one host name join; a pile
-without a name joins the only named host.
+Within one text blocks are grouped by speaker and by host name (prompt, uname). The group with the measurements is
+the host of the text; a uname that another speaker quotes never reaches it. Across members, piles of one host name
+join; a pile without a name joins the only named host.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Cut a host's records into states: stretches in which the huge-page settings did not change.
 
-A state ends where an operator wrote another value at a prompt, where a later reading of a setting differs in the same
-member, or where another bundle of the same host was recorded under other settings. Records that cannot be placed are a state
-of their own with unknown settings, so that a profile from before a fix never meets the setting after it.
+A state ends where an operator wrote another value at a prompt, where a later reading of a setting differs in the
+same member, or where another bundle of the same host was recorded under other settings. Records that cannot be
+placed are a state of their own with unknown settings, so that a profile from before a fix never meets the setting
+after it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Citation, Event, Fact, Moment, Profile, Record, Sample, State
@@ -56,10 +58,7 @@ def states(records: Sequence[Record]) -> tuple[State, ...]:
     ]
     placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
     changes = _changes(placed)
-    if changes:
-        segments = _by_line(placed, changes)
-    else:
-        segments = _by_root(placed)
+    segments = _by_line(placed, changes) if changes else _by_root(placed)
     return tuple(_state(s) for s in segments if s.records or s.facts) or (State("all", {}, 0),)
 
 
@@ -216,7 +215,7 @@ def _in_time(segments: list[Segment]) -> list[Segment]:
     if len({s[0].clock for s in spans}) != 1:
         return segments
     spans.sort(key=lambda s: s[0].seconds)
-    if any(a[1].seconds > b[0].seconds for a, b in zip(spans, spans[1:], strict=False)):
+    if any(a[1].seconds > b[0].seconds for a, b in pairwise(spans)):
         return segments
     for number, (_, _, segment) in enumerate(spans):
         segment.order = number

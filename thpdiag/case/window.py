@@ -1,7 +1,7 @@
 """The time that hurt, as the user names it: `--since`, `--until`, `--at`; and the one process (`--process`).
 
-Records with a time outside the window take no part. Records without a time, or on another clock than the window's, stay:
-they cannot be placed.
+Records with a time outside the window take no part. Records without a time, or on another clock than the window's,
+stay: they cannot be placed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `since` to `until`, either open. Both are on one clock; wall clocks with and without zone compare as equal."""
+    """From `since` to `until`, either open.
+
+    Both are on one clock; wall clocks with and without zone compare as equal.
+    """
 
     since: Moment | None = None
     until: Moment | None = None
@@ -54,7 +57,10 @@ def parsed(since: str | None, until: str | None, at: str | None) -> Window | Non
 
 
 def moment(text: str) -> Moment:
-    """A time as typed: `2026-11-20 03:35[:43]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot."""
+    """A time as typed.
+
+    `2026-11-20 03:35[:43]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
+    """
     plain = text.strip()
     if found := _DAYTIME.match(plain):
         return Moment(int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3] or 0), Clock.DAY)

@@ -11,8 +11,10 @@ from thpdiag.model import Fact, State
 
 # The family and major release that commands differ by. Order matters: a release string is surer than a name in prose.
 _RELEASES = (
-    (re.compile(r"\.el(\d+)uek"), "oracle"), (re.compile(r"\.el(\d+)(?:[._]|$)"), "el"), (re.compile(r"\.fc(\d+)\b"), "fedora"),
-)  # fmt: skip
+    (re.compile(r"\.el(\d+)uek"), "oracle"),
+    (re.compile(r"\.el(\d+)(?:[._]|$)"), "el"),
+    (re.compile(r"\.fc(\d+)\b"), "fedora"),
+)
 _NAMES = (
     (re.compile(r"(?:CentOS|Red Hat|RHEL|Oracle Linux|Rocky|Alma|Scientific)\D*(\d+)"), "el"),
     (re.compile(r"(?:SLES|SUSE Linux Enterprise)\D*(\d+)"), "sles"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from thpdiag.derive.series import Track
 from thpdiag.model import Moment, Sample
@@ -39,7 +40,7 @@ class Run:
 def intervals(track: Track) -> tuple[Interval, ...]:
     """Growth between consecutive samples; resets and standing clocks are left out."""
     found = []
-    for (t0, v0, _), (t1, v1, sample) in zip(track.points, track.points[1:], strict=False):
+    for (t0, v0, _), (t1, v1, sample) in pairwise(track.points):
         seconds = t1 - t0 if t0 is not None and t1 is not None else None
         if v1 < v0 or (seconds is not None and seconds <= 0):
             continue
@@ -85,7 +86,7 @@ def _seconds(run: Sequence[Point], points: Sequence[Point]) -> float | None:
     if not run or any(t is None for t in times):
         return None
     known = [t for t in times if t is not None]
-    steps = sorted(b - a for a, b in zip(known, known[1:], strict=False))
+    steps = sorted(b - a for a, b in pairwise(known))
     typical = steps[len(steps) // 2] if steps else 0.0
     first, last = run[0][0], run[-1][0]
     return (last or 0.0) - (first or 0.0) + typical

@@ -40,8 +40,11 @@ class Table:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """One row per sample, one column per metric, NaN where the source printed nothing; plus `line` and `since_boot`."""
-        import pandas  # noqa: PLC0415 - costs six times what click does; a bundle without series never pays
+        """One row per sample, one column per metric, NaN where the source printed nothing.
+
+        Plus `line` and `since_boot`.
+        """
+        import pandas
 
         index = [s.time.seconds for s in self.samples if s.time] if self.clock else range(len(self.samples))
         frame = pandas.DataFrame.from_records(
@@ -60,7 +63,10 @@ def _column(name: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Track:
-    """One metric of one entity from one source: `points` are (seconds or None, value, sample) without since-boot rows."""
+    """One metric of one entity from one source.
+
+    `points` are (seconds or None, value, sample) without since-boot rows.
+    """
 
     metric: str
     table: Table

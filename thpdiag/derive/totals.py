@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from thpdiag.derive.rates import intervals
 from thpdiag.derive.series import Table, Track, tables, track
@@ -41,7 +42,7 @@ def rates_of_counters(samples: Iterable[Sample]) -> Iterator[Sample]:
 
 def _cpu(table: Table) -> Iterator[Sample]:
     rows = [s for s in table.samples if all(f"node_cpu_seconds_total.{m}" in s.values for m in MODES[:4])]
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in pairwise(rows):
         delta = {m: _delta(before, after, m) for m in MODES}
         total = sum(delta.values())
         if total <= 0 or min(delta.values()) < 0:
@@ -49,9 +50,11 @@ def _cpu(table: Table) -> Iterator[Sample]:
         kernel = delta["system"] + delta["irq"] + delta["softirq"]
         user = delta["user"] + delta["nice"]
         values = {
-            "cpu_ratio.user_total": user / total, "cpu_ratio.sys_total": kernel / total, "cpu_ratio.idle": delta["idle"] / total,
+            "cpu_ratio.user_total": user / total,
+            "cpu_ratio.sys_total": kernel / total,
+            "cpu_ratio.idle": delta["idle"] / total,
             "cpu_ratio.busy": (user + kernel) / total,
-        }  # fmt: skip
+        }
         for mode in ("iowait", "softirq", "steal"):
             if f"node_cpu_seconds_total.{mode}" in after.values:
                 values[f"cpu_ratio.{mode}"] = delta[mode] / total
@@ -76,7 +79,10 @@ def _swap(table: Table) -> Iterator[Sample]:
 
 
 def available(samples: Iterable[Sample]) -> Iterator[Fact]:
-    """memory.available_ratio from the last /proc/meminfo: MemAvailable, or free + cached + reclaimable before it existed."""
+    """memory.available_ratio from the last /proc/meminfo.
+
+    MemAvailable, or free + cached + reclaimable before it existed.
+    """
     last = None
     for sample in samples:
         if "node_memory_MemTotal_bytes" in sample.values:

@@ -1,7 +1,7 @@
 """Free memory by block size: can a zone serve a huge page, and how much of its free memory cannot?
 
-unusable index = (free pages - pages in blocks that are large enough) / free pages; 0 none unusable, 1 all. Linux mm/vmstat.c
-prints it times 1000 as extfrag/unusable_index. A zone with little free memory says nothing.
+unusable index = (free pages - pages in blocks that are large enough) / free pages; 0 none unusable, 1 all. Linux
+mm/vmstat.c prints it times 1000 as extfrag/unusable_index. A zone with little free memory says nothing.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ DYNAMIC = frozenset({"stack", "counter", "effect"})  # evidence classes that spe
 class Judged:
     """The answer of a check: `text` says what was found, `needed` what a yes takes.
 
-    `kind` is the evidence class. `missing` are vocabulary names whose absence made it unknown. An `assumed` yes rests on a
-    default that nobody measured. `weak` evidence (a total since boot) never raises the confidence above possible.
+    `kind` is the evidence class. `missing` are vocabulary names whose absence made it unknown. An `assumed` yes
+    rests on a default that nobody measured. `weak` evidence (a total since boot) never raises the confidence above
+    possible.
     """
 
     value: Verdict3

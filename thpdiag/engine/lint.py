@@ -1,7 +1,7 @@
 """`rules lint`: what the form alone cannot tell. Each check is a small generator of complaints with a place.
 
-Form, parameters, conditions and references between rules are checked while loading (engine.load); here come the names of
-the vocabulary, symbol families, mechanisms and remedies, and habits that keep rules honest.
+Form, parameters, conditions and references between rules are checked while loading (engine.load); here come the
+names of the vocabulary, symbol families, mechanisms and remedies, and habits that keep rules honest.
 """
 
 from __future__ import annotations

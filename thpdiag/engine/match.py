@@ -1,8 +1,8 @@
 """Evaluate rules on one state of one host: outcomes with evidence, what is missing, and how sure it is.
 
-Confidence is capped by the kinds of evidence that speak (DESIGN 1): policy and state license a finding but are no proof of
-their own; a total since boot or an assumed default gives `possible`; one kind of stack, counter change or effect gives `likely`;
-two of them, or an on/off toggle, `confirmed`.
+Confidence is capped by the kinds of evidence that speak (DESIGN 1): policy and state license a finding but are no
+proof of their own; a total since boot or an assumed default gives `possible`; one kind of stack, counter change or
+effect gives `likely`; two of them, or an on/off toggle, `confirmed`.
 """
 
 from __future__ import annotations

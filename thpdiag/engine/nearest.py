@@ -12,7 +12,7 @@ MOST_CHANGES = 4
 
 
 def smallest_change(expression: Expression, values: Mapping[str, Verdict3]) -> list[tuple[str, Verdict3]]:
-    """The fewest checks, and the value each would need, that make the condition yes; empty if it is yes, or none is small.
+    """The fewest checks, and the value each would need, that make the condition yes; empty if there is none.
 
     Among equally few, those that change an unknown come first: they may be a matter of missing input only.
     """

@@ -33,29 +33,27 @@ def needs(rule: Rule, rules: Mapping[str, Rule]) -> set[str]:
 
 
 def _of(check: Check) -> Iterator[str]:
+    yield from _of_numbers(check)
     match check:
-        case FactCheck():
-            yield check.fact
-        case SeriesCheck():
-            yield check.series
-            if check.as_ == "since_boot_rate":
-                yield "uptime.seconds"
-        case ChangeCheck():
-            for names in (check.change.of, check.change.per):
-                yield from _names(names)
         case ProfileCheck():
             yield "profile"
         case EventCheck():
-            kinds = _names(check.event)
-            yield "task_stack" if kinds == ["task_stack"] else "kernel_log"
+            yield "task_stack" if _names(check.event) == ["task_stack"] else "kernel_log"
         case ProcessCheck():
             yield from ("process.command", *(["process_cpu_ratio"] if check.process.cpu_above is not None else []))
         case ToggleCheck():
             yield from _names(check.toggle.setting)
-            for metric in check.toggle.metrics:
-                yield from OF_TOGGLES[metric]
-        case _:
-            return
+            yield from (name for metric in check.toggle.metrics for name in OF_TOGGLES[metric])
+
+
+def _of_numbers(check: Check) -> Iterator[str]:
+    match check:
+        case FactCheck():
+            yield check.fact
+        case SeriesCheck():
+            yield from (check.series, *(["uptime.seconds"] if check.as_ == "since_boot_rate" else []))
+        case ChangeCheck():
+            yield from (*_names(check.change.of), *_names(check.change.per))
 
 
 def _names(names: str | list[str] | None) -> list[str]:

@@ -1,7 +1,7 @@
 """The form of a rule file, checked by pydantic; `thpdiag rules schema` prints it as JSON Schema for editors.
 
-Every check is a mapping with one word that says what it looks at (`fact`, `series`, `change`, `profile`, `event`, `process`,
-`toggle`, `rule`). Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
+Every check is a mapping with one word that says what it looks at (`fact`, `series`, `change`, `profile`, `event`,
+`process`, `toggle`, `rule`). Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class Param(Strict):
 
 
 class FactCheck(Strict):
-    """The value of a fact; a metric's name gives its latest value. Several facts of the name: one that fits is enough."""
+    """The value of a fact.
+
+    A metric's name gives its latest value. Several facts of the name: one that fits is enough.
+    """
 
     fact: str
     is_: str | float | None = Field(default=None, alias="is")
@@ -70,10 +73,11 @@ As = Literal["level", "mean", "last", "rate", "delta", "slope", "spread", "step"
 class SeriesCheck(Strict):
     """A metric over time.
 
-    `as`: level (each value), mean, last, rate (per second, of a counter), delta (growth over the window), slope (fitted, per
-    second), spread ((max - min) / max), step (largest change of the mean relative to before), knee (rate after the bend / before),
-    since_boot_rate (a total divided by uptime; proves nothing about now).
-    `for`: a duration (`30 s`), `3 samples`, or `50 % of samples`; without it one value (or the figure of the whole window) decides.
+    `as`: level (each value), mean, last, rate (per second, of a counter), delta (growth over the window), slope
+    (fitted, per second), spread ((max - min) / max), step (largest change of the mean relative to before), knee
+    (rate after the bend / before), since_boot_rate (a total divided by uptime; proves nothing about now). `for`: a
+    duration (`30 s`), `3 samples`, or `50 % of samples`; without it one value (or the figure of the whole window)
+    decides.
     """
 
     series: str
@@ -91,7 +95,10 @@ class SeriesCheck(Strict):
 
 
 class Change(Strict):
-    """One delta per another over the window: fail per stall, RSS per fault. `per: 1` or none compares the delta alone."""
+    """One delta per another over the window.
+
+    Fail per stall, RSS per fault. `per: 1` or none compares the delta alone.
+    """
 
     of: Names
     per: Names | None = None
@@ -109,9 +116,9 @@ class ChangeCheck(Strict):
 class Profile(Strict):
     """Share of non-idle samples whose leaf (`self`) or any frame (`anywhere`) is of a symbol family.
 
-    `under`: families that must be callers, in this order from the leaf outwards, gaps allowed; `not_under`: none of these may be a caller.
-    `of`: all (default), comm or thread (the largest share within one command or thread), symbol (of the samples that match
-    self/anywhere alone: chain purity).
+    `under`: families that must be callers, in this order from the leaf outwards, gaps allowed; `not_under`: none of
+    these may be a caller. `of`: all (default), comm or thread (the largest share within one command or thread),
+    symbol (of the samples that match self/anywhere alone: chain purity).
     """
 
     self_: Names | None = Field(default=None, alias="self")
@@ -163,7 +170,10 @@ TOGGLED: tuple[ToggleMetric, ...] = ("sys_share", "sys_total", "compaction_share
 
 
 class Toggle(Strict):
-    """Two states that differ in one setting, compared. No metric moved by the ratio is no; too few samples is unknown."""
+    """Two states that differ in one setting, compared.
+
+    No metric moved by the ratio is no; too few samples is unknown.
+    """
 
     setting: Names
     ratio: Quantity
@@ -225,10 +235,10 @@ class RuleFile(Strict):
 class CaseFile(Strict):
     """One case of a NAME.cases.yaml: a small host and what the rule must say of it.
 
-    `facts`: name -> value (or a list of {value, LABEL: ...}). `stacks`: `"leaf < caller < caller WEIGHT [comm]"`. `flat`: the same
-    without callers, from a source that has none. `series`: name -> promtool notation with a step (`"100+40x30 @2s"`, `"5 7 9 @10s"`), for
-    entities `name{pid=1,comm=x}`. `events`: lists of {kind, FIELD: value, stack: "a < b"}. `processes`: command lines. `states`: several of all this,
-    in order, for toggles.
+    `facts`: name -> value (or a list of {value, LABEL: ...}). `stacks`: `"leaf < caller < caller WEIGHT [comm]"`.
+    `flat`: the same without callers, from a source that has none. `series`: name -> promtool notation with a step
+    (`"100+40x30 @2s"`, `"5 7 9 @10s"`), for entities `name{pid=1,comm=x}`. `events`: lists of {kind, FIELD: value,
+    stack: "a < b"}. `processes`: command lines. `states`: several of all this, in order, for toggles.
     """
 
     name: str

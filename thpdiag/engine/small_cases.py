@@ -3,8 +3,8 @@
     stacks: ["_spin_lock_irq < compact_zone < do_huge_pmd_anonymous_page 94", "cpu_idle 6 [swapper]"]
     series: {node_vmstat_compact_fail: "100+40x30 @2s", "process_resident_memory_bytes{pid=7,comm=java}": "5 7 9 @10s"}
 
-The series notation is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_` is a missing
-value; `@2s` is the step, without it the series has no times.
+The series notation is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_`
+is a missing value; `@2s` is the step, without it the series has no times.
 """
 
 from __future__ import annotations

@@ -17,13 +17,16 @@ Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; 
 
 @lru_cache(maxsize=65536)
 def member_of(name: str) -> frozenset[str]:
-    """The families a function name belongs to; the name itself counts as a family (`=name`), so that rules may name one."""
+    """The families a function name belongs to.
+
+    The name itself counts as a family (`=name`), so that rules may name one.
+    """
     plain = normalise(name)
     return frozenset(f for f, family in families().items() if family.matches(plain)) | {f"={plain}"}
 
 
 def in_order(names: Sequence[str], wanted: Wanted) -> bool:
-    """Whether frames (leaf first) hold one of each wanted choice, in this order from the leaf outwards, gaps allowed."""
+    """Whether frames (leaf first) hold one of each wanted choice, in order from the leaf outwards, gaps allowed."""
     at = 0
     for name in names:
         if at < len(wanted) and not member_of(name).isdisjoint(wanted[at]):

@@ -12,7 +12,10 @@ from thpdiag.knowledge.yaml_nodes import shipped
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """`fault` says what a page fault does for a huge page; `defrag` is the setting's default; `thp` is False without THP."""
+    """`fault` says what a page fault does for a huge page.
+
+    `defrag` is the setting's default; `thp` is False without THP.
+    """
 
     id: str
     fault: str

@@ -1,8 +1,9 @@
 """YAML with the place of every node: strictly for files of strangers, quickly for our own.
 
-Files of strangers are read by PyYAML's own scanner (libyaml's crashes on deep nesting) with limits on size, depth and
-number of nodes, and without aliases, anchors and merge keys. Files shipped with thpdiag may use libyaml. Booleans of YAML 1.1
-(`yes`, `on`) and its sexagesimal numbers (`12:30`) stay strings: a rule that says `is: never` or `is: yes` means the word.
+Files of strangers are read by PyYAML's own scanner (libyaml's crashes on deep nesting) with limits on size, depth
+and number of nodes, and without aliases, anchors and merge keys. Files shipped with thpdiag may use libyaml.
+Booleans of YAML 1.1 (`yes`, `on`) and its sexagesimal numbers (`12:30`) stay strings: a rule that says `is: never`
+or `is: yes` means the word.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ Places = dict[tuple[str | int, ...], Place]
 
 
 def load_with_places(text: str) -> tuple[Any, Places]:
-    """A stranger's data and the place of every key path (`("checks", "busy", "above")`). Duplicate keys are an error."""
+    """A stranger's data and the place of every key path (`("checks", "busy", "above")`).
+
+    Duplicate keys are an error.
+    """
     if len(text.encode("utf-8", "replace")) > LARGEST:
         raise YamlError("larger than 1 MiB", None)
     return _loaded(text, _Strict)

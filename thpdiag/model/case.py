@@ -39,8 +39,8 @@ class Note:
 class State:
     """A stretch in which the settings did not change. Checks run inside one state.
 
-    `settings` are the values known to hold (`thp.enabled` -> `never`); `order` counts stretches of the case in time, the
-    largest is the latest; None if the place in time is unknown.
+    `settings` are the values known to hold (`thp.enabled` -> `never`); `order` counts stretches of the case in
+    time, the largest is the latest; None if the place in time is unknown.
     """
 
     id: str

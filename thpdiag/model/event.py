@@ -13,7 +13,7 @@ NO_FIELDS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a `kind` listed under `events` in the vocabulary (`hung_task`, `soft_lockup`, `setting_written`, ...).
+    """An event of a `kind` in the vocabulary (`hung_task`, `soft_lockup`, `setting_written`, ...).
 
     `stack` is the call trace, leaf first, function names as printed without offsets; empty if there was none.
     """

@@ -30,8 +30,8 @@ class Verdict3(Enum):
 class Evidence:
     """One line of proof: what check spoke, a sentence with the numbers, where it stands.
 
-    `kind` is the evidence class: `stack`, `counter`, `effect`, `toggle`, `state`, `policy`, `log`. `window` is the stretch
-    of time it speaks of, where the source has a clock.
+    `kind` is the evidence class: `stack`, `counter`, `effect`, `toggle`, `state`, `policy`, `log`. `window` is the
+    stretch of time it speaks of, where the source has a clock.
     """
 
     check: str
@@ -47,8 +47,8 @@ class Evidence:
 class RuleOutcome:
     """One rule on one state of one host, before findings are ranked and folded.
 
-    `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`, `children`.
-    `missing` are vocabulary names that would decide what is unknown.
+    `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`,
+    `children`. `missing` are vocabulary names that would decide what is unknown.
     """
 
     rule: str

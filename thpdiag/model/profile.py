@@ -24,7 +24,10 @@ class Stacks(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A function. `name` is normalised (no offset, no `.isra.0`, no `_[k]`); `kernel` is None when the source does not say."""
+    """A function.
+
+    `name` is normalised (no offset, no `.isra.0`, no `_[k]`); `kernel` is None when the source does not say.
+    """
 
     name: str
     dso: str = ""

@@ -1,12 +1,12 @@
 """What an operator did to kernel settings, from the commands in a session, a ticket or a script.
 
     # echo never > /sys/kernel/mm/redhat_transparent_hugepage/enabled
-    sudo echo never > /sys/kernel/mm/transparent_hugepage/defrag       (writes nothing: the shell opens the file, without root)
+    sudo echo never > /sys/kernel/mm/transparent_hugepage/defrag    (writes nothing: the shell opens the file)
     sysctl -w vm.compact_memory=1
 
-Yields setting_written (fields setting, value, path, how), operator_compaction and operator_drop_caches events. `how`
-is `prompt` for a command at a prompt, `prose` for one that a text merely shows, `sudo-redirect` and `failed` for those without effect.
-Not a format of its own: `thpdiag.recognise` calls it for prompts and prose.
+Yields setting_written (fields setting, value, path, how), operator_compaction and operator_drop_caches events.
+`how` is `prompt` for a command at a prompt, `prose` for one that a text merely shows, `sudo-redirect` and `failed`
+for those without effect. Not a format of its own: `thpdiag.recognise` calls it for prompts and prose.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _SYSCTL = re.compile(
     r"(?:echo\s+['\"]?(?P<v1>\d+)['\"]?\s*(?:>|\|\s*(?:sudo\s+)?tee)\s*/proc/sys/vm/(?P<n1>\w+)"
     r"|sysctl\s+(?:-w\s+)?vm\.(?P<n2>\w+)\s?=\s?(?P<v2>\d+))"
 )
-_REFUSED = re.compile(r".{0,200}(?:Permission denied|Invalid argument|Read-only file system|write error|Operation not permitted)")
+_REFUSED = re.compile(
+    r".{0,200}(?:Permission denied|Invalid argument|Read-only file system|write error|Operation not permitted)"
+)
 _SHELL_WRAPPED = re.compile(r"\bsudo\s+(?:-\S+\s+)*(?:ba|da|k)?sh\s+-c\b")
 
 

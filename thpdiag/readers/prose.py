@@ -17,8 +17,9 @@ _HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|sus
 _RELEASE = re.compile(r"(?<![\w.-])(?P<release>[2-7]\.\d{1,2}\.(?:\d{1,3}|x)(?:-[\w.+~-]{1,60})?)(?![\w-])")
 _KERNEL_WORD = re.compile(r"(?i)kernel")
 _OS = re.compile(
-    r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu|Debian(?: GNU/Linux)?|"
-    r"SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)"
+    r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu"
+    r"|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+"
+    r"(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)"
 )
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
 

@@ -18,9 +18,9 @@ from thpdiag.engine.judged import DYNAMIC
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import event, term
-from thpdiag.result.measures import measures
 from thpdiag.model import Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
+from thpdiag.result.measures import measures
 from thpdiag.result.profiles import profile_document
 from thpdiag.result.timeline import timeline
 
@@ -149,7 +149,8 @@ def _nothing(diagnosis: Diagnosis) -> str:
         return "No huge-page problem: every mechanism that could hurt was measured and none is at work."
     if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
-    return f"The input does not decide it: {len(open_rules)} of {len(diagnosis.rules)} rules lack data; see what to ask for."
+    lacking = f"{len(open_rules)} of {len(diagnosis.rules)} rules lack data"
+    return f"The input does not decide it: {lacking}; see what to ask for."
 
 
 def _finding(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:

@@ -10,10 +10,14 @@ from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
 from thpdiag.knowledge.vocabulary import term
 
-LEVELS = ("cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.sys_share", "cpu_ratio.softirq", "cpu_ratio.iowait",
-          "cpu_ratio.steal")  # fmt: skip
-RATES = ("node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback",
-         "node_vmstat_thp_collapse_alloc")  # fmt: skip
+LEVELS = (
+    "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.sys_share", "cpu_ratio.softirq", "cpu_ratio.iowait",
+    "cpu_ratio.steal",
+)  # fmt: skip
+RATES = (
+    "node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc",
+    "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc",
+)  # fmt: skip
 LAST = ("node_memory_AnonHugePages_bytes", "node_memory_MemTotal_bytes", "node_memory_MemFree_bytes")
 
 

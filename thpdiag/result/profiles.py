@@ -14,7 +14,10 @@ MOST = 400  # stacks
 
 
 def profile_document(profile: Profile, state: State) -> dict[str, Any]:
-    """`folded` is [stack root first, share of non-idle weight]; `families` the share of stacks that hold each family."""
+    """`folded` is [stack root first, share of non-idle weight].
+
+    `families` the share of stacks that hold each family.
+    """
     known = compiled(profile)
     ledger = profile.ledger
     return {
@@ -23,7 +26,8 @@ def profile_document(profile: Profile, state: State) -> dict[str, Any]:
         "loss": {
             "read": ledger.read, "kept": ledger.kept, "without_stack": ledger.without_stack,
             "unknown_symbol": ledger.unknown_symbol, "odd": dict(sorted(ledger.odd.items())),
-            **({"lost": ledger.lost} if ledger.lost is not None else {}), "unlisted": float(f"{ledger.unlisted / 100:.6g}"),
+            **({"lost": ledger.lost} if ledger.lost is not None else {}),
+            "unlisted": float(f"{ledger.unlisted / 100:.6g}"),
         },
         "folded": _folded(known),
         "families": _families(known),

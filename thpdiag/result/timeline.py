@@ -1,4 +1,7 @@
-"""The timeline of the result document: series in at most 1,500 buckets, episodes that checks found, operator actions."""
+"""The timeline of the result document.
+
+Series in at most 1,500 buckets, episodes that checks found, operator actions.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,10 @@ SHOWN = (
     "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc", "node_memory_AnonHugePages_bytes",
     "node_memory_MemFree_bytes",
 )  # fmt: skip
+HOW = {
+    "prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried in vain to write",
+    "failed": "failed to write", "sudo-redirect": "tried in vain (shell redirection without root) to write",
+}  # fmt: skip
 OF_PROCESSES = ("process_resident_memory_bytes", "process_virtual_memory_bytes", "process_faults_total")
 MOST_PROCESSES = 3
 
@@ -83,9 +90,7 @@ def _actions(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     found = []
     for event in diagnosis.case.events:
         how = event.fields.get("how", "prompt")
-        said = {"prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried in vain to write",
-                "failed": "failed to write", "sudo-redirect": "tried in vain (shell redirection without root) to write"}  # fmt: skip
-        text = f"{said.get(how, how)} {event.fields.get('value', '')} to {event.fields.get('path', '')}"
+        text = f"{HOW.get(how, how)} {event.fields.get('value', '')} to {event.fields.get('path', '')}"
         time = {"t": event.time.seconds, "clock": event.time.clock.value} if event.time else {}
         line = {"line": event.cite.line} if event.cite.line is not None else {}
         found.append({**time, "text": text, "member": event.cite.member, **line})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from thpdiag.engine.checks import change, event, fact, process, profile, rule, series, toggle
 from thpdiag.engine.judged import Judged, Scene
 from thpdiag.engine.schema import (
@@ -19,24 +22,17 @@ from thpdiag.engine.schema import (
 
 def judge(check: Check, scene: Scene) -> Judged:
     """What the check says of the scene, doubted where input was lost."""
-    return _judge(check, scene).doubted(scene.case.hidden)
+    return JUDGES[type(check)](check, scene).doubted(scene.case.hidden)
 
 
-def _judge(check: Check, scene: Scene) -> Judged:
-    match check:
-        case FactCheck():
-            return fact.judge(check, scene)
-        case SeriesCheck():
-            return series.judge(check, scene)
-        case ChangeCheck():
-            return change.judge(check.change, scene)
-        case ProfileCheck():
-            return profile.judge(check.profile, scene)
-        case EventCheck():
-            return event.judge(check, scene)
-        case ProcessCheck():
-            return process.judge(check.process, scene)
-        case ToggleCheck():
-            return toggle.judge(check.toggle, scene)
-        case RuleCheck():
-            return rule.judge(check, scene)
+Judge = Callable[[Any, Scene], Judged]
+JUDGES: Mapping[type[Any], Judge] = {
+    FactCheck: fact.judge,
+    SeriesCheck: series.judge,
+    ChangeCheck: lambda check, scene: change.judge(check.change, scene),
+    ProfileCheck: lambda check, scene: profile.judge(check.profile, scene),
+    EventCheck: event.judge,
+    ProcessCheck: lambda check, scene: process.judge(check.process, scene),
+    ToggleCheck: lambda check, scene: toggle.judge(check.toggle, scene),
+    RuleCheck: rule.judge,
+}

@@ -1,7 +1,8 @@
 """`toggle`: two states of the host that differ in one setting, compared. The strongest evidence there is.
 
-The state with the more permissive value is expected to be worse. A metric counts only with enough samples on both sides and
-the same kind of load; system time alone need not fall after a cure (4 KiB faults take over), so any of several will do.
+The state with the more permissive value is expected to be worse. A metric counts only with enough samples on both
+sides and the same kind of load; system time alone need not fall after a cure (4 KiB faults take over), so any of
+several will do.
 """
 
 from __future__ import annotations
