@@ -1,6 +1,24 @@
-"""The few mistakes a user can make, each with its exit code (DESIGN: contracts, exit codes)."""
+"""The few mistakes a user can make, each with its exit code, and what every exit code means."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# The first that applies of 70, 2, 4, 1, 3, 6, 5, 0 (DESIGN: contracts).
+EXIT_CODES: Mapping[int, str] = MappingProxyType(
+    {
+        0: "analysed, whatever was found; single files may be reported as unreadable",
+        1: "a finding at or above `--fail-on`, an open rule with `--fail-on-missing`, or a failing case in `rules test`",
+        2: "the command line makes no sense",
+        3: "the input is missing, cannot be read, or nothing in it was recognised",
+        4: "a rule file is invalid",
+        5: "a damaged or unreadable part of the input left a rule undecided",
+        6: "a limit (size, number of files, ratio, depth, time) cut the input",
+        70: "a mistake of thpdiag itself",
+        130: "interrupted",
+    }
+)
 
 
 class ThpdiagError(Exception):

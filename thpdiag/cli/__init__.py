@@ -4,31 +4,50 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import rich_click as click
+from click.exceptions import Abort, ClickException
 
 from thpdiag import __version__
 from thpdiag.errors import ThpdiagError
 
-COMMANDS = ("analyze", "render", "explain", "rules", "inputs", "capture-script", "doctor")
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "analyze": "Diagnose what a customer sent.",
+        "render": "Print a saved result in another format.",
+        "explain": "Say what a rule means, and why it fires or not.",
+        "rules": "List, show, check and test the rules.",
+        "inputs": "Say what was recognised, and what each rule lacks.",
+        "capture-script": "Print the script to send to the customer.",
+        "doctor": "Say what this installation has.",
+    }
+)
+BUG, INTERRUPTED = 70, 130
 
 
-class LazyCommands(click.RichGroup):
-    """Loads the module of a command when the command is used, so that `--help` stays quick."""
+class Deferred(click.RichCommand):
+    """A command known by name and one line; its module is imported when the command is used."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        module = importlib.import_module(f"thpdiag.cli.{str(self.name).replace('-', '_')}")
+        return module.command.make_context(info_name, args, parent, **extra)
+
+
+class Commands(click.RichGroup):
+    """The commands in the order in which people meet them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"thpdiag.cli.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+        return Deferred(name=cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
 
-@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="thpdiag")
 def cli() -> None:
     """Is the kernel's huge-page machinery hurting this host? Reads what a customer sent, proves it, says what to do."""
@@ -37,14 +56,17 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on stderr and its exit code, never a traceback."""
     try:
-        cli.main(args=list(arguments) if arguments is not None else None, prog_name="thpdiag", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
-    except click.Abort:
-        sys.exit(130)
-    except click.ClickException as mistake:
+        code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
+    except Abort:
+        code = INTERRUPTED
+    except ClickException as mistake:
         mistake.show()
-        sys.exit(mistake.exit_code)
+        code = mistake.exit_code
     except ThpdiagError as mistake:
         click.echo(f"thpdiag: {mistake}", err=True)
-        sys.exit(mistake.exit_code)
+        code = mistake.exit_code
+    except Exception:
+        traceback.print_exc()
+        click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)
+        code = BUG
+    sys.exit(code or 0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import platform
 import shutil
+from pathlib import Path
 
 import rich_click as click
 
 from thpdiag import __version__
-from thpdiag.cli.rules import RULES, loaded
+from thpdiag.cli.options import RULES, loaded
 from thpdiag.readers import all_readers
 from thpdiag.result.document import digest
 
@@ -19,7 +20,7 @@ PROGRAMS = {"perf": "not needed; only to turn perf.data into text", "sadf": "not
 
 @click.command()
 @RULES
-def command(folders: tuple) -> None:  # type: ignore[type-arg]
+def command(folders: tuple[Path, ...]) -> None:
     """Say what this installation has."""
     rules = loaded(folders)
     click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")

@@ -1,10 +1,13 @@
-"""`thpdiag explain`: what a rule means; with a bundle, each check's value, the needed value, and what kept it from firing."""
+"""`thpdiag explain`.
+
+What a rule means; with a bundle, each check's value, the needed value, and what kept it from firing.
+"""
 
 from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,9 @@ import rich_click as click
 
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
-from thpdiag.cli.rules import RULES, loaded
 from thpdiag.engine.expression import parse
-from thpdiag.engine.load import Rule, suggestion
+from thpdiag.engine.load import Rule
 from thpdiag.engine.nearest import smallest_change
-from thpdiag.errors import InputError, UsageError
 from thpdiag.model import Verdict3
 from thpdiag.reports.visible import visible
 
@@ -26,20 +27,20 @@ WIDTH = 80
 @click.command()
 @click.argument("id")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
-@RULES
-def command(id: str, paths: tuple[Path, ...], folders: tuple[Path, ...]) -> None:  # noqa: A002 - the option's name
+@shared.RULES
+def command(id: str, paths: tuple[Path, ...], folders: tuple[Path, ...]) -> None:
     """Explain rule ID; with PATHS, why it fires there or does not."""
-    rules = loaded(folders)
-    rule = next((r for r in rules if r.id == id.upper()), None)
-    if rule is None:
-        raise UsageError(f"no rule {id}{suggestion(id, [r.id for r in rules])}")
-    if missing := [p for p in paths if str(p) != "-" and not p.exists()]:
-        raise InputError(f"{missing[0]}: no such file or folder")
+    rules = shared.loaded(folders)
+    rule = shared.one(id, rules)
+    if mistake := shared.absent(paths):
+        raise mistake
     click.echo("\n".join(_rule(rule)))
-    if paths:
-        result = analyze(paths, rules, stdin=sys.stdin.buffer)
-        for document in shared.documents(result):
-            click.echo("\n".join(_here(rule, document)))
+    if not paths:
+        return
+    result = analyze(paths, rules, stdin=sys.stdin.buffer)
+    for document in shared.documents(result):
+        click.echo("\n".join(_here(rule, document)))
+    shared.finish(result)
 
 
 def _rule(rule: Rule) -> Iterator[str]:
@@ -62,7 +63,7 @@ def _rule(rule: Rule) -> Iterator[str]:
         yield from textwrap.wrap(f"Source: {' '.join(line.split())}", WIDTH, subsequent_indent="  ")
 
 
-def _here(rule: Rule, document: dict[str, Any]) -> Iterator[str]:
+def _here(rule: Rule, document: Mapping[str, Any]) -> Iterator[str]:
     entry = next(r for r in document["rules"] if r["id"] == rule.id)
     yield ""
     yield f"On {visible(document['case'])}: {entry['outcome']}"
@@ -82,7 +83,7 @@ def _indented(text: str) -> Iterator[str]:
     yield from textwrap.wrap(text, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 18)
 
 
-def _leaves(tree: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not tree["children"]:
         yield tree["expr"], tree
     for child in tree["children"]:

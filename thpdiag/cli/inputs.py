@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ import rich_click as click
 
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
-from thpdiag.cli.rules import RULES, loaded
-from thpdiag.errors import InputError
+from thpdiag.reports.json import render
 from thpdiag.reports.visible import visible
 
 SCHEMA = "thpdiag/inputs/1"
@@ -21,33 +19,30 @@ SCHEMA = "thpdiag/inputs/1"
 @click.command()
 @shared.PATHS
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@RULES
+@shared.RULES
 def command(paths: tuple[Path, ...], form: str, folders: tuple[Path, ...]) -> None:
     """Say what of PATHS was recognised, and which rules lack data."""
-    missing = [p for p in paths if str(p) != "-" and not p.exists()]
-    if missing:
-        raise InputError(f"{missing[0]}: no such file or folder")
-    result = analyze(paths, loaded(folders), stdin=sys.stdin.buffer)
-    document = inputs_document(result)
-    if form == "json":
-        click.echo(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False))
-    else:
-        click.echo("\n".join(_lines(document)))
-    raise click.exceptions.Exit(shared.exit_code(result, "never"))
+    result = analyze(paths, shared.loaded(folders), stdin=sys.stdin.buffer)
+    document = _document(result)
+    click.echo(render(document) if form == "json" else "\n".join(_lines(document)), nl=form != "json")
+    if mistake := shared.absent(paths):
+        raise mistake
+    shared.finish(result)
 
 
-def inputs_document(result: dict[str, Any]) -> dict[str, Any]:
+def _document(result: dict[str, Any]) -> dict[str, Any]:
     """`{schema, inputs, problems, rules}` of all hosts together."""
     every = shared.documents(result)
     inputs = {(i["member"], i["reader"] or ""): i for d in every for i in d["inputs"]}
-    problems = {json.dumps(p, sort_keys=True): p for d in every for p in d["problems"]}
-    open_rules = {u["rule"]: u for d in every for u in d["unknown"]}
-    rules = [{"id": r["id"], "outcome": r["outcome"], "missing": open_rules.get(r["id"], {}).get("missing", [])}
-             for r in every[0]["rules"]]  # fmt: skip
+    problems = {(p.get("member", ""), p["kind"], p["text"]): p for d in every for p in d["problems"]}
+    missing = {u["rule"]: u["missing"] for d in every for u in d["unknown"]}
+    rules = [{"id": r["id"], "outcome": r["outcome"], "missing": missing.get(r["id"], [])} for r in every[0]["rules"]]
     return {
-        "schema": SCHEMA, "inputs": [inputs[k] for k in sorted(inputs)], "problems": [problems[k] for k in sorted(problems)],
+        "schema": SCHEMA,
+        "inputs": [inputs[key] for key in sorted(inputs)],
+        "problems": [problems[key] for key in sorted(problems)],
         "rules": rules,
-    }  # fmt: skip
+    }
 
 
 def _lines(document: dict[str, Any]) -> list[str]:

@@ -1,28 +1,65 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what becomes of a result: where it is written, which exit code it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import rich_click as click
+from click.exceptions import Exit
 
-from thpdiag.errors import UsageError
+from thpdiag.engine.load import Rule, builtin_rules, load_rules, suggestion
+from thpdiag.errors import InputError, UsageError
 from thpdiag.model import SEVERITIES
 from thpdiag.reports import FORMATS
+from thpdiag.reports.text import render as text_report
 
-PATHS = click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(exists=False, path_type=Path, allow_dash=True)
+EXPECTED = (
+    "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
+    "files, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
+)
+NOTHING = f"nothing in the input was recognised; {EXPECTED}"
+SUFFIXES = {"txt": "text", "htm": "html"}
+
+PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+FORMAT = click.option(
+    "-f", "--format", "form", type=click.Choice(sorted(FORMATS)), default="text", show_default=True,
+    help="What to print.",
 )  # fmt: skip
 OUTPUT = click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FORMAT=PATH",
     help="Also write this format to this file; may be given several times, `-` is stdout.",
 )  # fmt: skip
+VERBOSE = click.option("-v", "verbosity", count=True, help="All findings; twice: the match trees too.")
 FAIL_ON = click.option(
     "--fail-on", type=click.Choice([*reversed(SEVERITIES), "never"]), default="never", show_default=True,
     help="Exit 1 if there is a finding of this severity or a higher one.",
 )  # fmt: skip
+RULES = click.option(
+    "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
+    help="A folder with further rules; may be given several times.",
+)  # fmt: skip
+
+
+def loaded(folders: Sequence[Path]) -> tuple[Rule, ...]:
+    """The shipped rules and those of the folders."""
+    return load_rules([builtin_rules(), *folders])
+
+
+def one(wanted: str, rules: Sequence[Rule]) -> Rule:
+    """The rule of an id, however it is capitalised."""
+    by_id = {rule.id: rule for rule in rules}
+    if wanted.upper() not in by_id:
+        raise UsageError(f"no rule {wanted}{suggestion(wanted.upper(), by_id)}")
+    return by_id[wanted.upper()]
+
+
+def absent(paths: Sequence[Path]) -> InputError | None:
+    """The mistake of naming a path that is not there, as something to say or to raise."""
+    missing = [path for path in paths if str(path) != "-" and not path.exists()]
+    return InputError(f"{missing[0]}: no such file or folder; {EXPECTED}") if missing else None
 
 
 def targets(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
@@ -32,14 +69,26 @@ def targets(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
         name, sign, rest = text.partition("=")
         if not sign:
             name, rest = Path(text).suffix.lstrip(".") or text, text
-        known = {"txt": "text", "htm": "html"}.get(name, name)
-        if known not in FORMATS:
-            raise UsageError(f"unknown format '{name}'; one of {', '.join(sorted(FORMATS))}")
+        known = SUFFIXES.get(name, name)
+        if known not in FORMATS or not rest:
+            raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(FORMATS))}")
         found.append((known, Path(rest)))
     return found
 
 
-def write(text: str, path: Path) -> None:
+def deliver(document: Mapping[str, Any], form: str, files: Sequence[tuple[str, Path]], verbosity: int) -> None:
+    """Print the result unless some `-o` claims stdout, and write the files."""
+    if not any(str(path) == "-" for _, path in files):
+        click.echo(_rendered(document, form, verbosity), nl=False)
+    for name, path in files:
+        _write(_rendered(document, name, verbosity), path)
+
+
+def _rendered(document: Mapping[str, Any], form: str, verbosity: int) -> str:
+    return text_report(document, verbosity) if form == "text" else FORMATS[form](document)
+
+
+def _write(text: str, path: Path) -> None:
     """To a file, or to stdout for `-`."""
     if str(path) == "-":
         click.echo(text, nl=False)
@@ -48,7 +97,18 @@ def write(text: str, path: Path) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    click.echo(f"{path} written", err=True)
+    notice(f"{path} written")
+
+
+def notice(text: str) -> None:
+    """Something that only a person at a terminal wants to know."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)
+
+
+def complain(text: str) -> None:
+    """One sentence on stderr."""
+    click.echo(f"thpdiag: {text}", err=True)
 
 
 def documents(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -56,21 +116,34 @@ def documents(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(document.get("cases", [document]))
 
 
-def exit_code(document: Mapping[str, Any], fail_on: str, *, fail_on_missing: bool = False) -> int:
-    """The first that applies of 1, 3, 6, 5, 0 (DESIGN 5)."""
+def exit_code(document: Mapping[str, Any], fail_on: str = "never", fail_on_missing: object = None) -> int:
+    """The first that applies of 1, 3, 6, 5, 0 (`thpdiag.errors.EXIT_CODES`)."""
     every = documents(document)
-    found = [f for d in every for f in d.get("findings", ())]
-    if fail_on != "never":
-        least = SEVERITIES.index(fail_on)
-        if any(SEVERITIES.index(f["severity"]) >= least for f in found):
-            return 1
-    if fail_on_missing and any(d.get("unknown") for d in every):
-        return 1
-    if not any(i.get("reader") for d in every for i in d.get("inputs", ())):
-        return 3
+    undecided = any(d.get("unknown") for d in every)
     problems = [p for d in every for p in d.get("problems", ())]
+    if _fails(every, fail_on) or (fail_on_missing and undecided):
+        return 1
+    if not recognised(document):
+        return 3
     if any(p["kind"] == "limit" for p in problems):
         return 6
-    hidden = any(p["kind"] in ("damaged", "unreadable", "bug", "refused") for p in problems)
-    open_rules = any(d.get("unknown") for d in every)
-    return 5 if hidden and open_rules else 0
+    return 5 if undecided and any(p.get("hides") for p in problems) else 0
+
+
+def finish(document: Mapping[str, Any], fail_on: str = "never", fail_on_missing: object = None) -> NoReturn:
+    """Leave with the exit code of the result; of nothing recognised it is said what would have been."""
+    if not recognised(document):
+        complain(NOTHING)
+    raise Exit(exit_code(document, fail_on, fail_on_missing))
+
+
+def recognised(document: Mapping[str, Any]) -> bool:
+    """Whether any reader knew any part of the input."""
+    return any(i.get("reader") for d in documents(document) for i in d.get("inputs", ()))
+
+
+def _fails(every: Sequence[Mapping[str, Any]], fail_on: str) -> bool:
+    if fail_on == "never":
+        return False
+    severities = [f["severity"] for d in every for f in d.get("findings", ())]
+    return any(SEVERITIES.index(s) >= SEVERITIES.index(fail_on) for s in severities)

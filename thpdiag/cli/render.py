@@ -11,33 +11,29 @@ import rich_click as click
 
 from thpdiag.cli import options as shared
 from thpdiag.errors import InputError
-from thpdiag.reports import FORMATS
-from thpdiag.reports import text as text_report
 from thpdiag.reports.html import from_page
 
 
 @click.command()
 @click.argument("result", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-f", "--format", "form", type=click.Choice(sorted(FORMATS)), default="text", show_default=True)
+@shared.FORMAT
 @shared.OUTPUT
-@click.option("-v", "verbosity", count=True, help="All findings; twice: the match trees too.")
+@shared.VERBOSE
 def command(result: Path, form: str, outputs: tuple[str, ...], verbosity: int) -> None:
     """Render RESULT (JSON, or an HTML report) again; no bundle is needed."""
-    document = loaded(result)
     targets = shared.targets(outputs)
-    if not targets:
-        rendered = text_report.render(document, verbosity) if form == "text" else FORMATS[form](document)
-        click.echo(rendered, nl=False)
-    for name, path in targets:
-        shared.write(FORMATS[name](document), path)
+    shared.deliver(_document(result), form, targets, verbosity)
 
 
-def loaded(path: Path) -> dict[str, Any]:
+def _document(path: Path) -> dict[str, Any]:
     """The result document of a file; InputError if there is none in it."""
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; expected a result of thpdiag") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} holds no result of thpdiag: it is not text") from error
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:

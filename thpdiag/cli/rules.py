@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from importlib.resources.abc import Traversable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import rich_click as click
+from click.exceptions import Exit
 
+from thpdiag.cli.options import RULES, loaded, one
 from thpdiag.engine.cases import load_cases, run, unnoticed
-from thpdiag.engine.load import Rule, builtin_rules, load_rules, suggestion
-from thpdiag.engine.schema import CHECKS, RuleFile
-from thpdiag.errors import UsageError
+from thpdiag.engine.lint import complaints
+from thpdiag.engine.load import Rule, builtin_rules
+from thpdiag.engine.schema import CHECKS, CaseFile, RuleFile
 
-RULES = click.option(
-    "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
-    help="A folder with further rules; may be given several times.",
-)  # fmt: skip
-
-
-def loaded(folders: Sequence[Path]) -> tuple[Rule, ...]:
-    """The shipped rules and those of the folders."""
-    return load_rules([builtin_rules(), *folders])
+Cases = Mapping[str, Sequence[CaseFile]]
 
 
 @click.group()
@@ -42,59 +35,54 @@ def list_(folders: tuple[Path, ...]) -> None:
 @command.command()
 @click.argument("id")
 @RULES
-def show(id: str, folders: tuple[Path, ...]) -> None:  # noqa: A002 - the option's name
+def show(id: str, folders: tuple[Path, ...]) -> None:
     """A rule as it stands in its file."""
-    rules = {r.id: r for r in loaded(folders)}
-    if id not in rules:
-        raise UsageError(f"no rule {id}{suggestion(id, rules)}")
-    click.echo(rules[id].source.text.rstrip())
+    click.echo(one(id, loaded(folders)).source.text.rstrip())
 
 
 @command.command()
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-def lint(paths: tuple[Path, ...]) -> None:
-    """Check rule files: form, names, references. Exit 4 if one is wrong."""
-    from thpdiag.engine.lint import complaints  # noqa: PLC0415 - reads the knowledge files, only this command needs them
-
-    rules = loaded(paths)
+@click.argument("folders", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+def lint(folders: tuple[Path, ...]) -> None:
+    """Check the shipped rules and those in FOLDERS: form, names, references. Exit 4 if one is wrong."""
+    rules = loaded(folders)
     found = complaints(rules)
     for complaint in found:
         click.echo(complaint)
     click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)
     if found:
-        raise click.exceptions.Exit(4)
+        raise Exit(4)
 
 
 @command.command()
 @click.argument("ids", nargs=-1)
 @RULES
-@click.option("--mutate/--no-mutate", default=True, help="Also flip each check and report those that no case notices.")
-def test(ids: tuple[str, ...], folders: tuple[Path, ...], mutate: bool) -> None:  # noqa: FBT001 - click's flag
-    """Run the cases beside the rules. Exit 1 if one fails or a flipped check goes unnoticed."""
+@click.option(
+    "--no-mutate", "mutate", flag_value="no", default="yes", help="Do not look for checks that no case notices."
+)
+def test(ids: tuple[str, ...], folders: tuple[Path, ...], mutate: str) -> None:
+    """Run the cases beside the rules (of IDS, or of all), and flip each check to see whether a case notices.
+
+    Exit 1 if a case fails or a flipped check goes unnoticed.
+    """
     rules = loaded(folders)
-    cases = load_cases(_folders(folders), rules)
-    failures = total = 0
-    for rule in rules:
-        if ids and rule.id not in ids:
-            continue
-        results = [run(rule, rules, case) for case in cases.get(rule.id, ())]
-        total += len(results)
-        for result in (r for r in results if not r.passed):
-            failures += 1
-            click.echo(f"{rule.id}: case '{result.case}': expected {result.expected}, got {result.actual}")
-        if not results:
-            failures += 1
-            click.echo(f"{rule.id}: no cases")
-        for line in unnoticed(rule, rules, cases.get(rule.id, ())) if mutate and results else ():
-            failures += 1
-            click.echo(line)
-    click.echo(f"{total} cases of {len(ids) or len(rules)} rules, {failures} failures", err=True)
+    cases = load_cases([builtin_rules(), *folders], rules)
+    chosen = [one(i, rules) for i in ids] or rules
+    failures = [line for rule in chosen for line in _failures(rule, rules, cases)]
+    if mutate == "yes":
+        failures += [line for rule in chosen for line in unnoticed(rule, rules, cases.get(rule.id, ()))]
+    for line in failures:
+        click.echo(line)
+    total = sum(len(cases.get(rule.id, ())) for rule in chosen)
+    click.echo(f"{total} cases of {len(chosen)} rules, {len(failures)} failures", err=True)
     if failures:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
-def _folders(folders: Sequence[Path]) -> list[Traversable]:
-    return [builtin_rules(), *folders]
+def _failures(rule: Rule, rules: Sequence[Rule], cases: Cases) -> list[str]:
+    if not cases.get(rule.id):
+        return [f"{rule.id}: no cases"]
+    tested = [run(rule, rules, case) for case in cases[rule.id]]
+    return [f"{rule.id}: case '{t.case}': expected {t.expected}, got {t.actual}" for t in tested if not t.passed]
 
 
 @command.command()
