@@ -55,7 +55,7 @@ _DMESG = re.compile(
 )
 _DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
 _JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
-_BOOT_SECONDS = re.compile(r"\[ *(\d+\.\d+)")
+_BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _MONTH_DAY = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) ")

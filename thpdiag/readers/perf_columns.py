@@ -20,9 +20,9 @@ from thpdiag.readers.perf_stacks import kernel_dso, kernel_letter
 PERCENT = r"\d{1,3}[.,]\d{1,2}%"
 _ROW = re.compile(rf"(?P<lead>\s*(?:[+-]\s*)?)(?P<shares>{PERCENT}(?:\s+{PERCENT}){{0,5}})(?:\s+(?P<rest>\S.*))?$")
 _SYMBOL = re.compile(r"(?:^|\s)(?:0x[0-9a-f]{1,16}\s+[\w!.-]\s+)?\[(?P<letter>[k.guhHm])\]\s+(?P<symbol>\S.*)$")
-_COUNTS = re.compile(r"\d+(?=\s)")
+_COUNTS = re.compile(r"\d{1,18}(?=\s)")
 _DIFFERENCE = re.compile(r"[+-]\d")
-_PID = re.compile(r"(?:(?P<pid>\d+):\s*(?P<comm>\S.*)|(?P<comm2>\S.*?):\s*(?P<pid2>\d+))$")
+_PID = re.compile(r"(?:(?P<pid>\d{1,10}):\s*(?P<comm>\S.*)|(?P<comm2>\S.*?):\s*(?P<pid2>\d{1,10}))$")
 _SHARED_OBJECT = re.compile(r"[\[/]|.*\.(?:so|ko|map)\b|vmlinu|bpf_prog|.*\(deleted\)$")
 _KNOWN = re.compile(
     r"Overhead|Children|Self|guest sys|guest usr|sys|usr?|Samples|Period"

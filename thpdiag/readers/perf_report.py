@@ -30,12 +30,13 @@ from thpdiag.readers.perf_columns import PERCENT, Columns, OverheadRow, columns,
 from thpdiag.readers.perf_report_tree import part
 from thpdiag.readers.perf_stacks import Frames
 
+_COUNT = r"\d{1,18}(?:,\d{3}){0,5}(?:\.\d{1,3})?"
 _EVENT = re.compile(
-    r"#?\s*Samples:\s*(?P<count>\d[\d.,]*)(?P<unit>[KMGT]?)(?:\s+of events?\s+'(?P<event>[^']{1,200})')?(?:,|\s|$)"
-    r"|#\s*Events:\s*(?P<count2>\d[\d.,]*)(?P<unit2>[KMGT]?)\s+(?P<event2>\S.{0,200})$"
+    rf"#?\s*Samples:\s*(?P<count>{_COUNT})(?P<unit>[KMGT]?)(?:\s+of events?\s+'(?P<event>[^']{{1,200}})')?(?:,|\s|$)"
+    rf"|#\s*Events:\s*(?P<count2>{_COUNT})(?P<unit2>[KMGT]?)\s+(?P<event2>\S.{{0,200}})$"
 )
-_PERIOD = re.compile(r"\bEvent count \(approx\.\):\s*(\d+)")
-_LOST = re.compile(r"#\s*Total Lost Samples:\s*(\d+)")
+_PERIOD = re.compile(r"\bEvent count \(approx\.\):\s*(\d{1,20})")
+_LOST = re.compile(r"#\s*Total Lost Samples:\s*(\d{1,18})")
 _HEAD = re.compile(r"#?\s*(?:Overhead|Children)\b(?!:)(?=.*\b(?:Command|Shared Object|Symbol|CPU|Self|Parent)\b|\s*$)")
 _FOOT = re.compile(
     r"\s*(?:Press '\?' for help|For a higher level overview|Tip: |Cannot load tips|no symbols found|\(Tip)"
@@ -107,7 +108,7 @@ def _head(current: _Part, text: str) -> bool:
         count = found["count"] or found["count2"]
         if found["event"] or found["event2"]:  # 2.6.32 prints the period here
             current.samples = round(
-                float(count.rstrip(".,").replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""]
+                float(count.replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""]
             )
     elif found := _LOST.match(text):
         current.lost = int(found[1])

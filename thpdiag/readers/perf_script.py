@@ -27,7 +27,7 @@ from thpdiag.readers.perf_script_lines import Head, frame, frame_like, head, sin
 from thpdiag.readers.perf_stacks import Frames
 
 _RECORD = re.compile(r".*\bPERF_RECORD_(?P<kind>[A-Z0-9_]+)\b(?P<rest>.*)$")
-_LOST = re.compile(r"\blost\s+(\d+)")
+_LOST = re.compile(r"\blost\s+(\d{1,18})")
 _CACHED = 200_000  # distinct frame lines that are remembered
 _STRONG = re.compile(r".*\s-?\d{1,10}\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)")
 

@@ -50,7 +50,7 @@ _TITLE_FACTS = {
 _EVENT = re.compile(r"\[(?:\d+(?:Hz)?\s+)?(?P<event>[^\]\s][^\]]{0,80})\]")
 _NO_HEAD = Columns(alone="Shared Object")  # perf top --stdio prints no column names, and sorts by object and symbol
 _REMEMBERED = 2  # screens kept to choose from
-_LOST = re.compile(r"\blost:\s*\d+/(\d+)")
+_LOST = re.compile(r"\blost:\s*\d{1,18}/(\d{1,18})")
 
 
 @dataclass(slots=True)

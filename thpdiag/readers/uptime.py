@@ -21,7 +21,7 @@ _FILE = re.compile(r"\s*(\S+)(?:\s+(\S+))?\s*$")
 _COMMAND = re.compile(
     r"\s*(?:(\d{1,2}):(\d\d)(?::(\d\d))? {0,3}([AaPp][Mm])?\s+)?up\s{1,9}(?:(\d{1,6}) days?,?\s{0,9})?"
     r"(?:(\d{1,3}):(\d\d)|(\d{1,3}) min|(\d{1,3}) hrs?)?"
-    r",?\s{0,9}(?:\d{1,9} users?,?\s{0,9})?load averages?:\s{0,9}(\d+[.,]\d\d)\b"
+    r",?\s{0,9}(?:\d{1,9} users?,?\s{0,9})?load averages?:\s{0,9}(\d{1,9}[.,]\d\d)\b"
 )
 _OPENS = re.compile(r"\s*(?:\d{1,2}:\d\d(?::\d\d)?\s*(?:[AaPp][Mm])?\s*)?up\s+\d[\w ,:]{1,60}load average")
 
