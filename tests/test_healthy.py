@@ -1,0 +1,29 @@
+"""Healthy hosts: nothing may be found there that would make somebody change a setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from thpdiag.analyze import Options, analyze
+from thpdiag.engine.load import builtin_rules, load_rules
+
+HEALTHY = sorted(p for p in (ROOT / "fixtures" / "healthy").iterdir() if p.is_dir())
+
+
+@pytest.mark.parametrize("folder", HEALTHY, ids=lambda f: f.name)
+def test_a_healthy_host_is_left_alone(folder: Path) -> None:
+    """No finding at all, but for contexts, which only inform."""
+    document = analyze([folder / "bundle"], load_rules([builtin_rules()]), Options(strict=True))
+    assert [(f["rule"], f["title"]) for f in document["findings"] if f["role"] != "context"] == []
+    assert document["verdict"]["status"] in ("nothing_found", "cannot_tell")
+
+
+@pytest.mark.parametrize("folder", HEALTHY, ids=lambda f: f.name)
+def test_a_healthy_host_was_read(folder: Path) -> None:
+    """Silence counts only if there was something to hear: every member is recognised."""
+    document = analyze([folder / "bundle"], load_rules([builtin_rules()]), Options(strict=True))
+    assert [i["member"] for i in document["inputs"] if not i["reader"]] == []
+    assert (folder / "ORIGIN.md").is_file()
