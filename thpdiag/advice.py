@@ -1,0 +1,170 @@
+"""What to do about a mechanism on exactly this host: the remedies that a rule names, checked and written out.
+
+A remedy that does not cure the mechanism, that this kernel cannot take, that is in force already or that takes huge pages
+from an application that wants them is left out, whatever the rule says. Texts and commands are knowledge (remedies.yaml).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from thpdiag import setting_commands as commands
+from thpdiag.host_view import HostView, host_view
+from thpdiag.knowledge.applications import applications
+from thpdiag.knowledge.remedies import Row, cures, remedies, verifications, wants
+
+__all__ = ["HostView", "advice", "host_view"]
+
+MOST = 5  # remedies per finding: a reader who needs more has another problem
+INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
+
+
+def advice(ids: Sequence[str], mechanism: str, host: HostView) -> list[dict[str, Any]]:
+    """The remedies for a finding, least invasive first, each with its commands for this host."""
+    rows = _rows(ids, mechanism, host)
+    keeper = _keeper(host)
+    stays = ""
+    if keeper and any(row.get("takes_away") for row in rows.values()):
+        rows = {i: row for i, row in _rows((*ids, *INSTEAD), mechanism, host).items() if not row.get("takes_away")}
+        stays = f" Huge pages stay on, because {keeper} gains from them."
+    ordered = sorted(rows.values(), key=lambda row: row.get("orders", {}).get(mechanism, row["order"]))
+    items = [_item(row, mechanism, host) for row in ordered]
+    if stays and items:
+        items[0]["reason"] += stays
+    return items[:MOST]
+
+
+def _rows(ids: Sequence[str], mechanism: str, host: HostView) -> dict[str, Row]:
+    """What is left of the remedies named; `persist-setting` goes where a setting with its own commands to last is left."""
+    rows = {name: row for name in dict.fromkeys(ids) if (row := _chosen(name, mechanism, host))}
+    if any("values" in row for row in rows.values()):
+        rows.pop("persist-setting", None)
+    return rows
+
+
+def _chosen(name: str, mechanism: str, host: HostView) -> Row | None:
+    """The remedy with what its variant for this host adds; None if it is not for this mechanism or host."""
+    row: dict[str, Any] = {"id": name, **remedies()[name]}
+    if not cures(row, mechanism) or _refused(row, mechanism, host):
+        return None
+    if "variants" in row:
+        variant = next((v for v in row["variants"] if _fits(v, mechanism, host)), None)
+        if variant is None:
+            return None
+        row |= variant
+    if "sets" in row:
+        row["values"] = _values(row, host)
+        return row if row["values"] else None
+    return row
+
+
+def _fits(variant: Row, mechanism: str, host: HostView) -> bool:
+    """Whether all conditions of a row hold: regular expressions on the whole name; of applications one must fit."""
+    has = {
+        "platform": (host.platform,), "era": (host.age,), "mechanism": (mechanism,), "app": host.apps, "tuned": (host.tuned,),
+    }  # fmt: skip
+    return all(any(re.fullmatch(variant[key], name) for name in names) for key, names in has.items() if key in variant)
+
+
+def _refused(row: Row, mechanism: str, host: HostView) -> bool:
+    """A setting as it is measured here can make a remedy pointless for a mechanism."""
+    return any(
+        re.fullmatch(case["mechanism"], mechanism) and host.measured(case["setting"]) in case["values"]
+        for case in row.get("refused", ())
+    )
+
+
+def _values(row: Row, host: HostView) -> dict[str, str]:
+    """What to write: per setting the first word that the kernel takes; nothing if it takes none or all is in force."""
+    values: dict[str, str] = {}
+    for setting, words in row["sets"].items():
+        word = next((w for w in words if host.takes(setting, w)), None)
+        if word is None:
+            return {}
+        if host.measured(commands.fact_name(setting)) not in {word, *row.get("leave", {}).get(setting, ())}:
+            values[setting] = word
+    return values
+
+
+def _keeper(host: HostView) -> str:
+    """An application of this host that wants huge pages, empty if there is none."""
+    stances = {app.name: app.stance for app in applications()}
+    for app in host.apps:
+        condition = wants().get(app, {})
+        if "version" in condition:
+            if _major(host.versions.get(app, "")) >= condition["version"]:
+                return app
+        elif stances.get(app) == "keep" and re.fullmatch(condition.get("platform", ".*"), host.platform):
+            return app
+    return ""
+
+
+def _major(version: str) -> int:
+    found = re.match(r"[0-9]{1,4}", version)
+    return int(found[0]) if found else 0
+
+
+def _item(row: Row, mechanism: str, host: HostView) -> dict[str, Any]:
+    """One entry of the result document's `remedies`."""
+    return {
+        "id": row["id"],
+        "reason": row.get("because", {}).get(mechanism, row["reason"]) + _says_maker(row, host),
+        "platform": host.platform or "any Linux",
+        "now": [*_on_node(row, host), *_now(row, host)],
+        "persist": [*commands.persist(_lasting(row), host), *_written(row, "persist", host)],
+        "verify": _verify(row, mechanism, host),
+        "undo": [*_undo(row, host), *_written(row, "undo", host)],
+        "cost": row["cost"] + _depends(row, host),
+        "restart": row["restart"],
+    }
+
+
+def _now(row: Row, host: HostView) -> Iterator[str]:
+    yield from commands.notes(row.get("undo_of", {}), host)
+    yield from commands.now(row.get("values", {}), host)
+    yield from _written(row, "now", host)
+
+
+def _undo(row: Row, host: HostView) -> Iterator[str]:
+    yield from commands.undo(row.get("values") or row.get("undo_of", {}), host)
+    yield from commands.persist_undo(_lasting(row), host)
+
+
+def _lasting(row: Row) -> Mapping[str, str]:
+    """The settings that must hold after a boot, too."""
+    found: Mapping[str, str] = row.get("values") or row.get("keeps", {})
+    return found
+
+
+def _written(row: Row, key: str, host: HostView) -> Iterator[str]:
+    """Commands of the remedy's own."""
+    boot = host.bootline if host.bootline and host.takes("enabled", host.bootline) else "never"
+    words = {"boot": boot, "profile": host.tuned or "$(cat /root/tuned.before)"}
+    for text in row.get(key, ()):
+        yield commands.filled(commands.placed(text, host), words)
+
+
+def _on_node(row: Row, host: HostView) -> list[str]:
+    """The settings are the kernel's, so a container sees them read-only."""
+    return ["# on the node, as root; a container cannot change this"] if host.container and "values" in row else []
+
+
+def _verify(row: Row, mechanism: str, host: HostView) -> dict[str, str] | None:
+    told = row["verify"] if "verify" in row else next(v for v in verifications(mechanism) if _fits(v, mechanism, host))
+    if told is None:
+        return None
+    return {"metric": told["metric"], "expect": told["expect"], "how": commands.placed(told["how"], host)}
+
+
+def _says_maker(row: Row, host: HostView) -> str:
+    """Applications whose makers say the same."""
+    names = [app.name for app in applications() if app.name in host.apps and app.stance == "disable"]
+    return f" The makers of {' and '.join(names)} advise it, too." if names and row["id"] == "thp-never" else ""
+
+
+def _depends(row: Row, host: HostView) -> str:
+    """What an application says for whom it depends; not in words that this kernel does not take."""
+    told = [a for a in applications() if a.name in host.apps and a.stance == "depends" and row.get("takes_away")]
+    return "".join(f" {a.name}: {a.advice}." for a in told if not (host.plain and "madvise" in a.advice))
