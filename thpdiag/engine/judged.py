@@ -53,7 +53,8 @@ def unknown(missing: str | Sequence[str], text: str, *, needed: str = "", kind: 
 
 @dataclass(frozen=True)
 class Scene:
-    """One state of one host, as the checks of a rule see it. `entity` is the one bound by `for_each`."""
+    """One state of one host, as the checks of a rule see it. `entity` is the one bound by
+    `for_each`, `bound_kind` its kind."""
 
     case: Case
     state: State
@@ -61,7 +62,7 @@ class Scene:
     outcomes: Mapping[str, RuleOutcome] = field(default_factory=dict)
     others: Sequence[Scene] = ()
     entity: Entity | None = None
-    app_names: Mapping[str, str] = field(default_factory=dict)
+    bound_kind: str = ""
 
     def facts(self, name: str, where: Mapping[str, str] | None = None) -> Iterator[Fact]:
         """Facts of a name in this state and of the whole case; measured ones hide those merely assumed or told."""
@@ -69,8 +70,12 @@ class Scene:
         measured = [f for f in found if f.provenance not in ("assumed", "prose")]
         yield from measured or found
 
-    def bound(self, entity: Entity) -> Scene:
-        return replace(self, entity=entity)
+    def bound(self, kind: str, entity: Entity) -> Scene:
+        return replace(self, bound_kind=kind, entity=entity)
+
+    def entity_of(self, kind: str) -> Entity | None:
+        """The bound entity, if metrics of this kind are what `for_each` binds."""
+        return self.entity if kind == self.bound_kind else None
 
 
 def _fits(fact: Fact, where: Mapping[str, str] | None) -> bool:

@@ -22,7 +22,7 @@ from thpdiag.engine.schema import (
 )
 from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.remedies import refused_for, remedy_ids
+from thpdiag.knowledge.remedies import cures, remedies
 from thpdiag.knowledge.symbols import families
 from thpdiag.knowledge.vocabulary import event, names, term
 
@@ -79,11 +79,13 @@ def _mechanism(rule: Rule) -> Iterator[str]:
 
 
 def _remedies(rule: Rule) -> Iterator[str]:
+    known, mechanism = remedies(), rule.file.mechanism
     for i, word in enumerate(rule.file.remedies):
-        if word not in remedy_ids():
-            yield rule.source.complaint(f"unknown remedy '{word}'{suggestion(word, remedy_ids())}", ("remedies", i))
-        elif reason := refused_for(word, rule.file.mechanism):
-            yield rule.source.complaint(f"'{word}' does not cure {rule.file.mechanism}: {reason}", ("remedies", i))
+        if word not in known:
+            yield rule.source.complaint(f"unknown remedy '{word}'{suggestion(word, known)}", ("remedies", i))
+        elif not cures(known[word], mechanism):
+            message = f"'{word}' does not cure {mechanism} (knowledge/remedies.yaml, cures)"
+            yield rule.source.complaint(message, ("remedies", i))
 
 
 def _applications(rule: Rule) -> Iterator[str]:

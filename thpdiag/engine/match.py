@@ -59,7 +59,7 @@ def _scenes(rule: Rule, scene: Scene) -> list[Scene]:
     if rule.file.for_each is None:
         return [scene]
     entities = scene.catalogue.entities(rule.file.for_each)
-    return [scene.bound(entity) for entity in entities] or [scene]
+    return [scene.bound(rule.file.for_each, entity) for entity in entities] or [scene]
 
 
 def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
@@ -115,18 +115,19 @@ def _speaks_for(answer: Judged) -> bool:
 
 
 def _against(rule: Rule, answers: Answers) -> tuple[Evidence, ...]:
-    """Checks that would have supported the finding and said no."""
-    positive = {n for e in (rule.when, *rule.confidence.values()) for n in _positive(e)}
-    return tuple(a.evidence(n) for n, a in answers.items() if n in positive and a.value is NO)
+    """Checks that would have supported the finding and said no; another way that did hold makes them no objection."""
+    names = {n for e in (rule.when, *rule.confidence.values()) for n in _opposing(e, answers)}
+    return tuple(a.evidence(n) for n, a in answers.items() if n in names)
 
 
-def _positive(expression: Expression) -> Iterable[str]:
-    """Names that stand without `not`."""
+def _opposing(expression: Expression, answers: Answers) -> Iterable[str]:
+    """Names that stand without `not` and say no, in the parts of the condition that do not hold."""
     if expression.op == "name":
-        yield expression.name
-    elif expression.op != "not":
+        if answers[expression.name].value is NO:
+            yield expression.name
+    elif expression.op != "not" and expression.value(lambda n: answers[n].value) is not YES:
         for child in expression.children:
-            yield from _positive(child)
+            yield from _opposing(child, answers)
 
 
 def _excluded(excluder: RuleOutcome) -> Evidence:

@@ -142,7 +142,7 @@ def _do(document: Document, _: int) -> Iterator[str]:
 
 
 def _others(document: Document, verbosity: int) -> Iterator[str]:
-    """Consequences and other findings: one line each, in full from level 1 on."""
+    """Consequences and other findings: one line each; in full from level 1 on, and what somebody has to mend at once."""
     rest, first = verdict.others(document), verdict.leading(document)
     if not rest:
         return
@@ -153,7 +153,7 @@ def _others(document: Document, verbosity: int) -> Iterator[str]:
         weight = ", ".join(filter(None, [role, finding["severity"], finding["confidence"]]))
         told = _with(finding["title"] or finding["rule"], finding["entity"] or "")
         yield from fold(prose(f"{weight}: {told}"), f"  {visible(finding['rule'])}  ", "      ")
-        if verbosity:
+        if verbosity or verdict.acts_alone(document, finding):
             yield from _in_full(finding)
 
 

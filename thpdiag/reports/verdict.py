@@ -57,6 +57,12 @@ def others(document: Document) -> list[dict[str, Any]]:
     return sorted(rest, key=lambda finding: finding["rule"] in folded)
 
 
+def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
+    """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is without one."""
+    wanted = ("configuration",) if leading(document) else ("configuration", "contributing")
+    return finding["role"] in wanted and finding["severity"] not in ("info", "low")
+
+
 def title(document: Document, rule: str) -> str:
     """What a rule finds, as far as the document says."""
     named: Iterable[tuple[str, str | None]] = (

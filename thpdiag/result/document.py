@@ -149,6 +149,9 @@ def _nothing(diagnosis: Diagnosis) -> str:
         return "No huge-page problem: every mechanism that could hurt was measured and none is at work."
     if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
+    seen = next((f.title for f in diagnosis.findings if f.role in ("configuration", "contributing")), None)
+    if seen:
+        return f"{seen}. Whether huge pages hurt this host cannot be told from the input."
     lacking = f"{len(open_rules)} of {len(diagnosis.rules)} rules lack data"
     return f"The input does not decide it: {lacking}; see what to ask for."
 

@@ -76,7 +76,7 @@ def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
     found: list[Track | None] = []
     for name in names:
         known = term(name)
-        entity = scene.entity if known and known.entity != "system" else None
+        entity = scene.entity_of(known.entity) if known else None
         tracks = [t for t in scene.catalogue.tracks(name, entity) if len(t.points) > 1]
         found.append(tracks[0] if tracks else next(iter(scene.catalogue.tracks(name, entity)), None))
     return found

@@ -79,8 +79,17 @@ def _conditions(check: EventCheck) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+HOW = {
+    "prompt": "was written", "prose": "stands in the text", "failed": "was refused", "no-effect": "had no effect",
+    "sudo-redirect": "has no effect: the shell opens the file without root",
+}  # fmt: skip
+
+
 def _said(events: list[Event]) -> str:
     first = events[0]
+    if first.kind == "setting_written":
+        what, how = first.fields.get("value", ""), first.fields.get("how", "")
+        return f"{what} to {first.fields.get('path', '')}: {HOW.get(how, how)}"
     fields = ", ".join(f"{k} {v}" for k, v in first.fields.items() if v)
     more = f", and {len(events) - 1} more" if len(events) > 1 else ""
     known = event_term(first.kind)

@@ -32,7 +32,8 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
 
 
 def _latest(check: FactCheck, scene: Scene) -> list[Fact]:
-    tracks = scene.catalogue.tracks(check.fact, scene.entity)
+    known = term(check.fact)
+    tracks = scene.catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
     found = []
     for track in tracks:
         _, value, sample = track.points[-1]

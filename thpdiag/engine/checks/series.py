@@ -54,7 +54,7 @@ def judge(check: SeriesCheck, scene: Scene) -> Judged:
     needed = _needed(check)
     kind = evidence_kind(check.series, check.as_)
     known = term(check.series)
-    entity = scene.entity if known and known.entity != "system" else None
+    entity = scene.entity_of(known.entity) if known else None
     tracks = scene.catalogue.tracks(check.series, entity)
     if not tracks and check.as_ == "rate":
         tracks = scene.catalogue.tracks(f"{check.series}:rate", entity)
