@@ -1,8 +1,9 @@
 """Find the blocks of known formats in a member and have each read by its reader.
 
-A whole /proc/vmstat, a terminal session with twenty commands, a mail that quotes a perf report, a loop that prints the
-date between two outputs: all are texts in which blocks of known formats stand between other lines. One walk finds them:
-prompts and time lines set the context, a line that a reader `opens` at starts a block, the reader's `continues` ends it.
+A whole /proc/vmstat, a terminal session with twenty commands, a mail that quotes a perf report, a loop that prints
+the date between two outputs: all are texts in which blocks of known formats stand between other lines. One walk
+finds them: prompts and time lines set the context, a line that a reader `opens` at starts a block, the reader's
+`continues` ends it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from thpdiag.bundle.stamps import stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
@@ -77,7 +79,7 @@ class _Ahead:
     def peek(self, count: int = 1) -> list[TextLine]:
         while len(self._buffer) < count and (line := next(self._lines, None)) is not None:
             self._buffer.append(line)
-        return list(self._buffer)[:count] if count < len(self._buffer) else list(self._buffer)
+        return list(islice(self._buffer, count))
 
     def take(self) -> TextLine | None:
         return self._buffer.popleft() if self._buffer else next(self._lines, None)
@@ -93,6 +95,7 @@ class Recogniser:
             "|".join(f"(?:{r.opens.pattern})" for r in self._readers if r.opens and not r.opens.flags & re.I)
         )
         self._loose = [r for r in self._readers if r.opens and r.opens.flags & re.I]
+        self._farthest = max((r.lookahead for r in self._readers), default=0) + 1
         self._strict = bool(strict)
 
     def read(self, member: str, lines: Iterable[tuple[int, str]], head: str = "") -> Iterator[Reading]:
@@ -126,7 +129,7 @@ class Recogniser:
             return
         indent = line.text[: len(line.text) - len(line.text.lstrip())]
         for margin in dict.fromkeys(("", indent)):
-            if reader := self._opening(ahead, margin):
+            if reader := self._opening(ahead.peek(self._farthest), margin):
                 yield from self._block(reader, context, ahead, self._lines(reader, ahead, margin))
                 return
         if (moment := stamp(line.text)) is not None:
@@ -165,16 +168,16 @@ class Recogniser:
     def _claims_path(self, path: str) -> Reader | None:
         return next((r for r in self._by_path if any(p.search(path) for p in r.paths)), None)
 
-    def _opening(self, ahead: _Ahead, margin: str) -> Reader | None:
-        """The reader whose block opens at the next line, once the margin (the indentation of a whole paste) is off."""
-        text = ahead.peek(1)[0].text.removeprefix(margin)
+    def _opening(self, lines: Sequence[TextLine], margin: str) -> Reader | None:
+        """The reader whose block opens at the first line, once the margin (the indentation of a whole paste) is off."""
+        text = lines[0].text.removeprefix(margin)
         if not self._any.match(text) and not any(r.opens and r.opens.match(text) for r in self._loose):
             return None
         for reader in self._readers:
             if not reader.opens or not reader.opens.match(text):
                 continue
             if reader.confirm is None or reader.confirm(
-                [t.text.removeprefix(margin) for t in ahead.peek(reader.lookahead + 1)]
+                [t.text.removeprefix(margin) for t in lines[: reader.lookahead + 1]]
             ):
                 return reader
         return None
@@ -199,17 +202,43 @@ class Recogniser:
             pass
 
     def _lines(self, reader: Reader, ahead: _Ahead, margin: str) -> Iterator[tuple[int, str]]:
-        """The lines of a block without its margin: the opening one, and further ones while they belong."""
+        """The lines of a block without its margin: the opening one, and further ones while they belong.
+
+        A single foreign line between two that belong (a row that was cut, a message to all terminals) is given to the
+        reader, which says that it is odd; to end the block there would lose all that follows without a word.
+        """
         line = ahead.take()
         depth = line.depth if line else 0
         while line is not None:
             yield line.number, line.text.removeprefix(margin)
-            following = ahead.peek(1)
-            if not following or following[0].depth != depth or prompt(following[0].text):
-                return
-            if not reader.continues(following[0].text.removeprefix(margin)):
+            if not self._belongs(reader, ahead.peek(1), margin, depth) and not self._intrudes(reader, ahead, margin, depth):
                 return
             line = ahead.take()
+
+    @staticmethod
+    def _belongs(reader: Reader, following: Sequence[TextLine], margin: str, depth: int) -> bool:
+        """Whether the first of the following lines is a further one of the block."""
+        if not following or following[0].depth != depth or prompt(following[0].text):
+            return False
+        return bool(reader.continues(following[0].text.removeprefix(margin)))
+
+    def _intrudes(self, reader: Reader, ahead: _Ahead, margin: str, depth: int) -> bool:
+        """Whether the next line is a foreign one in the middle of a block: it says nothing, and the block goes on."""
+        following = ahead.peek(self._farthest + 1)
+        if len(following) < 2 or not following[0].text.strip() or not following[1].text.strip():
+            return False
+        foreign, after = following[0].text, following[1:]
+        if not self._belongs(reader, after, margin, depth) or self._opening(after, margin) not in (None, reader):
+            return False
+        return not self._speaks(foreign, after[0].text) and self._opening(following, margin) is None
+
+    @staticmethod
+    def _speaks(text: str, following: str) -> bool:
+        """Whether a line outside of blocks would mean something."""
+        if prompt(text) is not None or stamp(text) is not None or speaker(text, following) is not None:
+            return True
+        cite = Citation("")
+        return any(True for _ in (*actions(cite, text, how="prose"), *said(cite, text)))
 
     @staticmethod
     def _rest(ahead: _Ahead) -> Iterator[tuple[int, str]]:

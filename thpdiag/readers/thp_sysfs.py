@@ -48,7 +48,7 @@ _OPENS = re.compile(
     rf"/{_MM}/{_DIRECTORY}/{_KNOB}:?\s*$|"
     rf"(?:\S{{1,20}}: )?.{{0,60}}/{_MM}/{_DIRECTORY}\S{{0,40}}: .{{0,20}}No such file or directory|"
     rf"(?:{_LS_LONG})?/{_MM}/(?:redhat_)?transparent_hugepage(?:/:?|:)?\s*$|{_ROW}|"
-    r"(?:always\s+(?:defer|within_size|inherit)|\[(?:always|yes)\]|always|yes)\s+(?:\[?[a-z+_]+\]?\s*)+$"
+    r"(?:always\s+(?:defer|within_size|inherit)|\[(?:always|yes)\]|always|yes)\s+(?:\[?[a-z+_]+\]?(?:\s+|$))+$"
 )
 _SHORT_NUMBER = re.compile(r"\d{1,8}\s*$")  # a value below its banner; `date +%s` prints more digits
 _WORDS = frozenset(

@@ -23,7 +23,7 @@ _COMMAND = re.compile(
     r"(?:(\d{1,3}):(\d\d)|(\d{1,3}) min|(\d{1,3}) hrs?)?"
     r",?\s{0,9}(?:\d{1,9} users?,?\s{0,9})?load averages?:\s{0,9}(\d{1,9}[.,]\d\d)\b"
 )
-_OPENS = re.compile(r"\s*(?:\d{1,2}:\d\d(?::\d\d)?\s*(?:[AaPp][Mm])?\s*)?up\s+\d[\w ,:]{1,60}load average")
+_OPENS = re.compile(r"\s*(?:\d{1,2}:\d\d(?::\d\d)? {0,3}(?:[AaPp][Mm])?\s+)?up\s+\d[\w ,:]{1,60}load average")
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
