@@ -262,3 +262,17 @@ def test_a_signal_ends_it_early_with_what_there_is(script: Path, tmp_path: Path)
     (packed,) = tmp_path.glob("thp-capture-*.tar.gz")
     with tarfile.open(packed) as bundle:
         assert f"{packed.name.removesuffix('.tar.gz')}/loops/counters.txt" in bundle.getnames()
+
+
+CAPTURES = sorted(path.parent for path in (Path(__file__).parents[1] / "fixtures" / "captures").glob("*/expected.yaml"))
+
+
+@pytest.mark.parametrize("folder", CAPTURES, ids=lambda folder: folder.name)
+def test_a_kept_recording_is_small_and_names_nobody(folder: Path) -> None:
+    """Cuts stay below 400 KB, say where they come from, and hold only the workload and the kernel's own threads."""
+    files = [path for path in (folder / "bundle").rglob("*") if path.is_file()]
+    assert 50_000 < sum(path.stat().st_size for path in files) < 400_000
+    assert (folder / "ORIGIN.md").is_file()
+    assert (folder / "bundle/host.txt").read_text("utf-8").startswith("# uname -a\nLinux host ")
+    comms = set(re.findall(r"^\d+ \((.+)\) [A-Z] ", (folder / "bundle/loops/processes.txt").read_text("utf-8"), re.M))
+    assert comms <= {"khugepaged", "kcompactd0", "kswapd0", "pool", "leak", "churn"}
