@@ -28,6 +28,9 @@ class Links:
         self._parent: str | None = None  # of the member asked for last
         self._parent_linked = False
 
+    def __bool__(self) -> bool:
+        return bool(self._to)
+
     def add(self, alias: str, target: str) -> str:
         """Takes in a link; a word when it leads nowhere: `loop` or `full` (limit reached, link forgotten)."""
         self._bytes += len(alias) + len(target)

@@ -11,7 +11,8 @@ SNIFF = 2 * BLOCK
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ENCRYPTED_NAME = re.compile(r"\.(?:gpg|pgp|asc)$")
 _PACKED_NAME = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tzst|zip|tar\.\w{1,5})$", re.IGNORECASE)
-_CLOSED_NAMES = (".gpg", ".pgp", ".asc", ".7z", ".rar", ".cpio", ".lz4", ".lz", ".Z")
+# Names of what we do not open: the content must be looked at, since members may be hidden in it.
+CLOSED_NAMES = (".gpg", ".pgp", ".asc", ".7z", ".rar", ".cpio", ".lz4", ".lz", ".Z")
 _FOREIGN = (
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
@@ -40,11 +41,6 @@ def is_packed(head: bytes) -> bool:
 def may_be_packed(buffer: bytes, at: int, size: int) -> bool:
     """A quick look at the content at `at` of the buffer (two blocks of it at least): False is sure, True is not."""
     return buffer[at] in FIRST_BYTES or (size >= BLOCK and buffer[at + 257 : at + 262] == b"ustar")
-
-
-def may_be_closed(path: str) -> bool:
-    """Whether the name is one of a kind that we do not open, so that the content must be looked at."""
-    return path.endswith(_CLOSED_NAMES)
 
 
 def named_as_archive(path: str) -> bool:

@@ -8,7 +8,7 @@ from thpdiag.bundle.entry import Entry, EntryKind
 from thpdiag.bundle.fold import Fold
 from thpdiag.bundle.limits import Limits
 from thpdiag.bundle.links import Links, targets
-from thpdiag.bundle.magic import may_be_closed
+from thpdiag.bundle.magic import CLOSED_NAMES
 from thpdiag.bundle.names import inside
 from thpdiag.bundle.place import Place
 from thpdiag.model import Citation, Problem, ProblemKind
@@ -23,6 +23,8 @@ class Namespace:
         self, place: Place, wants: Callable[[str], object], limits: Limits, late: dict[str, tuple[str, ...]]
     ) -> None:
         self.place = place
+        self._prefix = place.prefix
+        self._remember = _REMEMBERED
         self._wants = wants
         self._links = Links(wants, limits)
         self._late = late
@@ -33,13 +35,14 @@ class Namespace:
 
     def interesting(self, path: str) -> bool:
         """Whether somebody wants the member, or its name says that it is an archive that we cannot open."""
-        full = self.place.prefix + path
-        if self._wants(full) or self._links.wanted(full):
+        full = self._prefix + path
+        if self._wants(full) or (self._links and self._links.wanted(full)):
             return True
-        if may_be_closed(path):
+        if path.endswith(CLOSED_NAMES):
             self._only_looked_at.add(path)
             return True
-        if len(self._passed) < _REMEMBERED:
+        if self._remember:
+            self._remember -= 1
             self._passed.add(hash(full))
         return False
 

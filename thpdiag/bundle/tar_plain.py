@@ -18,7 +18,6 @@ from thpdiag.bundle.magic import may_be_packed
 from thpdiag.bundle.stream import Stream
 
 _PLAIN = Struct("100s24x11sB12x6s2sc100x8s80xB166x")
-_MAGICS = {USTAR, GNU}
 PLAIN_KINDS = b"0x"
 AHEAD = 3 * BLOCK  # a header and two blocks of what follows are looked at
 
@@ -36,41 +35,34 @@ class Passed:
 def pass_plain(stream: Stream, interesting: Callable[[str], bool]) -> Passed:
     """Passes what the buffer holds; the stream itself is not moved."""
     buffer, at = stream.buffer, stream.at
-    view, last = memoryview(buffer), len(buffer) - AHEAD
+    view, last, unpack = memoryview(buffer), len(buffer) - AHEAD, _PLAIN.unpack_from
     members, wanted = 0, False
     try:
         while at <= last:
-            name, kind, size = _exact(view, at)
-            body = at + BLOCK
+            name, digits, after, check, check_end, kind, magic, prefix = unpack(buffer, at)
+            # Adler-32 started at 0 has the sum of the bytes in its low half, and is ten times faster than sum().
+            if (
+                (magic != USTAR and magic != GNU)
+                or not digits.isdigit()
+                or after not in b"\0 "
+                or prefix
+                or check_end != b"\0 "
+                or adler32(view[at : at + BLOCK], 0) & 0xFFFF != int(check, 8) + (adler32(check, 0) & 0xFFFF) - 224
+            ):
+                break
+            size, body = int(digits, 8), at + BLOCK
             if kind == b"0":
                 path = name.partition(b"\0")[0].decode()
-                if _odd(path) or (size and may_be_packed(buffer, body, size)):
+                # Not canonical, a directory, not printable, perhaps an archive: needs a second look.
+                if "/." in path or "//" in path or path[0] in "/." or path[-1] == "/" or not path.isprintable():
                     break
-                if interesting(path):
-                    wanted = True
+                if (size and may_be_packed(buffer, body, size)) or (wanted := interesting(path)):
                     break
                 members += 1
-            elif kind != b"x" or size > BLOCK or not HARMLESS.fullmatch(view[body : body + size]):
+            elif kind != b"x" or size > BLOCK or not HARMLESS.fullmatch(buffer, body, body + size):
                 break
             at = body + (size + 511 & -512)
     except (ValueError, IndexError):
-        pass  # no exact header, no UTF-8, no name: the strict parser says what it is
+        pass  # no octal digits, no UTF-8, no name: the strict parser says what it is
     end = len(buffer)
     return Passed(min(at, end), max(at - end, 0), members, wanted)
-
-
-def _exact(view: memoryview, at: int) -> tuple[bytes, bytes, int]:
-    """Name, type flag and size of a header as nearly all tars write it; ValueError for any other."""
-    name, digits, after, check, check_end, kind, magic, prefix = _PLAIN.unpack_from(view, at)
-    if magic not in _MAGICS or check_end != b"\0 " or after not in b"\0 " or prefix or not digits.isdigit():
-        raise ValueError
-    # Adler-32 started at 0 has the sum of the bytes in its low half, and is ten times faster than sum().
-    total = adler32(view[at : at + BLOCK], 0) & 0xFFFF
-    if total != int(check, 8) + (adler32(check, 0) & 0xFFFF) - 224:
-        raise ValueError
-    return name, kind, int(digits, 8)
-
-
-def _odd(path: str) -> bool:
-    """Whether the path needs a second look: not printable, not canonical, or a directory."""
-    return "/." in path or "//" in path or path[0] in "/." or path[-1] == "/" or not path.isprintable()
