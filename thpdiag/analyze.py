@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from thpdiag.bundle import Limits, Member, members
+from thpdiag.case.hosts import Pile, hosts
+from thpdiag.case.states import effective, runtime_setting, states
+from thpdiag.case.window import Window, inside
 from thpdiag.derive.host import derived
 from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
 from thpdiag.engine.load import Rule
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
-from thpdiag.case.hosts import Pile, hosts
 from thpdiag.knowledge.paths import wants
 from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
 from thpdiag.result.document import document
-from thpdiag.case.states import effective, runtime_setting, states
-from thpdiag.case.window import Window, inside
 
 NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
 Progress = Callable[[str], None]
@@ -31,13 +31,17 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What changes the analysis. `process` keeps one process (pid or name); `case` names the case in the report."""
+    """What changes the analysis. `process` keeps one process (pid or name); `case` names the case in the report.
+
+    `told` are the options as the user wrote them, for the document.
+    """
 
     window: Window | None = None
     case: str = ""
     process: str = ""
     limits: Limits = field(default_factory=Limits)
     strict: bool = False
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def analyze(
     """The result document of what is at the paths (`-` is standard input)."""
     options = options or Options()
     given = read(paths, options, stdin=stdin, progress=progress)
-    return document([diagnosed(case, rules, options) for case in cases(given, options)], given.inputs, given.problems)
+    diagnoses = [diagnosed(case, rules, options) for case in cases(given, options)]
+    return document(diagnoses, given.inputs, given.problems, options.told)
 
 
 def read(
@@ -74,6 +79,7 @@ def read(
         if progress:
             progress(member.path)
         found = _read(member, recogniser)
+        member.finish()
         readings.setdefault(member.path, []).extend(found)
         own = [r.record for r in found if isinstance(r.record, Problem)]
         problems += [*own, *member.problems]
@@ -132,7 +138,7 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
     operator = tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting"))
     members_here = {r.cite.member for r in pile.records}
-    own = [p for p in given.problems if p.cite.member in members_here or p.cite.member not in given.readings]
+    own = [p for p in given.problems if p.cite.member in members_here or not given.readings.get(p.cite.member)]
     name = options.case or pile.host or pile.root or "host"
     inputs = tuple(i for i in given.inputs if i.member in members_here or not i.reader)
     return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), hidden)

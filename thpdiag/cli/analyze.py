@@ -42,7 +42,11 @@ def command(
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
-    options = Options(window=parsed(since, until, at), case=case, process=process, strict=bool(strict))
+    told = {"since": since, "until": until, "at": at, "process": process}
+    options = Options(
+        window=parsed(since, until, at), case=case, process=process, strict=bool(strict),
+        told={name: value for name, value in told.items() if value},
+    )  # fmt: skip
     rules = shared.loaded(folders)
     with _progress() if progress == "yes" and sys.stderr.isatty() else nullcontext() as show:
         document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show)

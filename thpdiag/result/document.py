@@ -59,7 +59,7 @@ def _one(
         "case": case.name,
         "verdict": _verdict(diagnosis),
         "findings": [_finding(f, diagnosis) for f in diagnosis.findings],
-        "ruled_out": [_ruled_out(r) for r in diagnosis.ruled_out],
+        "ruled_out": [_ruled_out(r) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
         "unknown": unknown,
         "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
         "host": _host(diagnosis),
@@ -89,7 +89,8 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
     strongest = _strongest(leader)
     sentence = f"{leader.title}."
     if strongest:
-        sentence += f" {strongest.text[:1].upper()}{strongest.text[1:]}."
+        told = strongest.text.split(", most in ")[0]  # the stack itself stands with the evidence
+        sentence += f" {told[:1].upper()}{told[1:]}."
     verdict: dict[str, Any] = {
         "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
         "confidence": leader.confidence, "state": diagnosis.state, "sentence": sentence,
@@ -208,6 +209,10 @@ def _ruled_out(item: RuledOut) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _look_alikes_first(item: RuledOut) -> tuple[bool, str]:
+    return item.rule.file.role != "alternative", item.rule.id
+
+
 def _unknown(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     found = []
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
@@ -300,4 +305,5 @@ def _problem(problem: Problem) -> dict[str, Any]:
     return {
         "kind": problem.kind.value, "text": problem.text, "count": problem.count,
         **({"reader": problem.reader} if problem.reader else {}), **_place(problem.cite),
+        **({"hides": True} if problem.hides_data else {}),
     }  # fmt: skip
