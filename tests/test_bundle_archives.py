@@ -17,7 +17,7 @@ import libarchive
 import pytest
 import zstandard
 
-from hostile import CODECS, END, member, pax
+from hostile import CODECS, END, header, member, pax
 from thpdiag.bundle import Limits, Member, members
 from thpdiag.model import Problem, ProblemKind
 
@@ -281,6 +281,24 @@ def test_link_behind_its_target_is_followed_by_a_second_reading(tmp_path: Path) 
     assert found == {}
     assert [one.cite.member for one in problems] == ["data"]
     assert problems[0].hides_data
+
+
+def test_late_link_in_an_archive_in_a_directory_is_followed_too(tmp_path: Path) -> None:
+    """The second reading reaches into archives that lie in a directory."""
+    (tmp_path / "b.tar").write_bytes(member(b"data", b"text") + header(b"free", 0, b"1", b"data") + END)
+    (tmp_path / "other").write_bytes(b"x")
+    assert read(tmp_path, lambda path: path == "b.tar/free") == ({"b.tar/data": b"text"}, [])
+
+
+def test_names_of_a_zip_from_windows_have_slashes(tmp_path: Path) -> None:
+    """Some Windows packers write backslashes; a reader looks for `proc/vmstat`."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        info = zipfile.ZipInfo("proc_vmstat")
+        info.create_system = 0
+        archive.writestr(info, "x 1\n")
+    (tmp_path / "w.zip").write_bytes(out.getvalue().replace(b"proc_vmstat", b"proc\\vmstat"))
+    assert read(tmp_path / "w.zip") == ({"proc/vmstat": b"x 1\n"}, [])
 
 
 def test_encrypted_and_foreign_archives_are_named(tmp_path: Path) -> None:

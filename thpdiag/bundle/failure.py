@@ -13,7 +13,7 @@ class StreamError(Exception):
         self.kind = kind
         self.text = text
 
-    def problem(self, member: str, text: str = "", hides: bool | None = None) -> Problem:  # noqa: FBT001 - three-valued, as in Problem
+    def problem(self, member: str, text: str = "", *, hides: bool | None = None) -> Problem:
         """The problem at `member`; `text` is said after what happened."""
         return Problem(Citation(member), f"{self.text}{text}", self.kind, hides=hides)
 

@@ -30,16 +30,17 @@ class Namespace:
         self._late = late
         self._passed: set[int] = set()
         self._given: set[int] = set()
-        self._only_looked_at: set[str] = set()
+        self._only_looked_at = ""  # the member at hand if nobody asked for it
         self.problems = Fold(apart=0)
 
     def interesting(self, path: str) -> bool:
         """Whether somebody wants the member, or its name says that it is an archive that we cannot open."""
         full = self._prefix + path
         if self._wants(full) or (self._links and self._links.wanted(full)):
+            self._only_looked_at = ""
             return True
         if path.endswith(CLOSED_NAMES):
-            self._only_looked_at.add(path)
+            self._only_looked_at = path
             return True
         if self._remember:
             self._remember -= 1
@@ -82,7 +83,7 @@ class Namespace:
 
     def _place(self, entry: Entry) -> Place | None:
         full = self.place.prefix + entry.path
-        wanted = entry.wanted and entry.path not in self._only_looked_at
+        wanted = entry.wanted and entry.path != self._only_looked_at
         if entry.leaves:
             self._refuse(
                 "name outside the bundle", entry, "has a name that leaves the bundle and was not read", hides=wanted

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,45 +28,75 @@ def members(
     """The members that `wants` asks for, each valid until the next is asked for, and what could not be read.
 
     `wants` gets the path of every file in an archive or directory, and the paths of links that lead to it. A file that
-    the user names is given in any case. `stdin` stands for `-` in `paths`.
+    the user names is given in any case. `stdin` stands for `-` in `paths`. Of several inputs each has its name before
+    the paths of its members, for two captures of one host hold files of the same names.
     """
     budget = Budget(limits)
-    for path in paths:
-        name = "stdin" if path == STDIN else printable(os.fsencode(path.name or path.resolve().name))
+    for path, label in zip(paths, _labels(paths), strict=True):
+        name = "stdin" if path == STDIN else _name(path)
         try:
-            yield from _input(path, name, wants, budget, stdin)
+            for found in _input(path, name, wants, budget, stdin):
+                yield _labelled(found, label, name)
         except StreamError as failure:
-            yield failure.problem(name, hides=True)
+            yield failure.problem(label or name, hides=True)
+
+
+def _name(path: Path) -> str:
+    return printable(os.fsencode(path.name or path.resolve().name))
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """A name for each of several inputs: its own, with its parent's where two are alike, numbered as a last resort."""
+    if len(paths) == 1:
+        return [""]
+    names = [_name(path) for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{_name(path.absolute().parent)}/{_name(path)}" for path in paths]
+    return [name if names.count(name) == 1 else f"{name}.{i}" for i, name in enumerate(names, start=1)]
+
+
+def _labelled(found: Member | Problem, label: str, name: str) -> Member | Problem:
+    """The same under its input's label; a single file is its own label."""
+    if not label:
+        return found
+    if isinstance(found, Member):
+        found.path = label if found.path == name else f"{label}/{found.path}"
+        return found
+    member = found.cite.member
+    place = label if member == name else f"{label}/{member}"
+    return replace(found, cite=replace(found.cite, member=place))
 
 
 def _input(
     path: Path, name: str, wants: Callable[[str], object], budget: Budget, stdin: BinaryIO | None
 ) -> Iterator[Member | Problem]:
     intake = Intake(wants, budget)
+    yield from _walked(path, name, intake, stdin)
+    if intake.late:
+        yield from _again(path, name, intake.late, budget)
+
+
+def _walked(path: Path, name: str, intake: Intake, stdin: BinaryIO | None) -> Iterator[Member | Problem]:
     if path == STDIN:
         yield from intake.file(stdin or sys.stdin.buffer, name)
     elif _kind(path) == stat.S_IFDIR:
         yield from intake.directory(path, name)
-        return
     else:
         with _opened(path) as file:
             yield from intake.file(file, name)
-    if intake.late:
-        yield from _again(path, name, intake, budget)
 
 
-def _again(path: Path, name: str, first: Intake, budget: Budget) -> Iterator[Member | Problem]:
+def _again(path: Path, name: str, late: dict[str, tuple[str, ...]], budget: Budget) -> Iterator[Member | Problem]:
     """Links that stood behind their targets: a file is read a second time for them, a pipe cannot be."""
-    if path == STDIN or _kind(path) != stat.S_IFREG:
+    if path == STDIN or _kind(path) not in {stat.S_IFREG, stat.S_IFDIR}:
         text = "is wanted by a link that came after it, and a stream cannot be read twice"
-        for late in first.late:
-            yield Problem(Citation(late), text, ProblemKind.UNREADABLE)
+        for member in late:
+            yield Problem(Citation(member), text, ProblemKind.UNREADABLE)
         return
-    with _opened(path) as file:
-        for found in Intake(first.late.__contains__, budget).file(file, name):
-            if isinstance(found, Member):
-                found.aliases = first.late.get(found.path, ())
-                yield found
+    for found in _walked(path, name, Intake(late.__contains__, budget), None):
+        if isinstance(found, Member) and found.path in late:
+            found.aliases = late[found.path]
+            yield found
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -33,6 +33,7 @@ _LOCAL = Struct("<4s5H3L2H")
 _COMMENT = 65_535
 _FULL = 0xFFFFFFFF
 _UTF8, _ENCRYPTED, _SIZES_LATER = 0x800, 0x1, 0x8
+_UNIX = 3  # the system that an entry was made on
 _CODECS = {12: "bzip2", 93: "zstd"}
 
 
@@ -90,9 +91,11 @@ class ZipFile:
         name = variable[: fields[10]]
         extra = variable[fields[10] : fields[10] + fields[11]]
         size, packed, start = _zip64(extra, (size, packed, fields[16]))
-        mode = fields[15] >> 16 if made_by >> 8 == 3 else 0
-        text = name if flags & _UTF8 else _legacy(name)
-        return ZipEntry(printable(text), method, flags, crc, packed, size, start + self.first, mode, name)
+        mode = fields[15] >> 16 if made_by >> 8 == _UNIX else 0
+        text = printable(name if flags & _UTF8 else _legacy(name))
+        if made_by >> 8 != _UNIX and "/" not in text:
+            text = text.replace("\\", "/")  # some Windows packers
+        return ZipEntry(text, method, flags, crc, packed, size, start + self.first, mode, name)
 
     def links(self, memory: int) -> Iterator[Entry]:
         """The symbolic links, whose targets are their content."""
