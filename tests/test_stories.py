@@ -84,3 +84,16 @@ def test_a_story_without_numbers_is_not_guessed(stories: Path, name: str, rules:
     document = analyze([stories / f"{name}.txt"], rules, Options(strict=True))
     assert document["verdict"]["status"] == "cannot_tell"
     assert document["unknown"]
+
+
+def test_two_captures_of_one_host_are_compared(rules: tuple[Rule, ...]) -> None:
+    """A capture with huge pages on and one with them off are two states; the second confirms the first and is later."""
+    folder = ROOT / "fixtures" / "captures"
+    document = analyze(
+        [folder / "alloc-churn" / "bundle", folder / "churn-never" / "bundle"], rules, Options(strict=True)
+    )
+    assert (document["verdict"]["rule"], document["verdict"]["state"]) == ("THP-010", "past")
+    toggles = [e["text"] for e in document["findings"][0]["evidence"] if e["kind"] == "toggle"]
+    assert len(toggles) == 1
+    assert "thp.enabled always" in toggles[0]
+    assert {i["member"].split("/")[0] for i in document["inputs"]} == {"alloc-churn", "churn-never"}

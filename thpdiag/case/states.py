@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from thpdiag.knowledge.paths import root_of
-from thpdiag.model import Citation, Event, Fact, Moment, Profile, Record, Sample, State
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Profile, Record, Sample, State
 
 UNPLACED = "unplaced"
 
@@ -183,21 +183,43 @@ def _moment(record: Record) -> Moment | None:
 
 
 def _by_root(records: Sequence[Record]) -> list[Segment]:
-    """One segment, or one per bundle root where two roots of the host were recorded under different settings."""
+    """One segment, or one per bundle root where two of the host's bundles were recorded under different settings."""
+    place = _places(records)
     settings: dict[str, dict[str, str]] = defaultdict(dict)
-    for record in records:
-        if isinstance(record, Fact) and runtime_setting(record.name) and not record.labels and not record.provenance:
-            settings[root_of(record.cite.member)].setdefault(record.name, str(record.value))
+    for fact in _readings(records):
+        settings[place(fact.cite.member)].setdefault(fact.name, str(fact.value))
     if not _differ(list(settings.values())):
         segment = Segment("all", {}, 0, [], [])
         for record in records:
             _put(record, segment)
         return [segment]
-    segments = {root: Segment(root or "input", dict(known), None, [], []) for root, known in settings.items()}
+    segments = {key: Segment(key or "input", dict(known), None, [], []) for key, known in settings.items()}
     unplaced = Segment(UNPLACED, {}, None, [], [])
     for record in records:
-        _put(record, segments.get(root_of(record.cite.member), unplaced))
+        _put(record, segments.get(place(record.cite.member), unplaced))
     return [*_in_time(list(segments.values())), unplaced]
+
+
+def _readings(records: Iterable[Record]) -> Iterable[Fact]:
+    """Facts that say what a setting is."""
+    for record in records:
+        if isinstance(record, Fact) and runtime_setting(record.name) and not record.labels and not record.provenance:
+            yield record
+
+
+def _places(records: Sequence[Record]) -> Callable[[str], str]:
+    """What a member belongs to: the bundle root above it, else its folder; itself where a folder's files disagree."""
+    roots = sorted({root_of(r.cite.member) for r in records} - {""}, key=len, reverse=True)
+
+    def folder(member: str) -> str:
+        above = next((root for root in roots if member.startswith(f"{root}/")), None)
+        return above if above is not None else member.rpartition("/")[0]
+
+    seen: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for fact in _readings(records):
+        seen[(folder(fact.cite.member), fact.name)].add(str(fact.value))
+    torn = {key for (key, _), values in seen.items() if len(values) > 1}
+    return lambda member: member if folder(member) in torn else folder(member)
 
 
 def _differ(settings: Sequence[dict[str, str]]) -> bool:
@@ -205,21 +227,24 @@ def _differ(settings: Sequence[dict[str, str]]) -> bool:
 
 
 def _in_time(segments: list[Segment]) -> list[Segment]:
-    """Segments with an order where all have times of one clock that do not overlap."""
-    spans = []
-    for segment in segments:
-        times = [m for r in segment.records if (m := _moment(r))]
-        if not times or len({m.clock for m in times}) != 1:
+    """Segments with an order where all have times of one clock and these do not overlap."""
+    for clock in (Clock.UTC, Clock.LOCAL, Clock.BOOT):
+        spans = [_span(segment, clock) for segment in segments]
+        known = sorted(((span, s) for span, s in zip(spans, segments, strict=True) if span), key=lambda item: item[0])
+        if len(known) < len(segments):
+            continue
+        if any(before[0][1] > after[0][0] for before, after in pairwise(known)):
             return segments
-        spans.append((min(times), max(times), segment))
-    if len({s[0].clock for s in spans}) != 1:
-        return segments
-    spans.sort(key=lambda s: s[0].seconds)
-    if any(a[1].seconds > b[0].seconds for a, b in pairwise(spans)):
-        return segments
-    for number, (_, _, segment) in enumerate(spans):
-        segment.order = number
-    return [s[2] for s in spans]
+        for number, (_, segment) in enumerate(known):
+            segment.order = number
+        return [segment for _, segment in known]
+    return segments
+
+
+def _span(segment: Segment, clock: Clock) -> tuple[float, float] | None:
+    """First and last second of the segment's records on a clock."""
+    times = [m.seconds for r in segment.records if (m := _moment(r)) and m.clock is clock]
+    return (min(times), max(times)) if times else None
 
 
 def _state(segment: Segment) -> State:

@@ -35,9 +35,10 @@ _CACHED = 200_000  # names whose families are remembered
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Functions that do one kind of work. `only_with` names count only beside one of `symbols`."""
+    """Functions that do one kind of work; `title` names it in a sentence. `only_with` names count only beside one of `symbols`."""
 
     name: str
+    title: str
     means: str
     symbols: tuple[str, ...]
     source: str
@@ -102,6 +103,7 @@ def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
         symbols.extend(_names(raw[part], "symbols", part))
     return Family(
         name,
+        str(entry["title"]),
         str(entry["means"]),
         tuple(symbols),
         str(entry["source"]),

@@ -129,7 +129,7 @@ def cited(place: str, text: str, margin: str = "  ") -> list[str]:
 
 
 def _ruled_out(other: Mapping[str, Any]) -> list[str]:
-    places = ", ".join(filter(None, map(verdict.place, other["evidence"][:2])))
+    places = ", ".join(dict.fromkeys(filter(None, map(verdict.place, other["evidence"][:2]))))
     told = f"{other['title'] or other['rule']}: {other['because'] or 'its checks say no'}"
     return fold(prose(_with(told, places)), "  ", "      ")
 

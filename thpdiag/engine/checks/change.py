@@ -56,10 +56,21 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
             )
         figure = top / bottom if bottom else (float("inf") if top > 0 else 0.0)
         value = _within(check, figure)
-        said += f", {' + '.join(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
+        said += f", {spelled(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
     shown_figure = figure if figure != float("inf") else top
     window = span(track.points)
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
+
+
+def spelled(names: Sequence[str], entity: str = "") -> str:
+    """Metrics for people: what the vocabulary says of them, counters of the kernel by their own names."""
+    words = []
+    for name in names:
+        known = term(name)
+        own = known is None or known.name.startswith("node_")
+        words.append(name.removeprefix("node_vmstat_") if own else (known.means if known else name))
+    told = " + ".join(words).replace("of the process", f"of {entity}" if entity else "of the process")
+    return f"{told} of {entity}" if entity and entity not in told else told
 
 
 def _within(check: Change, figure: float) -> bool:

@@ -16,6 +16,7 @@ from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.stacks import Compiled, compiled
+from thpdiag.knowledge.symbols import families
 from thpdiag.model import ProfileRow, Stacks, Verdict3
 
 SMALLEST_GROUP = 0.02  # of the non-idle weight: a command below it is no subject of `of: comm`
@@ -147,27 +148,25 @@ def _list(names: str | list[str]) -> list[str]:
 
 def _words(names: str | list[str] | None) -> str:
     """Families for people; `=name` is one function."""
-    return " or ".join(name.removeprefix("=") for name in _list(names or []))
+    return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in _list(names or []))
 
 
 def _what(check: ProfileSpec) -> str:
     text = _words(check.self_ if check.self_ is not None else check.anywhere)
-    text = f"{text} on top" if check.self_ is not None else text
+    text = f"{text} (top frame)" if check.self_ is not None else text
     if check.under is not None:
         text += " called from " + " within ".join(_words(name) for name in _list(check.under))
     if check.not_under is not None:
-        text += f" without {_words(check.not_under)}"
+        text += f", not for {_words(check.not_under)}"
     return text
 
 
 def _of(check: ProfileSpec, group: str = "") -> str:
     if check.of == "symbol":
-        return (
-            f"of the samples in {' or '.join(_list(check.self_ if check.self_ is not None else check.anywhere or []))}"
-        )
+        return f"of the samples in {_words(check.self_ if check.self_ is not None else check.anywhere)}"
     if check.of == "all":
-        return "of the samples that are not idle"
-    return f"of the samples of {group or 'one ' + check.of}"
+        return "of the non-idle samples"
+    return f"of the non-idle samples of {group or 'one ' + check.of}"
 
 
 def _needed(check: ProfileSpec) -> str:
@@ -176,7 +175,7 @@ def _needed(check: ProfileSpec) -> str:
 
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
-    text = f"{shown(share.low, 'ratio')} {_of(check, share.group)} have {_what(check)}"
+    text = f"{shown(share.low, 'ratio')} {_of(check, share.group)} are in {_what(check)}"
     if value is UNKNOWN:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
     if share.row is not None and len(share.row.stack) > 1:
