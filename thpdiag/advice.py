@@ -1,7 +1,7 @@
 """What to do about a mechanism on exactly this host: the remedies that a rule names, checked and written out.
 
-A remedy that does not cure the mechanism, that this kernel cannot take, that is in force already or that takes huge pages
-from an application that wants them is left out, whatever the rule says. Texts and commands are knowledge (remedies.yaml).
+A remedy that does not cure the mechanism, that this kernel cannot take, that is in force already or that takes huge
+pages from an application that wants them is left out, whatever the rule says. Texts and commands: remedies.yaml.
 """
 
 from __future__ import annotations
@@ -29,15 +29,25 @@ def advice(ids: Sequence[str], mechanism: str, host: HostView) -> list[dict[str,
     if keeper and any(row.get("takes_away") for row in rows.values()):
         rows = {i: row for i, row in _rows((*ids, *INSTEAD), mechanism, host).items() if not row.get("takes_away")}
         stays = f" Huge pages stay on, because {keeper} gains from them."
-    ordered = sorted(rows.values(), key=lambda row: row.get("orders", {}).get(mechanism, row["order"]))
+    if ids and not rows:
+        rows = _rows(["collect-more"], mechanism, host)
+    ordered = sorted(rows.values(), key=lambda row: _order(row, ids[0], mechanism))
     items = [_item(row, mechanism, host) for row in ordered]
-    if stays and items:
+    if items:
         items[0]["reason"] += stays
     return items[:MOST]
 
 
+def _order(row: Row, first: str, mechanism: str) -> int:
+    """Least invasive first, but data first where the rule says that it proves nothing yet."""
+    if row["id"] == first == "collect-more":
+        return 0
+    order: int = row.get("orders", {}).get(mechanism, row["order"])
+    return order
+
+
 def _rows(ids: Sequence[str], mechanism: str, host: HostView) -> dict[str, Row]:
-    """What is left of the remedies named; `persist-setting` goes where a setting with its own commands to last is left."""
+    """What is left of the remedies named. Settings bring their own commands to last and need no `persist-setting`."""
     rows = {name: row for name in dict.fromkeys(ids) if (row := _chosen(name, mechanism, host))}
     if any("values" in row for row in rows.values()):
         rows.pop("persist-setting", None)
@@ -57,15 +67,32 @@ def _chosen(name: str, mechanism: str, host: HostView) -> Row | None:
     if "sets" in row:
         row["values"] = _values(row, host)
         return row if row["values"] else None
-    return row
+    return _kept(row, host) if "keeps" in row else row
+
+
+def _kept(row: dict[str, Any], host: HostView) -> Row | None:
+    """A row with the settings that shall last; None if they do already."""
+    limited = {
+        n: v for n in row.get("in_force", ()) if (v := host.measured(commands.fact_name(n))) not in (None, "always")
+    }
+    row["keeps"] = limited or {n: _meant(host) if v == "@boot@" else v for n, v in row["keeps"].items()}
+    row["takes_away"] = "enabled" in row["keeps"]
+    return row if any(commands.persist(row["keeps"], host)) else None
 
 
 def _fits(variant: Row, mechanism: str, host: HostView) -> bool:
     """Whether all conditions of a row hold: regular expressions on the whole name; of applications one must fit."""
     has = {
-        "platform": (host.platform,), "era": (host.age,), "mechanism": (mechanism,), "app": host.apps, "tuned": (host.tuned,),
+        "platform": (host.platform,), "era": (host.age,), "mechanism": (mechanism,), "app": host.apps,
+        "tuned": (host.tuned,),
     }  # fmt: skip
-    return all(any(re.fullmatch(variant[key], name) for name in names) for key, names in has.items() if key in variant)
+    named = all(any(re.fullmatch(variant[key], n) for n in names) for key, names in has.items() if key in variant)
+    return named and all(host.measured(name) in values for name, values in variant.get("measured", {}).items())
+
+
+def _meant(host: HostView) -> str:
+    """The word for `enabled` on the boot line, if this kernel takes it."""
+    return host.bootline if host.bootline and host.takes("enabled", host.bootline) else "never"
 
 
 def _refused(row: Row, mechanism: str, host: HostView) -> bool:
@@ -122,13 +149,13 @@ def _item(row: Row, mechanism: str, host: HostView) -> dict[str, Any]:
 
 
 def _now(row: Row, host: HostView) -> Iterator[str]:
-    yield from commands.notes(row.get("undo_of", {}), host)
+    yield from commands.notes(row.get("undo_of", ()), host)
     yield from commands.now(row.get("values", {}), host)
     yield from _written(row, "now", host)
 
 
 def _undo(row: Row, host: HostView) -> Iterator[str]:
-    yield from commands.undo(row.get("values") or row.get("undo_of", {}), host)
+    yield from commands.undo(row.get("values") or row.get("undo_of", ()), host)
     yield from commands.persist_undo(_lasting(row), host)
 
 
@@ -140,8 +167,7 @@ def _lasting(row: Row) -> Mapping[str, str]:
 
 def _written(row: Row, key: str, host: HostView) -> Iterator[str]:
     """Commands of the remedy's own."""
-    boot = host.bootline if host.bootline and host.takes("enabled", host.bootline) else "never"
-    words = {"boot": boot, "profile": host.tuned or "$(cat /root/tuned.before)"}
+    words = {"boot": _meant(host), "profile": host.tuned or "$(cat /root/tuned.before)"}
     for text in row.get(key, ()):
         yield commands.filled(commands.placed(text, host), words)
 

@@ -30,14 +30,15 @@ def placed(command: str, host: HostView) -> str:
 
 
 def notes(settings: Iterable[str], host: HostView) -> Iterator[str]:
-    """Note the old values of settings, unless the input says them."""
+    """Note the old values of settings, unless the input says them; what was noted first stays."""
     for name in settings:
         if host.measured(fact_name(name)):
             continue
         if _is_sysctl(name):
-            yield f"sysctl {name} | tee {_noted(name)}"
+            yield f"[ -e {_noted(name)} ] || sysctl {name} > {_noted(name)}"
         else:
-            yield placed(rf"sed 's/.*\[//; s/\].*//' @dir@/{name} > {_noted(name)}", host)
+            read = placed(rf"sed 's/.*\[//; s/\].*//' @dir@/{name} > {_noted(name)}", host)
+            yield f"[ -e {_noted(name)} ] || {read}"
 
 
 def now(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
@@ -47,7 +48,7 @@ def now(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
         yield f"sysctl -w {name}={value}" if _is_sysctl(name) else placed(f"echo {value} > @dir@/{name}", host)
 
 
-def undo(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
+def undo(settings: Iterable[str], host: HostView) -> Iterator[str]:
     """Write the old values: those of the input, else those noted by `now`."""
     for name in settings:
         old = host.measured(fact_name(name))
@@ -63,8 +64,8 @@ def persist(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
     for name, value in settings.items():
         if _is_sysctl(name):
             yield from _fill(family.sysctl, setting=name, value=value)
-        elif name == "enabled" and family.boot:
-            yield from _fill(family.boot, value=value)
+        elif name == "enabled" and family.boot and value != host.bootline:
+            yield from _fill((*family.boot, *family.boot_check), value=value)
     if late := _late(settings, host):
         yield from _fill(family.start, **_start_words(late, host))
 
@@ -75,7 +76,7 @@ def persist_undo(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
     for name, value in settings.items():
         if _is_sysctl(name):
             yield from _fill(family.sysctl_back, setting=name, value=value)
-        elif name == "enabled" and family.boot:
+        elif name == "enabled" and family.boot and value != host.bootline:
             yield from _fill(family.boot, value=host.bootline) if host.bootline else family.boot_back
     if late := _late(settings, host):
         yield from _fill(family.start_back, **_start_words(late, host))

@@ -18,6 +18,7 @@ class Family:
     name: str
     boot: tuple[str, ...]
     boot_back: tuple[str, ...]
+    boot_check: tuple[str, ...]
     start: tuple[str, ...]
     start_back: tuple[str, ...]
     sysctl: tuple[str, ...]
