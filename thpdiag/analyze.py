@@ -20,7 +20,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
 from thpdiag.knowledge.paths import wants
-from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind
+from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind, RuleOutcome, Verdict3
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
 from thpdiag.result.document import document
@@ -146,6 +146,26 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str
 
 def diagnosed(case: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:
     """Judge all rules in all states and make one diagnosis of it."""
+    case, judged = _judged(case, rules, options)
+    return diagnose(case, rules, judged)
+
+
+def with_outside(inside_window: Diagnosis, whole: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:
+    """The diagnosis of the time asked for, with what only shows outside of it as `possible`."""
+    case, judged = _judged(inside_window.case, rules, options)
+    _, further = _judged(whole, rules, options)
+    outside = [(scene, {i: _outside(o) for i, o in outcomes.items()}) for scene, outcomes in further]
+    return diagnose(case, rules, [*judged, *outside])
+
+
+def _outside(outcome: RuleOutcome) -> RuleOutcome:
+    """An outcome of another time: a yes is a hypothesis, anything else says nothing about the window."""
+    if outcome.value is not Verdict3.YES:
+        return replace(outcome, value=Verdict3.UNKNOWN, against=(), missing=())
+    return replace(outcome, confidence="possible", raise_confidence=("evidence from the time that was asked for",))
+
+
+def _judged(case: Case, rules: Sequence[Rule], options: Options) -> tuple[Case, list[Judgement]]:
     bugs: list[Problem] | None = None if options.strict else []
     judged: list[Judgement] = [(scene, match(rules, scene, bugs=bugs)) for scene in scenes(case)]
-    return diagnose(replace(case, problems=(*case.problems, *(bugs or ()))), rules, judged)
+    return replace(case, problems=(*case.problems, *(bugs or ()))), judged
