@@ -279,6 +279,17 @@ def test_least_invasive_first_and_not_too_many() -> None:
     assert _ids(first) == ["collect-more", "thp-madvise"]
 
 
+def test_a_look_alike_gets_its_own_next_step_first() -> None:
+    """What is not about huge pages says so before anything else; the hypervisor's part goes to its host first."""
+    failing = advice(["reduce-fragmentation", "not-thp"], "high-order-allocation-failure", HostView("el8"))
+    assert _ids(failing) == ["not-thp", "reduce-fragmentation"]
+    assert "page allocation failure" in failing[0]["now"][0]
+    assert _ids(advice(["not-thp", "hypervisor"], "steal-or-balloon", HostView())) == ["hypervisor", "not-thp"]
+    network = advice(["not-thp"], "network-softirq", HostView())[0]
+    assert "softirqs" in network["now"][0]
+    assert network["verify"] is None
+
+
 def test_an_overridden_setting_becomes_what_the_boot_line_meant() -> None:
     """tuned overrides madvise on the boot line: advice restores madvise, not never, and tuned comes first."""
     host = HostView("el7", settings={"thp.enabled": "always"}, bootline="madvise", tuned="throughput-performance")
