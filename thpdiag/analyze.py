@@ -20,7 +20,19 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
 from thpdiag.knowledge.paths import wants
-from thpdiag.model import Case, Citation, Event, Fact, InputRecord, Note, Problem, ProblemKind, RuleOutcome, Verdict3
+from thpdiag.model import (
+    Case,
+    Citation,
+    Event,
+    Fact,
+    InputRecord,
+    Note,
+    Problem,
+    ProblemKind,
+    Profile,
+    RuleOutcome,
+    Verdict3,
+)
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
 from thpdiag.result.document import document
@@ -119,8 +131,8 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
 
 
 def _count(items: Sequence[Reading]) -> int:
-    """Samples for recordings of stacks; rows, snapshots, facts and events for all else."""
-    return sum(r.record.ledger.read if hasattr(r.record, "ledger") else 1 for r in items)
+    """Samples for recordings of stacks (rows where there are only shares); rows, snapshots, facts, events otherwise."""
+    return sum(r.record.ledger.read or len(r.record.rows) if isinstance(r.record, Profile) else 1 for r in items)
 
 
 def cases(given: Input, options: Options) -> list[Case]:

@@ -49,11 +49,16 @@ def _comparable(one: Clock, other: Clock) -> bool:
 def parsed(since: str | None, until: str | None, at: str | None) -> Window | None:
     """The window of the options; UsageError if a time cannot be read."""
     if at is not None:
+        if since is not None or until is not None:
+            raise UsageError("--at stands alone; --since and --until name a stretch of time")
         middle = moment(at)
         return Window(middle.plus(-AROUND), middle.plus(AROUND))
     if since is None and until is None:
         return None
-    return Window(moment(since) if since else None, moment(until) if until else None)
+    window = Window(None if since is None else moment(since), None if until is None else moment(until))
+    if window.since and window.until and window.holds(window.since) is False:
+        raise UsageError(f"--until {until} is before --since {since}")
+    return window
 
 
 def moment(text: str) -> Moment:

@@ -13,7 +13,7 @@ import rich_click as click
 from click.exceptions import Abort, ClickException
 
 from thpdiag import __version__
-from thpdiag.errors import ThpdiagError
+from thpdiag.errors import RuleError, ThpdiagError
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -61,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except ClickException as mistake:
         mistake.show()
+        code = mistake.exit_code
+    except RuleError as mistake:  # begins with file, line and column, as editors and CI expect
+        click.echo(str(mistake), err=True)
         code = mistake.exit_code
     except ThpdiagError as mistake:
         click.echo(f"thpdiag: {mistake}", err=True)

@@ -45,7 +45,7 @@ def command(id: str, paths: tuple[Path, ...], folders: tuple[Path, ...]) -> None
 
 def _rule(rule: Rule) -> Iterator[str]:
     file = rule.file
-    yield f"{file.id}  {file.title}"
+    yield from textwrap.wrap(f"{file.id}  {file.title}", WIDTH, subsequent_indent="  ")
     yield f"{file.severity}, {file.role.replace('_', ' ')}, mechanism {file.mechanism}"
     yield ""
     yield from textwrap.wrap(" ".join(file.means.split()), WIDTH)
