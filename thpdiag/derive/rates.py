@@ -1,106 +1,107 @@
-"""What happened between samples: deltas and rates of counters, runs of values, slopes and bends.
+"""What happened between samples: growth and rates of counters, stretches of values, slopes and bends.
 
 A counter that falls was reset (reboot, new process): that interval is a gap, never a negative rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from thpdiag.derive.series import Track
-from thpdiag.model import Moment, Sample
+from thpdiag.derive.series import Points, Track
+from thpdiag.model import Sample
 
-Point = tuple[float | None, float, Sample]
+if TYPE_CHECKING:
+    import pandas
 
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Growth of a counter between two samples. `seconds` is None where the source has no clock."""
-
-    seconds: float | None
-    delta: float
-    end: Sample
-    at: float | None
-
-    @property
-    def rate(self) -> float | None:
-        return self.delta / self.seconds if self.seconds else None
+MOST_OF_A_BEND = 400  # points that the search for a bend looks at; longer curves are thinned evenly
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The longest stretch of consecutive points for which a condition held."""
+    """A stretch of consecutive values that fit.
 
-    points: tuple[Point, ...]
-    seconds: float | None  # with one typical step added, for a value speaks for the interval that it ends
+    `seconds` has one typical step added, for a value speaks for the interval that it ends; None without a clock.
+    """
 
-
-def intervals(track: Track) -> tuple[Interval, ...]:
-    """Growth between consecutive samples; resets and standing clocks are left out."""
-    found = []
-    for (t0, v0, _), (t1, v1, sample) in pairwise(track.points):
-        seconds = t1 - t0 if t0 is not None and t1 is not None else None
-        if v1 < v0 or (seconds is not None and seconds <= 0):
-            continue
-        found.append(Interval(seconds, v1 - v0, sample, t1))
-    return tuple(found)
+    points: Points
+    seconds: float | None
 
 
 def growth(track: Track) -> float | None:
     """What a counter grew by over the whole track, resets left out; None with fewer than two samples."""
-    steps = intervals(track)
-    return sum(step.delta for step in steps) if steps else None
+    if len(track) < 2:
+        return None
+    deltas = track.points.values.diff()
+    return float(deltas[_counted(track.points, deltas)].sum())
 
 
 def change(track: Track) -> float | None:
     """Last value minus first, for gauges; None with fewer than two samples."""
-    return track.points[-1][1] - track.points[0][1] if len(track.points) > 1 else None
+    return track.last - float(track.samples[0].values[track.metric]) if len(track) > 1 else None
 
 
-def rates(track: Track) -> tuple[Point, ...]:
-    """The counter as points of a rate per second; empty where the source has no clock."""
-    return tuple((step.at, step.rate, step.end) for step in intervals(track) if step.rate is not None)
-
-
-def span(points: Sequence[Point]) -> tuple[Moment, Moment] | None:
-    """First and last moment of the points, None without a clock."""
-    first, last = (points[0][2].time, points[-1][2].time) if points else (None, None)
-    return (first, last) if first and last and first.clock is last.clock else None
-
-
-def longest_run(points: Sequence[Point], holds: Callable[[float], bool]) -> Run:
-    """The longest consecutive stretch of points whose value fits."""
-    best: list[Point] = []
-    current: list[Point] = []
-    for point in points:
-        current = [*current, point] if holds(point[1]) else []
-        if len(current) > len(best):
-            best = current
-    return Run(tuple(best), _seconds(best, points))
-
-
-def _seconds(run: Sequence[Point], points: Sequence[Point]) -> float | None:
-    times = [t for t, _, _ in points]
-    if not run or any(t is None for t in times):
+def rates(track: Track) -> Points | None:
+    """The counter as a rate per second at the end of each interval; None without a clock or a second sample."""
+    if len(track) < 2 or not track.timed:
         return None
-    known = [t for t in times if t is not None]
-    steps = sorted(b - a for a, b in pairwise(known))
-    typical = steps[len(steps) // 2] if steps else 0.0
-    first, last = run[0][0], run[-1][0]
-    return (last or 0.0) - (first or 0.0) + typical
+    points = track.points
+    deltas = points.values.diff()
+    counted = _counted(points, deltas)
+    seconds = points.values.index.to_series().diff()
+    samples = tuple(s for s, keep in zip(points.samples, counted, strict=True) if keep)
+    return Points((deltas / seconds)[counted.to_numpy()], samples, timed=True) if samples else None
 
 
-def slope(points: Sequence[Point]) -> float | None:
-    """Least-squares growth per second; None without a clock or with fewer than three points."""
-    known = [(t, v) for t, v, _ in points if t is not None]
-    if len(known) < 3 or len(known) < len(points):
+def _counted(points: Points, deltas: pandas.Series[float]) -> pandas.Series[bool]:
+    """Intervals that count: the counter did not fall, and the clock went on."""
+    keep = deltas >= 0
+    if points.timed:
+        keep &= (points.values.index.to_series().diff() > 0).to_numpy()
+    return keep
+
+
+def longest_run(points: Points, low: float, high: float) -> Run:
+    """The longest consecutive stretch of values above `low` and below `high`; the first of several."""
+    fits = ((points.values > low) & (points.values < high)).to_numpy()
+    best, start = (0, 0), 0
+    for at, fit in enumerate([*fits, False]):
+        if not fit:
+            best = (start, at) if at - start > best[1] - best[0] else best
+            start = at + 1
+    part = points.part(*best)
+    return Run(part, _seconds(part, points))
+
+
+def _seconds(part: Points, points: Points) -> float | None:
+    if not points.timed or not len(part):
         return None
-    n = len(known)
-    mean_t, mean_v = sum(t for t, _ in known) / n, sum(v for _, v in known) / n
-    spread = sum((t - mean_t) ** 2 for t, _ in known)
-    return sum((t - mean_t) * (v - mean_v) for t, v in known) / spread if spread else None
+    index = points.values.index.to_numpy()
+    steps = sorted(index[1:] - index[:-1])
+    typical = float(steps[len(steps) // 2]) if steps else 0.0
+    return float(part.values.index[-1] - part.values.index[0]) + typical
+
+
+def slope(points: Points) -> float | None:
+    """Least-squares growth per second; None without a clock or with fewer than three values."""
+    if not points.timed or len(points) < 3:
+        return None
+    seconds = points.values.index.to_numpy()
+    seconds = seconds - seconds.mean()
+    spread = float((seconds**2).sum())
+    values = points.values.to_numpy()
+    return float((seconds * (values - values.mean())).sum()) / spread if spread else None
+
+
+def step(values: pandas.Series[float], least: int = 3) -> float | None:
+    """The largest change of the mean at any point, relative to the mean before; None with fewer than two `least`."""
+    if len(values) < 2 * least:
+        return None
+    before = values.expanding().mean()
+    after = values[::-1].expanding().mean()[::-1].shift(-1)
+    changes = ((after - before) / before.abs()).iloc[least - 1 : len(values) - least]
+    finite = changes[changes.abs() != float("inf")].dropna()
+    return float(finite.iloc[finite.abs().to_numpy().argmax()]) if len(finite) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,35 +117,33 @@ class Knee:
         return self.after / self.before
 
 
-def knee(points: Sequence[Point], least: int = 10) -> Knee | None:
-    """The bend that leaves the smallest squared error of two straight lines; None with fewer than `least` timed points.
+def knee(points: Points, least: int = 10) -> Knee | None:
+    """The bend that leaves the smallest squared error of two chords; None with fewer than `least` timed values.
 
-    The rate after the bend is taken up to the last growth, so that a curve that has simply ended its work has no
-    slow phase: standing still at the end is cut off first.
+    A curve that has simply ended its work has no slow phase: standing still at the end is cut off first.
     """
-    known = [(t, v, s) for t, v, s in points if t is not None]
-    top = max((v for _, v, _ in known), default=0.0)
-    while len(known) > 2 and known[-2][1] >= top and known[-1][1] >= top:
-        known.pop()
-    if len(known) < least or len(known) < len(points) // 2:
+    if not points.timed:
         return None
-    best: tuple[float, int] | None = None
-    for i in range(1, len(known) - 2):
-        error = _error(known[: i + 1]) + _error(known[i:])
-        best = (error, i) if best is None or error < best[0] else best
-    if best is None:
+    values, seconds = points.values.to_numpy(), points.values.index.to_numpy()
+    end = len(values)
+    while end > 2 and values[end - 2] >= values.max() and values[end - 1] >= values.max():
+        end -= 1
+    if end < least:
         return None
-    i = best[1]
-    before, after = _rate(known[: i + 1]), _rate(known[i:])
-    return Knee(before, max(after, 0.0), known[i][2]) if before > 0 else None
+    places = list(range(0, end, -(-end // MOST_OF_A_BEND)))
+    v, t = values[places], seconds[places]
+    errors = [_error(t[: i + 1], v[: i + 1]) + _error(t[i:], v[i:]) for i in range(1, len(places) - 2)]
+    bend = 1 + min(range(len(errors)), key=errors.__getitem__)
+    before, after = _chord(t[: bend + 1], v[: bend + 1]), _chord(t[bend:], v[bend:])
+    return Knee(before, max(after, 0.0), points.samples[places[bend]]) if before > 0 else None
 
 
-def _rate(points: Sequence[tuple[float, float, Sample]]) -> float:
-    seconds = points[-1][0] - points[0][0]
-    return (points[-1][1] - points[0][1]) / seconds if seconds > 0 else 0.0
+def _chord(seconds: Any, values: Any) -> float:
+    span = float(seconds[-1] - seconds[0])
+    return float(values[-1] - values[0]) / span if span > 0 else 0.0
 
 
-def _error(points: Sequence[tuple[float, float, Sample]]) -> float:
-    """Squared error of the chord from the first to the last point."""
-    (t0, v0, _), rate = points[0], _rate(points)
-    return sum((v - (v0 + rate * (t - t0))) ** 2 for t, v, _ in points)
+def _error(seconds: Any, values: Any) -> float:
+    """Squared error of the chord from the first to the last value."""
+    line = values[0] + _chord(seconds, values) * (seconds - seconds[0])
+    return float(((values - line) ** 2).sum())

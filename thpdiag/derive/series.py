@@ -1,8 +1,8 @@
 """Time series from rows: what a check asks for by a metric's name.
 
-Rows of one source (member and reader) and entity kind become one wide pandas frame: the index is seconds of the
-source's clock or, where it has none, the sample number; `row` points back to the Sample for its citation. Sources are
-never merged. A Track is one column of one entity of such a frame.
+Rows of one source (member and reader) about one entity are one wide pandas frame: the index is seconds of the source's
+clock or, where it has none, the sample number; `line` and `since_boot` stand beside the metrics. Sources are never
+merged. A Track is one column of such a frame; a track of a single row never loads pandas.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Clock, Sample
+from thpdiag.model import Citation, Clock, Moment, Sample
 
 if TYPE_CHECKING:
     import pandas
 
 Entity = tuple[tuple[str, str], ...]
-RANK = {"counter": 0, "gauge": 1, "rate": 2}  # exactness: counter > gauge > rate
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Table:
     entity: Entity
     samples: tuple[Sample, ...]
 
-    @property
+    @cached_property
     def clock(self) -> Clock | None:
         """The clock of the rows, None if any row has no time or the clocks differ."""
         clocks = {s.time.clock if s.time else None for s in self.samples}
@@ -42,18 +41,15 @@ class Table:
     def frame(self) -> pandas.DataFrame:
         """One row per sample, one column per metric, NaN where the source printed nothing.
 
-        Plus `line` and `since_boot`.
+        `frame.attrs["columns"]` has unit and kind of every metric, as the vocabulary says.
         """
         import pandas
 
         index = [s.time.seconds for s in self.samples if s.time] if self.clock else range(len(self.samples))
-        frame = pandas.DataFrame.from_records(
-            [dict(s.values) for s in self.samples], index=pandas.Index(list(index), dtype=float)
-        )
-        frame["line"] = [s.cite.line for s in self.samples]
-        frame["since_boot"] = [s.since_boot for s in self.samples]
+        rows = [dict(s.values) for s in self.samples]
+        frame = pandas.DataFrame.from_records(rows, index=pandas.Index(list(index), dtype=float))
         frame.attrs["columns"] = {name: _column(name) for name in frame.columns}
-        return frame
+        return frame.assign(line=[s.cite.line for s in self.samples], since_boot=[s.since_boot for s in self.samples])
 
 
 def _column(name: str) -> Mapping[str, str]:
@@ -62,15 +58,47 @@ def _column(name: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Track:
-    """One metric of one entity from one source.
+class Points:
+    """Values with the samples that they stand for, one to one; the index is seconds, or sample numbers."""
 
-    `points` are (seconds or None, value, sample) without since-boot rows.
-    """
+    values: pandas.Series[float]
+    samples: tuple[Sample, ...]
+    timed: bool
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def part(self, start: int, end: int) -> Points:
+        return Points(self.values.iloc[start:end], self.samples[start:end], self.timed)
+
+    @property
+    def span(self) -> tuple[Moment, Moment] | None:
+        """First and last moment, None without a clock."""
+        first, last = (self.samples[0].time, self.samples[-1].time) if self.samples else (None, None)
+        return (first, last) if first and last and first.clock is last.clock else None
+
+
+@dataclass(frozen=True)
+class Track:
+    """One metric of one entity from one source: `samples` are the rows that have it, without averages since boot."""
 
     metric: str
     table: Table
-    points: tuple[tuple[float | None, float, Sample], ...]
+    samples: tuple[Sample, ...]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def last(self) -> float:
+        return float(self.samples[-1].values[self.metric])
+
+    @cached_property
+    def points(self) -> Points:
+        """The column of the frame, without gaps."""
+        frame = self.table.frame
+        column = frame.loc[~frame["since_boot"], self.metric].dropna()
+        return Points(column, self.samples, self.timed)
 
     @property
     def timed(self) -> bool:
@@ -79,18 +107,22 @@ class Track:
     @property
     def resolution(self) -> float:
         """The largest quantum the source rounded to."""
-        return max((s.resolution.get(self.metric, 0.0) for _, _, s in self.points), default=0.0)
+        return max((s.resolution.get(self.metric, 0.0) for s in self.samples), default=0.0)
 
     @property
     def duration(self) -> float | None:
-        """Seconds from first to last point, None without a clock."""
-        if not self.timed or not self.points:
-            return None
-        first, last = self.points[0][0], self.points[-1][0]
-        return None if first is None or last is None else last - first
+        """Seconds from first to last sample, None without a clock."""
+        first, last = self.samples[0].time, self.samples[-1].time
+        return last.minus(first) if self.timed and first and last else None
 
     def cite(self, at: int = -1) -> Citation:
-        return self.points[at][2].cite
+        return self.samples[at].cite
+
+    def within(self, start: float, end: float) -> Track:
+        """The same without what lies outside of these seconds."""
+        kept = tuple(s for s in self.samples if s.time and start <= s.time.seconds <= end)
+        table = Table(self.table.member, self.table.reader, self.table.kind, self.table.entity, kept)
+        return Track(self.metric, table, kept)
 
     @property
     def name(self) -> str:
@@ -114,14 +146,9 @@ def tables(samples: Iterable[Sample]) -> tuple[Table, ...]:
 
 
 def track(table: Table, metric: str) -> Track | None:
-    """One metric of a table, None if it has no point of it."""
-    clock = table.clock
-    points = tuple(
-        (s.time.seconds if clock and s.time else None, float(s.values[metric]), s)
-        for s in table.samples
-        if metric in s.values and not s.since_boot
-    )
-    return Track(metric, table, points) if points else None
+    """One metric of a table, None if it has no value of it."""
+    samples = tuple(s for s in table.samples if metric in s.values and not s.since_boot)
+    return Track(metric, table, samples) if samples else None
 
 
 class Catalogue:
@@ -133,7 +160,7 @@ class Catalogue:
     def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:
         """All tracks of a metric (of one entity if given), best first."""
         found = [t for table in self._tables if (t := track(table, metric)) and _same(table.entity, entity)]
-        return sorted(found, key=lambda t: (-min(len(t.points), 3), t.resolution, -len(t.points), str(t.cite(0))))
+        return sorted(found, key=lambda t: (-min(len(t), 3), t.resolution, -len(t), str(t.cite(0))))
 
     def entities(self, kind: str) -> Sequence[Entity]:
         """The entities of a kind, each once, in the order they were read."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from thpdiag.derive.rates import intervals
-from thpdiag.derive.series import Table, Track, tables, track
+from thpdiag.derive.rates import rates
+from thpdiag.derive.series import Table, tables, track
 from thpdiag.model import Fact, Sample
 
 SUMS: Mapping[str, tuple[str, ...]] = {
@@ -70,12 +70,12 @@ def _delta(before: Sample, after: Sample, mode: str) -> float:
 
 def _swap(table: Table) -> Iterator[Sample]:
     for counter, name in (("node_vmstat_pswpin", "swap_in_bytes:rate"), ("node_vmstat_pswpout", "swap_out_bytes:rate")):
-        found: Track | None = track(table, counter)
-        for step in intervals(found) if found else ():
-            if step.rate is not None:
-                yield Sample(
-                    "system", {name: step.rate * PAGE}, step.end.cite, f"{table.reader} ({name})", time=step.end.time
-                )
+        found = track(table, counter)
+        points = rates(found) if found else None
+        if points is None:
+            continue
+        for value, sample in zip(points.values * PAGE, points.samples, strict=True):
+            yield Sample("system", {name: float(value)}, sample.cite, f"{table.reader} ({name})", time=sample.time)
 
 
 def available(samples: Iterable[Sample]) -> Iterator[Fact]:

@@ -29,8 +29,8 @@ def measures(diagnosis: Diagnosis) -> dict[str, Any]:
         suffix = f" [{_label(scene.state.settings) or scene.state.id}]" if len(all_scenes) > 1 else ""
         for metric in (*LEVELS, *RATES, *LAST):
             tracks = scene.catalogue.tracks(metric)
-            if tracks and (entry := _measure(tracks[0])):
-                found[f"{metric}{suffix}"] = entry
+            if tracks:
+                found[f"{metric}{suffix}"] = _measure(tracks[0])
     return found
 
 
@@ -40,30 +40,21 @@ def _label(settings: Any) -> str:
     )
 
 
-def _measure(track: Track) -> dict[str, Any] | None:
+def _measure(track: Track) -> dict[str, Any]:
     known = term(track.metric)
-    unit, source = known.unit if known else "", str(track.cite(0))
-    values = [v for _, v, _ in track.points]
+    unit = known.unit if known else ""
     if track.metric in LEVELS:
-        return {
-            "value": _round(sum(values) / len(values)),
-            "unit": unit,
-            "window": f"mean of {len(values)} samples",
-            "source": source,
-        }
-    if track.metric in LAST:
-        return {"value": _round(values[-1]), "unit": unit, "window": "latest", "source": source}
-    total = growth(track)
-    if total is None:
-        return {"value": _round(values[-1]), "unit": "1", "window": "since boot", "source": source}
-    if track.duration:
-        return {
-            "value": _round(total / track.duration),
-            "unit": "1/s",
-            "window": f"over {track.duration:.0f} s",
-            "source": source,
-        }
-    return {"value": _round(total), "unit": "1", "window": f"growth over {len(values)} samples", "source": source}
+        mean = float(track.points.values.mean()) if len(track) > 1 else track.last
+        value, window = mean, f"mean of {len(track)} samples"
+    elif track.metric in LAST:
+        value, window = track.last, "latest"
+    elif (total := growth(track)) is None:
+        value, unit, window = track.last, "1", "since boot"
+    elif track.duration:
+        value, unit, window = total / track.duration, "1/s", f"over {track.duration:.0f} s"
+    else:
+        value, unit, window = total, "1", f"growth over {len(track)} samples"
+    return {"value": _round(value), "unit": unit, "window": window, "source": str(track.cite(0))}
 
 
 def _round(value: float) -> float:

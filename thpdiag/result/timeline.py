@@ -5,11 +5,10 @@ Series in at most 1,500 buckets, episodes that checks found, operator actions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from thpdiag.derive.rates import Point, rates
-from thpdiag.derive.series import Track
+from thpdiag.derive.rates import rates
+from thpdiag.derive.series import Points, Track
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
 from thpdiag.knowledge.vocabulary import term
@@ -34,18 +33,18 @@ def timeline(diagnosis: Diagnosis) -> dict[str, Any]:
     series = []
     for scene in scenes(diagnosis.case):
         for metric in SHOWN:
-            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t.points) > 1]
+            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 1]
             series += [_series(t) for t in tracks[:1]]
         for metric in OF_PROCESSES:
-            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t.points) > 2]
+            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 2]
             tracks.sort(key=lambda t: (-_moved(t), t.name))
             series += [_series(t) for t in tracks[:MOST_PROCESSES]]
     return {"series": series, "episodes": _episodes(diagnosis), "actions": _actions(diagnosis)}
 
 
 def _moved(track: Track) -> float:
-    values = [v for _, v, _ in track.points]
-    return max(values) - min(values)
+    values = track.points.values
+    return float(values.max() - values.min())
 
 
 def _series(track: Track) -> dict[str, Any]:
@@ -57,20 +56,20 @@ def _series(track: Track) -> dict[str, Any]:
     return {
         "metric": f"{track.metric}{':rate' if counter else ''}", "unit": unit, "source": str(track.cite(0)),
         **({"entity": track.name} if track.name else {}), **({"clock": clock.value} if clock else {}),
-        "points": buckets(points),
+        "points": buckets(points) if points is not None else [],
     }  # fmt: skip
 
 
-def buckets(points: Sequence[Point]) -> list[list[float]]:
+def buckets(points: Points) -> list[list[float]]:
     """[time, min, max, mean] per bucket; a bucket is one sample while there are few enough."""
     size = -(-len(points) // MOST_BUCKETS) or 1
-    found = []
-    for start in range(0, len(points), size):
-        part = points[start : start + size]
-        values = [v for _, v, _ in part]
-        row = (part[0][0] or 0.0, min(values), max(values), sum(values) / len(values))
-        found.append([float(f"{v:.12g}") for v in row])
-    return found
+    number = [i // size for i in range(len(points))]
+    table = points.values.groupby(number).agg(["min", "max", "mean"])
+    starts = points.values.index[::size]
+    return [
+        [float(f"{v:.12g}") for v in (start, *row)]
+        for start, row in zip(starts, table.itertuples(index=False), strict=True)
+    ]
 
 
 def _episodes(diagnosis: Diagnosis) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thpdiag.derive.rates import change as gauge_change
-from thpdiag.derive.rates import growth, span
+from thpdiag.derive.rates import growth
 from thpdiag.derive.series import Track
 from thpdiag.engine.checks.series import evidence_kind
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
@@ -44,7 +44,7 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
     said = (
         f"{' + '.join(t.metric for t in tops)}{' of ' + track.name if track.name else ''} changed by {shown(top, unit)}"
     )
-    said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track.points)} samples"
+    said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
     if check.at_least is not None and (abs(top) < quantity(check.at_least) or abs(top) < 3 * track.resolution):
         return Judged(NO, said, needed, kind, track.cite(), top, unit)
     if bottom is None:
@@ -58,7 +58,7 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
         value = _within(check, figure)
         said += f", {spelled(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
     shown_figure = figure if figure != float("inf") else top
-    window = span(track.points)
+    window = track.points.span
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
 
 
@@ -88,29 +88,24 @@ def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
     for name in names:
         known = term(name)
         entity = scene.entity_of(known.entity) if known else None
-        tracks = [t for t in scene.catalogue.tracks(name, entity) if len(t.points) > 1]
+        tracks = [t for t in scene.catalogue.tracks(name, entity) if len(t) > 1]
         found.append(tracks[0] if tracks else next(iter(scene.catalogue.tracks(name, entity)), None))
     return found
 
 
 def _common(tracks: Sequence[Track]) -> list[Track] | None:
     """The tracks cut to the time that all cover. Tracks of one table need no clock; others need the same one."""
-    if (
-        len({id(t.table) for t in tracks}) == 1
-        or len({(t.table.member, t.table.clock, len(t.points)) for t in tracks}) == 1
-    ):
+    if len({id(t.table) for t in tracks}) == 1 or len({(t.table.member, t.table.clock, len(t)) for t in tracks}) == 1:
         return list(tracks)
     clocks = {t.table.clock for t in tracks}
     if len(clocks) != 1 or None in clocks:
         return None
-    start = max(t.points[0][0] or 0.0 for t in tracks)
-    end = min(t.points[-1][0] or 0.0 for t in tracks)
+    spans = [(t.samples[0].time, t.samples[-1].time) for t in tracks]
+    start = max(first.seconds for first, _ in spans if first)
+    end = min(last.seconds for _, last in spans if last)
     slack = 0.02 * (end - start) + 1.0  # samples of one round are taken one after the other
-    cut = [
-        Track(t.metric, t.table, tuple(p for p in t.points if start - slack <= (p[0] or 0.0) <= end + slack))
-        for t in tracks
-    ]
-    return cut if all(len(t.points) > 1 for t in cut) else None
+    cut = [t.within(start - slack, end + slack) for t in tracks]
+    return cut if all(len(t) > 1 for t in cut) else None
 
 
 def _sum(tracks: Sequence[Track]) -> float | None:

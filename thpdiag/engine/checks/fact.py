@@ -36,7 +36,7 @@ def _latest(check: FactCheck, scene: Scene) -> list[Fact]:
     tracks = scene.catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
     found = []
     for track in tracks:
-        _, value, sample = track.points[-1]
+        value, sample = track.last, track.samples[-1]
         if all(dict(sample.entity).get(k) == v for k, v in check.where.items()):
             found.append(Fact(check.fact, value, sample.cite, sample.entity))
     return found

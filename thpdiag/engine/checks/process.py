@@ -50,10 +50,10 @@ def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
         return unknown("process_cpu_ratio", "the CPU use of processes is not in the input", needed=wanted)
     bound = quantity(check.cpu_above or 0)
     matching = [t for t in tracks if _is(check, t)]
-    best = max(matching, key=lambda t: t.points[-1][1], default=None)
+    best = max(matching, key=lambda t: t.last, default=None)
     if best is None:
         return Judged(NO, "no such process among those listed", wanted, "effect", tracks[0].cite())
-    value = best.points[-1][1]
+    value = best.last
     text = f"{best.name} uses {shown(value, 'ratio')} of a CPU"
     if best.metric.endswith(".lifetime"):
         text += " averaged over its lifetime"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thpdiag.derive import rates
-from thpdiag.derive.rates import Point, Run, longest_run, span
-from thpdiag.derive.series import Track
+from thpdiag.derive.rates import Run
+from thpdiag.derive.series import Points, Track
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import SeriesCheck
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Citation
 
 _FOR = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
 EFFECTS = ("cpu_ratio.", "process_", "swap_", "node_load", "node_procs", "node_pressure", "block_", "vmstat_cache")
@@ -69,104 +69,121 @@ def judge(check: SeriesCheck, scene: Scene) -> Judged:
 
 def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) -> Judged:
     if check.as_ in ("level", "rate"):
-        points = track.points if check.as_ == "level" or track.metric.endswith(":rate") else rates.rates(track)
-        return _lasting(check, track, points, needed, kind)
+        return _lasting(check, track, needed, kind)
     figure, text, weak = _figure(check, track, scene)
     if figure is None:
         return unknown(check.series, text, needed=needed, kind=kind)
-    value = YES if _bounded(check)(figure) else NO
-    said, window = f"{_name(track)}: {text}", span(track.points)
+    value = YES if _fits(check, figure) else NO
+    window = track.points.span if len(track) > 1 else None
+    said = f"{_name(track)}: {text}"
     return Judged(value, said, needed, kind, track.cite(), figure, _unit(check), weak=weak, window=window)
 
 
-def _lasting(check: SeriesCheck, track: Track, points: Sequence[Point], needed: str, kind: str) -> Judged:
+def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
     """Whether the values fit for long enough."""
-    if len(points) < max(check.min_samples, 1):
+    if len(track) == 1 and (check.as_ == "level" or track.metric.endswith(":rate")):
+        return _single(check, track, needed, kind)
+    points = track.points if check.as_ == "level" or track.metric.endswith(":rate") else rates.rates(track)
+    if points is None or len(points) < check.min_samples:
         what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
         return unknown(check.series, f"{_name(track)}: {what} are needed", needed=needed, kind=kind)
     unit = "1/s" if check.as_ == "rate" else _unit(check)
-    must, run = lasting(check.for_), longest_run(points, _bounded(check))
+    must, run = lasting(check.for_), rates.longest_run(points, *_bounds(check))
     long_enough = _long_enough(must, run, points)
     if long_enough is None:
         text = f"{_name(track)}: the source has no times, {check.for_} cannot be told"
         return unknown(check.series, text, needed=needed, kind=kind)
-    worst = _extreme(check, run.points or points)
-    cite, value = worst[2].cite, worst[1]
-    if not long_enough and run.points and len(run.points) == len(points):
+    if not long_enough and len(run.points) == len(points):
         text = f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
         return unknown(check.series, text, needed=needed, kind=kind)
-    text = f"{_name(track)}: {_run_text(check, run, points, unit)}"
-    window = span(run.points) if long_enough else None
+    cite, value = _extreme(check, run.points if len(run.points) else points)
+    text = f"{_name(track)}: {_run_text(run, points, unit)}"
+    window = run.points.span if long_enough else None
     return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit, window=window)
 
 
-def _long_enough(must: Lasting, run: Run, points: Sequence[Point]) -> bool | None:
+def _single(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
+    """A single snapshot: it decides where one value is enough, and where it does not fit."""
+    value, must = track.last, lasting(check.for_)
+    text = f"{_name(track)}: {shown(value, _unit(check))} in one sample"
+    enough = (must.share is not None or (must.samples or 0) == 1) and check.min_samples <= 1
+    if check.min_samples > 1 or (_fits(check, value) and not enough):
+        return unknown(check.series, f"{text}, which is too few", needed=needed, kind=kind)
+    answer = YES if _fits(check, value) else NO
+    return Judged(answer, text, needed, kind, track.cite(), value, _unit(check))
+
+
+def _long_enough(must: Lasting, run: Run, points: Points) -> bool | None:
     if must.samples is not None:
         return len(run.points) >= must.samples
     if must.share is not None:
         return len(run.points) >= must.share * len(points)
-    if not run.points:
+    if not len(run.points):
         return False
     return None if run.seconds is None else run.seconds >= (must.seconds or 0)
 
 
-def _extreme(check: SeriesCheck, points: Sequence[Point]) -> Point:
-    pick = max if check.above is not None else min
-    return pick(points, key=lambda p: p[1])
+def _extreme(check: SeriesCheck, points: Points) -> tuple[Citation, float]:
+    """The value that is furthest beyond the bound, and its line."""
+    values = points.values.to_numpy()
+    at = int(values.argmax() if check.above is not None else values.argmin())
+    return points.samples[at].cite, float(values[at])
 
 
-def _run_text(check: SeriesCheck, run: Run, points: Sequence[Point], unit: str) -> str:
-    chosen = run.points or tuple(points)
-    values = [v for _, v, _ in chosen]
-    mean = sum(values) / len(values)
-    span = f"{shown(min(values), unit)} to {shown(max(values), unit)}, mean {shown(mean, unit)}"
-    if min(values) == max(values):
-        span = shown(values[0], unit)
-    if not run.points:
-        return f"{span} in {len(points)} samples"
+def _run_text(run: Run, points: Points, unit: str) -> str:
+    values = (run.points if len(run.points) else points).values
+    low, high, mean = (shown(float(v), unit) for v in (values.min(), values.max(), values.mean()))
+    told = low if low == high else f"{low} to {high}, mean {mean}"
+    if not len(run.points):
+        return f"{told} in {len(points)} samples"
     seconds = f" ({shown(run.seconds, 'seconds')})" if run.seconds else ""
-    return f"{span} in {len(run.points)} of {len(points)} samples in a row{seconds}"
+    return f"{told} in {len(run.points)} of {len(points)} samples in a row{seconds}"
 
 
-def _bounded(check: SeriesCheck) -> Callable[[float], bool]:
+def _bounds(check: SeriesCheck) -> tuple[float, float]:
     low = quantity(check.above) if check.above is not None else float("-inf")
     high = quantity(check.below) if check.below is not None else float("inf")
-    return lambda value: low < value < high
+    return low, high
+
+
+def _fits(check: SeriesCheck, value: float) -> bool:
+    low, high = _bounds(check)
+    return low < value < high
 
 
 def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | None, str, bool]:
     """One number for the whole window, a sentence with it, and whether it is weak evidence."""
-    values = [v for _, v, _ in track.points]
     unit = _unit(check)
     if check.as_ == "since_boot_rate":
         return _since_boot(track, scene)
-    if len(values) < max(check.min_samples, 1 if check.as_ in ("mean", "last") else 2):
-        return None, f"{_name(track)}: {len(values)} samples are too few", False
+    if len(track) < max(check.min_samples, 1 if check.as_ in ("mean", "last") else 2):
+        return None, f"{_name(track)}: {len(track)} samples are too few", False
     if check.as_ == "knee":
         return _knee(track)
-    figure = _simple(check.as_, track, values)
+    figure = _simple(check.as_, track)
     if figure is None:
         return None, f"{_name(track)}: no times or too few samples for a {check.as_}", False
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
-    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(values)} samples{span}", False
+    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(track)} samples{span}", False
 
 
-def _simple(as_: str, track: Track, values: list[float]) -> float | None:
-    """The figures that need nothing but the values."""
+def _simple(as_: str, track: Track) -> float | None:
+    """The figures of the whole column."""
+    if as_ == "last" or len(track) == 1:
+        return track.last
+    values = track.points.values
     match as_:
         case "mean":
-            return sum(values) / len(values)
-        case "last":
-            return values[-1]
+            return float(values.mean())
         case "delta":
             return _delta(track)
         case "slope":
             return rates.slope(track.points)
         case "spread":
-            return (max(values) - min(values)) / max(values) if max(values) else 0.0
+            return float((values.max() - values.min()) / values.max()) if values.max() else 0.0
         case _:
-            return _step(values)
+            return rates.step(values)
 
 
 def _delta(track: Track) -> float | None:
@@ -188,24 +205,13 @@ def _since_boot(track: Track, scene: Scene) -> tuple[float | None, str, bool]:
     uptime = next(scene.facts("uptime.seconds"), None)
     if uptime is None or not float(uptime.value) > 0:
         return None, f"{_name(track)}: a total since boot, and the uptime is not in the input", True
-    value = track.points[-1][1]
+    value = track.last
     rate = value / float(uptime.value)
     return (
         rate,
         f"{shown(value, '1')} since boot {shown(float(uptime.value), 'seconds')} ago, {shown(rate, '1/s')} on average",
         True,
     )
-
-
-def _step(values: list[float]) -> float | None:
-    """The largest change between the means of the part before and after any point, relative to before."""
-    best = 0.0
-    for i in range(3, len(values) - 2):
-        before, after = sum(values[:i]) / i, sum(values[i:]) / (len(values) - i)
-        if before:
-            change = (after - before) / abs(before)
-            best = change if abs(change) > abs(best) else best
-    return best if len(values) >= 6 else None
 
 
 def _words(as_: str) -> str:

@@ -163,17 +163,17 @@ def _means(scene: Scene, metric: str) -> dict[str, Side]:
 
 
 def _mean(track: Track) -> Side:
-    points = track.points
     busy, user = _beside(track, "cpu_ratio.busy"), _beside(track, "cpu_ratio.user_total")
-    weights = busy if busy and sum(busy) > 0 and track.metric == "cpu_ratio.sys_share" else [1.0] * len(points)
-    mean = sum(v * w for (_, v, _), w in zip(points, weights, strict=True)) / sum(weights)
-    return Side(mean, len(points), track.cite(0), _average(busy), _average(user))
+    weights = busy if busy and sum(busy) > 0 and track.metric == "cpu_ratio.sys_share" else [1.0] * len(track)
+    values = [s.values[track.metric] for s in track.samples]
+    mean = sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+    return Side(mean, len(track), track.cite(0), _average(busy), _average(user))
 
 
 def _beside(track: Track, metric: str) -> list[float]:
     """Another metric of the same rows, empty unless every row has it."""
-    values = [s.values[metric] for _, _, s in track.points if metric in s.values]
-    return values if len(values) == len(track.points) else []
+    values = [s.values[metric] for s in track.samples if metric in s.values]
+    return values if len(values) == len(track) else []
 
 
 def _average(values: list[float]) -> float | None:
@@ -184,7 +184,8 @@ def _rates(scene: Scene, metric: str) -> dict[str, Side]:
     found = {}
     for track in reversed(scene.catalogue.tracks(metric)):
         if points := rates(track):
-            found[track.table.reader] = Side(sum(v for _, v, _ in points) / len(points), len(points), points[0][2].cite)
+            mean = float(points.values.mean())
+            found[track.table.reader] = Side(mean, len(points), points.samples[0].cite)
     return found
 
 
