@@ -209,7 +209,7 @@ def test_undo_knows_the_old_value_or_notes_it() -> None:
     ):
         item = advice(["defrag-never"], "fault-compaction", host)[0]
         assert len(item["now"]) == 2
-        assert item["undo"][0] == f"cat /root/thp-defrag.before > {USUAL}/defrag"
+        assert item["undo"][0] == f"cat ~/thp-defrag.before > {USUAL}/defrag"
 
 
 def test_the_boot_line_gets_its_old_word_back() -> None:

@@ -167,7 +167,7 @@ def _lasting(row: Row) -> Mapping[str, str]:
 
 def _written(row: Row, key: str, host: HostView) -> Iterator[str]:
     """Commands of the remedy's own."""
-    words = {"boot": _meant(host), "profile": host.tuned or "$(cat /root/tuned.before)"}
+    words = {"boot": _meant(host), "profile": host.tuned or "$(cat ~/tuned.before)"}
     for text in row.get(key, ()):
         yield commands.filled(commands.placed(text, host), words)
 

@@ -104,7 +104,7 @@ def _fill(templates: Sequence[str], **words: str) -> Iterator[str]:
 
 
 def _noted(setting: str) -> str:
-    return f"/root/thp-{_file(setting)}.before"
+    return f"~/thp-{_file(setting)}.before"
 
 
 def _file(setting: str) -> str:
