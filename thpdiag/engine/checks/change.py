@@ -11,6 +11,7 @@ from thpdiag.engine.checks.series import evidence_kind
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Change
+from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 
 
@@ -41,9 +42,7 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
             f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
         )
         return unknown(track.metric, text, needed=needed, kind=kind)
-    said = (
-        f"{' + '.join(t.metric for t in tops)}{' of ' + track.name if track.name else ''} changed by {shown(top, unit)}"
-    )
+    said = f"{spelled([t.metric for t in tops], track.name)} changed by {shown(top, unit)}"
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
     if check.at_least is not None and (abs(top) < quantity(check.at_least) or abs(top) < 3 * track.resolution):
         return Judged(NO, said, needed, kind, track.cite(), top, unit)
@@ -60,17 +59,6 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
     shown_figure = figure if figure != float("inf") else top
     window = track.points.span
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
-
-
-def spelled(names: Sequence[str], entity: str = "") -> str:
-    """Metrics for people: what the vocabulary says of them, counters of the kernel by their own names."""
-    words = []
-    for name in names:
-        known = term(name)
-        own = known is None or known.name.startswith("node_")
-        words.append(name.removeprefix("node_vmstat_") if own else (known.means if known else name))
-    told = " + ".join(words).replace("of the process", f"of {entity}" if entity else "of the process")
-    return f"{told} of {entity}" if entity and entity not in told else told
 
 
 def _within(check: Change, figure: float) -> bool:

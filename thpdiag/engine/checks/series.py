@@ -11,6 +11,7 @@ from thpdiag.derive.series import Points, Track
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import SeriesCheck
+from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Citation
 
@@ -229,11 +230,7 @@ def _unit(check: SeriesCheck) -> str:
 
 
 def _name(track: Track) -> str:
-    known = term(track.metric)
-    spelled = (
-        known.means if known and not known.name.startswith("node_vmstat") else track.metric.removeprefix("node_vmstat_")
-    )
-    return f"{spelled} of {track.name}" if track.name else spelled
+    return spelled([track.metric], track.name)
 
 
 def _needed(check: SeriesCheck) -> str:
