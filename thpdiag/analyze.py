@@ -138,14 +138,20 @@ def _count(items: Sequence[Reading]) -> int:
 def cases(given: Input, options: Options) -> list[Case]:
     """One case per host, cut into states, with derived facts."""
     found = hosts(given.readings)
-    hidden = frozenset(p.cite.member for p in given.problems if p.hides_data)
-    named = frozenset(given.readings)
-    damaged = frozenset(m if m in named else "*" for m in hidden)
     piles = found.piles or [Pile("", "")]
-    return [derived(_case(pile, given, found.notes, damaged, options)) for pile in piles]
+    return [derived(_case(pile, given, found.notes, options)) for pile in piles]
 
 
-def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str], options: Options) -> Case:
+def _damaged(given: Input) -> tuple[frozenset[str], frozenset[str]]:
+    """Members of which something is missing (`*` stands for an archive), and those that may hold wrong data."""
+    named = frozenset(given.readings)
+    hidden = {p.cite.member if p.cite.member in named else "*" for p in given.problems if p.hides_data}
+    spoiled = frozenset(p.cite.member for p in given.problems if p.taints)
+    tainted = named if spoiled - named else spoiled
+    return frozenset(hidden | tainted), tainted
+
+
+def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> Case:
     records = effective(inside(pile.records, options.window, options.process))
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
     operator = tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting"))
@@ -153,7 +159,7 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], hidden: frozenset[str
     own = [p for p in given.problems if p.cite.member in members_here or not given.readings.get(p.cite.member)]
     name = options.case or pile.host or pile.root or "host"
     inputs = tuple(i for i in given.inputs if i.member in members_here or not i.reader)
-    return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), hidden)
+    return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), *_damaged(given))
 
 
 def diagnosed(case: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:

@@ -66,7 +66,7 @@ def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> 
     leader = _leader(fired.values())
     findings = _folded(leader, fired, by_id)
     leader = next((f for f in findings if leader and f.outcome.rule == leader.outcome.rule), None)
-    outcomes = {rule.id: surest[rule.id] or _not_fired(rule.id, judged, leader) for rule in rules}
+    outcomes = {rule.id: surest[rule.id] or _doubted(_not_fired(rule.id, judged, leader), case) for rule in rules}
     status = _status(leader, outcomes, by_id, [s for s, _ in judged], vetoed=vetoed)
     ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
     state = _state(case, leader) if leader else None
@@ -101,6 +101,14 @@ def _not_fired(rule: str, judged: Sequence[Judgement], leader: Finding | None) -
     ordered = [*decided, *open_] if leader else [*open_, *decided]
     rest = [o for _, o in near if o.value is NO] + [o for _, o in near]
     return (ordered or rest or [judged[0][1][rule]])[0]
+
+
+def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
+    """Where an archive is damaged nobody knows what it held: only measured settings and facts still say no."""
+    excluded = any(e.check == "excluded_by" for e in outcome.against)
+    if outcome.value is not NO or outcome.firm or excluded or "*" not in case.hidden:
+        return outcome
+    return replace(outcome, value=UNKNOWN)
 
 
 def _like(scene: Scene, leader: Finding, judged: Sequence[Judgement]) -> bool:

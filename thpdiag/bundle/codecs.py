@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from thpdiag.bundle.deflate import GZIP_MAGIC, gunzip
-from thpdiag.bundle.failure import StreamError, damaged
+from thpdiag.bundle.failure import StreamError, damaged, spoiled
 from thpdiag.bundle.limits import Budget
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.bundle.zstd import unzstd
@@ -92,4 +92,4 @@ def _one_stream(packed: Stream, decoder: _Decoder, codec: str, memory: int) -> I
 def _failure(error: Exception, codec: str, offset: int, memory: int) -> StreamError:
     if isinstance(error, MemoryError) or "Memory usage limit" in str(error):
         return StreamError(ProblemKind.LIMIT, f"needs more than {memory} bytes of memory (limit codec_memory)")
-    return damaged(f"{codec} data are damaged before byte {offset}")
+    return spoiled(f"{codec} data are damaged before byte {offset}")

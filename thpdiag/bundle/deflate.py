@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from thpdiag.bundle.failure import StreamError, damaged
+from thpdiag.bundle.failure import StreamError, damaged, spoiled
 from thpdiag.bundle.stream import CHUNK, Stream
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -31,7 +31,7 @@ def inflate(packed: Stream) -> Iterator[bytes]:
                 out = decoder.decompress(data, CHUNK)
             except zlib.error as error:
                 yield from _up_to_error(before, data)
-                raise damaged(f"compressed data are damaged at byte {packed.offset - len(data)} or later") from error
+                raise spoiled(f"compressed data are damaged at byte {packed.offset - len(data)} or later") from error
             yield out
             data = decoder.unconsumed_tail
             if not data and len(out) < CHUNK:
@@ -63,7 +63,7 @@ def gunzip(packed: Stream) -> Iterator[bytes]:
         if len(trailer) < 8:
             raise packed.failure or damaged("gzip data end early")
         if struct.unpack("<II", trailer) != (crc, size & 0xFFFFFFFF):
-            raise damaged("gzip checksum does not fit the data")
+            raise spoiled("gzip checksum does not fit the data")
         packed.skip_zeros()
         if not packed.fill(1):
             if packed.failure:

@@ -60,7 +60,7 @@ class Member:
         if not self._ended:
             self._ended = True
             if failure := self._stream.failure:
-                self._problem(failure.kind, failure.text)
+                self.problems.append(failure.problem(self.path))
 
     def finish(self) -> None:
         """Reads what is left, so that `sha256` and `problems` speak of the whole member."""

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from thpdiag.bundle.codecs import unpacked
 from thpdiag.bundle.deflate import inflate
 from thpdiag.bundle.entry import Entry, EntryKind
-from thpdiag.bundle.failure import StreamError, damaged
+from thpdiag.bundle.failure import StreamError, damaged, spoiled
 from thpdiag.bundle.limits import Budget
 from thpdiag.bundle.magic import SNIFF, is_packed
 from thpdiag.bundle.names import inside, printable
@@ -132,10 +132,10 @@ class ZipFile:
             crc = zlib.crc32(chunk, crc)
             given += len(chunk)
             if given > entry.size:
-                raise damaged("holds more than the zip says")
+                raise spoiled("holds more than the zip says")
             yield chunk
         if given < entry.size or crc != entry.crc:
-            raise damaged("does not fit its checksum in the zip")
+            raise spoiled("does not fit its checksum in the zip")
 
     def _unpacked(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
         if entry.flags & _ENCRYPTED:

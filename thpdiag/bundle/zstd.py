@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thpdiag.bundle.failure import StreamError, damaged
+from thpdiag.bundle.failure import StreamError, damaged, spoiled
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.model import ProblemKind
 
@@ -49,4 +49,4 @@ def _frame(packed: Stream, memory: int) -> Iterator[bytes]:
 def _failure(error: Exception, offset: int, memory: int) -> StreamError:
     if "memory" in str(error):
         return StreamError(ProblemKind.LIMIT, f"needs more than {memory} bytes of memory (limit codec_memory)")
-    return damaged(f"zstd data are damaged before byte {offset}")
+    return spoiled(f"zstd data are damaged before byte {offset}")

@@ -36,8 +36,13 @@ class Judged:
     def evidence(self, check: str) -> Evidence:
         return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window)
 
-    def doubted(self, hidden: frozenset[str]) -> Judged:
-        """The same answer when parts of the input were lost: a no that no intact member speaks for is unknown."""
+    def doubted(self, hidden: frozenset[str], tainted: frozenset[str] = frozenset()) -> Judged:
+        """The same answer when parts of the input were lost: a no that no intact member speaks for is unknown.
+
+        What a member says whose checksum does not fit is weak: it may be wrong.
+        """
+        if self.value is YES and tainted and (self.cite is None or self.cite.member in tainted):
+            return replace(self, weak=True)
         if self.value is not NO or not hidden:
             return self
         if self.cite is not None and self.cite.member not in hidden:

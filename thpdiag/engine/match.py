@@ -93,7 +93,7 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
     base = RuleOutcome(
         rule=rule.id, value=value, state=scene.state.id, tree=tree, missing=missing, entity=_entity(scene),
         evidence=tuple(a.evidence(n) for n, a in answers.items() if _speaks_for(a)),
-        against=_against(rule, answers),
+        against=_against(rule, answers), firm=rule.when.value(lambda name: _measured(answers[name])) is NO,
     )  # fmt: skip
     if value is not YES:
         return base
@@ -101,6 +101,11 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
         return replace(base, value=NO, against=(_excluded(excluder), *base.against))
     confidence = _confidence(rule, answers, excluders)
     return replace(base, confidence=confidence, raise_confidence=_raisers(rule, answers, excluders, confidence))
+
+
+def _measured(answer: Judged) -> Verdict3:
+    """The answer as far as a further recording could not change it."""
+    return answer.value if answer.kind in ("policy", "state") else UNKNOWN
 
 
 def _entity(scene: Scene) -> str:

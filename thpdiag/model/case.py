@@ -64,3 +64,4 @@ class Case:
     inputs: tuple[InputRecord, ...] = ()
     notes: tuple[Note, ...] = ()
     hidden: frozenset[str] = field(default_factory=frozenset)  # damaged members; "*" = we do not know what is missing
+    tainted: frozenset[str] = field(default_factory=frozenset)  # members of which what was read may be wrong

@@ -48,7 +48,8 @@ class RuleOutcome:
     """One rule on one state of one host, before findings are ranked and folded.
 
     `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`,
-    `children`. `missing` are vocabulary names that would decide what is unknown.
+    `children`. `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
+    measured settings and facts alone: no further recording could turn it.
     """
 
     rule: str
@@ -62,6 +63,7 @@ class RuleOutcome:
     entity: str = ""
     raise_confidence: tuple[str, ...] = ()
     measures: Mapping[str, float] = field(default_factory=dict)
+    firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

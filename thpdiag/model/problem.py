@@ -29,7 +29,8 @@ class ProblemKind(StrEnum):
 class Problem:
     """`text` is a sentence without the place; the place is `cite`. `count` folds many alike into one.
 
-    `hides` is None when the kind decides whether evidence may be missing, else it decides.
+    `hides` is None when the kind decides whether evidence may be missing, else it decides. `taints` says that what was
+    read before may be wrong too: a checksum over all of it does not fit, and where the damage lies is not known.
     """
 
     cite: Citation
@@ -38,6 +39,7 @@ class Problem:
     reader: str = ""
     count: int = 1
     hides: bool | None = None
+    taints: bool = False
 
     @property
     def hides_data(self) -> bool:

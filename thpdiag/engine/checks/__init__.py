@@ -22,7 +22,7 @@ from thpdiag.engine.schema import (
 
 def judge(check: Check, scene: Scene) -> Judged:
     """What the check says of the scene, doubted where input was lost."""
-    return JUDGES[type(check)](check, scene).doubted(scene.case.hidden)
+    return JUDGES[type(check)](check, scene).doubted(scene.case.hidden, scene.case.tainted)
 
 
 Judge = Callable[[Any, Scene], Judged]
