@@ -145,7 +145,7 @@ class Recogniser:
             context.speaks(name)
             return
         cite = Citation(context.member, line.number, line.text)
-        for record in (*actions(cite, line.text, how="prose"), *said(cite, line.text)):
+        for record in _told(cite, line.text):
             yield Reading(record, "prose", context.group)
 
     def _command(self, line: TextLine, typed: Prompt, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
@@ -211,7 +211,8 @@ class Recogniser:
         depth = line.depth if line else 0
         while line is not None:
             yield line.number, line.text.removeprefix(margin)
-            if not self._belongs(reader, ahead.peek(1), margin, depth) and not self._intrudes(reader, ahead, margin, depth):
+            further = self._belongs(reader, ahead.peek(1), margin, depth)
+            if not further and not self._intrudes(reader, ahead, margin, depth):
                 return
             line = ahead.take()
 
@@ -237,8 +238,7 @@ class Recogniser:
         """Whether a line outside of blocks would mean something."""
         if prompt(text) is not None or stamp(text) is not None or speaker(text, following) is not None:
             return True
-        cite = Citation("")
-        return any(True for _ in (*actions(cite, text, how="prose"), *said(cite, text)))
+        return next(_told(Citation(""), text), None) is not None
 
     @staticmethod
     def _rest(ahead: _Ahead) -> Iterator[tuple[int, str]]:
@@ -256,6 +256,12 @@ class Recogniser:
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
+
+
+def _told(cite: Citation, text: str) -> Iterator[Record]:
+    """What a line of prose tells of commands and hosts."""
+    yield from actions(cite, text, how="prose")
+    yield from said(cite, text)
 
 
 def _quoting(line: TextLine, context: _Context) -> None:

@@ -25,7 +25,7 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
         if _fits(check, candidate):
             return _answer(candidate, needed, kind, weak=weak)
     first = candidates[0]
-    if all(c.provenance in ("assumed", "prose") for c in candidates):
+    if all(c.provenance for c in candidates):
         text = f"{_said(first)}, but nobody measured it"
         return Judged(UNKNOWN, text, needed, kind, first.cite, first.value, missing=(check.fact,), assumed=True)
     return Judged(NO, _said(first), needed, kind, first.cite, first.value)
