@@ -152,15 +152,33 @@ def track(table: Table, metric: str) -> Track | None:
 
 
 class Catalogue:
-    """All tables of a state, asked by metric: the source with most points first, then the most exact one."""
+    """All tables of a state, asked by metric: the source with more samples first, then the more exact one.
+
+    Rules ask for few metrics of possibly thousands of processes, so tracks are made when asked for and kept.
+    """
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._tables = tables(samples)
+        self._with: dict[str, list[Table]] = {}
+        self._tracks: dict[str, dict[tuple[str, ...] | None, list[Track]]] = {}
+        for table in self._tables:
+            for metric in {name for s in table.samples for name in s.values}:
+                self._with.setdefault(metric, []).append(table)
 
     def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:
         """All tracks of a metric (of one entity if given), best first."""
-        found = [t for table in self._tables if (t := track(table, metric)) and _same(table.entity, entity)]
-        return sorted(found, key=lambda t: (-min(len(t), 3), t.resolution, -len(t), str(t.cite(0))))
+        if metric not in self._tracks:
+            self._tracks[metric] = self._made(metric)
+        return self._tracks[metric].get(identity(entity) if entity is not None else None, [])
+
+    def _made(self, metric: str) -> dict[tuple[str, ...] | None, list[Track]]:
+        """The tracks of a metric, all of them under None and by entity."""
+        found = [t for table in self._with.get(metric, ()) if (t := track(table, metric))]
+        found.sort(key=lambda t: (-min(len(t), 3), t.resolution, -len(t), str(t.cite(0))))
+        by_entity: dict[tuple[str, ...] | None, list[Track]] = {None: found}
+        for one in found:
+            by_entity.setdefault(identity(one.table.entity), []).append(one)
+        return by_entity
 
     def entities(self, kind: str) -> Sequence[Entity]:
         """The entities of a kind, each once, in the order they were read."""
@@ -170,15 +188,8 @@ class Catalogue:
                 seen.setdefault(identity(table.entity), table.entity)
         return tuple(seen.values())
 
-    def has(self, reader: str) -> bool:
-        return any(table.reader == reader for table in self._tables)
-
 
 def identity(entity: Entity) -> tuple[str, ...]:
     """What makes two entities of different sources the same: the pid, else all labels."""
     labels = dict(entity)
     return ("pid", labels["pid"]) if "pid" in labels else tuple(f"{k}={v}" for k, v in entity)
-
-
-def _same(have: Entity, wanted: Entity | None) -> bool:
-    return wanted is None or identity(have) == identity(wanted)

@@ -151,11 +151,16 @@ def _words(names: str | list[str] | None) -> str:
     return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in _list(names or []))
 
 
+def _callers(check: ProfileSpec) -> str:
+    if check.under is None:
+        return ""
+    return " called from " + " within ".join(_words(name) for name in _list(check.under))
+
+
 def _what(check: ProfileSpec) -> str:
     text = _words(check.self_ if check.self_ is not None else check.anywhere)
     text = f"{text} (top frame)" if check.self_ is not None else text
-    if check.under is not None:
-        text += " called from " + " within ".join(_words(name) for name in _list(check.under))
+    text += _callers(check)
     if check.not_under is not None:
         text += f", not for {_words(check.not_under)}"
     return text
@@ -175,7 +180,8 @@ def _needed(check: ProfileSpec) -> str:
 
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
-    text = f"{shown(share.low, 'ratio')} {_of(check, share.group)} are in {_what(check)}"
+    what = _callers(check) if check.of == "symbol" and check.under is not None else f"in {_what(check)}"
+    text = f"{shown(share.low, 'ratio')} {_of(check, share.group)} are {what.strip()}"
     if value is UNKNOWN:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
     if share.row is not None and len(share.row.stack) > 1:
