@@ -49,7 +49,8 @@ class Table:
         rows = [dict(s.values) for s in self.samples]
         frame = pandas.DataFrame.from_records(rows, index=pandas.Index(list(index), dtype=float))
         frame.attrs["columns"] = {name: _column(name) for name in frame.columns}
-        return frame.assign(line=[s.cite.line for s in self.samples], since_boot=[s.since_boot for s in self.samples])
+        lines = pandas.Series([s.cite.line for s in self.samples], index=frame.index, dtype=object)
+        return frame.assign(line=lines, since_boot=[s.since_boot for s in self.samples])
 
 
 def _column(name: str) -> Mapping[str, str]:
