@@ -53,6 +53,14 @@ class Options:
     process: str = ""
     limits: Limits = field(default_factory=Limits)
     strict: bool = False
+
+    def told(self) -> dict[str, str]:
+        """Those that change the result, for the result."""
+        named = {"case": self.case, "process": self.process}
+        if self.window:
+            bounds = {"since": self.window.since, "until": self.window.until}
+            named |= {key: f"{m.seconds:.0f} ({m.clock.value})" for key, m in bounds.items() if m}
+        return {key: value for key, value in named.items() if value}
     told: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -30,12 +30,9 @@ PROFILE_REQUEST = "perf record -a -g -F 99 -o thp.data -- sleep 30; perf script 
 LEADING = ("root_cause", "alternative")
 
 
-def document(
-    diagnoses: Sequence[Diagnosis], inputs: Sequence[InputRecord], problems: Sequence[Problem],
-    options: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def document(diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None) -> dict[str, Any]:
     """One document per input; with several hosts the keys at the top are those of the worst, all are under `cases`."""
-    documents = [_one(d, inputs, problems, options or {}) for d in diagnoses]
+    documents = [_one(d, options or {}) for d in diagnoses]
     documents.sort(key=_badness, reverse=True)
     if len(documents) == 1:
         return documents[0]
@@ -49,9 +46,7 @@ def _badness(one: Mapping[str, Any]) -> tuple[int, int, int, str]:
     return STATUS_ORDER.index(verdict["status"]), confidence, severity, one["case"]
 
 
-def _one(
-    diagnosis: Diagnosis, inputs: Sequence[InputRecord], problems: Sequence[Problem], options: Mapping[str, Any]
-) -> dict[str, Any]:
+def _one(diagnosis: Diagnosis, options: Mapping[str, str]) -> dict[str, Any]:
     case = diagnosis.case
     unknown = _unknown(diagnosis)
     return {
