@@ -53,14 +53,6 @@ class Options:
     process: str = ""
     limits: Limits = field(default_factory=Limits)
     strict: bool = False
-
-    def told(self) -> dict[str, str]:
-        """Those that change the result, for the result."""
-        named = {"case": self.case, "process": self.process}
-        if self.window:
-            bounds = {"since": self.window.since, "until": self.window.until}
-            named |= {key: f"{m.seconds:.0f} ({m.clock.value})" for key, m in bounds.items() if m}
-        return {key: value for key, value in named.items() if value}
     told: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,7 +73,10 @@ def analyze(
     options = options or Options()
     given = read(paths, options, stdin=stdin, progress=progress)
     diagnoses = [diagnosed(case, rules, options) for case in cases(given, options)]
-    return document(diagnoses, given.inputs, given.problems, options.told)
+    if options.window:
+        whole = cases(given, replace(options, window=None))
+        diagnoses = [with_outside(d, case, rules, options) for d, case in zip(diagnoses, whole, strict=True)]
+    return document(diagnoses, options.told)
 
 
 def read(

@@ -35,7 +35,10 @@ _CACHED = 200_000  # names whose families are remembered
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Functions that do one kind of work; `title` names it in a sentence. `only_with` names count only beside one of `symbols`."""
+    """Functions that do one kind of work.
+
+    `title` names it in a sentence. `only_with` names count only beside one of `symbols`.
+    """
 
     name: str
     title: str

@@ -142,7 +142,7 @@ def _do(document: Document, _: int) -> Iterator[str]:
 
 
 def _others(document: Document, verbosity: int) -> Iterator[str]:
-    """Consequences and other findings: one line each; in full from level 1 on, and what somebody has to mend at once."""
+    """Consequences and other findings: one line each; in full from level 1 on, and what is to be mended at once."""
     rest, first = verdict.others(document), verdict.leading(document)
     if not rest:
         return

@@ -58,7 +58,7 @@ def others(document: Document) -> list[dict[str, Any]]:
 
 
 def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
-    """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is without one."""
+    """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is."""
     wanted = ("configuration",) if leading(document) else ("configuration", "contributing")
     return finding["role"] in wanted and finding["severity"] not in ("info", "low")
 
