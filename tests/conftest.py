@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from command_line import ROOT, Outcome, Run
+from thpdiag.cli import main
+
+__all__ = ["ROOT"]
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +31,17 @@ def stories(corpus: Path) -> Path:
     if not folder.is_dir():
         pytest.skip("no stories beside the corpus")
     return folder
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in this process; stdin is not a terminal, nor are the others."""
+
+    def _run(*arguments: str | Path, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        out, err = capsysbinary.readouterr()
+        return Outcome(int(left.value.code or 0), out.decode(), err.decode())
+
+    return _run

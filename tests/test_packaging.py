@@ -54,7 +54,7 @@ def wheel_of_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty environment with the wheel in it; what thpdiag stands on is borrowed from the one that runs the tests."""
+    """An empty environment with the wheel in it; what thpdiag stands on is borrowed from the one that runs this."""
     folder = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     python = folder / "bin" / "python"

@@ -1,0 +1,70 @@
+"""What reaches the terminal, a pipe or a file: the same bytes every time, and nothing that acts on its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from command_line import LEAK, STORY, Run, apart, at_a_terminal, packed
+
+ESCAPE = "\x1b"
+
+
+def test_stderr_is_silent_when_nothing_is_wrong(tmp_path: Path, run: Run) -> None:
+    """Notices are for terminals."""
+    assert run("analyze", STORY, "-o", tmp_path / "page.html").err == ""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_the_same_input_gives_the_same_bytes(form: str) -> None:
+    """Whatever the hash seed, the time zone and the language of the analyst."""
+    one = apart("analyze", LEAK, "-f", form, PYTHONHASHSEED="1", TZ="UTC", LC_ALL="C")
+    other = apart("analyze", LEAK, "-f", form, PYTHONHASHSEED="2", TZ="Asia/Tokyo", LC_ALL="C.UTF-8")
+
+    assert one.stdout
+    assert one.stdout == other.stdout
+
+
+def test_the_document_does_not_know_where_it_was_made(tmp_path: Path, run: Run) -> None:
+    """The same archive elsewhere gives the same bytes, and no path of the analyst is in them."""
+    (tmp_path / "elsewhere").mkdir()
+    paths = [packed(LEAK, tmp_path / "bundle.tar.xz"), packed(LEAK, tmp_path / "elsewhere" / "bundle.tar.xz")]
+    one, other = (run("analyze", path, "-f", "json").out for path in paths)
+
+    assert one == other
+    assert str(tmp_path) not in one
+
+
+def test_output_into_a_pipe_has_no_escape_codes() -> None:
+    """Even when the environment promises a terminal."""
+    for arguments in (["--help"], ["analyze", str(STORY), "-vv"], ["rules", "list"], ["nonsense"]):
+        done = apart(*arguments, TERM="xterm-256color")
+        assert ESCAPE not in (done.stdout + done.stderr).decode()
+
+
+def test_no_color_is_respected() -> None:
+    """At a terminal help is coloured, and not with NO_COLOR."""
+    colour = re.compile(rf"{ESCAPE}\[[0-9;]*3[0-9]")
+
+    assert colour.search(at_a_terminal("--help", NO_COLOR=""))
+    assert not colour.search(at_a_terminal("--help", NO_COLOR="1"))
+
+
+def test_a_terminal_is_told_what_was_written(tmp_path: Path) -> None:
+    """The notice of a written file is for a person."""
+    written = at_a_terminal("analyze", str(STORY), "-o", f"html={tmp_path / 'page.html'}")
+
+    assert f"{tmp_path / 'page.html'} written" in written.replace("\r\n", "\n").splitlines()
+
+
+def test_what_a_customer_wrote_does_not_act_on_the_terminal(tmp_path: Path, run: Run) -> None:
+    """Escape codes in a process name and in a file name are shown, not sent."""
+    text = (STORY / "ticket.txt").read_text().replace("java", "ja\x1b]0;owned\x07va")
+    (tmp_path / "a\x1b[31m.txt").write_text(text)
+
+    for arguments in (["analyze", "-vv"], ["inputs"], ["explain", "THP-001"]):
+        done = run(*arguments, tmp_path)
+        assert ESCAPE not in done.out + done.err
+        assert done.code == 0
