@@ -36,7 +36,13 @@ def _plain(record: Record) -> Any:
             resolution = {k: _number(v) for k, v in sorted(record.resolution.items())}
             return [record.kind, dict(record.entity), values, _time(record), record.cite.line, flags, resolution]
         case Event():
-            return [record.kind, dict(sorted(record.fields.items())), list(record.stack), _time(record), record.cite.line]
+            return [
+                record.kind,
+                dict(sorted(record.fields.items())),
+                list(record.stack),
+                _time(record),
+                record.cite.line,
+            ]
         case Problem():
             return [record.kind.value, record.text, record.count, record.cite.line]
         case Profile():
@@ -55,7 +61,14 @@ def _profile(profile: Profile) -> Any:
         "rows": len(profile.rows),
         "weight": _number(sum(r.weight for r in profile.rows)),
         "first": rows,
-        "ledger": [ledger.read, ledger.kept, ledger.without_stack, ledger.unknown_symbol, dict(ledger.odd), ledger.lost],
+        "ledger": [
+            ledger.read,
+            ledger.kept,
+            ledger.without_stack,
+            ledger.unknown_symbol,
+            dict(ledger.odd),
+            ledger.lost,
+        ],
         "percent_only": profile.percent_only,
         "has_time": profile.has_time,
         "total": profile.total_samples,

@@ -18,7 +18,9 @@ from thpdiag.model import Citation, Event
 
 _THP = r"/sys/kernel/mm/(?:redhat_)?transparent_hugepage/(?P<knob>[\w/-]+)"
 _WRITES = (
-    re.compile(rf"(?P<sudo>\bsudo\s+(?:-\S+\s+)*)?echo\s+(?:-n\s+)?['\"]?(?P<value>[\w+]+)['\"]?\s*>\s*['\"]?(?P<path>{_THP})"),
+    re.compile(
+        rf"(?P<sudo>\bsudo\s+(?:-\S+\s+)*)?echo\s+(?:-n\s+)?['\"]?(?P<value>[\w+]+)['\"]?\s*>\s*['\"]?(?P<path>{_THP})"
+    ),
     re.compile(rf"echo\s+(?:-n\s+)?['\"]?(?P<value>[\w+]+)['\"]?\s*\|\s*(?:sudo\s+)?tee\s+(?:-a\s+)?(?P<path>{_THP})"),
 )
 _SYSCTL = re.compile(

@@ -107,9 +107,7 @@ def _head(current: _Part, text: str) -> bool:
         current.event = _event(found["event"] or found["event2"] or "")
         count = found["count"] or found["count2"]
         if found["event"] or found["event2"]:  # 2.6.32 prints the period here
-            current.samples = round(
-                float(count.replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""]
-            )
+            current.samples = round(float(count.replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""])
     elif found := _LOST.match(text):
         current.lost = int(found[1])
     elif found := _SEPARATED.match(text):
