@@ -96,7 +96,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _strongest(finding: Finding) -> Evidence | None:
-    """The one line of evidence for the headline: a stack, then an effect, a counter, a toggle; the first of its kind."""
+    """The line of evidence for the headline: a stack, then an effect, a counter, a toggle; the first of its kind."""
     order = {"stack": 0, "effect": 1, "counter": 2, "toggle": 3}
     found = [e for e in finding.outcome.evidence if e.kind in order]
     return min(found, key=lambda e: order[e.kind], default=None)
