@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ BROAD_EXCEPTS = {
     "thpdiag/cli/__init__.py": "around the program: exit 70, which says that the mistake is ours",
 }
 HEAVY = ("pandas", "numpy")
+POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
 
 
 @cache
@@ -186,6 +188,20 @@ def test_mistakes_are_caught_broadly_at_three_places_only() -> None:
         if isinstance(node, ast.ExceptHandler) and is_broad(node)
     ]
     assert sorted(found) == sorted(BROAD_EXCEPTS)
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python 3.11.2, that of Debian 12, loses its place when the last round of `(...)*+` fails half-way.
+
+    An atomic group `(?>(...)*)` means the same and works there too.
+    """
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in files("thpdiag")
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and POSSESSIVE_GROUP.search(node.value)
+    ]
+    assert found == []
 
 
 def loaded_after(code: str) -> set[str]:

@@ -36,7 +36,7 @@ COLUMNS = re.compile(
 )
 ROW = re.compile(
     r"\s*(?:(?:\d{8}|\d\d/\d\d)\s+)?(?:\d\d:\d\d:\d\d(?:\.\d+)?\s+)?"
-    r"(?:-?\d[\d.KMGTPgt]*(?!\S)\s*)*+(?:[0-9a-z]{11}(?!\S)\s*)?+(?:-?\d[\d.KMGTPgt]*(?!\S)\s*)*+$"
+    r"(?>(?:-?\d[\d.KMGTPgt]*(?!\S)\s*)*)(?>(?:[0-9a-z]{11}(?!\S)\s*)?)(?>(?:-?\d[\d.KMGTPgt]*(?!\S)\s*)*)$"
 )
 TIME = re.compile(r"(?:(\d{8}|\d\d/\d\d)\s+)?(\d\d:\d\d:\d\d(?:\.\d+)?)\s+")
 CPU = ("cpu", "sys")

@@ -25,7 +25,7 @@ from thpdiag.readers.ps_columns import COMMANDS, Columns
 from thpdiag.readers.quantities import LARGEST, number
 from thpdiag.readers.tasks import cpu_seconds, entity, name_of
 
-HEADER = re.compile(r"\s*(?:(?!PID\s)[A-Z%][A-Z0-9_%-]*\s+)*+PID(?:\s+[A-Z%][A-Z0-9_%-]*)++\s*$")
+HEADER = re.compile(r"\s*(?>(?:(?!PID\s)[A-Z%][A-Z0-9_%-]*\s+)*)PID(?>(?:\s+[A-Z%][A-Z0-9_%-]*)+)\s*$")
 MEASURES = {"RSS", "RSZ", "VSZ", "SZ", "MINFL", "MAJFL", "MINFLT", "MAJFLT", "TIME", "%CPU", "%MEM", "NLWP"}
 OTHER = {"STAT", "S", "LWP", "TTY"}
 FOREIGN = {"FD", "NODE", "NAME", "VIRT", "DEVICE", "PR"}  # lsof, top
