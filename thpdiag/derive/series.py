@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 Entity = tuple[tuple[str, str], ...]
 
 
+class Columns(dict[str, Mapping[str, str]]):
+    """Unit and kind by metric. pandas copies attributes deeply with every operation; what never changes need not be."""
+
+    def __deepcopy__(self, memo: object) -> Columns:
+        return self
+
+
 @dataclass(frozen=True)
 class Table:
     """All rows of one source about one entity, in reading order."""
@@ -48,7 +55,7 @@ class Table:
         index = [s.time.seconds for s in self.samples if s.time] if self.clock else range(len(self.samples))
         rows = [dict(s.values) for s in self.samples]
         frame = pandas.DataFrame.from_records(rows, index=pandas.Index(list(index), dtype=float))
-        frame.attrs["columns"] = {name: _column(name) for name in frame.columns}
+        frame.attrs["columns"] = Columns({name: _column(name) for name in frame.columns})
         lines = pandas.Series([s.cite.line for s in self.samples], index=frame.index, dtype=object)
         return frame.assign(line=lines, since_boot=[s.since_boot for s in self.samples])
 
