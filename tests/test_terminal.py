@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
+import threading
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from command_line import LEAK, STORY, Run, apart, at_a_terminal, packed
+from thpdiag.cli.progress import progress
 
 ESCAPE = "\x1b"
 
@@ -68,3 +72,18 @@ def test_what_a_customer_wrote_does_not_act_on_the_terminal(tmp_path: Path, run:
         done = run(*arguments, tmp_path)
         assert ESCAPE not in done.out + done.err
         assert done.code == 0
+
+
+def test_who_waits_is_told_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of the member, with what it tries to do to the terminal taken off; nothing stays on the screen."""
+    screen = io.StringIO()
+    monkeypatch.setattr("thpdiag.cli.progress.QUIET", 0.0)
+    monkeypatch.setattr("thpdiag.cli.progress.Console", lambda **_: Console(file=screen, force_terminal=True))
+    with progress() as show:
+        show(f"bundle/{ESCAPE}]0;owned\x07[red]messages")
+        for waiting in [t for t in threading.enumerate() if isinstance(t, threading.Timer)]:
+            waiting.join()
+
+    assert "[red]messages" in screen.getvalue()
+    assert f"{ESCAPE}]0" not in screen.getvalue()
+    assert screen.getvalue().endswith(f"{ESCAPE}[2K")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import rich_click as click
-from rich.console import Console
-from rich.markup import escape
 
 from thpdiag.analyze import Options, analyze
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 
-QUIET = 1.0  # seconds before progress is shown
 STRICT = click.option("--strict", "strict", flag_value="strict", default="", hidden=True)
 
 
@@ -48,25 +44,18 @@ def command(
         told={name: value for name, value in told.items() if value},
     )  # fmt: skip
     rules = shared.loaded(folders)
-    with _progress() if progress == "yes" and sys.stderr.isatty() else nullcontext() as show:
+    with _shown(progress) as show:
         document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show)
     shared.deliver(document, form, targets, verbosity)
-    if (mistake := shared.absent(paths)) and not shared.exit_code(document, fail_on, fail_on_missing) == 1:
+    if (mistake := shared.absent(paths)) and shared.exit_code(document, fail_on, fail_on_missing) != 1:
         raise mistake
     shared.finish(document, fail_on, fail_on_missing)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows the member being read once a second has passed."""
-    started = time.monotonic()
-    console = Console(stderr=True)
-    with console.status("reading") as status:
-        status.stop()
+def _shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]:
+    """Progress, if somebody watches."""
+    if progress == "no" or not sys.stderr.isatty():
+        return nullcontext()
+    from thpdiag.cli.progress import progress as shown
 
-        def show(member: str) -> None:
-            if time.monotonic() - started > QUIET:
-                status.start()
-                status.update(f"reading {escape(member[-70:])}")
-
-        yield show
+    return shown()
