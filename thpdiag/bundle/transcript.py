@@ -1,8 +1,8 @@
 """Terminal sessions, tickets and mails as text: what was typed, who speaks, what is only decoration.
 
-Support gets text that went through terminals, mail programs and web pages. This file takes the decoration off a line
-(escape sequences, HTML tags, quoting, typographic quotes) and says what the line is: a prompt with a command, a change of
-speaker, or anything else. What formats the other lines are in is for the readers.
+Support gets text that went through terminals, mail programs and web pages. This file takes the decoration off a
+line (escape sequences, HTML tags, quoting, typographic quotes) and says what the line is: a prompt with a command,
+a change of speaker, or anything else. What formats the other lines are in is for the readers.
 """
 
 from __future__ import annotations
