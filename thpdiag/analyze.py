@@ -99,7 +99,16 @@ def read(
         own = [r.record for r in found if isinstance(r.record, Problem)]
         problems += [*own, *member.problems]
         inputs += _inputs(member, found, len(own) + len(member.problems))
-    return Input(readings, inputs, problems)
+    return Input(
+        {member: readings[member] for member in sorted(readings, key=_place)},
+        sorted(inputs, key=lambda i: _place(i.member)),
+        sorted(problems, key=lambda p: _place(p.cite.member)),
+    )
+
+
+def _place(member: str) -> list[str]:
+    """By folder, as a directory is walked: what an archive says does not depend on the order of its members."""
+    return member.split("/")
 
 
 def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
