@@ -19,6 +19,8 @@ from typing import BinaryIO
 
 import zstandard
 
+from hostile_zips import zip_bomb, zip_methods, zip_of, zip_overlapping, zip_records, zip_special
+
 USTAR = b"ustar\x0000"
 END = bytes(1024)
 MIB = 1 << 20
@@ -236,86 +238,6 @@ def _sparse_map(out: BinaryIO, count: int) -> None:
     _write(out, [pax(*keys), member(b"s", text), member(b"proc/after", b"after\n"), END])
 
 
-# Zip
-
-
-def _zip(fill: Callable[[zipfile.ZipFile], None]) -> Callable[[BinaryIO, int], None]:
-    def write(out: BinaryIO, _: int) -> None:
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-            fill(archive)
-            archive.writestr("proc/after", "after\n")
-
-    return write
-
-
-def _zip_special(archive: zipfile.ZipFile) -> None:
-    for name, mode, text in (
-        ("../../escaped", 0o100644, "x"),
-        ("/escaped", 0o100644, "x"),
-        ("link", 0o120777, "/etc/passwd"),
-        ("link/escaped", 0o100644, "x"),
-        ("fifo", 0o010644, ""),
-        ("dev", 0o060644, ""),
-    ):
-        info = zipfile.ZipInfo(name)
-        info.create_system, info.external_attr = 3, mode << 16
-        archive.writestr(info, text)
-
-
-def _zip_bomb(method: int) -> Callable[[BinaryIO, int], None]:
-    def write(out: BinaryIO, count: int) -> None:
-        with (
-            zipfile.ZipFile(out, "w", method) as archive,
-            archive.open("var/log/messages", "w", force_zip64=True) as entry,
-        ):
-            for _ in range(count):
-                entry.write(bytes(16 * MIB))
-
-    return write
-
-
-def _zip_overlapping(out: BinaryIO, count: int) -> None:
-    """`count` records on one body: each unpacks the same bytes again."""
-    data = bytes(4 * MIB)
-    body = zlib.compress(data, 9)[2:-4]
-    crc = zlib.crc32(data)
-    local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 33, crc, len(body), len(data), 4, 0) + b"same"
-    out.write(local + body)
-    records = [_record(b"same", 8, crc, len(body), len(data)) for _ in range(count)]
-    _zip_end(out, records, len(local) + len(body))
-
-
-def _zip_records(out: BinaryIO, count: int) -> None:
-    local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 0, 0, 33, 0, 0, 0, 1, 0) + b"a"
-    out.write(local)
-    _zip_end(out, [_record(b"%07d" % number, 0, 0, 0, 0) for number in range(count)], len(local))
-
-
-def _zip_methods(out: BinaryIO, _: int) -> None:
-    """A method that is not read, an encrypted entry, an offset outside the file."""
-    local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 14, 0, 33, 0, 4, 4, 1, 0) + b"aabcd"
-    out.write(local)
-    odd = [
-        _record(b"lzma", 14, 0, 4, 4),
-        _record(b"crypt", 0, 0, 4, 4, flags=1),
-        _record(b"far", 0, 0, 4, 4, offset=1 << 31),
-    ]
-    _zip_end(out, odd, len(local))
-
-
-def _record(name: bytes, method: int, crc: int, packed: int, size: int, flags: int = 0, offset: int = 0) -> bytes:
-    fixed = (0x314, 20, flags, method, 0, 33, crc, packed, size, len(name), 0, 0, 0, 0, 0o100644 << 16, offset)
-    return struct.pack("<4s6H3L5H2L", b"PK\x01\x02", *fixed) + name
-
-
-def _zip_end(out: BinaryIO, records: list[bytes], offset: int) -> None:
-    size = sum(map(len, records))
-    _write(out, records)
-    out.write(
-        struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, len(records) & 0xFFFF, len(records) & 0xFFFF, size, offset, 0)
-    )
-
-
 def _long_line(out: BinaryIO, count: int) -> None:
     for _ in range(count):
         out.write(zlib.compress(b"A" * 16 * MIB, 9, 31))
@@ -420,12 +342,12 @@ CASES: tuple[Hostile, ...] = (
     Hostile("dictionary_xz", _xz_dictionary, "limit codec_memory"),
     Hostile("dictionary_zst", _zst_window, "limit codec_memory"),
     Hostile("dictionaries_nested", _xz_wide, small=16, full=64),
-    Hostile("zip_names", _zip(_zip_special), "leaves the bundle"),
-    Hostile("zip_bomb", _zip_bomb(zipfile.ZIP_DEFLATED), "limit ratio", small=4, full=100, limits=_SMALL_RATIO),
-    Hostile("zip_bomb_bz2", _zip_bomb(zipfile.ZIP_BZIP2), "limit ratio", small=4, full=100, limits=_SMALL_RATIO),
-    Hostile("zip_overlapping", _zip_overlapping, "limit ratio", small=20, full=1000, limits=_SMALL_RATIO),
-    Hostile("zip_records", _zip_records, "limit members", small=30_000, full=1_200_000),
-    Hostile("zip_methods", _zip_methods, "zip method 14"),
+    Hostile("zip_names", zip_of(zip_special), "leaves the bundle"),
+    Hostile("zip_bomb", zip_bomb(zipfile.ZIP_DEFLATED), "limit ratio", small=4, full=100, limits=_SMALL_RATIO),
+    Hostile("zip_bomb_bz2", zip_bomb(zipfile.ZIP_BZIP2), "limit ratio", small=4, full=100, limits=_SMALL_RATIO),
+    Hostile("zip_overlapping", zip_overlapping, "limit ratio", small=20, full=1000, limits=_SMALL_RATIO),
+    Hostile("zip_records", zip_records, "limit members", small=30_000, full=1_200_000),
+    Hostile("zip_methods", zip_methods, "zip method 14"),
     Hostile("long_line", _long_line, "limit line", small=1, full=64),
 )
 
