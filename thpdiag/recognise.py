@@ -19,11 +19,12 @@ from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html
 from thpdiag.knowledge.paths import system_path
 from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import Reader, Source
-from thpdiag.readers.operator_actions import actions, refused
+from thpdiag.readers.operator_actions import actions, entered, located, refused
 from thpdiag.readers.prose import said
 
 LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
+_LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 MAIN = ""  # the speaker of the text itself
 
@@ -47,6 +48,7 @@ class _Context:
     host: str = ""
     time: Moment | None = None
     command: str = ""
+    folder: str = ""
     paths: deque[str] = field(default_factory=deque)
 
     @property
@@ -58,14 +60,17 @@ class _Context:
         return Source(self.member, time=self.time, command=self.command, path=path)
 
     def typed(self, typed: Prompt) -> None:
-        self.command = typed.command
+        if typed.folder.startswith("/"):
+            self.folder = typed.folder
+        self.folder = entered(self.folder, typed.command)
+        self.command = located(typed.command, self.folder)
         if typed.host:
             self.host = typed.host.split(".")[0]
-        found = _FILE_COMMAND.search(typed.command)
+        found = _FILE_COMMAND.search(self.command)
         self.paths = deque(p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])) if found else deque()
 
     def speaks(self, name: str) -> None:
-        self.speaker, self.host, self.time, self.command = name, "", None, ""
+        self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
         self.paths.clear()
 
 
@@ -153,8 +158,8 @@ class Recogniser:
         context.typed(typed)
         cite = Citation(context.member, line.number, line.text)
         answer = ahead.peek(1)
-        how = "failed" if answer and refused(answer[0].text) else "prompt"
-        for record in actions(cite, typed.command, how=how):
+        how = "failed" if answer and refused(answer[0].text) else "root" if typed.user == "root" else "prompt"
+        for record in actions(cite, context.command, how=how):
             yield Reading(record, "operator_actions", context.group)
         while context.paths and (reader := self._claims_path(context.paths[0])) and self._output_follows(ahead):
             output = self._paragraph(ahead) if len(context.paths) == 1 else self._single(ahead)

@@ -23,6 +23,8 @@ _QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<)")
 _COLLECTL_MARK = re.compile(r"\s*>>> \d+\.\d+ <<<")
 _TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul|ol|td|tr|table|tbody|blockquote|font|"
                   r"html|body|head|hr|img)\b[^<>]{0,400}>", re.IGNORECASE)  # fmt: skip
+_BREAKS = re.compile(r"(?:</?(?:p|br|div|h[1-6]|li|ul|ol|tr|table|tbody|blockquote|pre|body|html|hr)\b[^<>]{0,400}>"
+                     r"[ \t]{0,80}){1,80}", re.IGNORECASE)  # fmt: skip
 _HTML_HINT = re.compile(r"<(?:html|body|p|br|pre|div|blockquote|table)\b[^<>]{0,200}/?>", re.IGNORECASE)
 
 # Words that start a command after a bare `# ` or `$ `; anything else after `# ` is a comment.
@@ -33,16 +35,27 @@ COMMANDS = (
     "service|cd|which|getconf|strace|pstack|gdb|hostname|hostnamectl|export|bt|foreach"
 )
 _PERF_COMMENT = r"# (?:hostname|perf version|time of \w+ sample) ?: "  # of perf's header, not typed by anybody
+_WHO = r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})"
+_KNOWN = rf"(?P<cmd>(?:[\w./]{{1,200}}/)?(?:{COMMANDS})\b.*)"
+_CLOCK = r"\d\d?:\d\d(?::\d\d)?"
 _PROMPTS = (
-    re.compile(r"\[(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})(?:[ :][^\]]{0,200})?\]\s?[#$%>]\s*(?P<cmd>.*)"),
-    re.compile(r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})[: ](?:~|/)[^#$%>]{0,200}[#$%>]\s*(?P<cmd>.*)"),
-    re.compile(r"(?P<host>[A-Za-z][\w.-]{0,254}):(?:~|/)[^#$%>]{0,200}\s?[#$]\s*(?P<cmd>.*)"),  # SUSE
-    re.compile(r"(?:bash|sh|ksh|dash)-[\d.]+[#$]\s*(?P<cmd>.*)"),
-    re.compile(rf"(?!{_PERF_COMMENT})[#$%]\s?>?\s?(?P<cmd>(?:[\w./]*/)?(?:{COMMANDS})\b.*)"),
-    re.compile(rf"(?:crash|gdb)>\s*(?P<cmd>(?:{COMMANDS})\b.*)"),
+    re.compile(
+        rf"\[(?:{_CLOCK} )?{_WHO}(?:[ :](?P<folder>[^\]]{{0,200}}))?\](?:[~/]\S{{0,200}})?\s?[#$%>]\s*(?P<cmd>.*)"
+    ),
+    re.compile(rf"{_WHO}[: ](?P<folder>[~/][^#$%>]{{0,200}})[#$%>]\s*(?P<cmd>.*)"),
+    re.compile(r"(?P<host>[A-Za-z][\w.-]{0,254}):(?P<folder>(?:~|/(?!/))[^#$%>]{0,200})\s?[#$]\s*(?P<cmd>.*)"),  # SUSE
+    re.compile(r"-?(?:bash|sh|ksh|dash|zsh)-[\d.]+[#$]\s*(?P<cmd>.*)"),
+    re.compile(rf"(?!{_PERF_COMMENT})[#$%]\s?>?\s?{_KNOWN}"),
+    re.compile(rf"(?:crash(?:64)?|gdb)>\s*{_KNOWN}"),
     re.compile(r"\$\s(?P<cmd>(?:\./|/)?[\w./-]+(?:\s.*)?)$"),
+    # Forms that could be prose: only a known command makes them a prompt.
+    re.compile(rf"{_WHO}\s?[#$>]\s{{0,3}}{_KNOWN}"),
+    re.compile(rf"(?P<host>[A-Za-z][\w.-]{{0,254}})[#$]\s{{0,3}}{_KNOWN}"),
+    re.compile(rf"(?:(?P<host>[A-Za-z][\w.-]{{0,254}}) )?[~/]\S{{0,200}} [#$]\s{{0,3}}{_KNOWN}"),
+    re.compile(rf"(?:\+{{1,3}}|[➜❯]\s{{1,3}}(?:\S{{1,60}} )?)\s?{_KNOWN}"),  # set -x; zsh
 )
-_PROMPT_HINT = re.compile(r"[\w.\[\]@:~/ -]{0,120}[#$%>]")
+_LEAD = re.compile(rf"(?:\([\w.@-]{{1,40}}\) |\[?(?:\d{{4}}-\d\d-\d\d[ T])?{_CLOCK}\]? ?)(?=\S)")  # conda; a clock
+_PROMPT_HINT = re.compile(r"[\w.\[\]@:~/ ()-]{0,120}[#$%>➜❯]|\+")
 _SPEAKER = re.compile(r"(?:\S.{0,80}\s(?:wrote|writes|said|schrieb|a écrit)\s?:|(?:From|Von|De):\s+(?P<from>\S.*))$")
 _COMMENT = re.compile(r"\s{0,6}(?P<number>\d{1,4})\.\s+(?P<name>[^\W\d_][^.!?:;]{0,48}?|Pingback: .{1,200})\s*$")
 _RULE_LINE = re.compile(r"-{3,}\s*(?:Original Message|Forwarded|Comment|Kommentar).{0,80}$", re.IGNORECASE)
@@ -59,10 +72,15 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A command somebody typed. `host` is the prompt's host name, empty if it shows none."""
+    """A command somebody typed.
+
+    `host`, `folder` and `user` are those of the prompt, empty if it shows none; a `#` is root's.
+    """
 
     command: str
     host: str = ""
+    folder: str = ""
+    user: str = ""
 
 
 def looks_like_html(head: str) -> bool:
@@ -81,14 +99,25 @@ def clean(text: str) -> str:
 def cleaned(lines: Iterable[tuple[int, str]], markup: bool) -> Iterator[TextLine]:  # noqa: FBT001 - a property of the text
     """The lines of a text without decoration, quoting depth noted."""
     for number, raw in lines:
-        text = clean(raw)
-        if markup:
-            text = html.unescape(_TAG.sub("", text))
-        depth = 0
-        if text.lstrip()[:1] == ">" and not _COLLECTL_MARK.match(text) and (mark := _QUOTE.match(text)):
-            depth = mark[0].count(">")
-            text = text[mark.end() :]
-        yield TextLine(number, text, depth)
+        for part in _without_tags(raw) if markup else (raw,):
+            text, depth = clean(part), 0
+            if text.lstrip()[:1] == ">" and not _COLLECTL_MARK.match(text) and (mark := _QUOTE.match(text)):
+                depth = mark[0].count(">")
+                text = text[mark.end() :]
+            yield TextLine(number, text, depth)
+
+
+def _without_tags(raw: str) -> Iterator[str]:
+    """The lines that a browser makes of a line of HTML: a paragraph or cell row each, an empty one for two breaks."""
+    parts, at = [], 0
+    for found in _BREAKS.finditer(raw):
+        parts.append(raw[at : found.start()])
+        parts += [""] * (found[0].lower().count("<br") > 1)
+        at = found.end()
+    parts.append(raw[at:])
+    texts = [html.unescape(_TAG.sub("", part)) for part in parts]
+    filled = [number for number, text in enumerate(texts) if text.strip()]
+    yield from texts[filled[0] : filled[-1] + 1] if filled else [""]
 
 
 def prompt(text: str) -> Prompt | None:
@@ -96,10 +125,19 @@ def prompt(text: str) -> Prompt | None:
     start = text.lstrip()
     if not start or not _PROMPT_HINT.match(start):
         return None
+    found = _typed(start)
+    if found is None and (lead := _LEAD.match(start)):
+        found = _typed(start[lead.end() :])
+    return found
+
+
+def _typed(start: str) -> Prompt | None:
     for pattern in _PROMPTS:
         if found := pattern.match(start):
             groups = found.groupdict()
-            return Prompt(command=groups["cmd"].strip(), host=groups.get("host") or "")
+            sign = start[: found.start("cmd")].rstrip()[-1:]
+            user = "root" if sign == "#" else groups.get("user") or ""
+            return Prompt(groups["cmd"].strip(), groups.get("host") or "", (groups.get("folder") or "").strip(), user)
     return None
 
 

@@ -1,12 +1,13 @@
 """What an operator did to kernel settings, from the commands in a session, a ticket or a script.
 
     # echo never > /sys/kernel/mm/redhat_transparent_hugepage/enabled
-    sudo echo never > /sys/kernel/mm/transparent_hugepage/defrag    (writes nothing: the shell opens the file)
+    sudo echo never > /sys/kernel/mm/transparent_hugepage/defrag       (the shell opens the file, without root)
     sysctl -w vm.compact_memory=1
 
-Yields setting_written (fields setting, value, path, how), operator_compaction and operator_drop_caches events.
-`how` is `prompt` for a command at a prompt, `prose` for one that a text merely shows, `sudo-redirect` and `failed`
-for those without effect. Not a format of its own: `thpdiag.recognise` calls it for prompts and prose.
+Yields setting_written (fields setting, value, path, how), operator_compaction and operator_drop_caches events. `how` is
+`prompt` for a command at a prompt, `prose` for one that a text merely shows, `sudo-redirect` and `failed` for those
+without effect. `for` loops over words and braces are expanded as the shell does; a relative name counts after `cd`.
+Not a format of its own: `thpdiag.recognise` calls it for prompts and prose.
 """
 
 from __future__ import annotations
@@ -16,21 +17,34 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Event
 
-_THP = r"/sys/kernel/mm/(?:redhat_)?transparent_hugepage/(?P<knob>[\w/-]+)"
-_WRITES = (
-    re.compile(
-        rf"(?P<sudo>\bsudo\s+(?:-\S+\s+)*)?echo\s+(?:-n\s+)?['\"]?(?P<value>[\w+]+)['\"]?\s*>\s*['\"]?(?P<path>{_THP})"
-    ),
-    re.compile(rf"echo\s+(?:-n\s+)?['\"]?(?P<value>[\w+]+)['\"]?\s*\|\s*(?:sudo\s+)?tee\s+(?:-a\s+)?(?P<path>{_THP})"),
+_PATH = r"(?:/sys/kernel/mm/(?:redhat_|\*)?transparent_hugepage/[\w/-]{1,60}|/proc/sys/vm/\w{1,40})"
+_PRINTED = (
+    r"(?:echo|printf)\s{1,8}(?:-\w{1,3}\s{1,8}){0,2}(?:['\"]?%s(?:\\n)?['\"]?\s{1,8})?"
+    r"['\"]?(?P<value>[\w+]{1,40})(?:\\n)?['\"]?"
 )
-_SYSCTL = re.compile(
-    r"(?:echo\s+['\"]?(?P<v1>\d+)['\"]?\s*(?:>|\|\s*(?:sudo\s+)?tee)\s*/proc/sys/vm/(?P<n1>\w+)"
-    r"|sysctl\s+(?:-w\s+)?vm\.(?P<n2>\w+)\s?=\s?(?P<v2>\d+))"
+_SUDO = r"\bsudo\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}"
+_REDIRECTED = re.compile(rf"(?P<sudo>{_SUDO})?(?:/bin/)?{_PRINTED}\s{{0,8}}>>?\s{{0,8}}['\"]?(?P<paths>{_PATH})")
+_TEE = r"tee\s{1,8}(?:-\w{1,3}\s{1,8}){0,2}"
+_PIPED = re.compile(rf"{_PRINTED}\s{{0,8}}\|\s{{0,8}}(?:{_SUDO})?{_TEE}(?P<paths>[^|;&<>]{{1,400}})")
+_HERE_STRING = re.compile(rf"\b{_TEE}(?P<paths>[^|;&<>]{{1,400}})<<<\s{{0,8}}['\"]?(?P<value>[\w+]{{1,40}})")
+_SYSCTL = re.compile(r"\bsysctl\s{1,8}(?:-\w{1,3}\s{1,8}){0,3}(?P<pairs>['\"]?vm\.\w{1,40}\s?=\s?\d[^;|&]{0,200})")
+_PAIR = re.compile(r"\bvm\.(?P<name>\w{1,40})\s?=\s?(?P<value>\d{1,20})")
+_LOOP = re.compile(
+    r"\bfor\s{1,8}(?P<name>\w{1,20})\s{1,8}in\s{1,8}(?P<words>[^;]{1,400});\s{0,8}do\s{1,8}(?P<body>.{1,400}?);?\s{0,8}done\b"
+)
+_BRACES = re.compile(r"(?P<stem>/[\w/.*-]{0,200})\{(?P<items>[\w,/-]{1,200})\}")
+_SEARCH = re.compile(r"(?:sudo\s{1,8})?(?:z?[ef]?grep|rg|history|man|vim?|nano|#)\b|#")
+_CD = re.compile(r"(?:^|[;&]\s{0,8})cd(?:\s{1,8}['\"]?(?P<to>[\w./~-]{1,200}))?")
+_NAME = re.compile(
+    r"(?<=[\s>])(?:(?:khugepaged/)?(?:defrag|pages_to_scan|(?:alloc|scan)_sleep_millisecs|max_ptes_\w{1,10})|enabled|"
+    r"shmem_enabled|use_zero_page)(?=[\s;|&]|$)"
 )
 _REFUSED = re.compile(
-    r".{0,200}(?:Permission denied|Invalid argument|Read-only file system|write error|Operation not permitted)"
+    r".{0,200}(?:permission denied|invalid argument|read-only file system|write error|operation not permitted|"
+    r"no such file or directory|input/output error|cannot create|a password is required|not in the sudoers)",
+    re.IGNORECASE,
 )
-_SHELL_WRAPPED = re.compile(r"\bsudo\s+(?:-\S+\s+)*(?:ba|da|k)?sh\s+-c\b")
+_SHELL_WRAPPED = re.compile(rf"{_SUDO}(?:ba|da|k)?sh\s{{1,8}}-c\b")
 
 
 def refused(answer: str) -> bool:
@@ -38,30 +52,64 @@ def refused(answer: str) -> bool:
     return bool(_REFUSED.match(answer))
 
 
+def entered(folder: str, command: str) -> str:
+    """The working folder after the `cd` in a command, empty if it is not known."""
+    for found in _CD.finditer(command):
+        to = found["to"] or ""
+        folder = to.rstrip("/") if to.startswith("/") else (f"{folder}/{to}".rstrip("/") if folder and to else "")
+    return folder
+
+
+def located(command: str, folder: str) -> str:
+    """The command with the settings of the working folder by their whole names."""
+    if "transparent_hugepage" not in folder:
+        return command
+    return _NAME.sub(lambda name: f"{folder}/{name[0]}", command)
+
+
 def actions(cite: Citation, command: str, *, how: str) -> Iterator[Event]:
-    """The operator events of one command line. `how`: prompt, prose or failed."""
-    if "transparent_hugepage/" in command:
-        for pattern in _WRITES:
-            for found in pattern.finditer(command):
-                yield Event("setting_written", cite, fields=_fields(found, command, how))
-    if "vm" in command:
-        for found in _SYSCTL.finditer(command):
-            name, value = found["n1"] or found["n2"], found["v1"] or found["v2"]
-            yield _sysctl(cite, name, value, how)
+    """The operator events of one command line. `how`: prompt, root (a prompt of root), prose or failed."""
+    if ("transparent_hugepage" not in command and "vm" not in command) or _SEARCH.match(command.strip()):
+        return
+    text = _expanded(command)
+    for pattern in (_REDIRECTED, _PIPED, _HERE_STRING):
+        for found in pattern.finditer(text):
+            yield from _written(cite, found, _how(found, text, how))
+    for settings in _SYSCTL.finditer(text):
+        for pair in _PAIR.finditer(settings["pairs"]):
+            yield _event(cite, f"/proc/sys/vm/{pair['name']}", pair["value"], _how(pair, text, how))
 
 
-def _fields(found: re.Match[str], command: str, how: str) -> dict[str, str]:
-    sudo = found.groupdict().get("sudo") and not _SHELL_WRAPPED.search(command)
-    knob = found["knob"].strip("/").replace("/", ".")
-    return {
-        "setting": f"thp.{knob}",
-        "value": found["value"],
-        "path": found["path"],
-        "how": "sudo-redirect" if sudo and how != "failed" else how,
-    }
+def _expanded(command: str) -> str:
+    """Loops and braces as the shell expands them."""
+    return _LOOP.sub(_unrolled, _BRACES.sub(_braced, command))
 
 
-def _sysctl(cite: Citation, name: str, value: str, how: str) -> Event:
-    kinds = {"compact_memory": "operator_compaction", "drop_caches": "operator_drop_caches"}
-    fields = {"setting": f"sysctl.vm.{name}", "value": value, "path": f"/proc/sys/vm/{name}", "how": how}
-    return Event(kinds.get(name, "setting_written"), cite, fields=fields)
+def _braced(found: re.Match[str]) -> str:
+    return " ".join(found["stem"] + item for item in found["items"].split(","))
+
+
+def _unrolled(loop: re.Match[str]) -> str:
+    name = re.compile(rf"\$(?:{loop['name']}\b|\{{{loop['name']}\}})")
+    return "; ".join(name.sub(word.replace("\\", "\\\\"), loop["body"]) for word in loop["words"].split())
+
+
+def _how(found: re.Match[str], text: str, how: str) -> str:
+    if found.groupdict().get("sudo") and how in ("prompt", "prose") and not _SHELL_WRAPPED.search(text):
+        return "sudo-redirect"
+    return "prompt" if how == "root" else how
+
+
+def _written(cite: Citation, found: re.Match[str], how: str) -> Iterator[Event]:
+    for path in re.findall(rf"(?<![\w/.*-]){_PATH}", found["paths"]):
+        yield _event(cite, path, found["value"], how)
+
+
+def _event(cite: Citation, path: str, value: str, how: str) -> Event:
+    kinds = {"sysctl.vm.compact_memory": "operator_compaction", "sysctl.vm.drop_caches": "operator_drop_caches"}
+    if path.startswith("/proc/"):
+        setting = f"sysctl.vm.{path.rsplit('/', 1)[1]}"
+    else:
+        setting = "thp." + path.partition("transparent_hugepage/")[2].strip("/").replace("/", ".")
+    fields = {"setting": setting, "value": value, "path": path, "how": how}
+    return Event(kinds.get(setting, "setting_written"), cite, fields=fields)
