@@ -151,6 +151,8 @@ def cases(given: Input, options: Options) -> list[Case]:
     """One case per host, cut into states, with derived facts."""
     found = hosts(given.readings)
     piles = found.piles or [Pile("", "")]
+    if options.case and len(piles) > 1:
+        options = replace(options, case="")  # a name for one host names none of several
     return [derived(_case(pile, given, found.notes, options)) for pile in piles]
 
 

@@ -50,6 +50,7 @@ class _Context:
     command: str = ""
     folder: str = ""
     paths: deque[str] = field(default_factory=deque)
+    looping: bool = False
 
     @property
     def group(self) -> tuple[str, str]:
@@ -66,8 +67,15 @@ class _Context:
         self.command = located(typed.command, self.folder)
         if typed.host:
             self.host = typed.host.split(".")[0]
+        if self.looping:  # the time of a loop's last round says nothing of the next command
+            self.time = None
         found = _FILE_COMMAND.search(self.command)
-        self.paths = deque(p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])) if found else deque()
+        paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
+        self.looping = bool(_LOOP.search(self.command))
+        if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
+            paths = [p for p in paths if "transparent_hugepage/" in p]
+            paths = paths if len(paths) == 1 else []
+        self.paths = deque(paths)
 
     def speaks(self, name: str) -> None:
         self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
@@ -161,7 +169,12 @@ class Recogniser:
         how = "failed" if answer and refused(answer[0].text) else "root" if typed.user == "root" else "prompt"
         for record in actions(cite, context.command, how=how):
             yield Reading(record, "operator_actions", context.group)
-        while context.paths and (reader := self._claims_path(context.paths[0])) and self._output_follows(ahead):
+        while (
+            not context.looping
+            and context.paths
+            and (reader := self._claims_path(context.paths[0]))
+            and self._output_follows(ahead)
+        ):
             output = self._paragraph(ahead) if len(context.paths) == 1 else self._single(ahead)
             yield from self._block(reader, context, ahead, output)
             context.paths.popleft()

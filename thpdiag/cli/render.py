@@ -22,7 +22,14 @@ from thpdiag.reports.html import from_page
 def command(result: Path, form: str, outputs: tuple[str, ...], verbosity: int) -> None:
     """Render RESULT (JSON, or an HTML report) again; no bundle is needed."""
     targets = shared.targets(outputs)
-    shared.deliver(_document(result), form, targets, verbosity)
+    try:
+        shared.deliver(_document(result), form, targets, verbosity)
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+    ) as error:  # not what the schema says; it is no part of the core install
+        raise InputError(f"{result} holds no valid result of thpdiag ({type(error).__name__}: {error})") from error
 
 
 def _document(path: Path) -> dict[str, Any]:

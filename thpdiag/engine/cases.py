@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from pydantic import ValidationError
 
 from thpdiag.derive.host import derived
-from thpdiag.engine.load import Rule, pointed
+from thpdiag.engine.load import Rule, path_of, pointed
 from thpdiag.engine.match import Forced, match
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import CaseFile
@@ -38,7 +38,7 @@ class Tested:
 def load_cases(folders: Iterable[Traversable], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
     """The cases of every rule, by rule id. RuleError if a cases file cannot be read."""
     texts = {
-        f.name: f.read_text(encoding="utf-8")
+        path_of(f, folder): f.read_text(encoding="utf-8")
         for folder in folders
         for f in folder.iterdir()
         if f.name.endswith(".cases.yaml")

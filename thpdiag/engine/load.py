@@ -81,6 +81,11 @@ def rule_files(folder: Traversable) -> list[Traversable]:
     return sorted(found, key=lambda f: f.name)
 
 
+def path_of(file: Traversable, folder: Traversable) -> str:
+    """How complaints name a file: one of ours by its name, one of a further folder as the user named that."""
+    return file.name if folder == builtin_rules() else str(file)
+
+
 def load_rules(folders: Iterable[Traversable]) -> tuple[Rule, ...]:
     """All rules, in an order in which each stands after those it needs. RuleError names everything that is wrong."""
     rules: dict[str, Rule] = {}
@@ -88,8 +93,8 @@ def load_rules(folders: Iterable[Traversable]) -> tuple[Rule, ...]:
     for folder in folders:
         for file in rule_files(folder):
             try:
-                text = file.read_text(encoding="utf-8")
-                rule = load_rule(str(file.name), text, load_own if folder == builtin_rules() else load_with_places)
+                read = load_own if folder == builtin_rules() else load_with_places
+                rule = load_rule(path_of(file, folder), file.read_text(encoding="utf-8"), read)
             except RuleError as error:
                 complaints.append(str(error))
                 continue
@@ -138,6 +143,8 @@ def _said(source: RuleSource, error: Any, at: Where, model: type[Any]) -> str:
         message = f"unknown key '{where[-1]}'{suggestion(str(where[-1]), known)}"
     elif error["type"] == "missing":
         message = f"the key '{where[-1]}' is missing"
+    elif where and isinstance(where[-1], str) and where[-1] not in message:
+        message = f"{where[-1]}: {message}"
     return source.complaint(message, where)
 
 

@@ -63,8 +63,8 @@ def _scenes(rule: Rule, scene: Scene) -> list[Scene]:
 
 
 def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
-    """The outcome that says most: fired before unknown before silent, then the surest, then the largest figure."""
-    ranked = sorted(outcomes, key=lambda o: (-o.value.value, -_level(o.confidence), -_figure(o), o.entity))
+    """The outcome that says most: fired, then half proven, then decided, then without data; the surest, the largest."""
+    ranked = sorted(outcomes, key=lambda o: (-_said(o), -_level(o.confidence), -_figure(o), o.entity))
     fired = [o for o in ranked if o.value is YES]
     if len(fired) > 1:
         names = ", ".join(o.entity for o in fired[1:MOST_ENTITIES])
@@ -72,6 +72,15 @@ def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
         also = Evidence("entity", f"the same holds for {names}{rest}", None)
         return replace(fired[0], evidence=(*fired[0].evidence, also))
     return ranked[0]
+
+
+def _said(outcome: RuleOutcome) -> int:
+    """An entity of which hardly anything was recorded does not outweigh those that were looked at."""
+    if outcome.value is YES:
+        return 3
+    if outcome.value is NO:
+        return 1
+    return 2 if any(e.kind in DYNAMIC for e in outcome.evidence) else 0
 
 
 def _level(confidence: str | None) -> int:

@@ -42,6 +42,11 @@ def era(release: str) -> Era | None:
     return None
 
 
+def fault_policy(era_id: str) -> str:
+    """What a page fault of an era does for a huge page, in words."""
+    return str(_data()["eras"].get(era_id, {}).get("fault", "not known"))
+
+
 def enabled_default(release: str, system: str) -> tuple[str, str] | None:
     """The distribution's default of `enabled` and where that is from, None if it is not known."""
     for row in _data()["enabled_defaults"]:

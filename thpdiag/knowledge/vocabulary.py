@@ -26,8 +26,12 @@ def _tables() -> tuple[dict[str, Term], tuple[tuple[re.Pattern[str], Term], ...]
     data = shipped("vocabulary.yaml")
     named = {name: _term(name, row) for section in ("facts", "metrics") for name, row in data[section].items()}
     patterns = tuple((re.compile(row["name"]), _term(row["name"], row)) for row in data["patterns"])
-    events = {name: Term(name, row["means"], "event", ask_for="dmesg") for name, row in data["events"].items()}
+    events = {name: _event(name, row) for name, row in data["events"].items()}
     return named, patterns, events
+
+
+def _event(name: str, row: dict[str, str]) -> Term:
+    return Term(name, row["means"], "event", ask_for=row.get("ask_for", "dmesg"))
 
 
 def _term(name: str, row: dict[str, str]) -> Term:

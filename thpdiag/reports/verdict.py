@@ -59,7 +59,8 @@ def others(document: Document) -> list[dict[str, Any]]:
 
 def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
     """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is."""
-    wanted = ("configuration",) if leading(document) else ("configuration", "contributing")
+    open_case = document["verdict"]["status"] == "cannot_tell"
+    wanted = ("configuration", "contributing") if open_case else ("configuration",)
     return finding["role"] in wanted and finding["severity"] not in ("info", "low")
 
 

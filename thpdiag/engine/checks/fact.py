@@ -7,6 +7,7 @@ import re2
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import FactCheck
+from thpdiag.knowledge.kernels import fault_policy
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Fact
 
@@ -53,6 +54,8 @@ def _unit(fact: Fact) -> str:
 
 
 def _said(fact: Fact) -> str:
+    if fact.name == "kernel.era":
+        return f"a kernel of the family whose page faults do this for a huge page: {fault_policy(str(fact.value))}"
     value = shown(fact.value, _unit(fact)) if isinstance(fact.value, (int, float)) else str(fact.value)
     labels = " ".join(f"{k} {v}" for k, v in fact.labels)
     provenance = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}.get(

@@ -94,7 +94,7 @@ def judge(check: Toggle, scene: Scene) -> Judged:
             if not contrasts
             else _why_not(contrasts[0], check)
         )
-        return unknown(tuple(settings), text, needed=needed, kind="toggle")
+        return unknown("recording.other_setting", text, needed=needed, kind="toggle")
     best = max(usable, key=lambda c: (c.ratio >= quantity(check.ratio), c.metric != "sys_total", c.ratio))
     value = YES if best.ratio >= quantity(check.ratio) else NO
     return Judged(value, best.said(), needed, "toggle", best.worse.cite, best.ratio)
