@@ -75,7 +75,7 @@ def _here(rule: Rule, document: Mapping[str, Any]) -> Iterator[str]:
     if entry["outcome"] not in ("fires", "excluded"):
         values = {name: Verdict3[leaf["value"].upper()] for name, leaf in leaves.items()}
         change = smallest_change(parse(str(rule.when)), values)
-        steps = [f"{name} {value.word}" for name, value in change]
+        steps = [f"{name} {value.word} ({visible(str(leaves[name]['needed']))})" for name, value in change]
         yield from textwrap.wrap(f"Would have fired with: {' and '.join(steps)}", WIDTH, subsequent_indent="  ")
 
 

@@ -88,7 +88,7 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged
     if points is None or len(points) < check.min_samples:
         what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
         return unknown(check.series, f"{_name(track)}: {what} are needed", needed=needed, kind=kind)
-    unit = "1/s" if check.as_ == "rate" else _unit(check)
+    unit = _unit(check)
     must, run = lasting(check.for_), rates.longest_run(points, *_bounds(check))
     long_enough = _long_enough(must, run, points)
     if long_enough is None:
@@ -223,10 +223,11 @@ def _words(as_: str) -> str:
 def _unit(check: SeriesCheck) -> str:
     if check.as_ in ("spread", "knee", "step"):
         return "ratio"
-    if check.as_ in ("since_boot_rate", "rate"):
-        return "1/s"
     known = term(check.series)
-    return known.unit if known else ""
+    unit = known.unit if known else ""
+    if check.as_ in ("since_boot_rate", "rate"):
+        return f"{unit}/s" if unit not in ("", "1") else "1/s"
+    return unit
 
 
 def _name(track: Track) -> str:
