@@ -82,7 +82,8 @@ def parse(text: str) -> Expression:
     while at < len(text.rstrip()):
         found = _TOKEN.match(text, at)
         if not found:
-            raise ExpressionError(f"'{text[at:].strip()[:1]}' has no place in a condition", at)
+            at += len(text[at:]) - len(text[at:].lstrip())
+            raise ExpressionError(f"'{text[at]}' has no place in a condition", at)
         kind = str(found.lastgroup)
         tokens.append((kind, found[kind], found.start(kind)))
         at = found.end()

@@ -11,7 +11,8 @@ UNITS: dict[str, float] = {
     "MiB/s": 2.0**20, "KiB/s": 2.0**10, "GiB/s": 2.0**30, "MiB/min": 2.0**20 / 60, "MiB/h": 2.0**20 / 3600,
     "samples": 1.0, "pages": 1.0, "blocks": 1.0,
 }  # fmt: skip
-_QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)")
+HUGE = 1e18  # more than any counter or memory of a host: shown as it is, without a unit of its own
+_QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)", re.ASCII)
 
 
 def quantity(text: str | float) -> float:
@@ -26,8 +27,10 @@ def quantity(text: str | float) -> float:
 
 def shown(value: float, unit: str) -> str:
     """A value of the vocabulary's unit as people read it."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return "unbounded"
+    if abs(value) >= HUGE:
+        return f"{value:.3g} {unit}".rstrip()
     if unit == "ratio":
         return f"{value * 100:.1f} %" if abs(value) < 0.995 or abs(value) > 1.005 else f"{value * 100:.0f} %"
     if unit.startswith("bytes"):

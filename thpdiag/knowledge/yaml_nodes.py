@@ -48,6 +48,8 @@ class _Strict(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise YamlError("aliases and anchors are not taken", _place(event.start_mark))
+        if getattr(event, "tag", None):
+            raise YamlError("tags are not taken", _place(event.start_mark))
         self._nodes += 1
         self._depth += 1
         if self._depth > DEEPEST or self._nodes > MOST_NODES:
@@ -65,8 +67,8 @@ for _loader in (_Strict, _Quick):
     _loader.yaml_implicit_resolvers = {}
     for _tag, _pattern, _first in (
         ("tag:yaml.org,2002:bool", r"^(?:true|false)$", "tf"),
-        ("tag:yaml.org,2002:int", r"^[-+]?[0-9]+$", "-+0123456789"),
-        ("tag:yaml.org,2002:float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+        ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9]{0,17})$", "-+0123456789"),
+        ("tag:yaml.org,2002:float", r"^[-+]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?$", "-+.0123456789"),
         ("tag:yaml.org,2002:null", r"^(?:null|~|)$", ["n", "~", ""]),
     ):
         _loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
@@ -122,8 +124,10 @@ def _build(node: Any, path: tuple[str | int, ...], places: Places) -> Any:
 def _mapping(node: yaml.MappingNode, path: tuple[str | int, ...], places: Places) -> Any:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = str(key_node.value)
         place = _place(key_node.start_mark)
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise YamlError("a key is one word", place)
+        key = str(key_node.value)
         if key == "<<":
             raise YamlError("merge keys are not taken", place)
         if key in result:
