@@ -63,12 +63,13 @@ class _Quick(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     """For our own files."""
 
 
+_SIGNS = "-+.0123456789"  # what a number begins with
 for _loader in (_Strict, _Quick):
     _loader.yaml_implicit_resolvers = {}
     for _tag, _pattern, _first in (
         ("tag:yaml.org,2002:bool", r"^(?:true|false)$", "tf"),
-        ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9]{0,17})$", "-+0123456789"),
-        ("tag:yaml.org,2002:float", r"^[-+]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?$", "-+.0123456789"),
+        ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9]{0,17})$", _SIGNS),
+        ("tag:yaml.org,2002:float", r"^[-+]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?$", _SIGNS),
         ("tag:yaml.org,2002:null", r"^(?:null|~|)$", ["n", "~", ""]),
     ):
         _loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
