@@ -1,0 +1,124 @@
+"""R7, the same answer however it arrives: folder, archives of all kinds, nested, piped, shuffled, twice, under
+another hash seed.
+
+What must be equal, byte for byte, is what is said of the host: verdict, findings, what was ruled out, what is
+unknown, host and
+timeline. Members of a nested archive lie one folder deeper, and shuffled members are listed in another order; both
+are put
+aside before the comparison.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT
+from judging import BUNDLES, STRICT, document, documents, name, rules
+from packing import PACKINGS, files, nested, shuffled, tar
+from thpdiag.analyze import Options, analyze
+from thpdiag.reports import FORMATS
+
+SMALL = [b for b in BUNDLES if b.parent.parent.name != "captures"]
+LARGE = [b for b in BUNDLES if b.parent.parent.name == "captures"]
+SAID = ("case", "verdict", "findings", "ruled_out", "unknown", "rules", "host", "timeline", "profiles", "ask", "notes")
+
+
+def said(result: Mapping[str, Any], prefix: str = "") -> str:
+    """What the result says of its hosts, `prefix` taken off the members."""
+    text = json.dumps([{key: one[key] for key in SAID} for one in documents(dict(result))], sort_keys=True, indent=1)
+    return text.replace(prefix, "") if prefix else text
+
+
+def plain(bundle: Path) -> str:
+    return said(analyze([bundle], rules(), STRICT))
+
+
+@pytest.mark.parametrize("bundle", [*SMALL, *LARGE[:2]], ids=name)
+def test_every_packing_says_the_same(bundle: Path) -> None:
+    """tar, gz, xz, bz2, zst, zip, two gzip streams, and an archive in an archive."""
+    content, wanted = files(bundle), plain(bundle)
+    for packing, pack in PACKINGS.items():
+        assert said(document(pack(content))) == wanted, packing
+    assert said(document(nested(content)), "host/") == wanted
+
+
+@pytest.mark.parametrize("bundle", [*SMALL, *LARGE[:1]], ids=name)
+def test_files_of_any_name_say_the_same(bundle: Path, tmp_path: Path) -> None:
+    """The archive as a file, under a name that lies about its format."""
+    content, wanted = files(bundle), plain(bundle)
+    target = tmp_path / "upload.bin"
+    target.write_bytes(PACKINGS["tar.xz"](content))
+    assert said(analyze([target], rules(), STRICT)) == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("bundle", [b for b in BUNDLES if len(files(b)) > 1], ids=name)
+def test_the_order_of_members_changes_no_finding(bundle: Path, seed: int) -> None:
+    """Members shuffled: the same rules fire as surely, on the same lines."""
+    if seed > 1 and bundle in LARGE:
+        pytest.skip("two orders of a large recording are enough")
+    content = files(bundle)
+    wanted, got = (document(tar(c)) for c in (content, shuffled(content, seed)))
+    assert _findings(got) == _findings(wanted)
+    assert got["verdict"] == wanted["verdict"]
+
+
+def _findings(result: dict[str, Any]) -> list[str]:
+    return sorted(json.dumps(f, sort_keys=True) for one in documents(result) for f in one["findings"])
+
+
+@pytest.mark.parametrize("bundle", BUNDLES[::4], ids=name)
+def test_twice_is_the_same_bytes(bundle: Path) -> None:
+    """Every format of the same input, made twice."""
+    one, two = (analyze([bundle], rules(), Options(strict=True)) for _ in range(2))
+    for form, render in FORMATS.items():
+        assert render(one) == render(two), form
+
+
+def test_the_hash_seed_changes_nothing(tmp_path: Path) -> None:
+    """Python randomises sets of strings by process; no result may depend on it."""
+    bundle = next(b for b in SMALL if b.parent.name == "hadoop-centos62")
+    archive = tmp_path / "all.tar"
+    content = {f"{b.parent.name}/{path}": data for b in (bundle, LARGE[0]) for path, data in files(b).items()}
+    archive.write_bytes(tar(content))
+    results = [_run(["analyze", "--format", "json", str(archive)], seed) for seed in ("0", "1", "4711")]
+    assert results[0] == results[1] == results[2]
+    assert len(results[0]) > 1000
+
+
+def _run(arguments: list[str], seed: str) -> bytes:
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "thpdiag", *arguments], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode in (0, 5, 6), done.stderr.decode()
+    return done.stdout
+
+
+def test_a_pipe_and_a_file_say_the_same(tmp_path: Path) -> None:
+    """A pasted ticket through a pipe differs from the file only in its name."""
+    ticket = next(b for b in SMALL if b.parent.name == "hadoop-centos62") / "ticket.txt"
+    piped = analyze([Path("-")], rules(), STRICT, stdin=io.BytesIO(ticket.read_bytes()))
+    assert said(piped).replace("stdin", "ticket.txt") == said(analyze([ticket], rules(), STRICT))
+    assert str(tmp_path) not in said(piped)
+
+
+def test_one_host_in_two_parts_is_one_case(tmp_path: Path) -> None:
+    """`analyze A B` joins what belongs to one host and finds what the whole has."""
+    bundle = next(b for b in LARGE if b.parent.name == "khugepaged-growth")
+    content = files(bundle)
+    for part in (0, 1):
+        chosen = {path: data for number, (path, data) in enumerate(content.items()) if number % 2 == part}
+        (tmp_path / f"part{part}.tar.xz").write_bytes(PACKINGS["tar.xz"](chosen))
+    result = analyze([tmp_path / "part0.tar.xz", tmp_path / "part1.tar.xz"], rules(), STRICT)
+    assert "cases" not in result
+    assert {f["rule"] for f in result["findings"]} == {f["rule"] for f in document(tar(content))["findings"]}

@@ -1,0 +1,161 @@
+"""The law of DESIGN 4: taking input away never makes a likely or confirmed finding that the full input does not have.
+
+For every story, recording and healthy host: each member, reader, block, third of the samples and name is taken away.
+For
+every case beside a rule: each fact, series, list of stacks, event and state. A context (nobody asked for huge pages
+while
+it was watched) is true of the part that is left, whatever the rest held, and is no diagnosis: it is left out here.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judging import BUNDLES, STRICT, found, judged, name, rules, sure
+from less import variants
+from thpdiag.analyze import Input, read
+from thpdiag.diagnosis import diagnose
+from thpdiag.engine.cases import load_cases, prepared
+from thpdiag.engine.load import builtin_rules
+from thpdiag.engine.match import match
+from thpdiag.engine.scenes import scenes
+from thpdiag.engine.schema import CaseFile
+
+PROOF = pytest.mark.skipif(os.environ.get("THPDIAG_PROOF") != "1", reason="the full counts run with THPDIAG_PROOF=1")
+MOST, FEWEST = 15, 4  # variants of one bundle by default, evenly chosen; recordings are larger
+RULES = tuple(rule.id for rule in rules())
+
+
+def diagnoses(confidences: dict[str, str]) -> dict[str, int]:
+    """What is more than a hypothesis and says what is wrong."""
+    contexts = {rule.id for rule in rules() if rule.file.role == "context"}
+    return {rule: level for rule, level in sure(confidences).items() if rule not in contexts}
+
+
+def broken(full: dict[str, str], rest: dict[str, str]) -> list[str]:
+    """Findings that the rest of the input has surer than the whole."""
+    before = diagnoses(full)
+    return [f"{rule} {rest[rule]}" for rule, level in diagnoses(rest).items() if level > before.get(rule, 0)]
+
+
+def check(bundle: Path, given: Input, chosen: Iterator[tuple[str, Input]]) -> None:
+    full = judged(given)
+    for words, rest in chosen:
+        assert broken(full, judged(rest)) == [], f"{name(bundle)} without {words}"
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=name)
+def test_a_bundle_with_less_in_it_is_not_surer(bundle: Path) -> None:
+    """Some forty smaller inputs per bundle."""
+    given = read([bundle], STRICT)
+    every = list(variants(given))
+    most = MOST if bundle.parent.parent.name != "captures" else FEWEST
+    check(bundle, given, islice(every, len(every) % 7, None, max(1, len(every) // most)))
+
+
+@PROOF
+@pytest.mark.proof
+@pytest.mark.parametrize("bundle", BUNDLES, ids=name)
+def test_proof_of_all_smaller_bundles(bundle: Path) -> None:
+    """All of them, and pairs of the first hundred."""
+    given = read([bundle], STRICT)
+    every = list(variants(given))
+    check(bundle, given, iter(every))
+    for words, rest in every[:30]:
+        check(bundle, given, ((f"{words} and {more}", less) for more, less in islice(variants(rest), 0, None, 7)))
+
+
+# The cases beside the rules.
+
+
+@cache
+def case_files() -> dict[str, tuple[CaseFile, ...]]:
+    return dict(load_cases([builtin_rules()], rules()))
+
+
+def host(data: dict[str, Any]) -> dict[str, str]:
+    """What all rules find on the host of a case."""
+    case = prepared(CaseFile.model_validate(data))
+    result = diagnose(case, rules(), [(scene, match(rules(), scene)) for scene in scenes(case)])
+    return {finding.outcome.rule: finding.confidence for finding in result.findings}
+
+
+Gone = tuple[int | None, str, str | int | None]  # state, key, and what under it: None for the whole list
+
+
+def parts(data: dict[str, Any]) -> list[Gone]:
+    """Everything of a case that can be taken away. A single stack cannot: the shares of the others would be
+    invented."""
+    gone: list[Gone] = [(None, "states", number) for number in range(len(data.get("states", ())))]
+    for state, row in [(None, data), *enumerate(data.get("states", ()))]:
+        gone += [(state, key, word) for key in ("facts", "series") for word in row.get(key) or ()]
+        gone += [(state, key, None) for key in ("stacks", "flat", "processes", "read", "events") if row.get(key)]
+        gone += [(state, "events", number) for number in range(len(row.get("events") or ()))]
+    return gone
+
+
+def without(data: dict[str, Any], *gone: Gone) -> dict[str, Any]:
+    """The case without these parts."""
+    rest = copy.deepcopy(data)
+    for state, key, word in sorted(gone, key=_last_first):
+        row = rest if state is None else rest["states"][state]
+        if word is None:
+            row[key] = []
+        elif key in row and (isinstance(row[key], dict) or word < len(row[key])):  # type: ignore[operator]
+            del row[key][word]
+    return rest
+
+
+def _last_first(gone: Gone) -> tuple[bool, int]:
+    """States go last, and of a list the last first, so that the numbers stay true."""
+    state, key, word = gone
+    return (state is None and key == "states", -word if isinstance(word, int) else 0)
+
+
+def plain(case: CaseFile) -> dict[str, Any]:
+    return case.model_dump(exclude_none=True, by_alias=True)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_case_with_less_in_it_is_not_surer(rule: str) -> None:
+    """A third of the parts of each case of the rule, judged by all rules."""
+    for number, case in enumerate(case_files().get(rule, ())):
+        data = plain(case)
+        full = host(data)
+        for gone in parts(data)[number % 3 :: 3]:
+            assert broken(full, host(without(data, gone))) == [], f"{case.name} without {gone}"
+
+
+@PROOF
+@pytest.mark.proof
+@pytest.mark.parametrize("rule", RULES)
+def test_proof_of_all_smaller_cases(rule: str) -> None:
+    """Every part and every two parts of each case."""
+    for case in case_files().get(rule, ()):
+        data = plain(case)
+        full = host(data)
+        every = parts(data)
+        for gone in (*combinations(every, 1), *combinations(every, 2)):
+            assert broken(full, host(without(data, *gone))) == [], f"{case.name} without {gone}"
+
+
+def test_there_is_something_to_take_away() -> None:
+    """The bundles have sure findings and the cases have parts; an empty proof proves nothing."""
+    assert sum(bool(diagnoses(judged(read([bundle], STRICT)))) for bundle in BUNDLES[::2]) >= 5
+    assert sum(len(parts(plain(c))) for cases in case_files().values() for c in cases) > 500
+
+
+def test_a_breach_would_be_seen() -> None:
+    """The comparison itself: surer, new and equal."""
+    assert broken({"THP-001": "likely"}, {"THP-001": "confirmed"}) == ["THP-001 confirmed"]
+    assert broken({"THP-001": "possible"}, {"THP-001": "likely"}) == ["THP-001 likely"]
+    assert broken({"THP-001": "likely"}, {"THP-001": "likely", "THP-030": "possible"}) == []
+    assert found({"findings": [{"rule": "THP-001", "confidence": "likely"}]}) == {"THP-001": "likely"}
