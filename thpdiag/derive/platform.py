@@ -16,11 +16,11 @@ _RELEASES = (
     (re.compile(r"\.fc(\d+)\b"), "fedora"),
 )
 _NAMES = (
-    (re.compile(r"(?:CentOS|Red Hat|RHEL|Oracle Linux|Rocky|Alma|Scientific)\D*(\d+)"), "el"),
-    (re.compile(r"(?:SLES|SUSE Linux Enterprise)\D*(\d+)"), "sles"),
-    (re.compile(r"Ubuntu\D*(\d+\.\d+)"), "ubuntu"),
-    (re.compile(r"Debian\D*(\d+)"), "debian"),
-    (re.compile(r"Fedora\D*(\d+)"), "fedora"),
+    (re.compile(r"(?:CentOS|Red Hat|RHEL|Oracle Linux|Rocky|Alma|Scientific)\D{0,80}(\d{1,4})"), "el"),
+    (re.compile(r"(?:SLES|SUSE Linux Enterprise)\D{0,80}(\d{1,4})"), "sles"),
+    (re.compile(r"Ubuntu\D{0,80}(\d{1,4}\.\d{1,4})"), "ubuntu"),
+    (re.compile(r"Debian\D{0,80}(\d{1,4})"), "debian"),
+    (re.compile(r"Fedora\D{0,80}(\d{1,4})"), "fedora"),
 )
 _BUILD = re.compile(r"2\.6\.32-(\d+)")
 _EL6 = ((131, "6.0"), (220, "6.1"), (279, "6.2"), (358, "6.3"), (431, "6.4"))  # first build of the next minor release

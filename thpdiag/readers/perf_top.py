@@ -40,7 +40,7 @@ _COUNTED = re.compile(
 )
 _OBJECT = re.compile(r"\[[\w.-]+\](?:\.[\w.]+)?$|/\S+$|[^\s(]+\.(?:so|ko)[.\d]*$")
 _TITLE_FACTS = {
-    "irqs_per_second": re.compile(r"(\d+) irqs/sec"),
+    "irqs_per_second": re.compile(r"(\d{1,12}) irqs/sec"),
     "kernel_percent": re.compile(r"\bkernel:\s*(\d+(?:[.,]\d+)?)%"),
     "exact_percent": re.compile(r"\bexact:\s*(\d+(?:[.,]\d+)?)%"),
     "frequency": re.compile(r"\[(\d+)Hz "),

@@ -32,7 +32,7 @@ VERBOSE_TIME = re.compile(
 )
 VERBOSE_REST = re.compile(r"\s+[A-Z][\w ()/%-]{3,50}: \S+\s*$")
 KINDS = {"User time": "user", "System time": "sys", "Elapsed (wall clock) time": "real"}
-TIME = re.compile(r"(?:\S*/)?(?:command\s+)?(?:\S*/)?time\s+(?:-\S+\s+)*")
+TIME = re.compile(r"(?:\S{0,200}/)?(?:command\s{1,8})?(?:\S{0,200}/)?time\s{1,8}(?:-\S{1,80}\s{1,8}){0,8}")
 
 
 def job(command: str) -> str:
