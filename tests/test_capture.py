@@ -25,6 +25,7 @@ NOT_RECORDED = {
     "app.thp_warning",
     "note.counter_rising",
     "work.seconds",
+    "recording.other_setting",
     "collectl_map_bytes",
     "setting_written",
     "operator_compaction",
