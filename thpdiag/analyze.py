@@ -159,7 +159,7 @@ def cases(given: Input, options: Options) -> list[Case]:
 def _damaged(given: Input) -> tuple[frozenset[str], frozenset[str]]:
     """Members of which something is missing (`*` stands for an archive), and those that may hold wrong data."""
     named = frozenset(given.readings)
-    hidden = {p.cite.member if p.cite.member in named else "*" for p in given.problems if p.hides_data}
+    hidden = {p.cite.member if given.readings.get(p.cite.member) else "*" for p in given.problems if p.hides_data}
     spoiled = frozenset(p.cite.member for p in given.problems if p.taints)
     tainted = named if spoiled - named else spoiled
     return frozenset(hidden | tainted), tainted

@@ -113,16 +113,21 @@ class ZipFile:
                 yield Entry(path, EntryKind.SPECIAL)
             elif path and not entry.is_link and not entry.name.endswith("/"):
                 wanted = interesting(path)
-                if wanted or is_packed(self._head(entry)):
+                head = b"" if wanted else self._head(entry)
+                wanted = wanted or head is None  # nobody knows its true name: to be told of, not passed over
+                if wanted or is_packed(head or b""):
                     content = self.content(entry, memory)
                     yield Entry(path, EntryKind.FILE, entry.size, content, leaves=leaves, wanted=wanted)
 
-    def _head(self, entry: ZipEntry) -> bytes:
-        """The first bytes of a member, at little cost; none if they cannot be had."""
+    def _head(self, entry: ZipEntry) -> bytes | None:
+        """The first bytes of a member, at little cost; none if they make no sense, None if its header is damaged."""
         try:
             raw = self._at(self._data(entry), 2 * SNIFF)
+        except StreamError:
+            return None
+        try:
             return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, SNIFF) if entry.method == 8 else raw
-        except (StreamError, zlib.error):
+        except zlib.error:
             return b""
 
     def content(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
