@@ -8,6 +8,7 @@ flipped under a checksum. A digit changed in bare text cannot be told from a tru
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -17,9 +18,11 @@ from typing import Any
 import pytest
 
 from judging import BUNDLES, STRICT, document, documents, found, name, rules, sure
-from packing import PACKINGS, files, gz
+from mutations import mutant
+from packing import PACKINGS, files, gz, tar
 from thpdiag.analyze import analyze
 from thpdiag.cli.options import exit_code
+from thpdiag.reports import FORMATS
 
 PROOF = pytest.mark.skipif(os.environ.get("THPDIAG_PROOF") != "1", reason="the full counts run with THPDIAG_PROOF=1")
 TELLING = {"damaged", "limit", "unreadable", "refused"}
@@ -110,13 +113,23 @@ def test_a_folder_with_a_damaged_compressed_file(bundle: Path, tmp_path: Path) -
     for data in (packed, packed[: len(packed) // 2], packed[:-6] + bytes([packed[-6] ^ 255]) + packed[-5:]):
         _write(target, data)
         results.append(analyze([tmp_path], rules(), STRICT))
-    for mutant in results[1:]:
-        assert list(wrongs(results[0], mutant)) == []
+    for damaged in results[1:]:
+        assert list(wrongs(results[0], damaged)) == []
 
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
+
+
+@pytest.mark.parametrize("bundle", [b for b in BUNDLES if b.parent.parent.name != "captures"], ids=name)
+def test_damaged_texts_go_through_the_whole_line(bundle: Path) -> None:
+    """Every file mutated as text: whatever is found then, a result comes out, in every format, with finite numbers."""
+    content = files(bundle)
+    for seed in range(3):
+        result = document(tar({path: mutant(data, seed) for path, data in content.items()}))
+        assert json.loads(json.dumps(result, allow_nan=False))["verdict"]["status"]
+        assert all(render(result) for render in FORMATS.values())
 
 
 def test_a_wrong_checksum_leaves_only_hypotheses() -> None:
