@@ -42,7 +42,7 @@ def plain(bundle: Path) -> str:
     return said(analyze([bundle], rules(), STRICT))
 
 
-@pytest.mark.parametrize("bundle", [*SMALL, *LARGE[:2]], ids=name)
+@pytest.mark.parametrize("bundle", [*SMALL, *LARGE[:1]], ids=name)
 def test_every_packing_says_the_same(bundle: Path) -> None:
     """tar, gz, xz, bz2, zst, zip, two gzip streams, and an archive in an archive."""
     content, wanted = files(bundle), plain(bundle)
@@ -61,11 +61,11 @@ def test_files_of_any_name_say_the_same(bundle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("bundle", [b for b in BUNDLES if len(files(b)) > 1], ids=name)
+@pytest.mark.parametrize("bundle", [b for b in (*SMALL, *LARGE[::3]) if len(files(b)) > 1], ids=name)
 def test_the_order_of_members_changes_no_finding(bundle: Path, seed: int) -> None:
     """Members shuffled: the same rules fire as surely, on the same lines."""
-    if seed > 1 and bundle in LARGE:
-        pytest.skip("two orders of a large recording are enough")
+    if seed and bundle in LARGE:
+        pytest.skip("one order of a large recording is enough")
     content = files(bundle)
     wanted, got = (document(tar(c)) for c in (content, shuffled(content, seed)))
     assert _findings(got) == _findings(wanted)
