@@ -64,6 +64,11 @@ def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
     return finding["role"] in wanted and finding["severity"] not in ("info", "low")
 
 
+def acting_alone(document: Document) -> dict[str, Any] | None:
+    """The first finding beside the verdict that has something to mend at once."""
+    return next((f for f in others(document) if acts_alone(document, f) and f["remedies"]), None)
+
+
 def title(document: Document, rule: str) -> str:
     """What a rule finds, as far as the document says."""
     named: Iterable[tuple[str, str | None]] = (

@@ -234,7 +234,7 @@ def _ask(unknown: Sequence[Mapping[str, Any]], diagnosis: Diagnosis) -> dict[str
         return {"text": "Nothing further is needed.", "commands": []}
     about = "to decide the open questions" if diagnosis.leader is None else "to be surer and to decide the rest"
     captured = any(i.member.rpartition("/")[2] == "capture.log" for i in diagnosis.case.inputs)
-    script = "Run `thpdiag capture-script` and send its script to the customer"
+    script = "Run 'thpdiag capture-script' and send its script to the customer"
     text = f"Ask for these, {about}:" if captured else f"{script} {about}; single commands are below."
     return {"text": text, "commands": commands[:20]}
 
