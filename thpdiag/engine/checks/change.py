@@ -49,7 +49,7 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
     if bottom is None:
         value, figure = _within(check, top), top
     else:
-        if check.per_at_least is not None and bottom < quantity(check.per_at_least):
+        if _too_little(check, bottom):
             return unknown(
                 _names(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
             )
@@ -59,6 +59,14 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
     shown_figure = figure if figure != float("inf") else top
     window = track.points.span
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
+
+
+def _too_little(check: Change, bottom: float) -> bool:
+    """Whether the other changed too little to measure by; a counter at rest is a measure (growth without faults)."""
+    if check.per_at_least is not None:
+        return bottom < quantity(check.per_at_least)
+    known = term(_names(check.per)[0])
+    return bottom <= 0 and not (known and known.kind == "counter")
 
 
 def _within(check: Change, figure: float) -> bool:
