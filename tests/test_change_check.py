@@ -1,0 +1,73 @@
+"""The `change` check: one delta per another over the time that both sources cover."""
+
+from __future__ import annotations
+
+import pytest
+
+from thpdiag.derive.series import Catalogue
+from thpdiag.engine.checks.change import judge
+from thpdiag.engine.judged import Scene
+from thpdiag.engine.schema import Change
+from thpdiag.model import Case, Citation, Clock, Moment, Sample, State, Verdict3
+
+COLLAPSED, RESIDENT, FAULTS = "node_vmstat_thp_collapse_alloc", "process_resident_memory_bytes", "process_faults_total"
+NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
+MIB = 2.0**20
+
+
+def rows(metric: str, values: list[float], start: float = 0.0) -> list[Sample]:
+    """A value every ten seconds from one source."""
+    process = metric.startswith("process")
+    kind, entity = ("process", (("pid", "7"), ("comm", "java"))) if process else ("system", ())
+    return [
+        Sample(kind, {metric: v}, Citation(metric, n + 1), metric, entity, Moment(start + 10 * n, Clock.UTC))
+        for n, v in enumerate(values)
+    ]
+
+
+def answer(change: Change, *samples: list[Sample]) -> Verdict3:
+    state = State("s", {}, 0, samples=tuple(s for part in samples for s in part))
+    return judge(change, Scene(Case("c", (), (state,)), state, Catalogue(state.samples))).value
+
+
+IN_STEP = Change(of=COLLAPSED, per=RESIDENT, above=3.2e-7, at_least=4)
+FAULTLESS = Change(of=RESIDENT, per=FAULTS, above="2.5 MiB", at_least="8 MiB")
+
+
+@pytest.mark.parametrize(
+    ("collapsed", "resident", "wanted"),
+    [
+        ([0, 8, 16], [0, 16 * MIB, 32 * MIB], YES),
+        ([0, 1, 5], [0, 100 * MIB, 900 * MIB], NO),
+        ([0, 1, 2], [0, 2 * MIB, 4 * MIB], NO),  # too few of them
+        ([0, 8, 16], [5 * MIB, 5 * MIB, 5 * MIB], UNKNOWN),  # nothing grew that they could have filled
+        ([0, 8, 16], [9 * MIB, 7 * MIB, 5 * MIB], UNKNOWN),
+    ],
+)
+def test_a_counter_per_growth_of_a_gauge(collapsed: list[float], resident: list[float], wanted: Verdict3) -> None:
+    """Where the gauge did not grow there is nothing to measure by."""
+    assert answer(IN_STEP, rows(COLLAPSED, collapsed), rows(RESIDENT, resident)) is wanted
+
+
+def test_growth_per_a_counter_at_rest_is_without_bound() -> None:
+    """Memory that grew while no fault was counted: the plainest yes there is."""
+    assert answer(FAULTLESS, rows(RESIDENT, [0, 32 * MIB, 64 * MIB]), rows(FAULTS, [5, 5, 5])) is YES
+
+
+def test_sources_that_never_meet_cannot_be_compared() -> None:
+    """One recorded in the morning, the other at noon."""
+    resident, faults = rows(RESIDENT, [0, 32 * MIB, 64 * MIB]), rows(FAULTS, [5, 5, 5], start=9000)
+    assert answer(FAULTLESS, resident, faults) is UNKNOWN
+
+
+def test_only_the_common_time_counts() -> None:
+    """Faults before the memory was watched are not its faults."""
+    resident = rows(RESIDENT, [0, 32 * MIB, 64 * MIB], start=100)
+    faults = rows(FAULTS, [0, 10_000, 90_000, *[90_000] * 12])
+    assert answer(FAULTLESS, resident, faults) is YES
+
+
+def test_what_is_missing_is_unknown() -> None:
+    """No source, or a single sample, of either."""
+    assert answer(FAULTLESS, rows(RESIDENT, [0, 32 * MIB])) is UNKNOWN
+    assert answer(FAULTLESS, rows(RESIDENT, [32 * MIB]), rows(FAULTS, [5, 5])) is UNKNOWN
