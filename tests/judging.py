@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from conftest import ROOT
-from thpdiag.analyze import Input, Options, analyze, cases, diagnosed
+from thpdiag.analyze import analyze, diagnosed
+from thpdiag.case.cases import cases
+from thpdiag.case.options import Options
+from thpdiag.case.reading import Input
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.model import CONFIDENCES
 

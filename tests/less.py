@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
-from thpdiag.analyze import Input
+from thpdiag.case.reading import Input
 from thpdiag.model import Event, Fact, Profile, Record, Sample
 from thpdiag.recognise import Reading
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from judging import STRICT
 from reading import readings
-from thpdiag.analyze import Input, cases
+from thpdiag.case.cases import cases
+from thpdiag.case.reading import Input
 from thpdiag.model import Case, Event, Fact, Record, Sample
 
 THP = "/sys/kernel/mm/transparent_hugepage"

@@ -2,8 +2,7 @@
 line that is not there.
 
 Arbitrary text, and the fixtures cut, flipped, spliced, renumbered, quoted. By default some dozens per reader;
-THPDIAG_PROOF=1
-and the marker `proof` run the counts of the issue.
+THPDIAG_PROOF=1 and the marker `proof` run the counts of the issue.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "bundle": "model knowledge errors",
     "readers": "model knowledge errors reader",
     "recognise": "model knowledge errors reader readers bundle",
-    "case": "model knowledge errors bundle recognise",
+    "case": "model knowledge errors bundle readers recognise derive",
     "derive": "model knowledge errors",
     "engine": "model knowledge errors derive",
     "host_view": "model knowledge",
@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "result": "model knowledge derive engine diagnosis advice result.schema version",
     "reports": "errors result.schema",
     "capture": "knowledge errors engine",
-    "analyze": "model knowledge errors bundle readers recognise case derive engine diagnosis result",
+    "analyze": "model case engine diagnosis result",
     "cli": "model errors readers case engine result reports capture analyze version",
     "__main__": "cli",
 }

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from thpdiag.analyze import Options, analyze
+from thpdiag.analyze import analyze
+from thpdiag.case.options import Options
 from thpdiag.engine.load import builtin_rules, load_rules
 
 HEALTHY = sorted(p for p in (ROOT / "fixtures" / "healthy").iterdir() if p.is_dir())

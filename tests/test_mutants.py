@@ -2,8 +2,8 @@
 rules that leaves open.
 
 Every story, capture and healthy host, packed and damaged where damage can be told from data: cut short, a header
-spoiled, bits
-flipped under a checksum. A digit changed in bare text cannot be told from a true one and is no subject here.
+spoiled, bits flipped under a checksum. A digit changed in bare text cannot be told from a true one and is no subject
+here.
 """
 
 from __future__ import annotations

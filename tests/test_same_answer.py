@@ -2,10 +2,8 @@
 another hash seed.
 
 What must be equal, byte for byte, is what is said of the host: verdict, findings, what was ruled out, what is
-unknown, host and
-timeline. Members of a nested archive lie one folder deeper, and shuffled members are listed in another order; both
-are put
-aside before the comparison.
+unknown, host and timeline. Members of a nested archive lie one folder deeper, and shuffled members are listed in
+another order; both are put aside before the comparison.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ import pytest
 from conftest import ROOT
 from judging import BUNDLES, STRICT, document, documents, name, rules
 from packing import PACKINGS, files, nested, shuffled, tar
-from thpdiag.analyze import Options, analyze
+from thpdiag.analyze import analyze
+from thpdiag.case.options import Options
 from thpdiag.reports import FORMATS
 
 SMALL = [b for b in BUNDLES if b.parent.parent.name != "captures"]

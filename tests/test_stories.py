@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from conftest import ROOT
-from thpdiag.analyze import Options, analyze
+from thpdiag.analyze import analyze
+from thpdiag.case.options import Options
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.knowledge.yaml_nodes import load
 from thpdiag.reports import FORMATS

@@ -1,10 +1,7 @@
 """The law of DESIGN 4: taking input away never makes a likely or confirmed finding that the full input does not have.
 
 For every story, recording and healthy host: each member, reader, block, third of the samples and name is taken away.
-For
-every case beside a rule: each fact, series, list of stacks, event and state. A context (nobody asked for huge pages
-while
-it was watched) is true of the part that is left, whatever the rest held, and is no diagnosis: it is left out here.
+For every case beside a rule: each fact, series, list of stacks, event and state.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import pytest
 
 from judging import BUNDLES, STRICT, found, judged, name, rules, sure
 from less import variants
-from thpdiag.analyze import Input, read
+from thpdiag.case.reading import Input, read
 from thpdiag.diagnosis import diagnose
 from thpdiag.engine.cases import load_cases, prepared
 from thpdiag.engine.load import builtin_rules
@@ -34,16 +31,10 @@ MOST, FEWEST = 15, 2  # variants of one bundle by default, evenly chosen; record
 RULES = tuple(rule.id for rule in rules())
 
 
-def diagnoses(confidences: dict[str, str]) -> dict[str, int]:
-    """What is more than a hypothesis and says what is wrong."""
-    contexts = {rule.id for rule in rules() if rule.file.role == "context"}
-    return {rule: level for rule, level in sure(confidences).items() if rule not in contexts}
-
-
 def broken(full: dict[str, str], rest: dict[str, str]) -> list[str]:
     """Findings that the rest of the input has surer than the whole."""
-    before = diagnoses(full)
-    return [f"{rule} {rest[rule]}" for rule, level in diagnoses(rest).items() if level > before.get(rule, 0)]
+    before = sure(full)
+    return [f"{rule} {rest[rule]}" for rule, level in sure(rest).items() if level > before.get(rule, 0)]
 
 
 def check(bundle: Path, given: Input, chosen: Iterator[tuple[str, Input]]) -> None:
@@ -149,7 +140,7 @@ def test_proof_of_all_smaller_cases(rule: str) -> None:
 
 def test_there_is_something_to_take_away() -> None:
     """The bundles have sure findings and the cases have parts; an empty proof proves nothing."""
-    assert sum(bool(diagnoses(judged(read([bundle], STRICT)))) for bundle in BUNDLES[::2]) >= 5
+    assert sum(bool(sure(judged(read([bundle], STRICT)))) for bundle in BUNDLES[::2]) >= 5
     assert sum(len(parts(plain(c))) for cases in case_files().values() for c in cases) > 500
 
 

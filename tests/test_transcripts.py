@@ -10,9 +10,10 @@ import pytest
 from judging import STRICT
 from pasted import DRESSES, case, essence, records, session
 from reading import readings
-from thpdiag.analyze import Input, cases
 from thpdiag.bundle.stamps import stamp
 from thpdiag.bundle.transcript import prompt
+from thpdiag.case.cases import cases
+from thpdiag.case.reading import Input
 from thpdiag.model import Sample
 
 STEMS = (

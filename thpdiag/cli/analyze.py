@@ -9,7 +9,8 @@ from pathlib import Path
 
 import rich_click as click
 
-from thpdiag.analyze import Options, analyze
+from thpdiag.analyze import analyze
+from thpdiag.case.options import Options
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 

@@ -6,9 +6,8 @@
 
 Units: KiB, with -m, -g, --kilo and so on others, which only the command shows: numbers without a suffix that are no
 multiples of 4 KiB are not KiB and not used unless the command is known. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
-Varies: `buffers` and `cached` up to procps 3.3.9 (or with -w), with a `-/+ buffers/cache:` line; then `buff/cache` and
-`available`.
-Source: procps free.c.
+Varies: `buffers` and `cached` up to procps 3.3.9 (or with -w), with a `-/+ buffers/cache:` line; then `buff/cache`
+and `available`. Source: procps free.c.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
               22.00    0.00   50.50    0.50    0.00   27.00
 
 Units: percent of all CPUs; %system has interrupts in it. The first report of a run is an average since boot (unless
-started with -y).
-Varies: time lines before each report (-t) in the locale's form, ISO, or `Time: 11:01:52`; further device columns.
-Source: sysstat iostat.c, 7.0 to 12.6.
+started with -y). Varies: time lines before each report (-t) in the locale's form, ISO, or `Time: 11:01:52`; further
+device columns. Source: sysstat iostat.c, 7.0 to 12.6.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
 Shares are percent of the samples that perf top has not yet forgotten (it forgets an eighth per screen), so they are not
 additive over screens; of several screens the last complete one counts. Layouts:
 
-- 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - `
-- 2.6.33 to 3.1: `samples  pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long
-is left out
-- 3.2 to today: the rows of perf report, by default `share  object  [k] symbol`
+- 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - ` - 2.6.33 to 3.1: `samples
+pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is left out - 3.2 to today:
+the rows of perf report, by default `share  object  [k] symbol`
 
 `perf top --stdio` with its input closed prints prompts without end and no samples. Source: tools/perf/builtin-top.c
 of those versions, screens recorded with perf 6.1.

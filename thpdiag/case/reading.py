@@ -1,0 +1,95 @@
+"""Read every member that may hold evidence: what was recognised in it, what became of it, what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from thpdiag.bundle import Member, members
+from thpdiag.case.options import Options
+from thpdiag.knowledge.paths import wants
+from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile
+from thpdiag.readers import all_readers
+from thpdiag.recognise import Reading, Recogniser
+
+NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Everything that was read: readings by member, what became of each member, and what went wrong."""
+
+    readings: Mapping[str, Sequence[Reading]]
+    inputs: Sequence[InputRecord]
+    problems: Sequence[Problem]
+
+
+def read(
+    paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
+) -> Input:
+    """Recognise and read every member that may hold evidence."""
+    recogniser = Recogniser(all_readers(), strict="strict" if options.strict else None)
+    readings: dict[str, list[Reading]] = {}
+    inputs: list[InputRecord] = []
+    problems: list[Problem] = []
+    for member in members(paths, wants, options.limits, stdin):
+        if isinstance(member, Problem):
+            problems.append(member)
+            continue
+        if progress:
+            progress(member.path)
+        found = _read(member, recogniser)
+        member.finish()
+        readings.setdefault(member.path, []).extend(found)
+        own = [r.record for r in found if isinstance(r.record, Problem)]
+        problems += [*own, *member.problems]
+        inputs += _inputs(member, found, len(own) + len(member.problems))
+    return Input(
+        {member: readings[member] for member in sorted(readings, key=_place)},
+        sorted(inputs, key=lambda i: _place(i.member)),
+        sorted(problems, key=lambda p: _place(p.cite.member)),
+    )
+
+
+def _place(member: str) -> list[str]:
+    """By folder, as a directory is walked: what an archive says does not depend on the order of its members."""
+    return member.split("/")
+
+
+def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
+    head = member.head()
+    if head[:8] in (b"PERFILE2", b"2ELIFREP"):
+        text = "a perf.data recording, which this version does not read; send `perf script --no-inline -i FILE` as text"
+        return [_problem(member, text, ProblemKind.UNREADABLE)]
+    if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
+    return list(recogniser.read(member.path, member.lines(), head.decode("utf-8", "replace")))
+
+
+def _problem(member: Member, text: str, kind: ProblemKind) -> Reading:
+    return Reading(Problem(Citation(member.path), text, kind), "", ("", ""))
+
+
+def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[InputRecord]:
+    """One line per reader that found something in the member, or one that says that none did."""
+    by_reader: dict[str, list[Reading]] = {}
+    for reading in found:
+        if not isinstance(reading.record, Problem):
+            by_reader.setdefault(reading.reader, []).append(reading)
+    if not by_reader:
+        return [InputRecord(member.path, "", 0, sha256=member.sha256, problems=problems)]
+    rows = []
+    for reader, items in by_reader.items():
+        times = [t for r in items if (t := getattr(r.record, "time", None) or getattr(r.record, "start", None))]
+        same = times if len({t.clock for t in times}) == 1 else []
+        first, last = (min(same), max(same)) if same else (None, None)
+        rows.append(InputRecord(member.path, reader, _count(items), first, last, member.sha256, problems))
+    return rows
+
+
+def _count(items: Sequence[Reading]) -> int:
+    """Samples for recordings of stacks (rows where there are only shares); rows, snapshots, facts, events otherwise."""
+    return sum(r.record.ledger.read or len(r.record.rows) if isinstance(r.record, Profile) else 1 for r in items)
