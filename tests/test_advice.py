@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from thpdiag.advice import MOST, HostView, advice, host_view
+from thpdiag.advice.host_view import HostView, host_view
+from thpdiag.advice.remedies import MOST, advice
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.remedies import remedies, verifications
 from thpdiag.knowledge.yaml_nodes import load, shipped

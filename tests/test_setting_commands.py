@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from thpdiag.advice import HostView, advice
+from thpdiag.advice.host_view import HostView
+from thpdiag.advice.remedies import advice
 
 SETTINGS = {"thp.enabled": "always", "thp.defrag": "always"}
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thpdiag import __version__
-from thpdiag.advice import advice, host_view
+from thpdiag.advice.host_view import host_view
+from thpdiag.advice.remedies import advice
 from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
 from thpdiag.engine.judged import DYNAMIC

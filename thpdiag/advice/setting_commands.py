@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from thpdiag.host_view import DIRECTORIES, HostView
+from thpdiag.advice.host_view import DIRECTORIES, HostView
 
 _PLACEHOLDER = re.compile(r"@([a-z]+)@")
 _BOTH = " ".join(f"/sys/kernel/mm/{name}" for name in DIRECTORIES)

@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from thpdiag import setting_commands as commands
-from thpdiag.host_view import HostView, host_view
+from thpdiag.advice import setting_commands as commands
+from thpdiag.advice.host_view import HostView
 from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.remedies import Row, cures, remedies, verifications, wants
-
-__all__ = ["HostView", "advice", "host_view"]
 
 MOST = 5  # remedies per finding: a reader who needs more has another problem
 INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
