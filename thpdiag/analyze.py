@@ -14,6 +14,7 @@ from thpdiag.case.cases import cases
 from thpdiag.case.options import Options
 from thpdiag.case.reading import Progress, read
 from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
+from thpdiag.engine.agreement import disagreements
 from thpdiag.engine.load import Rule
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
@@ -58,5 +59,7 @@ def _outside(outcome: RuleOutcome) -> RuleOutcome:
 
 def _judged(case: Case, rules: Sequence[Rule], options: Options) -> tuple[Case, list[Judgement]]:
     bugs: list[Problem] | None = None if options.strict else []
-    judged: list[Judgement] = [(scene, match(rules, scene, bugs=bugs)) for scene in scenes(case)]
-    return replace(case, problems=(*case.problems, *(bugs or ()))), judged
+    every = scenes(case)
+    judged: list[Judgement] = [(scene, match(rules, scene, bugs=bugs)) for scene in every]
+    contradictions = [problem for scene in every for problem in disagreements(scene)]
+    return replace(case, problems=(*case.problems, *contradictions, *(bugs or ()))), judged

@@ -1,0 +1,84 @@
+"""Two sources that speak of the same thing and differ: one of them is wrong, and the report says so.
+
+Several tools read the same /proc/stat; perf script, folded stacks and perf report may render one recording. Such
+sources are one witness, not two. Where they disagree beyond rounding, that is a problem, not a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from thpdiag.derive.series import Track
+from thpdiag.engine.judged import Scene
+from thpdiag.engine.quantity import shown
+from thpdiag.engine.stacks import Compiled, compiled
+from thpdiag.knowledge.symbols import families
+from thpdiag.model import Problem, ProblemKind, Stacks
+
+METRICS = ("cpu_ratio.sys_total", "cpu_ratio.user_total", "cpu_ratio.iowait", "cpu_ratio.softirq")
+FAR = 0.15  # of all CPU time, between the means of two tools over the same time; rounding and start-up rows stay below
+LEAST_SAMPLES = 5
+OVERLAP = 0.8  # of the shorter recording
+FAMILIES = ("compaction", "thp_fault", "spin_lock", "zeroing", "reclaim")
+FAR_SHARE = 0.05  # between two renderings of one recording
+SAME_TOTAL = 0.02  # renderings of one recording have the same number of samples
+
+
+def disagreements(scene: Scene) -> Iterator[Problem]:
+    """The contradictions of one state."""
+    for metric in METRICS:
+        tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) >= LEAST_SAMPLES]
+        for one, other in combinations(tracks, 2):
+            yield from _of_series(metric, one, other)
+    profiles = [compiled(p) for p in scene.state.profiles if p.stacks is not Stacks.NONE]
+    for first, second in combinations(profiles, 2):
+        if _one_recording(first, second):
+            yield from _of_profiles(first, second)
+
+
+def _of_series(metric: str, one: Track, other: Track) -> Iterator[Problem]:
+    common = _common(one, other)
+    if common is None:
+        return
+    means = [sum(s.values[metric] for s in t.samples) / len(t) for t in common]
+    if abs(means[0] - means[1]) > FAR:
+        values = f"{shown(means[0], 'ratio')} here, {shown(means[1], 'ratio')} in {other.cite(0)}"
+        text = f"{metric} of the same time differs between two sources: {values}"
+        yield Problem(one.cite(0), text, ProblemKind.DISAGREEMENT, one.table.reader)
+
+
+def _common(one: Track, other: Track) -> Sequence[Track] | None:
+    """Both cut to the time they share, if that is most of the shorter one."""
+    if one.table.clock is not other.table.clock or one.table.reader == other.table.reader:
+        return None
+    spans = [[s.time.seconds for s in t.samples if s.time] for t in (one, other)]
+    start, end = max(min(s) for s in spans), min(max(s) for s in spans)
+    shorter = min(max(s) - min(s) for s in spans)
+    if end - start <= 0 or end - start < OVERLAP * shorter:
+        return None
+    cut = [t.within(start, end) for t in (one, other)]
+    return cut if min(len(t) for t in cut) >= LEAST_SAMPLES else None
+
+
+def _one_recording(first: Compiled, second: Compiled) -> bool:
+    """Whether two profiles render one recording: another format, the same event, the same number of samples."""
+    a, b = first.profile, second.profile
+    totals = [p.total_samples or p.ledger.read for p in (a, b)]
+    if a.reader == b.reader or a.event.split(":")[0] != b.event.split(":")[0] or min(totals) <= 0:
+        return False
+    return abs(totals[0] - totals[1]) <= SAME_TOTAL * max(totals)
+
+
+def _of_profiles(first: Compiled, second: Compiled) -> Iterator[Problem]:
+    for family in FAMILIES:
+        shares = [_share(p, family) for p in (first, second)]
+        if abs(shares[0] - shares[1]) > FAR_SHARE + second.profile.ledger.unlisted / 100:
+            values = f"{shown(shares[0], 'ratio')} here, {shown(shares[1], 'ratio')} in {second.profile.cite}"
+            text = f"two renderings of one recording differ in {families()[family].title}: {values}"
+            yield Problem(first.profile.cite, text, ProblemKind.DISAGREEMENT, first.profile.reader)
+
+
+def _share(profile: Compiled, family: str) -> float:
+    inside = sum(r.weight for r in profile.rows if profile.place(r, [family]) is not None)
+    return inside / profile.weight if profile.weight > 0 else 0.0
