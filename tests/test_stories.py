@@ -14,6 +14,7 @@ import pytest
 from conftest import ROOT
 from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
+from thpdiag.case.window import parsed
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.knowledge.yaml_nodes import load
 from thpdiag.reports import FORMATS
@@ -98,3 +99,15 @@ def test_two_captures_of_one_host_are_compared(rules: tuple[Rule, ...]) -> None:
     assert len(toggles) == 1
     assert "thp.enabled always" in toggles[0]
     assert {i["member"].split("/")[0] for i in document["inputs"]} == {"alloc-churn", "churn-never"}
+
+
+def test_evidence_from_outside_the_time_asked_for_is_a_hypothesis(rules: tuple[Rule, ...]) -> None:
+    """Counters of another time keep their finding, as possible only, and say what is missing."""
+    folder = ROOT / "fixtures" / "captures" / "alloc-churn" / "bundle"
+    whole = analyze([folder], rules, Options(strict=True))
+    before = analyze([folder], rules, Options(strict=True, window=parsed(None, "2026-11-20 05:00:00", None)))
+    levels = [{f["rule"]: f["confidence"] for f in d["findings"]} for d in (whole, before)]
+    assert levels[0]["THP-012"] == "likely"
+    assert levels[1]["THP-012"] == "possible"
+    finding = next(f for f in before["findings"] if f["rule"] == "THP-012")
+    assert finding["raise_confidence"] == ["evidence from the time that was asked for"]
