@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.knowledge.paths import root_of
+from thpdiag.case.roots import roots
 from thpdiag.model import Citation, Event, Fact, Note, Problem, Profile, Record, Sample
 from thpdiag.recognise import MAIN, Reading
 
@@ -52,17 +52,17 @@ def hosts(members: Mapping[str, Sequence[Reading]]) -> Hosts:
     """The piles of all members, joined by host. `members` maps a member to its readings in order."""
     piles: list[Pile] = []
     notes: list[Note] = []
+    root = roots(members)
     for member, readings in members.items():
-        own, told = _of_member(member, readings)
+        own, told = _of_member(root(member), readings)
         piles += own
         notes += told
     return Hosts(_joined(piles), notes)
 
 
-def _of_member(member: str, readings: Sequence[Reading]) -> tuple[list[Pile], list[Note]]:
+def _of_member(root: str, readings: Sequence[Reading]) -> tuple[list[Pile], list[Note]]:
     """The piles of one member; groups that only mention a host become notes."""
     groups = _grouped(readings)
-    root = root_of(member)
     measured = [key for key, records in groups.items() if any(_measures(r) for r in records)]
     piles: dict[str, Pile] = {}
     notes: list[Note] = []
@@ -106,13 +106,21 @@ def _mention(speaker: str, host: str, records: Iterable[Record]) -> list[Note]:
 
 
 def _joined(piles: Sequence[Pile]) -> list[Pile]:
-    """One pile per host. Unnamed piles join the only named host of their root, else the only named one at all."""
+    """One pile per host. An unnamed pile joins the host of its bundle root, else the only one named at all."""
     named = {pile.host for pile in piles if pile.host}
     joined: dict[str, Pile] = {}
     for pile in piles:
-        own = {p.host for p in piles if p.host and p.root == pile.root}
-        host = pile.host
-        if not host:
-            host = next(iter(own)) if len(own) == 1 else (next(iter(named)) if len(named) == 1 else "")
+        host = pile.host or _host_of(pile.root, piles) or (next(iter(named)) if len(named) == 1 else "")
         joined.setdefault(host, Pile(host, pile.root)).records.extend(pile.records)
     return list(joined.values())
+
+
+def _host_of(root: str, piles: Sequence[Pile]) -> str:
+    """The host that a root is a copy of: the only one named in it, else the one that its uname names."""
+    own = [p for p in piles if p.host and p.root == root]
+    if len({p.host for p in own}) == 1:
+        return own[0].host
+    said = (
+        {p.host for p in own for r in p.records if isinstance(r, Fact) and r.name == "kernel.build"} if root else set()
+    )
+    return said.pop() if len(said) == 1 else ""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from thpdiag.knowledge.paths import root_of
+from thpdiag.case.roots import roots
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Profile, Record, Sample, State
 
 UNPLACED = "unplaced"
@@ -209,11 +209,10 @@ def _readings(records: Iterable[Record]) -> Iterable[Fact]:
 
 def _places(records: Sequence[Record]) -> Callable[[str], str]:
     """What a member belongs to: the bundle root above it, else its folder; itself where a folder's files disagree."""
-    roots = sorted({root_of(r.cite.member) for r in records} - {""}, key=len, reverse=True)
+    root = roots({r.cite.member for r in records})
 
     def folder(member: str) -> str:
-        above = next((root for root in roots if member.startswith(f"{root}/")), None)
-        return above if above is not None else member.rpartition("/")[0]
+        return root(member) or member.rpartition("/")[0]
 
     seen: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in _readings(records):

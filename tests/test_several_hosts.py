@@ -1,0 +1,40 @@
+"""Bundles of several hosts in one input: what has no name of its own belongs to the bundle that it lies in."""
+
+from __future__ import annotations
+
+from thpdiag.case.hosts import hosts
+from thpdiag.model import Citation, Fact, Sample
+from thpdiag.recognise import Reading
+
+
+def readings(root: str, host: str) -> dict[str, list[Reading]]:
+    """A capture: uname in a file of its own, a copy of /proc, and a loop that names nobody."""
+    named = Fact("host.name", host, Citation(f"{root}/host.txt", 2))
+    build = Fact("kernel.build", "#1 SMP", Citation(f"{root}/host.txt", 2))
+    copied = Fact("kernel.release", "6.18.0", Citation(f"{root}/proc/version", 1))
+    row = Sample("system", {"node_load1": 1.0}, Citation(f"{root}/loops/counters.txt", 7), "x")
+    return {
+        f"{root}/host.txt": [Reading(named, "uname", ("", host)), Reading(build, "uname", ("", host))],
+        f"{root}/proc/version": [Reading(copied, "proc_version", ("", ""))],
+        f"{root}/loops/counters.txt": [Reading(row, "x", ("", ""))],
+    }
+
+
+def test_unnamed_members_join_the_host_of_their_bundle() -> None:
+    """Two captures side by side stay two hosts, each with its own loop."""
+    piles = hosts({**readings("a", "node1"), **readings("b", "node2")}).piles
+    found = {pile.host: {record.cite.member for record in pile.records} for pile in piles}
+    assert found == {
+        "node1": {"a/host.txt", "a/proc/version", "a/loops/counters.txt"},
+        "node2": {"b/host.txt", "b/proc/version", "b/loops/counters.txt"},
+    }
+
+
+def test_uname_decides_where_a_bundle_names_two() -> None:
+    """A tool's header with another spelling of the name does not take the loop away from the host."""
+    members = readings("a", "node1") | readings("b", "node2")
+    cpu = Sample("system", {"node_load1": 1.0}, Citation("a/mpstat.txt", 3), "mpstat")
+    members["a/mpstat.txt"] = [Reading(cpu, "mpstat", ("", "alias"))]
+    found = {pile.host: {record.cite.member for record in pile.records} for pile in hosts(members).piles}
+    assert "a/loops/counters.txt" in found["node1"]
+    assert found["alias"] == {"a/mpstat.txt"}
