@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from thpdiag.model.citation import Citation
 from thpdiag.model.moment import Moment
 
-NO_FIELDS: Mapping[str, str] = {}
-
 
 @dataclass(frozen=True, slots=True)
 class Event:

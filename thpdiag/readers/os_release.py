@@ -52,7 +52,6 @@ _OPENS = re.compile(
     rf"{_ONE_LINE.pattern}|{_SUSE.pattern}|(?:PRETTY_NAME|NAME|ID|VERSION_ID|VERSION|DISTRIB_(?:ID|RELEASE|DESCRIPTION))=\S|"
     r"(?:LSB Version|Distributor ID):\s*\S|Description:\s+(?:CentOS|Ubuntu|Debian|Red Hat|SUSE|openSUSE|Oracle|Fedora)"
 )
-_SURE = re.compile(r"(?:PRETTY_NAME=|DISTRIB_|LSB Version|Distributor|Description)")
 _PLAIN = re.compile(r"(?:NAME|ID|VERSION_ID|VERSION)=")
 
 

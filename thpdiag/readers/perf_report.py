@@ -44,7 +44,6 @@ _FOOT = re.compile(
 _SEPARATED = re.compile(r"#\s*(?:Overhead|Children)(?P<sign>[^\w\s]|\t)")
 _ROW_OPENS = rf"\s*(?:[+-]\s*)?{PERCENT}\s+(?:{PERCENT}\s+)?(?:\S.{{0,300}}?\s)?\[[k.guH]\]\s+\S"
 _UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 10**9, "T": 10**12}
-_KERNEL_NAMES = {"", "kernel.kallsyms"}
 
 
 @dataclass(slots=True)
@@ -236,7 +235,6 @@ def continues(text: str) -> bool:
 
 
 _CSV_ROW = re.compile(rf"\s*{PERCENT}\s*[^\w\s%]\s*\S")
-_AHEAD_SCRIPT = re.compile(r".*\s\d+\.\d{6,9}:\s|\t\s*[0-9a-f]{4,16}\s")
 
 
 def _confirm(ahead: list[str]) -> bool:

@@ -39,7 +39,6 @@ _KNOWN = {
     "WCHAN": "wchan", "COMMAND": "comm", "CMD": "comm", "COMM": "comm", "ARGS": "comm", "UCMD": "comm",
 }  # fmt: skip
 _USUAL = ("pid", "stat", "wchan", "comm")
-_NOTHING = frozenset(("-", "0", "?", "*"))
 _SHORT = "the row has fewer columns than the header; it is left out"
 
 
