@@ -19,6 +19,7 @@ from thpdiag.engine.schema import (
     ProcessCheck,
     ProfileCheck,
     SeriesCheck,
+    listed,
 )
 from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -43,7 +44,7 @@ def _metrics(rule: Rule) -> Iterator[str]:
         elif isinstance(check, SeriesCheck):
             asked = [check.series]
         elif isinstance(check, ChangeCheck):
-            asked = [*_list(check.change.of), *_list(check.change.per)]
+            asked = [*listed(check.change.of), *listed(check.change.per)]
         for word in asked:
             if term(word) is None:
                 message = f"'{word}' is not in the vocabulary{suggestion(word, names())}"
@@ -53,7 +54,7 @@ def _metrics(rule: Rule) -> Iterator[str]:
 def _events(rule: Rule) -> Iterator[str]:
     for name, check in rule.checks.items():
         if isinstance(check, EventCheck):
-            for word in _list(check.event):
+            for word in listed(check.event):
                 if event(word) is None:
                     yield rule.source.complaint(f"unknown event '{word}'{suggestion(word, names())}", ("checks", name))
 
@@ -63,9 +64,9 @@ def _families(rule: Rule) -> Iterator[str]:
         asked: list[str] = []
         if isinstance(check, ProfileCheck):
             spec = check.profile
-            asked = [w for part in (spec.self_, spec.anywhere, spec.under, spec.not_under) for w in _list(part)]
+            asked = [w for part in (spec.self_, spec.anywhere, spec.under, spec.not_under) for w in listed(part)]
         elif isinstance(check, EventCheck):
-            asked = [w for part in (check.anywhere, check.under, check.not_anywhere) for w in _list(part)]
+            asked = [w for part in (check.anywhere, check.under, check.not_anywhere) for w in listed(part)]
         for word in asked:
             if not word.startswith("=") and word not in families():
                 message = f"unknown symbol family '{word}'{suggestion(word, families())}"
@@ -92,7 +93,7 @@ def _applications(rule: Rule) -> Iterator[str]:
     known = [app.name for app in applications()]
     for name, check in rule.checks.items():
         if isinstance(check, ProcessCheck):
-            for word in _list(check.process.app):
+            for word in listed(check.process.app):
                 if word not in known:
                     message = f"unknown application '{word}'{suggestion(word, known)}"
                     yield rule.source.complaint(message, ("checks", name))
@@ -180,10 +181,6 @@ def _fixtures() -> Traversable | None:
     folder = getattr(builtin_rules(), "parent", None)
     fixtures: Traversable | None = folder / "fixtures" if folder is not None else None
     return fixtures if fixtures is not None and fixtures.is_dir() else None
-
-
-def _list(names: str | list[str] | None) -> list[str]:
-    return [] if names is None else ([names] if isinstance(names, str) else list(names))
 
 
 LINTS: tuple[Lint, ...] = (

@@ -14,6 +14,7 @@ from thpdiag.engine.schema import (
     ProfileCheck,
     SeriesCheck,
     ToggleCheck,
+    listed,
 )
 
 OF_TOGGLES = {
@@ -38,11 +39,11 @@ def _of(check: Check) -> Iterator[str]:
         case ProfileCheck():
             yield "profile"
         case EventCheck():
-            yield "task_stack" if _names(check.event) == ["task_stack"] else "kernel_log"
+            yield "task_stack" if listed(check.event) == ["task_stack"] else "kernel_log"
         case ProcessCheck():
             yield from ("process.command", *(["process_cpu_ratio"] if check.process.cpu_above is not None else []))
         case ToggleCheck():
-            yield from _names(check.toggle.setting)
+            yield from listed(check.toggle.setting)
             yield from (name for metric in check.toggle.metrics for name in OF_TOGGLES[metric])
 
 
@@ -53,8 +54,4 @@ def _of_numbers(check: Check) -> Iterator[str]:
         case SeriesCheck():
             yield from (check.series, *(["uptime.seconds"] if check.as_ == "since_boot_rate" else []))
         case ChangeCheck():
-            yield from (*_names(check.change.of), *_names(check.change.per))
-
-
-def _names(names: str | list[str] | None) -> list[str]:
-    return [] if names is None else ([names] if isinstance(names, str) else list(names))
+            yield from (*listed(check.change.of), *listed(check.change.per))

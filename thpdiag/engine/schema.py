@@ -28,6 +28,11 @@ Quantity = Annotated[str | float, AfterValidator(_is_quantity)]
 Names = str | list[str]
 
 
+def listed(names: Names | None) -> list[str]:
+    """What a rule names, one or several; none where the key is missing."""
+    return [names] if isinstance(names, str) else list(names or ())
+
+
 class Strict(BaseModel):
     """No key that is not listed."""
 

@@ -10,14 +10,14 @@ from thpdiag.derive.series import Track
 from thpdiag.engine.checks.series import evidence_kind
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
-from thpdiag.engine.schema import Change
+from thpdiag.engine.schema import Change, listed
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 
 
 def judge(check: Change, scene: Scene) -> Judged:
     """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
-    of, per = _names(check.of), _names(check.per)
+    of, per = listed(check.of), listed(check.per)
     needed, kind = _needed(check), _kind(of)
     numerator = _tracks(of, scene)
     denominator = _tracks(per, scene) if per else []
@@ -51,11 +51,11 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
     else:
         if _too_little(check, bottom):
             return unknown(
-                _names(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
+                listed(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
             )
         figure = top / bottom if bottom else (float("inf") if top > 0 else 0.0)
         value = _within(check, figure)
-        said += f", {spelled(_names(check.per))} by {shown(bottom, _unit(_names(check.per)[0]))}"
+        said += f", {spelled(listed(check.per))} by {shown(bottom, _unit(listed(check.per)[0]))}"
     shown_figure = figure if figure != float("inf") else top
     window = track.points.span
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
@@ -65,7 +65,7 @@ def _too_little(check: Change, bottom: float) -> bool:
     """Whether the other changed too little to measure by; a counter at rest is a measure (growth without faults)."""
     if check.per_at_least is not None:
         return bottom < quantity(check.per_at_least)
-    known = term(_names(check.per)[0])
+    known = term(listed(check.per)[0])
     return bottom <= 0 and not (known and known.kind == "counter")
 
 
@@ -73,10 +73,6 @@ def _within(check: Change, figure: float) -> bool:
     if check.above is not None and not figure > quantity(check.above):
         return False
     return check.below is None or figure < quantity(check.below)
-
-
-def _names(names: str | list[str] | None) -> list[str]:
-    return [] if names is None else ([names] if isinstance(names, str) else list(names))
 
 
 def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
@@ -122,7 +118,7 @@ def _unit(name: str) -> str:
 
 
 def _needed(check: Change) -> str:
-    of, per = " + ".join(_names(check.of)), " + ".join(_names(check.per))
+    of, per = " + ".join(listed(check.of)), " + ".join(listed(check.per))
     bounds = [f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
     bounds += [f"change of at least {check.at_least}"] if check.at_least is not None else []
     return f"change of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"

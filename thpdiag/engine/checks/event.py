@@ -6,7 +6,7 @@ import operator
 import re
 
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
-from thpdiag.engine.schema import EventCheck
+from thpdiag.engine.schema import EventCheck, listed
 from thpdiag.engine.stacks import in_order
 from thpdiag.knowledge.vocabulary import event as event_term
 from thpdiag.model import Event, Fact
@@ -19,7 +19,7 @@ TASK_KINDS = frozenset({"task_stack"})
 
 def judge(check: EventCheck, scene: Scene) -> Judged:
     """Yes if enough events fit; no if a log of that kind was read and they do not; unknown without one."""
-    kinds = [check.event] if isinstance(check.event, str) else check.event
+    kinds = listed(check.event)
     events = (*scene.state.events, *(e for e in scene.case.events if e not in scene.state.events))
     fitting = [e for e in events if e.kind in kinds and _fits(check, e)]
     stacked = check.anywhere is not None or check.under is not None
@@ -49,17 +49,13 @@ def _fits(check: EventCheck, event: Event) -> bool:
     if not all(_field(event.fields.get(name), wanted) for name, wanted in check.where.items()):
         return False
     names = event.stack
-    if check.not_anywhere is not None and in_order(names, (_families(check.not_anywhere),)):
+    if check.not_anywhere is not None and in_order(names, (listed(check.not_anywhere),)):
         return False
     if check.anywhere is None and check.under is None:
         return True
-    wanted = [_families(check.anywhere)] if check.anywhere is not None else []
-    wanted += [(family,) for family in _families(check.under)] if check.under is not None else []
+    wanted = [listed(check.anywhere)] if check.anywhere is not None else []
+    wanted += [[family] for family in listed(check.under)]
     return in_order(names, tuple(wanted))
-
-
-def _families(names: str | list[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _field(have: str | None, wanted: str) -> bool:

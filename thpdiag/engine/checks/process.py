@@ -7,14 +7,14 @@ import re2
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
-from thpdiag.engine.schema import Process
+from thpdiag.engine.schema import Process, listed
 
 
 def judge(check: Process, scene: Scene) -> Judged:
     """Yes if one runs (and uses that much CPU); no only if the processes were listed."""
     wanted = _wanted(check)
     if check.app is not None:
-        found = [f for f in scene.facts("app") if f.value in _names(check.app)]
+        found = [f for f in scene.facts("app") if f.value in listed(check.app)]
         if found:
             return Judged(YES, f"{found[0].value} runs here", wanted, "state", found[0].cite, str(found[0].value))
         return _absent(scene, wanted)
@@ -28,20 +28,16 @@ def judge(check: Process, scene: Scene) -> Judged:
     return _absent(scene, wanted)
 
 
-def _names(names: str | list[str]) -> list[str]:
-    return [names] if isinstance(names, str) else names
-
-
 def _wanted(check: Process) -> str:
-    what = " or ".join(_names(check.app)) if check.app else f"a process named {check.comm}"
+    what = " or ".join(listed(check.app)) if check.app else f"a process named {check.comm}"
     return what + (f" using more than {check.cpu_above} CPU" if check.cpu_above is not None else "")
 
 
 def _absent(scene: Scene, wanted: str) -> Judged:
-    listed = next(scene.facts("process.command"), None)
-    if listed is None:
+    seen = next(scene.facts("process.command"), None)
+    if seen is None:
         return unknown("process.command", "the processes are not in the input", needed=wanted)
-    return Judged(NO, "not among the processes listed", wanted, "state", listed.cite)
+    return Judged(NO, "not among the processes listed", wanted, "state", seen.cite)
 
 
 def _busy(check: Process, scene: Scene, wanted: str) -> Judged:

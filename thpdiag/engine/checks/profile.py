@@ -14,6 +14,7 @@ import re2
 
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.schema import Names, listed
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.stacks import Compiled, compiled
 from thpdiag.knowledge.symbols import families
@@ -119,9 +120,9 @@ def _match(check: ProfileSpec, profile: Compiled, row: ProfileRow) -> tuple[Verd
         return hit, YES
     if _no_callers(profile, row):
         return hit, UNKNOWN
-    calls = check.under is None or profile.ordered(row, place + 1, [(f,) for f in _list(check.under)])
+    calls = check.under is None or profile.ordered(row, place + 1, [(f,) for f in listed(check.under)])
     if calls and check.not_under is not None:
-        calls = not profile.any_caller(row, place + 1, _list(check.not_under))
+        calls = not profile.any_caller(row, place + 1, listed(check.not_under))
     return hit, YES if calls else NO
 
 
@@ -129,8 +130,8 @@ def _place(check: ProfileSpec, profile: Compiled, row: ProfileRow) -> tuple[int 
     if not row.stack:
         return None, UNKNOWN
     if check.self_ is not None:
-        return 0, YES if profile.leaf(row, _list(check.self_)) else NO
-    place = profile.place(row, _list(check.anywhere or []))
+        return 0, YES if profile.leaf(row, listed(check.self_)) else NO
+    place = profile.place(row, listed(check.anywhere))
     if place is not None:
         return place, YES
     return None, UNKNOWN if _no_callers(profile, row) else NO
@@ -142,19 +143,15 @@ def _no_callers(profile: Compiled, row: ProfileRow) -> bool:
     return kind is Stacks.NONE or (kind is Stacks.PARTIAL and len(row.stack) <= 1)
 
 
-def _list(names: str | list[str]) -> list[str]:
-    return [names] if isinstance(names, str) else names
-
-
-def _words(names: str | list[str] | None) -> str:
+def _words(names: Names | None) -> str:
     """Families for people; `=name` is one function."""
-    return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in _list(names or []))
+    return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in listed(names))
 
 
 def _callers(check: ProfileSpec) -> str:
     if check.under is None:
         return ""
-    return " called from " + " within ".join(_words(name) for name in _list(check.under))
+    return " called from " + " within ".join(_words(name) for name in listed(check.under))
 
 
 def _what(check: ProfileSpec) -> str:

@@ -15,7 +15,7 @@ from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity
-from thpdiag.engine.schema import Toggle, ToggleMetric
+from thpdiag.engine.schema import Toggle, ToggleMetric, listed
 from thpdiag.engine.stacks import compiled
 from thpdiag.model import Citation, Fact
 
@@ -84,7 +84,7 @@ def _title(metric: str) -> str:
 
 def judge(check: Toggle, scene: Scene) -> Judged:
     """Yes if a metric moved by the ratio; no if what could be compared did not; unknown without two such states."""
-    settings = [check.setting] if isinstance(check.setting, str) else check.setting
+    settings = listed(check.setting)
     needed = f"{' or '.join(settings)} switched, one of {', '.join(check.metrics)} {check.ratio} times as high before"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
     usable = [c for c in contrasts if _enough(c, check) and _same_load(c)]
