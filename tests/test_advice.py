@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +384,21 @@ def test_counters_that_do_not_exist_are_not_measured(platform: str) -> None:
     """RHEL 6.0 and 6.1 have no thp_ counters."""
     hows = {item["verify"]["how"] for item in _everything(platform) if item["verify"]}
     assert not [how for how in hows if re.search(r"thp_|compact_(migrate|free)|numa_pages", how)]
+
+
+def _empty(node: object, path: str) -> Iterator[str]:
+    """Keys without a value; an unquoted comma in a flow mapping cuts a sentence and makes one of its rest."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if value is None:
+                yield f"{path}/{key}"
+            yield from _empty(value, f"{path}/{key}")
+    elif isinstance(node, list):
+        for number, value in enumerate(node):
+            yield from _empty(value, f"{path}/{number}")
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "thpdiag" / "knowledge").glob("*.yaml")))
+def test_no_sentence_is_cut_at_a_comma(name: str) -> None:
+    """Every key of the knowledge files has a value, but a remedy may say that there is nothing to verify."""
+    assert [path for path in _empty(shipped(name), "") if not path.endswith("/verify")] == []
