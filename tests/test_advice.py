@@ -117,6 +117,25 @@ def test_ubuntu_1404_uses_sysfsutils_and_update_grub() -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
+def test_what_undo_needs_is_noted_once(platform: str) -> None:
+    """Commands run a second time do not write the changed state over the note or copy of the old one."""
+    views = (HostView(platform), HostView(platform, tuned="balanced", settings=SETTINGS))
+    items = [item for view in views for name, mechanism in _pairs() for item in advice([name], mechanism, view)]
+    noted = [
+        c for i in items for c in (*i["now"], *i["persist"]) if re.search(r"(>|cp .*) ~/\S+[.]before|-i[.]before", c)
+    ]
+    assert len(noted) > 5
+    assert [c for c in noted if not re.search(r"\[ -e \S+[.]before \] \|\|", c)] == []
+
+
+def test_no_older_redis_gets_a_line_that_stops_it() -> None:
+    """A directive that its version does not know would keep Redis from starting: it is asked first."""
+    host = HostView("ubuntu16.04", apps=("redis",))
+    (line,) = advice(["application-switch"], "huge-page-zeroing", host)[0]["persist"]
+    assert line.index("CONFIG GET disable-thp | grep -q") < line.index("&& echo 'disable-thp yes'")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_growth_by_khugepaged_is_never_answered_with_defrag(platform: str) -> None:
     """The second story: max_ptes_none cures it, defrag does not, whatever a rule lists."""
     ids = ["defrag-never", "defrag-defer", "khugepaged-defaults", "khugepaged-max-ptes-none", "restart-application"]
