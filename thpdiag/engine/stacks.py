@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from thpdiag.knowledge.symbols import families, is_idle, normalise
+from thpdiag.knowledge.symbols import families_of, is_idle, normalise
 from thpdiag.model import Profile, ProfileRow
 
 Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; each a choice of families
@@ -22,7 +22,7 @@ def member_of(name: str) -> frozenset[str]:
     The name itself counts as a family (`=name`), so that rules may name one.
     """
     plain = normalise(name)
-    return frozenset(f for f, family in families().items() if family.matches(plain)) | {f"={plain}"}
+    return frozenset(families_of(plain)) | {f"={plain}"}
 
 
 def in_order(names: Sequence[str], wanted: Wanted) -> bool:

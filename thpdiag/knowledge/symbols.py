@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 
-import yaml
-
 from thpdiag.errors import RuleError
+from thpdiag.knowledge.yaml_nodes import shipped
 
 _BEFORE = re.compile(r"(?:\? |\[[k.guHm]\] |__pfx_)")
 _AFTER = re.compile(
@@ -30,48 +28,29 @@ _AFTER = re.compile(
 _UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|)$")
 _IDLE_TASK = re.compile(r"(?:swapper(?:/\d+)?|\[?idle\]?|:0|kworker/\d+:\d+)?$")
 _LONGEST = 4000  # characters; longer names (C++ templates) are left as they are
-_CACHED = 200_000  # names whose families are remembered
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Functions that do one kind of work.
-
-    `title` names it in a sentence. `only_with` names count only beside one of `symbols`.
-    """
+    """Functions of one kind of work. `title` names it in a sentence, `ambiguous` names count in some tasks only."""
 
     name: str
     title: str
     means: str
-    symbols: tuple[str, ...]
+    symbols: re.Pattern[str]
     source: str
-    only_with: tuple[str, ...] = ()
-    ambiguous: tuple[str, ...] = ()
-    _known: dict[tuple[str, int], bool] = field(default_factory=dict, compare=False, repr=False)
+    ambiguous: re.Pattern[str]
 
     def matches(self, name: str) -> bool:
         """Whether the normalised name belongs to the family by itself."""
-        return self._ask(name, 0, self.symbols)
-
-    def accompanies(self, name: str) -> bool:
-        """Whether the name belongs to the family when a function that `matches` is there too."""
-        return self._ask(name, 1, self.only_with)
+        return self.symbols.match(name) is not None
 
     def doubtful(self, name: str) -> bool:
         """Whether the name belongs to the family in some tasks only (`is_idle` knows which)."""
-        return self._ask(name, 2, self.ambiguous)
-
-    def _ask(self, name: str, which: int, patterns: tuple[str, ...]) -> bool:
-        key = (name, which)
-        if (known := self._known.get(key)) is None:
-            if len(self._known) >= _CACHED:
-                self._known.clear()
-            known = self._known[key] = bool(_pattern(patterns).match(name))
-        return known
+        return self.ambiguous.match(name) is not None
 
 
-@cache
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
     """One expression for exact names and those with a star; matches nothing if there are none."""
     return re.compile("|".join(translate(n) if "*" in n else re.escape(n) + r"\Z" for n in names) or r"(?!)")
 
@@ -93,7 +72,7 @@ def normalise(name: str) -> str:
 @cache
 def families() -> Mapping[str, Family]:
     """All families by name, read once."""
-    raw = yaml.safe_load((files("thpdiag.knowledge") / "symbols.yaml").read_text("utf-8"))["families"]
+    raw = shipped("symbols.yaml")["families"]
     return MappingProxyType({name: _family(name, raw) for name in raw})
 
 
@@ -108,10 +87,9 @@ def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
         name,
         str(entry["title"]),
         str(entry["means"]),
-        tuple(symbols),
+        _pattern(symbols),
         str(entry["source"]),
-        tuple(_names(entry, "only_with", name)),
-        tuple(_names(entry, "ambiguous", name)),
+        _pattern(_names(entry, "ambiguous", name)),
     )
 
 
