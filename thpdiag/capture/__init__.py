@@ -9,16 +9,16 @@ below `loops/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from textwrap import TextWrapper
-
-import yaml
+from typing import Any
 
 from thpdiag.errors import UsageError
+from thpdiag.knowledge.yaml_nodes import load_own
 
 HERE = Path(__file__).parent
 PHASES = ("start", "round", "finish")
@@ -48,14 +48,18 @@ class Section:
 @cache
 def sections() -> tuple[Section, ...]:
     """All sections, in the order in which they run."""
-    document = yaml.safe_load((HERE / "sections.yaml").read_text("utf-8"))
-    return tuple(Section(**{**entry, "supplies": tuple(entry["supplies"])}) for entry in document["sections"])
+    return tuple(Section(**{**entry, "supplies": tuple(entry["supplies"])}) for entry in _document()["sections"])
+
+
+def words() -> tuple[str, ...]:
+    """What a need may be besides a name of the vocabulary: kinds of input that have no single name."""
+    return tuple(_document()["words"])
 
 
 @cache
-def words() -> tuple[str, ...]:
-    """What a need may be besides a name of the vocabulary: kinds of input that have no single name."""
-    return tuple(yaml.safe_load((HERE / "sections.yaml").read_text("utf-8"))["words"])
+def _document() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = load_own((HERE / "sections.yaml").read_text("utf-8"))[0]
+    return data
 
 
 def chosen(needs: Iterable[str] | None) -> tuple[list[Section], list[str]]:

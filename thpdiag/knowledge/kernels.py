@@ -12,13 +12,9 @@ from thpdiag.knowledge.yaml_nodes import shipped
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """`fault` says what a page fault does for a huge page.
-
-    `defrag` is the setting's default; `thp` is False without THP.
-    """
+    """`defrag` is the default of that setting; `thp` is False without THP."""
 
     id: str
-    fault: str
     defrag: str
     thp: bool
     source: str
@@ -38,7 +34,7 @@ def era(release: str) -> Era | None:
         if "build_below" in row and int(found[1]) >= int(row["build_below"]):
             continue
         known = _data()["eras"].get(row["era"], {})
-        return Era(row["era"], known.get("fault", ""), known.get("defrag", ""), row.get("thp") != "no", row["source"])
+        return Era(row["era"], known.get("defrag", ""), row.get("thp") != "no", row["source"])
     return None
 
 

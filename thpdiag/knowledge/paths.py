@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-import yaml
+from thpdiag.knowledge.yaml_nodes import shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,7 @@ class _Paths:
 
 @cache
 def _paths() -> _Paths:
-    text = files("thpdiag.knowledge").joinpath("paths.yaml").read_text(encoding="utf-8")
-    known = yaml.safe_load(text)
+    known = shipped("paths.yaml")
     wanted = "|".join(f"(?:{_joined(pattern)})" for pattern in known["wanted"])
     return _Paths(
         system_folder=re.compile(known["system_folders"]),
