@@ -101,6 +101,13 @@ def test_two_captures_of_one_host_are_compared(rules: tuple[Rule, ...]) -> None:
     assert {i["member"].split("/")[0] for i in document["inputs"]} == {"alloc-churn", "churn-never"}
 
 
+def test_what_is_confirmed_asks_for_no_proof(rules: tuple[Rule, ...]) -> None:
+    """Where an on/off comparison confirms the cause, no remedy says that the input does not prove it."""
+    document = analyze([ROOT / "fixtures" / "stories" / "redis-shop-ubuntu" / "bundle"], rules, Options(strict=True))
+    assert document["verdict"]["confidence"] == "confirmed"
+    assert "collect-more" not in [r["id"] for r in document["findings"][0]["remedies"]]
+
+
 def test_evidence_from_outside_the_time_asked_for_is_a_hypothesis(rules: tuple[Rule, ...]) -> None:
     """Counters of another time keep their finding, as possible only, and say what is missing."""
     folder = ROOT / "fixtures" / "captures" / "alloc-churn" / "bundle"

@@ -105,6 +105,20 @@ def test_the_order_is_the_order_of_reading() -> None:
     assert places == sorted(places)
 
 
+def test_nothing_is_printed_twice() -> None:
+    """A figure that two checks looked at and a remedy that the verdict has told already are not told again."""
+    document = _document("found")
+    leader, *others = document["findings"]
+    leader["evidence"].append({**leader["evidence"][0], "check": "again", "text": "the same figure in other words"})
+    other = {**others[0], "role": "configuration", "severity": "high", "remedies": leader["remedies"]}
+    document["findings"] = [leader, other, *others[1:]]
+    report = render(document)
+    assert "the same figure in other words" not in report
+    for advice in leader["remedies"]:
+        assert report.count(f"[{advice['id']}]") == 1
+    assert f"Under What to do: {leader['remedies'][0]['id']}" in report
+
+
 def test_more_is_said_at_each_level() -> None:
     """Settings and problems come with level 1, match trees with level 2."""
     brief, full, trees = (render(_document("found"), level) for level in LEVELS)

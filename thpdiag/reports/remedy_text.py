@@ -9,9 +9,9 @@ from thpdiag.reports.columns import fold
 from thpdiag.reports.visible import lines, prose
 
 
-def remedy(advice: Mapping[str, Any], margin: str = "") -> Iterator[str]:
+def remedy(advice: Mapping[str, Any], margin: str = "", label: str = "") -> Iterator[str]:
     """The lines of one remedy; every command on a line of its own, indented, unbroken."""
-    yield from fold(prose(f"{advice['reason'] or ''} [{advice['id']}]"), margin)
+    yield from fold(prose(f"{advice['reason'] or ''} [{advice['id']}]"), margin + label, margin + " " * len(label))
     yield from _commands("Now:", advice["now"], margin)
     yield from _commands("To last:", advice["persist"], margin)
     yield from _verify(advice["verify"], margin)

@@ -100,7 +100,8 @@ def _why(document: Document, verbosity: int) -> Iterator[str]:
     finding = verdict.leading(document)
     if finding and finding["evidence"]:
         yield from ["", *_heading("Why")]
-        yield from _short(map(_evidence, finding["evidence"]), len(finding["evidence"]), verbosity)
+        told = verdict.distinct(finding["evidence"])
+        yield from _short(map(_evidence, told), len(told), verbosity)
     if finding and finding["against"]:
         yield from ["", *_heading("What speaks against it")]
         yield from _short(map(_evidence, finding["against"]), len(finding["against"]), verbosity)
@@ -135,10 +136,16 @@ def _ruled_out(other: Mapping[str, Any]) -> list[str]:
 
 
 def _do(document: Document, _: int) -> Iterator[str]:
+    """The remedies in the order in which to try them, numbered if there are several."""
     finding = verdict.leading(document)
-    for number, advice in enumerate(finding["remedies"] if finding else (), 1):
-        yield from ["", *_heading("What to do")] if number == 1 else ["", "Or, if that is not enough:"]
-        yield from remedy(advice)
+    remedies = finding["remedies"] if finding else []
+    if remedies:
+        yield from ["", *_heading("What to do")]
+    if len(remedies) > 1:
+        yield from fold("One step after the other, the mildest first; stop as soon as its Verify line holds.")
+    for number, advice in enumerate(remedies, 1):
+        yield from [""] if len(remedies) > 1 else []
+        yield from remedy(advice, label=f"{number}. " if len(remedies) > 1 else "")
 
 
 def _others(document: Document, verbosity: int) -> Iterator[str]:
@@ -154,15 +161,18 @@ def _others(document: Document, verbosity: int) -> Iterator[str]:
         told = _with(finding["title"] or finding["rule"], finding["entity"] or "")
         yield from fold(prose(f"{weight}: {told}"), f"  {visible(finding['rule'])}  ", "      ")
         if verbosity or verdict.acts_alone(document, finding):
-            yield from _in_full(finding)
+            yield from _in_full(document, finding)
 
 
-def _in_full(finding: Mapping[str, Any]) -> Iterator[str]:
-    for said in finding["evidence"]:
+def _in_full(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
+    for said in verdict.distinct(finding["evidence"]):
         yield from cited(verdict.place(said), said["text"] or "", "      ")
     for said in finding["against"]:
         yield from cited(verdict.place(said), f"against: {said['text']}", "      ")
-    for advice in finding["remedies"]:
+    own, above = verdict.new_remedies(document, finding)
+    if above:
+        yield from fold(prose(f"Under What to do: {', '.join(above)}"), "      ")
+    for advice in own:
         yield from remedy(advice, "      ")
 
 

@@ -69,6 +69,25 @@ def acting_alone(document: Document) -> dict[str, Any] | None:
     return next((f for f in others(document) if acts_alone(document, f) and f["remedies"]), None)
 
 
+def distinct(evidence: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Lines of evidence for people: the same figure of the same line once, however many checks looked at it."""
+    seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for said in evidence:
+        figure = (
+            (said["value"], said["unit"]) if said["value"] is not None and said["line"] is not None else said["text"]
+        )
+        seen.setdefault((said["member"], said["line"], figure), said)
+    return list(seen.values())
+
+
+def new_remedies(document: Document, finding: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The remedies of a finding beside the verdict, and the names of those that the verdict's own advice has told."""
+    first = leading(document)
+    told = [advice["now"] for advice in first["remedies"]] if first else []
+    own = [advice for advice in finding["remedies"] if advice["now"] not in told]
+    return own, [advice["id"] for advice in finding["remedies"] if advice["now"] in told]
+
+
 def title(document: Document, rule: str) -> str:
     """What a rule finds, as far as the document says."""
     named: Iterable[tuple[str, str | None]] = (

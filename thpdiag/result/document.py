@@ -170,8 +170,13 @@ def _finding(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
         "raise_confidence": list(outcome.raise_confidence),
         "consequences": list(finding.consequences),
         "demoted_by": list(finding.demoted_by),
-        "remedies": advice(rule.file.remedies, finding.mechanism, host_view(diagnosis.case, state)),
+        "remedies": advice(_named(rule, finding), finding.mechanism, host_view(diagnosis.case, state)),
     }  # fmt: skip
+
+
+def _named(rule: Rule, finding: Finding) -> list[str]:
+    """The remedies of the rule; what is confirmed needs no more data."""
+    return [r for r in rule.file.remedies if r != "collect-more" or finding.confidence != "confirmed"]
 
 
 def _state_words(state: State | None) -> str | None:
