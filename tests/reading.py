@@ -16,7 +16,7 @@ from thpdiag.recognise import Reading, Recogniser
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a command's name may hold a line feed, a line a tab
 
-STRICT = Recogniser(all_readers(), strict="yes")
+STRICT = Recogniser(all_readers(), strict=True)
 
 
 def member(data: bytes, path: str = "mail.txt") -> Member:

@@ -21,7 +21,7 @@ def read(reader: str, text: str, command: str = "", time: Moment | None = None) 
 
 def blocks(text: str) -> list[tuple[str, Record]]:
     """Records of a text as the recogniser splits it, each with its reader."""
-    recogniser = Recogniser(all_readers(), strict="yes")
+    recogniser = Recogniser(all_readers(), strict=True)
     return [(r.reader, r.record) for r in recogniser.read("ticket.txt", enumerate(text.splitlines(), 1))]
 
 

@@ -22,7 +22,7 @@ TRACE = ["Call Trace:", " compact_zone+0x57a/0xec0", " try_to_compact_pages+0xd0
 def read(text: str | Iterable[str], member: str = "paste.txt") -> list[tuple[str, Record]]:
     """What all readers together find, with the name of the reader."""
     lines = text.splitlines() if isinstance(text, str) else list(text)
-    recogniser = Recogniser(all_readers(), strict="yes")
+    recogniser = Recogniser(all_readers(), strict=True)
     return [(r.reader, r.record) for r in recogniser.read(member, enumerate(lines, 1), "\n".join(lines))]
 
 

@@ -303,7 +303,7 @@ def test_a_paragraph_ends_the_block(case: str) -> None:
 def test_texts_of_other_projects(corpus: Path) -> None:
     """Samples and summed periods of public perf script texts."""
     expected = yaml.safe_load((corpus / "perf-script" / "expected.yaml").read_text())
-    recogniser = Recogniser([READERS["perf_script"]], strict="yes")
+    recogniser = Recogniser([READERS["perf_script"]], strict=True)
     differing = {}
     for name, told in expected.items():
         content = (corpus / "perf-script" / name).read_text(errors="replace")

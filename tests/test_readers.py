@@ -21,7 +21,7 @@ WITHOUT_FORMAT = {"operator_actions", "prose"}  # called for prompts and prose, 
 
 def readings(case: Path) -> list[Reading]:
     found: list[Reading] = []
-    recogniser = Recogniser(all_readers(), strict="yes")
+    recogniser = Recogniser(all_readers(), strict=True)
     for member in members([case], lambda _: True):
         if isinstance(member, Problem):
             found.append(Reading(member, "", ("", "")))

@@ -101,7 +101,7 @@ class _Ahead:
 class Recogniser:
     """Splits members into blocks with a fixed set of readers. `strict` re-raises a reader's own mistakes (tests)."""
 
-    def __init__(self, readers: Sequence[Reader], *, strict: object = None) -> None:
+    def __init__(self, readers: Sequence[Reader], *, strict: bool = False) -> None:
         self._readers = sorted((r for r in readers if r.opens), key=lambda r: (-r.priority, r.name))
         self._by_path = [r for r in readers if r.paths]
         self._any = re.compile(
@@ -109,7 +109,7 @@ class Recogniser:
         )
         self._loose = [r for r in self._readers if r.opens and r.opens.flags & re.I]
         self._farthest = max((r.lookahead for r in self._readers), default=0) + 1
-        self._strict = bool(strict)
+        self._strict = strict
 
     def read(self, member: str, lines: Iterable[tuple[int, str]], head: str = "") -> Iterator[Reading]:
         """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thpdiag.case.roots import roots
-from thpdiag.model import Citation, Event, Fact, Note, Problem, Profile, Record, Sample
+from thpdiag.model import Event, Fact, Note, Profile, Record, Sample
 from thpdiag.recognise import MAIN, Reading
 
 OPERATOR = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
@@ -95,14 +95,12 @@ def _grouped(readings: Sequence[Reading]) -> dict[tuple[str, str], list[Record]]
 def _mention(speaker: str, host: str, records: Iterable[Record]) -> list[Note]:
     """One note for what a speaker says of a host that is not the one measured."""
     facts = [r for r in records if isinstance(r, Fact) and r.name in ("kernel.release", "os.name", "thp.directory")]
-    problems = [r for r in records if isinstance(r, Problem)]
-    if not facts and not problems:
+    if not facts:
         return []
     who = f"{speaker} speaks" if speaker else "the text speaks"
     what = "; ".join(dict.fromkeys(f"{f.name} {f.value}" for f in facts))
     name = f"another host ({host})" if host else "a host"
-    cite: Citation | None = facts[0].cite if facts else problems[0].cite
-    return [Note(f"{who} of {name}: {what}; it was not measured here and has no influence", cite)] if facts else []
+    return [Note(f"{who} of {name}: {what}; it was not measured here and has no influence", facts[0].cite)]
 
 
 def _joined(piles: Sequence[Pile]) -> list[Pile]:

@@ -11,6 +11,7 @@ from thpdiag.bundle import Member, members
 from thpdiag.case.options import Options
 from thpdiag.knowledge.paths import wants
 from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile
+from thpdiag.model.record import begun
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
 
@@ -31,7 +32,7 @@ def read(
     paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
 ) -> Input:
     """Recognise and read every member that may hold evidence."""
-    recogniser = Recogniser(all_readers(), strict="strict" if options.strict else None)
+    recogniser = Recogniser(all_readers(), strict=options.strict)
     readings: dict[str, list[Reading]] = {}
     inputs: list[InputRecord] = []
     problems: list[Problem] = []
@@ -83,7 +84,7 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
         return [InputRecord(member.path, "", 0, sha256=member.sha256, problems=problems)]
     rows = []
     for reader, items in by_reader.items():
-        times = [t for r in items if (t := getattr(r.record, "time", None) or getattr(r.record, "start", None))]
+        times = [t for r in items if (t := begun(r.record))]
         same = times if len({t.clock for t in times}) == 1 else []
         first, last = (min(same), max(same)) if same else (None, None)
         rows.append(InputRecord(member.path, reader, _count(items), first, last, member.sha256, problems))

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeGuard
 
 from thpdiag.case.roots import roots
-from thpdiag.model import Citation, Clock, Event, Fact, Moment, Profile, Record, Sample, State
+from thpdiag.model import Citation, Clock, Event, Fact, Profile, Record, Sample, State
+from thpdiag.model.record import begun
 
+Spans = Mapping[Clock, tuple[float, float] | None]  # first and last second by clock
 UNPLACED = "unplaced"
 
 
@@ -49,13 +52,18 @@ def runtime_setting(name: str) -> bool:
     return name.startswith("thp.") and not name.endswith((".accepts", ".hpage_pmd_size", ".directory", ".applicable"))
 
 
+def _is_setting(record: Record) -> TypeGuard[Fact]:
+    return isinstance(record, Fact) and runtime_setting(record.name)
+
+
+def _is_measured(record: Record) -> TypeGuard[Fact]:
+    """Whether a record says what the kernel itself shows of a setting of the whole host."""
+    return _is_setting(record) and not record.labels and not record.provenance
+
+
 def states(records: Sequence[Record]) -> tuple[State, ...]:
     """The states of one host, in the order of their places."""
-    placed = [
-        r
-        for r in records
-        if isinstance(r, (Sample, Profile, Event)) or (isinstance(r, Fact) and runtime_setting(r.name))
-    ]
+    placed = [r for r in records if isinstance(r, (Sample, Profile, Event)) or _is_setting(r)]
     placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
     changes = _changes(placed)
     segments = _by_line(placed, changes) if changes else _by_root(placed)
@@ -111,7 +119,7 @@ def _change(record: Record) -> Change | None:
     if isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "prompt":
         setting = record.fields["setting"]
         return Change(record.cite, setting, _written(record)) if runtime_setting(setting) else None
-    if isinstance(record, Fact) and runtime_setting(record.name) and not record.labels and not record.provenance:
+    if _is_measured(record):
         return Change(record.cite, record.name, str(record.value))
     return None
 
@@ -123,9 +131,10 @@ def _by_line(records: Sequence[Record], changes: dict[str, list[Change]]) -> lis
         own = [r for r in records if r.cite.member == member]
         segments += _member_segments(member, own, cuts, ordered=len(changes) == 1, first=len(segments))
     unplaced = Segment(UNPLACED, {}, None, [], [])
+    spans = [(segment, {clock: _span(segment, clock) for clock in Clock}) for segment in segments]
     for record in records:
         if record.cite.member not in changes:
-            _put(record, _at_time(record, segments) or unplaced)
+            _put(record, _at_time(record, spans) or unplaced)
     return [*segments, unplaced]
 
 
@@ -148,38 +157,29 @@ def _member_segments(
 def _before(records: Sequence[Record], line: int) -> Iterable[tuple[str, str]]:
     """Settings read in a member before its first change."""
     for record in records:
-        if (
-            isinstance(record, Fact)
-            and runtime_setting(record.name)
-            and not record.labels
-            and (record.cite.line or 0) < line
-        ):
+        if _is_setting(record) and not record.labels and (record.cite.line or 0) < line:
             yield record.name, str(record.value)
 
 
 def _put(record: Record, segment: Segment) -> None:
     if isinstance(record, Fact):
         segment.facts.append(record)
-        if runtime_setting(record.name) and not record.labels and not record.provenance:
+        if _is_measured(record):
             segment.settings[record.name] = str(record.value)
     else:
         segment.records.append(record)
 
 
-def _at_time(record: Record, segments: Sequence[Segment]) -> Segment | None:
+def _at_time(record: Record, spans: Sequence[tuple[Segment, Spans]]) -> Segment | None:
     """The segment whose own times hold the record's, None if the clocks cannot be compared."""
-    moment = _moment(record)
+    moment = begun(record)
     if moment is None:
         return None
-    for segment in segments:
-        times = [m for r in segment.records if (m := _moment(r)) and m.clock is moment.clock]
-        if times and min(times).seconds <= moment.seconds <= max(times).seconds:
+    for segment, times in spans:
+        span = times[moment.clock]
+        if span and span[0] <= moment.seconds <= span[1]:
             return segment
     return None
-
-
-def _moment(record: Record) -> Moment | None:
-    return record.start if isinstance(record, Profile) else getattr(record, "time", None)
 
 
 def _by_root(records: Sequence[Record]) -> list[Segment]:
@@ -202,9 +202,7 @@ def _by_root(records: Sequence[Record]) -> list[Segment]:
 
 def _readings(records: Iterable[Record]) -> Iterable[Fact]:
     """Facts that say what a setting is."""
-    for record in records:
-        if isinstance(record, Fact) and runtime_setting(record.name) and not record.labels and not record.provenance:
-            yield record
+    return (record for record in records if _is_measured(record))
 
 
 def _places(records: Sequence[Record]) -> Callable[[str], str]:
@@ -242,7 +240,7 @@ def _in_time(segments: list[Segment]) -> list[Segment]:
 
 def _span(segment: Segment, clock: Clock) -> tuple[float, float] | None:
     """First and last second of the segment's records on a clock."""
-    times = [m.seconds for r in segment.records if (m := _moment(r)) and m.clock is clock]
+    times = [m.seconds for r in segment.records if (m := begun(r)) and m.clock is clock]
     return (min(times), max(times)) if times else None
 
 

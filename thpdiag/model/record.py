@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from thpdiag.model.event import Event
 from thpdiag.model.fact import Fact
+from thpdiag.model.moment import Moment
 from thpdiag.model.problem import Problem
 from thpdiag.model.profile import Profile
 from thpdiag.model.series import Sample
 
 Record = Fact | Sample | Profile | Event | Problem
+
+
+def begun(record: Record) -> Moment | None:
+    """When it was read or began, None if the source does not say."""
+    if isinstance(record, Problem):
+        return None
+    return record.start if isinstance(record, Profile) else record.time
