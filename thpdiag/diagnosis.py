@@ -27,6 +27,7 @@ DEMAND: Mapping[str, tuple[str, float]] = {
     "khugepaged-bloat": ("node_vmstat_thp_collapse_alloc", 128 / 3600),
     "huge-page-zeroing": ("node_vmstat_thp_fault_alloc", 100.0),
 }
+DECISIVE = ("thp.enabled", "thp.defrag")  # settings that decide whether the state of a finding still holds
 LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
 
 
@@ -260,7 +261,7 @@ def _state(case: Case, leader: Finding) -> str:
 def _same_settings(own: State, last: State) -> bool:
     """A stretch before the first recorded setting counts as the present one where an assumed default equals it."""
     mine = _effective(own)
-    return all(mine.get(name) == value for name, value in _effective(last).items() if name == "thp.enabled")
+    return all(mine.get(name) == value for name, value in _effective(last).items() if name in DECISIVE)
 
 
 def _effective(state: State) -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 The state with the more permissive value is expected to be worse. A metric counts only with enough samples on both
 sides and the same kind of load; system time alone need not fall after a cure (4 KiB faults take over), so any of
-several will do.
+several will do. The change must come with the switch: what had got better while the old value still held was not
+cured by the new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from thpdiag.derive.rates import rates
@@ -31,6 +32,8 @@ PERMISSIVE = (
     "always",
 )  # from strict to permissive
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
+HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
+LAST = 3  # the end of a stretch: its last third, at least so many samples
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
@@ -38,7 +41,8 @@ SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part o
 class Side:
     """A metric in one state from one source: mean, number of samples, a line of it.
 
-    `busy` is how busy the CPUs were, `user` how much of it the programs got; None if unknown.
+    `busy` is how busy the CPUs were, `user` how much of it the programs got, `last` the mean of the stretch's end;
+    None if unknown. `order` is the place of the state in time.
     """
 
     mean: float
@@ -46,6 +50,8 @@ class Side:
     cite: Citation
     busy: float | None = None
     user: float | None = None
+    last: float | None = None
+    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,16 @@ class Contrast:
     @property
     def ratio(self) -> float:
         return self.worse.mean / self.better.mean if self.better.mean > 0 else float("inf")
+
+    @property
+    def with_the_switch(self) -> bool:
+        """Whether the earlier stretch was until its end as it was on the whole."""
+        worse, better = self.worse, self.better
+        if worse.order is None or better.order is None:
+            return True
+        if worse.order < better.order:
+            return worse.last is None or worse.last - better.mean >= HELD * (worse.mean - better.mean)
+        return better.last is None or worse.mean - better.last >= HELD * (worse.mean - better.mean)
 
     def said(self) -> str:
         shown = "%.1f %%" if self.metric in ("sys_share", "sys_total", "compaction_share") else "%.3g"
@@ -87,7 +103,7 @@ def judge(check: Toggle, scene: Scene) -> Judged:
     settings = listed(check.setting)
     needed = f"{' or '.join(settings)} switched, one of {', '.join(check.metrics)} {check.ratio} times as high before"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
-    usable = [c for c in contrasts if _enough(c, check) and _same_load(c)]
+    usable = [c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch]
     if not usable:
         text = (
             "no two stretches with different settings and enough samples"
@@ -119,6 +135,8 @@ def _near(one: float, other: float) -> bool:
 def _why_not(contrast: Contrast, check: Toggle) -> str:
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
+    if not contrast.with_the_switch:
+        return f"{_title(contrast.metric)} had changed before the setting was switched"
     return f"fewer than {check.min_samples} samples on one side"
 
 
@@ -128,7 +146,7 @@ def _contrasts(setting: str, metric: ToggleMetric, scene: Scene) -> Iterator[Con
     for other in scene.others:
         value = other.state.settings.get(setting)
         for source, side in _sides(metric, other).items() if value is not None else ():
-            known = by_value.setdefault(str(value), {})
+            known, side = by_value.setdefault(str(value), {}), replace(side, order=other.state.order)
             if source not in known or known[source].samples < side.samples:
                 known[source] = side
     for better, worse in combinations(sorted(by_value, key=_permissive), 2):
@@ -166,8 +184,15 @@ def _mean(track: Track) -> Side:
     busy, user = _beside(track, "cpu_ratio.busy"), _beside(track, "cpu_ratio.user_total")
     weights = busy if busy and sum(busy) > 0 and track.metric == "cpu_ratio.sys_share" else [1.0] * len(track)
     values = [s.values[track.metric] for s in track.samples]
-    mean = sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
-    return Side(mean, len(track), track.cite(0), _average(busy), _average(user))
+    end = max(LAST, len(track) // 3)
+    last = _weighted(values[-end:], weights[-end:])
+    return Side(_weighted(values, weights), len(track), track.cite(0), _average(busy), _average(user), last)
+
+
+def _weighted(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The weighted mean; the plain one where nothing has weight."""
+    total = sum(weights)
+    return sum(v * w for v, w in zip(values, weights, strict=True)) / total if total else sum(values) / len(values)
 
 
 def _beside(track: Track, metric: str) -> list[float]:
@@ -184,8 +209,9 @@ def _rates(scene: Scene, metric: str) -> dict[str, Side]:
     found = {}
     for track in reversed(scene.catalogue.tracks(metric)):
         if points := rates(track):
-            mean = float(points.values.mean())
-            found[track.table.reader] = Side(mean, len(points), points.samples[0].cite)
+            mean, end = float(points.values.mean()), max(LAST, len(points) // 3)
+            last = float(points.values[-end:].mean())
+            found[track.table.reader] = Side(mean, len(points), points.samples[0].cite, last=last)
     return found
 
 
