@@ -19,7 +19,7 @@ def derived(case: Case) -> Case:
     facts = (*case.facts, *_from_headers(case), *_apps(case.facts))
     facts = (*facts, *platform_facts(facts, states))
     facts = (*facts, *inferred(facts, states), *contradictions(facts, states))
-    states = tuple(replace(s, facts=(*s.facts, *assumed_in(s, facts, facts))) for s in states)
+    states = tuple(replace(s, facts=(*s.facts, *assumed_in(s, facts))) for s in states)
     return replace(case, facts=facts, states=states)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from thpdiag.knowledge.kernels import enabled_default, era
-from thpdiag.model import Citation, Fact, State
+from thpdiag.model import Fact, State
 
 
 def inferred(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:
@@ -22,9 +22,9 @@ def inferred(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:
             yield found
 
 
-def assumed_in(state: State, facts: Sequence[Fact], others: Iterable[Fact]) -> Iterator[Fact]:
+def assumed_in(state: State, facts: Sequence[Fact]) -> Iterator[Fact]:
     """Defaults for a state in which nobody measured the settings, though other states of the case show them."""
-    have = {f.name for f in state.facts} | {f.name for f in others} | set(state.settings)
+    have = {f.name for f in (*state.facts, *facts)} | set(state.settings)
     for setting in ("thp.enabled", "thp.defrag"):
         if setting not in have and (found := _default(setting, facts)):
             yield found
@@ -54,15 +54,15 @@ def written_at_start(facts: Sequence[Fact]) -> list[Fact]:
 
 def _default(setting: str, facts: Sequence[Fact]) -> Fact | None:
     release, system = first(facts, "kernel.release"), first(facts, "os.name")
-    if release is None and system is None:
+    source = release or system
+    if source is None:
         return None
-    cite: Citation = (release or system).cite  # type: ignore[union-attr]
     name = str(release.value) if release else ""
     if setting == "thp.defrag":
         known = era(name)
-        return Fact(setting, known.defrag, cite, provenance="assumed") if known and known.defrag else None
+        return Fact(setting, known.defrag, source.cite, provenance="assumed") if known and known.defrag else None
     default = enabled_default(name, str(system.value) if system else "")
-    return Fact(setting, default[0], cite, provenance="assumed") if default else None
+    return Fact(setting, default[0], source.cite, provenance="assumed") if default else None
 
 
 def first(facts: Iterable[Fact], name: str) -> Fact | None:

@@ -7,7 +7,7 @@ names of the vocabulary, symbol families, mechanisms and remedies, and habits th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import re2
 
@@ -176,10 +176,10 @@ def _examples(rule: Rule) -> Iterator[str]:
             yield rule.source.complaint(f"no fixture '{example}'", ("examples", i))
 
 
-def _fixtures() -> Traversable | None:
+def _fixtures() -> Path | None:
     """The fixtures of a checkout; an installed package has none."""
-    folder = getattr(builtin_rules(), "parent", None)
-    fixtures: Traversable | None = folder / "fixtures" if folder is not None else None
+    rules = builtin_rules()
+    fixtures = rules.parent / "fixtures" if isinstance(rules, Path) else None
     return fixtures if fixtures is not None and fixtures.is_dir() else None
 
 

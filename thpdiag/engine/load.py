@@ -6,7 +6,7 @@ Every complaint carries file, line, column, the line itself with a caret, and th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from thpdiag.engine.expression import Expression, ExpressionError, parse
-from thpdiag.engine.schema import CHECKS, Check, RuleFile
+from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places
 
@@ -65,7 +65,7 @@ class Rule:
 
     def needs(self) -> set[str]:
         """Rules that must be judged before this one."""
-        referred = {c.rule for c in self.checks.values() if hasattr(c, "rule")}
+        referred = {c.rule for c in self.checks.values() if isinstance(c, RuleCheck)}
         return referred | set(self.file.excluded_by) | set(self.file.demoted_by) | set(self.file.raised_by)
 
 
@@ -192,17 +192,21 @@ def _condition(line: str, at: Where, checks: Mapping[str, Check], source: RuleSo
 def _dangling(rules: Mapping[str, Rule]) -> list[str]:
     complaints = []
     for rule in rules.values():
-        for key in ("excluded_by", "demoted_by", "raised_by", "explains"):
-            for i, other in enumerate(getattr(rule.file, key)):
-                if other not in rules:
-                    complaints.append(
-                        rule.source.complaint(f"unknown rule '{other}'{suggestion(other, rules)}", (key, i))
-                    )
-        for name, check in rule.checks.items():
-            if hasattr(check, "rule") and check.rule not in rules:
-                message = f"unknown rule '{check.rule}'{suggestion(check.rule, rules)}"
-                complaints.append(rule.source.complaint(message, ("checks", name, "rule")))
+        for where, other in _referred(rule):
+            if other not in rules:
+                complaints.append(rule.source.complaint(f"unknown rule '{other}'{suggestion(other, rules)}", where))
     return complaints
+
+
+def _referred(rule: Rule) -> Iterator[tuple[Where, str]]:
+    """The rules that a rule names, and where it does."""
+    file = rule.file
+    for key, others in (
+        ("excluded_by", file.excluded_by), ("demoted_by", file.demoted_by), ("raised_by", file.raised_by),
+        ("explains", file.explains),
+    ):  # fmt: skip
+        yield from (((key, i), other) for i, other in enumerate(others))
+    yield from ((("checks", name, "rule"), c.rule) for name, c in rule.checks.items() if isinstance(c, RuleCheck))
 
 
 def _ordered(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:

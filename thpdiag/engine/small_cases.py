@@ -102,9 +102,7 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
         weight = float(found["weight"])
         comm = found["comm"] or "work"
         rows.append(
-            ProfileRow(
-                stack, weight, 0 if stacks is Stacks.NONE else int(weight * 10), cite, comm=comm, pid=hash_free(comm)
-            )
+            ProfileRow(stack, weight, 0 if stacks is Stacks.NONE else int(weight * 10), cite, comm=comm, pid=_pid(comm))
         )
     rows_weight = sum(r.weight for r in rows)
     unlisted = max(0.0, 100.0 - rows_weight) if stacks is Stacks.NONE else 0.0
@@ -114,7 +112,7 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
     )  # fmt: skip
 
 
-def hash_free(comm: str) -> int:
+def _pid(comm: str) -> int:
     """A pid for a command name, the same in every run."""
     return 1000 + sum(ord(c) for c in comm)
 
