@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +125,6 @@ def test_what_undo_needs_is_noted_once(platform: str) -> None:
     ]
     assert len(noted) > 5
     assert [c for c in noted if not re.search(r"\[ -e \S+[.]before \] \|\|", c)] == []
-
-
-def test_no_older_redis_gets_a_line_that_stops_it() -> None:
-    """A directive that its version does not know would keep Redis from starting: it is asked first."""
-    host = HostView("ubuntu16.04", apps=("redis",))
-    (line,) = advice(["application-switch"], "huge-page-zeroing", host)[0]["persist"]
-    assert line.index("CONFIG GET disable-thp | grep -q") < line.index("&& echo 'disable-thp yes'")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -403,21 +395,3 @@ def test_counters_that_do_not_exist_are_not_measured(platform: str) -> None:
     """RHEL 6.0 and 6.1 have no thp_ counters."""
     hows = {item["verify"]["how"] for item in _everything(platform) if item["verify"]}
     assert not [how for how in hows if re.search(r"thp_|compact_(migrate|free)|numa_pages", how)]
-
-
-def _empty(node: object, path: str) -> Iterator[str]:
-    """Keys without a value; an unquoted comma in a flow mapping cuts a sentence and makes one of its rest."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if value is None:
-                yield f"{path}/{key}"
-            yield from _empty(value, f"{path}/{key}")
-    elif isinstance(node, list):
-        for number, value in enumerate(node):
-            yield from _empty(value, f"{path}/{number}")
-
-
-@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "thpdiag" / "knowledge").glob("*.yaml")))
-def test_no_sentence_is_cut_at_a_comma(name: str) -> None:
-    """Every key of the knowledge files has a value, but a remedy may say that there is nothing to verify."""
-    assert [path for path in _empty(shipped(name), "") if not path.endswith("/verify")] == []

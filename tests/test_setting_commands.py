@@ -97,6 +97,13 @@ def test_sysfsutils_gets_its_own_names(tmp_path: Path) -> None:
     assert path.read_text() == "# mine\n"
 
 
+def test_no_older_redis_gets_a_line_that_stops_it() -> None:
+    """A directive that its version does not know would keep Redis from starting: it is asked first."""
+    host = HostView("ubuntu16.04", apps=("redis",))
+    (line,) = advice(["application-switch"], "huge-page-zeroing", host)[0]["persist"]
+    assert line.index("CONFIG GET disable-thp | grep -q") < line.index("&& echo 'disable-thp yes'")
+
+
 def _run(commands: list[str], root: Path, check: bool = True) -> None:
     """Commands with every absolute path moved below a folder."""
     moved = "\n".join(re.sub(r"/(?=(?:sys|root|etc|boot)/)", f"{root}/", command) for command in commands)

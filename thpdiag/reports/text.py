@@ -184,17 +184,16 @@ def _undecided(document: Document, verbosity: int) -> Iterator[str]:
         return
     yield from ["", *_heading("Not decided")]
     if count:
-        names = verdict.missing(document)
-        shown = names if verbosity else names[:SHORT]
-        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-        lacking = f"; missing: {', '.join(shown)}{more}" if names else ""
-        yield from fold(prose(f"{verdict.plural(count, 'rule')} could not be decided{lacking}."))
+        rest = "" if verbosity else " (-v lists them)"
+        yield from fold(f"{verdict.plural(count, 'rule')} could not be decided{rest}.")
     if verbosity:
         for unknown in document["unknown"]:
             told = f"{verdict.title(document, unknown['rule'])}: needs {', '.join(unknown['missing']) or 'more data'}"
             yield from fold(prose(told), f"  {visible(unknown['rule'])}  ", "      ")
-    if text or commands:
-        yield from fold(prose(text or "Ask the customer for the output of:"))
+    if text:
+        yield from fold(prose(text))
+    if commands:
+        yield "By hand, the most useful first:"
     yield from ("    " + line for command in commands for line in lines(command))
 
 

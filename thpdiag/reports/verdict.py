@@ -118,11 +118,6 @@ def ask(document: Document) -> tuple[str, list[str]]:
     return "", list(commands)
 
 
-def missing(document: Document) -> list[str]:
-    """Names of the vocabulary that are missing, each once, in the order of the rules."""
-    return list(dict.fromkeys(name for unknown in document["unknown"] for name in unknown["missing"]))
-
-
 def place(cited: Mapping[str, Any]) -> str:
     """`member:line`, or as much of it as there is."""
     member, line = cited["member"] or "", cited["line"]

@@ -18,16 +18,16 @@ from thpdiag.engine.cases import word
 from thpdiag.engine.judged import DYNAMIC
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.vocabulary import event, term
+from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
+from thpdiag.result.asking import ask, request
 from thpdiag.result.measures import measures
 from thpdiag.result.profiles import profile_document
 from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
-PROFILE_REQUEST = "perf record -a -g -F 99 -o thp.data -- sleep 30; perf script --no-inline -i thp.data > thp.script"
 LEADING = ("root_cause", "alternative")
 
 
@@ -49,14 +49,13 @@ def _badness(one: Mapping[str, Any]) -> tuple[int, int, int, str]:
 
 def _one(diagnosis: Diagnosis, options: Mapping[str, str]) -> dict[str, Any]:
     case = diagnosis.case
-    unknown = _unknown(diagnosis)
     return {
         "schema": SCHEMA,
         "case": case.name,
         "verdict": _verdict(diagnosis),
         "findings": [_finding(f, diagnosis) for f in diagnosis.findings],
         "ruled_out": [_ruled_out(r) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
-        "unknown": unknown,
+        "unknown": _unknown(diagnosis),
         "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
         "host": _host(diagnosis),
         "timeline": timeline(diagnosis),
@@ -64,7 +63,7 @@ def _one(diagnosis: Diagnosis, options: Mapping[str, str]) -> dict[str, Any]:
         "inputs": [_input(i) for i in case.inputs],
         "problems": [_problem(p) for p in _folded(case.problems)],
         "notes": [{"text": n.text, **_place(n.cite)} for n in case.notes],
-        "ask": _ask(unknown, diagnosis),
+        "ask": ask(diagnosis),
         "tool": {"version": __version__, "rules_digest": digest(diagnosis.rules), "options": dict(options)},
     }
 
@@ -223,26 +222,6 @@ def _unknown(diagnosis: Diagnosis) -> list[dict[str, Any]]:
             commands = list(dict.fromkeys(filter(None, (request(name) for name in missing))))
             found.append({"rule": rule.id, "missing": missing, "ask_for": commands})
     return found
-
-
-def request(name: str) -> str:
-    """The command that gets a vocabulary name from a customer."""
-    if name == "profile":
-        return PROFILE_REQUEST
-    known = term(name) or event(name)
-    return known.ask_for if known else ""
-
-
-def _ask(unknown: Sequence[Mapping[str, Any]], diagnosis: Diagnosis) -> dict[str, Any]:
-    """One request for all that is missing: what the surest open questions need, each command once."""
-    commands = list(dict.fromkeys(c for u in unknown for c in u["ask_for"]))
-    if not commands:
-        return {"text": "Nothing further is needed.", "commands": []}
-    about = "to decide the open questions" if diagnosis.leader is None else "to be surer and to decide the rest"
-    captured = any(i.member.rpartition("/")[2] == "capture.log" for i in diagnosis.case.inputs)
-    script = "Run 'thpdiag capture-script' and send its script to the customer"
-    text = f"Ask for these, {about}:" if captured else f"{script} {about}; single commands are below."
-    return {"text": text, "commands": commands[:20]}
 
 
 def _rule(rule: Rule, outcome: RuleOutcome) -> dict[str, Any]:

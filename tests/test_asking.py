@@ -1,0 +1,62 @@
+"""What the customer is asked for: useful, short, and only what can still change the answer."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from conftest import ROOT
+from thpdiag.analyze import analyze
+from thpdiag.case.options import Options
+from thpdiag.engine.load import builtin_rules, load_rules
+from thpdiag.result.asking import MOST, PROFILE_REQUEST
+
+FIXTURES = sorted(p.parent.relative_to(ROOT / "fixtures") for p in (ROOT / "fixtures").glob("*/*/bundle"))
+
+
+@cache
+def _asked(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    document = analyze([ROOT / "fixtures" / name / "bundle"], load_rules([builtin_rules()]), Options())
+    return document["verdict"], document["ask"]
+
+
+def test_a_profile_and_the_counters_come_first() -> None:
+    """Where nothing was recorded, call stacks, counters and CPU time decide most."""
+    _, ask = _asked("stories/sudo-echo")
+    assert "capture-script" in ask["text"]
+    assert ask["commands"][:3] == [PROFILE_REQUEST, "cat /proc/vmstat, every 10 s", "vmstat -n 2 60"]
+
+
+def test_what_is_missing_to_be_surer_is_asked_for_and_nothing_else() -> None:
+    """A profile alone names the convoy; counters, CPU time and a switch would confirm it, /proc/buddyinfo would not."""
+    _, ask = _asked("stories/hadoop-centos62-flat-only")
+    assert {"cat /proc/vmstat, every 10 s", "vmstat -n 2 60"} <= set(ask["commands"])
+    assert any("after the setting was switched" in c for c in ask["commands"])
+    assert not any("buddyinfo" in c or "dmesg" in c for c in ask["commands"])
+
+
+@pytest.mark.parametrize("name", ["stories/hadoop-centos62", "captures/alloc-churn", "captures/fork-exec"])
+def test_what_is_confirmed_asks_for_nothing(name: str) -> None:
+    """More data would only be work for the customer."""
+    verdict, ask = _asked(name)
+    assert (verdict["confidence"], ask["commands"]) == ("confirmed", [])
+    assert "no further data" in ask["text"]
+
+
+def test_a_host_without_huge_pages_is_not_asked_about_them() -> None:
+    """Only what could be wrong besides is of use there."""
+    _, ask = _asked("stories/uek-without-thp")
+    assert ask["commands"]
+    assert not any("hugepage" in c or "setting was switched" in c for c in ask["commands"])
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=str)
+def test_a_request_is_short_and_says_nothing_twice(folder: object) -> None:
+    """At most eight commands; none that another one contains."""
+    _, ask = _asked(str(folder))
+    assert len(ask["commands"]) <= MOST
+    bare = [c.partition(", every")[0] for c in ask["commands"]]
+    assert len(set(bare)) == len(bare)
+    assert not ("cat /proc/cmdline" in bare and any(c.startswith("cat /proc/cmdline;") for c in bare))

@@ -1,0 +1,97 @@
+"""What to ask the customer for: what the verdict lacks, the most useful first, and no more than somebody will send."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from thpdiag.diagnosis import Diagnosis
+from thpdiag.engine.load import Rule
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.vocabulary import event, term
+from thpdiag.model import Finding, Verdict3
+
+PROFILE_REQUEST = (
+    "perf record -a -g -F 99 -o thp.data -- sleep 30; "
+    "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script"
+)
+MOST = 8  # requests; a longer list is not sent
+# Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
+_FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
+_REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
+_SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
+_OF_CLASS = {
+    "stack": "profile", "counter": "node_vmstat_compact_stall", "effect": "cpu_ratio.sys_total",
+    "toggle": "recording.other_setting",
+}  # fmt: skip
+
+
+def request(name: str) -> str:
+    """The command that gets a vocabulary name from a customer."""
+    if name == "profile":
+        return PROFILE_REQUEST
+    known = term(name) or event(name)
+    return known.ask_for if known else ""
+
+
+def ask(diagnosis: Diagnosis) -> dict[str, Any]:
+    """One request: for what would make the finding surer, or for what the open questions lack."""
+    lacking = list(_lacking(diagnosis))
+    commands = _ordered([[request(name) for name in names] for names in lacking])[:MOST]
+    if not commands:
+        return {"text": "The verdict needs no further data.", "commands": []}
+    about = "To be surer" if diagnosis.leader else "To decide it"
+    if diagnosis.status in ("not_applicable", "nothing_found"):
+        about = "If the host is slow all the same"
+    captured = any(i.member.rpartition("/")[2] == "capture.log" for i in diagnosis.case.inputs)
+    return {"text": f"{about}, {'ask for more' if captured else _SCRIPT}.", "commands": commands}
+
+
+def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
+    """The vocabulary names that each open question lacks. Nothing makes a confirmed finding surer."""
+    leader, outcomes = diagnosis.leader, diagnosis.outcomes
+    if leader is not None:
+        if leader.confidence != "confirmed":
+            own = next(rule for rule in diagnosis.rules if rule.id == leader.outcome.rule)
+            yield leader.outcome.missing
+            yield _classes(leader) if leader.outcome.raise_confidence else ()
+            yield from (outcomes[i].missing for i in own.file.excluded_by if _is_open(i, diagnosis))
+        return
+    for rule in sorted(diagnosis.rules, key=lambda r: r.id):
+        if _is_open(rule.id, diagnosis) and (diagnosis.status == "cannot_tell" or _is_alternative(rule)):
+            yield outcomes[rule.id].missing
+
+
+def _classes(finding: Finding) -> list[str]:
+    """A name for each kind of evidence that does not speak yet: two kinds, or a switch, confirm a finding."""
+    spoken = {e.kind for e in finding.outcome.evidence}
+    return [name for kind, name in _OF_CLASS.items() if kind not in spoken]
+
+
+def _is_open(rule: str, diagnosis: Diagnosis) -> bool:
+    return rule in diagnosis.outcomes and diagnosis.outcomes[rule].value is Verdict3.UNKNOWN
+
+
+def _is_alternative(rule: Rule) -> bool:
+    """Where huge pages play no part only what is not about them is of use."""
+    known = mechanisms().get(rule.file.mechanism)
+    return known is not None and known.kind != "thp" and rule.file.role == "alternative"
+
+
+def _ordered(requests: Sequence[Sequence[str]]) -> list[str]:
+    """Each request once; one that another one contains is left out."""
+    count = Counter(command for commands in requests for command in dict.fromkeys(commands) if command)
+    ranked = sorted(count, key=lambda command: (_rank(command), -count[command]))
+    return [c for c in ranked if not any(c != other and _parts(c) < _parts(other) for other in ranked)]
+
+
+def _parts(command: str) -> frozenset[str]:
+    """What a request gets: a file that is read again and again is also read once."""
+    once = _REPEATED.sub("", command)
+    return frozenset([*once.split("; "), *([command] if once != command else [])])
+
+
+def _rank(command: str) -> int:
+    return next((i for i, pattern in enumerate(_FIRST) if pattern.fullmatch(command)), len(_FIRST))
