@@ -22,7 +22,7 @@ def vmstat(user: int, kernel: int) -> str:
 
 
 def session(*parts: str) -> bytes:
-    start = f"{HOST}uname -r\n5.14.0-427.13.1.el9_4.x86_64\n{HOST}cat {DEFRAG}\n[always] defer defer+madvise madvise never\n"
+    start = f"{HOST}cat {DEFRAG}\n[always] defer defer+madvise madvise never\n"
     return (start + "".join(parts)).encode()
 
 

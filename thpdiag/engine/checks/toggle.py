@@ -99,7 +99,10 @@ def _title(metric: str) -> str:
 
 
 def judge(check: Toggle, scene: Scene) -> Judged:
-    """Yes if a metric moved by the ratio; no if what could be compared did not; unknown without two such states."""
+    """Yes if a metric moved by the ratio; no if what could be compared did not; unknown without two such states.
+
+    It is the state with the worse value that a yes speaks of.
+    """
     settings = listed(check.setting)
     needed = f"{' or '.join(settings)} switched, one of {', '.join(check.metrics)} {check.ratio} times as high before"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
@@ -111,9 +114,20 @@ def judge(check: Toggle, scene: Scene) -> Judged:
             else _why_not(contrasts[0], check)
         )
         return unknown("recording.other_setting", text, needed=needed, kind="toggle")
-    best = max(usable, key=lambda c: (c.ratio >= quantity(check.ratio), c.metric != "sys_total", c.ratio))
+    best = max(
+        usable, key=lambda c: (c.ratio >= quantity(check.ratio), _of(c, scene), c.metric != "sys_total", c.ratio)
+    )
     value = YES if best.ratio >= quantity(check.ratio) else NO
+    if value is YES and not _of(best, scene):
+        return unknown(
+            "recording.other_setting", "this is the better of the two stretches", needed=needed, kind="toggle"
+        )
     return Judged(value, best.said(), needed, "toggle", best.worse.cite, best.ratio)
+
+
+def _of(contrast: Contrast, scene: Scene) -> bool:
+    """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
+    return scene.state.settings.get(contrast.setting) != contrast.better_value
 
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
