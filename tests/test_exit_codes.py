@@ -122,6 +122,7 @@ def test_fail_on_missing_makes_open_rules_an_exit_code(run: Run) -> None:
         ["analyze", str(STORY), "--since", "yesterday-ish"],
         ["analyze", str(STORY), "--since", "2012-02-02 00:00", "--until", "2012-02-01 00:00"],
         ["analyze", str(STORY), "--at", "12:00", "--since", "11:00"],
+        ["analyze", str(STORY), "--at", "25:61"],
         ["explain", "THP-999"],
         ["rules", "show", "nonsense"],
         ["rules", "test", "THP-999"],

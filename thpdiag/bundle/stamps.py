@@ -15,6 +15,7 @@ import re
 from datetime import UTC, datetime
 
 from thpdiag.model import Clock, Moment
+from thpdiag.model.moment import zoned
 
 MONTHS = {
     name: number
@@ -94,10 +95,4 @@ def _moment(parts: tuple[int, int, int, int, int, int], zone: str, fraction: flo
         seconds = datetime(*parts, tzinfo=UTC).timestamp() + fraction
     except ValueError:  # 30 February and friends
         return None
-    if zone in {"UTC", "GMT", "Z"}:
-        return Moment(seconds, Clock.UTC)
-    if zone:
-        digits = zone.replace(":", "")
-        shift = int(digits[1:3]) * 3600 + int(digits[3:5]) * 60
-        return Moment(seconds - shift if zone[0] == "+" else seconds + shift, Clock.UTC)
-    return Moment(seconds, Clock.LOCAL)
+    return zoned(seconds, zone)

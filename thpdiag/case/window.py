@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from thpdiag.bundle.stamps import stamp
 from thpdiag.errors import UsageError
 from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample
+from thpdiag.readers.daytime import day_seconds
 
 AROUND = 300.0  # seconds before and after `--at`
 BIN = 0.01  # seconds of a profile's time bins
-_DAYTIME = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?$")
+_DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
 _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
 
 
@@ -67,8 +68,8 @@ def moment(text: str) -> Moment:
     `2026-11-20 03:35[:43]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
     """
     plain = text.strip()
-    if found := _DAYTIME.match(plain):
-        return Moment(int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3] or 0), Clock.DAY)
+    if (found := _DAYTIME.match(plain)) and (seconds := day_seconds(found[1] + (found[2] or ":00"))) is not None:
+        return Moment(seconds, Clock.DAY)
     if known := stamp(plain) or stamp(f"{plain}:00"):
         return known
     if found := _UPTIME.match(plain):

@@ -28,3 +28,17 @@ class Moment:
 
     def plus(self, seconds: float) -> Moment:
         return Moment(self.seconds + seconds, self.clock)
+
+
+def zoned(seconds: float, zone: str) -> Moment:
+    """A date and clock time, counted as if they were UTC, in their zone: `Z`, `UTC`, `GMT`, `+05:30`, `-0800`.
+
+    Without a zone they are the host's wall clock.
+    """
+    if not zone:
+        return Moment(seconds, Clock.LOCAL)
+    if zone[0] not in "+-":
+        return Moment(seconds, Clock.UTC)
+    digits = zone.replace(":", "")
+    shift = int(digits[1:3]) * 3600 + int(digits[3:5]) * 60
+    return Moment(seconds - shift if zone[0] == "+" else seconds + shift, Clock.UTC)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from thpdiag.model import Clock, Moment
+from thpdiag.model.moment import zoned
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # with 29 February, which may occur
@@ -133,7 +134,8 @@ class Times:
             seconds = datetime(*parts, int(clock[1]), int(clock[2]), int(clock[3]), tzinfo=UTC).timestamp()
         except ValueError:
             return None
-        return _zoned(seconds + float(f"0.{clock[4] or 0}"), _OFFSET.search(stamp))
+        offset = _OFFSET.search(stamp)
+        return zoned(seconds + float(f"0.{clock[4] or 0}"), offset[1] if offset else "")
 
     def _day(self, stamp: str) -> Moment | None:
         clock, day = _CLOCK.search(stamp), _MONTH_DAY.match(stamp)
@@ -145,16 +147,6 @@ class Times:
         days = (number - self._first_day) % _YEAR_DAYS
         seconds = int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3]) + float(f"0.{clock[4] or 0}")
         return Moment(days * 86400 + seconds, Clock.DAY)
-
-
-def _zoned(seconds: float, offset: re.Match[str] | None) -> Moment:
-    if offset is None:
-        return Moment(seconds, Clock.LOCAL)
-    digits = offset[1].replace(":", "")
-    if digits[0] not in "+-":
-        return Moment(seconds, Clock.UTC)
-    shift = int(digits[1:3]) * 3600 + int(digits[3:5]) * 60
-    return Moment(seconds - shift if digits[0] == "+" else seconds + shift, Clock.UTC)
 
 
 # ---------------------------------------------------------------- task headers

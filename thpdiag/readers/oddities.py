@@ -9,6 +9,7 @@ from thpdiag.model import Citation, Problem, ProblemKind
 from thpdiag.reader import Source
 
 LARGEST = 2**63  # the kernel's unsigned longs beyond this are counters that went below zero
+LARGEST_KIB = 2**53  # what a double counts exactly
 REASONS = 50  # different reasons kept per block; there are only a handful
 
 NOT_A_COUNT = "not a number from 0 to 2^63; the value is left out"
@@ -20,6 +21,12 @@ def whole(text: str) -> int | None:
         return None
     value = int(text)
     return value if value < LARGEST else None
+
+
+def kib(text: str) -> int | None:
+    """A size in bytes of `1700 kB`, as the kernel prints KiB; None without the unit or for more than memory can be."""
+    value = whole(text.removesuffix("kB").strip()) if text.endswith("kB") else None
+    return None if value is None or value > LARGEST_KIB else value * 1024
 
 
 def fraction(text: str) -> float | None:

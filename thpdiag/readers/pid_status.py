@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thpdiag.model import Citation, Record, Sample
+from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, kib, whole
 from thpdiag.readers.snapshots import dated
+from thpdiag.readers.tasks import entity
 
 _GREP = r"(?:\S{0,200}proc/[\w*]+/(?:task/\w+/)?status:)?"
 _NAME = (
@@ -54,11 +55,8 @@ class _Process:
 
     def sample(self, source: Source) -> Iterator[Sample]:
         if self.values:
-            entity = (("pid", self.pid), ("comm", self.comm)) if self.comm else (("pid", self.pid),)
-            yield Sample("process", self.values, self._cite(source), READER.name, entity)
-
-    def _cite(self, source: Source) -> Citation:
-        return source.cite(*self.first)
+            cite, who = source.cite(*self.first), entity(self.pid, self.comm)
+            yield Sample("process", self.values, cite, READER.name, who)
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -96,13 +94,13 @@ def _line(process: _Process, number: int, line: str, key: str, text: str, odd: O
     elif key == "Pid" and text.isdigit():
         process.pid = text
     elif key == "Threads" or key in _SIZES:
-        value = whole(text.removesuffix("kB").strip()) if key == "Threads" or text.endswith("kB") else None
-        if value is None or value > 2**53:
+        value = whole(text) if key == "Threads" else kib(text)
+        if value is None:
             odd.note(number, line, NOT_A_COUNT)
             return
         if not process.values:
             process.first = (number, line)
-        process.values[_SIZES.get(key, "process_threads")] = value * 1024 if key in _SIZES else value
+        process.values[_SIZES.get(key, "process_threads")] = value
 
 
 READER = Reader(

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from thpdiag.model import Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers import smaps
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.oddities import LARGEST_KIB, NOT_A_COUNT, Oddities, whole
 from thpdiag.readers.snapshots import Row, dated, system_samples
 
 _NAME = (
@@ -63,7 +63,7 @@ def _rows(lines: Lines, odd: Oddities) -> Iterator[Row]:
             continue
         name, part, text, unit = found.groups()
         value = whole(text or "")
-        if value is None or value > 2**53:
+        if value is None or value > LARGEST_KIB:
             odd.note(number, line, NOT_A_COUNT)
         elif unit == "kB":
             yield number, line, f"node_memory_{name}{'_' + part if part else ''}_bytes", value * 1024

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, kib
 from thpdiag.readers.snapshots import dated
+from thpdiag.readers.tasks import entity
 
 _GREP = r"(?:\S{0,200}proc/([\w*]+)/smaps(?:_rollup)?:)?"
 _GREP_ANY = r"(?:\S{0,200}proc/[\w*]+/smaps(?:_rollup)?:)"
@@ -57,7 +58,7 @@ class _Process:
 
     def sample(self, source: Source) -> Iterator[Sample]:
         if self.values:
-            yield Sample("process", self.values, source.cite(*self.first), READER.name, (("pid", self.pid),))
+            yield Sample("process", self.values, source.cite(*self.first), READER.name, entity(self.pid))
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -108,11 +109,11 @@ def _line(process: _Process, number: int, line: str, found: re.Match[str], odd: 
         odd.note(number, line, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
         return
     process.keys.add(found[3])
-    value = whole(text.removesuffix("kB").strip()) if text.endswith("kB") else None
-    if value is None or value > 2**53:
+    value = kib(text)
+    if value is None:
         odd.note(number, line, NOT_A_COUNT)
     else:
-        process.values[name] = process.values.get(name, 0) + value * 1024
+        process.values[name] = process.values.get(name, 0) + value
 
 
 READER = Reader(

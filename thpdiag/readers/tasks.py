@@ -19,7 +19,7 @@ def name_of(command: str) -> str:
     return first.rpartition("/")[2].lstrip("-").rstrip(":")[:COMM] or first[:COMM]
 
 
-def entity(pid: str, comm: str) -> tuple[tuple[str, str], ...]:
+def entity(pid: str, comm: str = "") -> tuple[tuple[str, str], ...]:
     """How a process is named in a series; the task name only where it is known."""
     return (("pid", pid), ("comm", comm)) if comm else (("pid", pid),)
 

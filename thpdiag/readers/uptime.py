@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Clock, Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.daytime import day_seconds
 from thpdiag.readers.oddities import Oddities, fraction
 
 _FILE = re.compile(r"\s*(\S+)(?:\s+(\S+))?\s*$")
@@ -52,10 +53,8 @@ def _command(source: Source, number: int, line: str, found: re.Match[str]) -> It
 def _time_of_day(found: re.Match[str]) -> Moment | None:
     if found[1] is None:
         return None
-    hour = int(found[1])
-    if found[4]:
-        hour = hour % 12 + (12 if found[4].lower() == "pm" else 0)
-    return Moment(hour * 3600 + int(found[2]) * 60 + int(found[3] or 0), Clock.DAY)
+    seconds = day_seconds(f"{found[1]}:{found[2]}:{found[3] or '00'}", found[4] or "")
+    return None if seconds is None else Moment(seconds, Clock.DAY)
 
 
 READER = Reader(
