@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.kernel_numbers import NOT_A_COUNT, whole
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import dated
 
 _GREP = r"\s*(?:\S{0,200}proc/buddyinfo:)?"

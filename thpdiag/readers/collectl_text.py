@@ -26,7 +26,7 @@ from thpdiag.readers.collectl_columns import BYTES, fragments, quantum, rate
 from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import number
-from thpdiag.readers.typed import typed
+from thpdiag.readers.typed_command import typed
 
 WAITING = re.compile(r"waiting for (\d+(?:\.\d+)?) second sample")
 BANNER = re.compile(r"#\s*(?:<-*[A-Z][\w \[\]-]*>)+\s*$|#\s*$")

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import Oddities, whole
+from thpdiag.readers.kernel_numbers import whole
+from thpdiag.readers.oddities import Oddities
 
 _ROW = re.compile(r"\s*([A-Z][\w()\-/. ]{0,50}?(?:\(s\))?[\w ]{0,20}):(.*)$")
 _OPENS = re.compile(

@@ -19,7 +19,7 @@ from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import share
 from thpdiag.readers.sysstat import BANNER, banner_facts, midnight
-from thpdiag.readers.typed import Typed, typed
+from thpdiag.readers.typed_command import Typed, typed
 
 HEADER = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%sys(?:tem)?\s+%iowait\s")
 DEVICE = re.compile(r"Device:?\s|\s+extended device statistics|Filesystem:?\s")

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.kernel_numbers import NOT_A_COUNT, whole
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import dated
 
 _OPENS = re.compile(r"\s*(?:Page block order:\s+\d+|Node\s+\d+, zone\s+\w+, type\s+\w+\s)")

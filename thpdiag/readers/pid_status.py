@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, kib, whole
+from thpdiag.readers.kernel_numbers import NOT_A_COUNT, size, whole
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import dated
 from thpdiag.readers.tasks import entity
 
@@ -94,7 +95,7 @@ def _line(process: _Process, number: int, line: str, key: str, text: str, odd: O
     elif key == "Pid" and text.isdigit():
         process.pid = text
     elif key == "Threads" or key in _SIZES:
-        value = whole(text) if key == "Threads" else kib(text)
+        value = whole(text) if key == "Threads" else size(text)
         if value is None:
             odd.note(number, line, NOT_A_COUNT)
             return

@@ -24,7 +24,7 @@ from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import Quantity, quantity
 from thpdiag.readers.sysstat import BANNER, CLOCK, Times, banner_facts
 from thpdiag.readers.tasks import entity
-from thpdiag.readers.typed import typed
+from thpdiag.readers.typed_command import typed
 
 HEADER = re.compile(
     rf"(?:#\s*Time|{CLOCK})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s+(?:TID\s+)?"

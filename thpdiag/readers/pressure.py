@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import Oddities, fraction, whole
+from thpdiag.readers.kernel_numbers import fraction, whole
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import Row, dated, system_samples
 
 _OPENS = re.compile(r"(?:\S{0,200}pressure/\w+:)?(?:some|full) avg10=")

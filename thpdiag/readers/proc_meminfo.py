@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from thpdiag.model import Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers import smaps
-from thpdiag.readers.oddities import LARGEST_KIB, NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.kernel_numbers import LARGEST_KIB, NOT_A_COUNT, whole
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import Row, dated, system_samples
 
 _NAME = (

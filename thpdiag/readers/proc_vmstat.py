@@ -17,7 +17,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Problem, ProblemKind, Record
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, whole
+from thpdiag.readers.kernel_numbers import NOT_A_COUNT, whole
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import Row, dated, system_samples
 
 _NAME = (

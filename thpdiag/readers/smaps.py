@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import NOT_A_COUNT, Oddities, kib
+from thpdiag.readers.kernel_numbers import NOT_A_COUNT, size
+from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.snapshots import dated
 from thpdiag.readers.tasks import entity
 
@@ -109,7 +110,7 @@ def _line(process: _Process, number: int, line: str, found: re.Match[str], odd: 
         odd.note(number, line, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
         return
     process.keys.add(found[3])
-    value = kib(text)
+    value = size(text)
     if value is None:
         odd.note(number, line, NOT_A_COUNT)
     else:

@@ -1,4 +1,4 @@
-"""What pidstat and mpstat have in common: a first line with host and date, rows that begin with a time."""
+"""What sysstat's tools have in common: a first line with host and date, rows that begin with a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes as ps, top and pidstat name them."""
+"""Processes as a series names them, and as ps, top, pidstat and collectl print their names and CPU times."""
 
 from __future__ import annotations
 

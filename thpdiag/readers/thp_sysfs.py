@@ -18,7 +18,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Fact, Moment, Record
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import Oddities, whole
+from thpdiag.readers.kernel_numbers import whole
+from thpdiag.readers.oddities import Oddities
 
 _MM = r"sys/kernel/mm"
 _DIRECTORY = r"(?:redhat_|\*|\?\*|redhat_\*)?transparent_hugepages?"

@@ -27,7 +27,7 @@ from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import number
 from thpdiag.readers.top_rows import TaskRows
 from thpdiag.readers.top_summary import CPU, MEMORY, cpu_values, memory_values, uptime_seconds
-from thpdiag.readers.typed import typed
+from thpdiag.readers.typed_command import typed
 
 FRAME = re.compile(r"top - (\d{1,2}:\d\d:\d\d)(?:\s|$)")
 TASKS = re.compile(r"[^\W\d]{3,20}\s?:\s+\d+ [^\W\d]+[,.]")

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from thpdiag.model import Clock, Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.daytime import day_seconds
-from thpdiag.readers.oddities import Oddities, fraction
+from thpdiag.readers.kernel_numbers import fraction
+from thpdiag.readers.oddities import Oddities
 
 _FILE = re.compile(r"\s*(\S+)(?:\s+(\S+))?\s*$")
 _COMMAND = re.compile(

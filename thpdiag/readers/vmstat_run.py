@@ -12,7 +12,7 @@ from thpdiag.model import Citation, Clock, Moment, Sample
 from thpdiag.model.citation import EXCERPT
 from thpdiag.reader import Source
 from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.typed import typed
+from thpdiag.readers.typed_command import typed
 
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 FEWEST_KIB = 100_000  # free + buff + cache of a host are more KiB than this; below it -S was probably used
