@@ -34,6 +34,9 @@ def in_order(names: Sequence[str], wanted: Wanted) -> bool:
     return at >= len(wanted)
 
 
+IDLE_HOST = 0.02  # of all CPU time; a fiftieth is what a host without load takes for itself
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A profile with its frames' families and without idle rows."""
@@ -60,6 +63,14 @@ class Compiled:
         if self.profile.percent_only:
             return self.profile.total_samples
         return sum(row.samples for row in self.rows)
+
+    @cached_property
+    def idle_host(self) -> bool:
+        """Whether the title of perf top says that hardly any CPU had anything to do: samples per second are far
+        below the frequency times the number of CPUs."""
+        told = self.profile.facts
+        most = float(told.get("frequency", 0)) * float(told.get("cpus", 0))
+        return "irqs_per_second" in told and float(told["irqs_per_second"]) < IDLE_HOST * most
 
     def _idle(self, row: ProfileRow) -> bool:
         return any(is_idle(self.profile.frames[i].name, row.comm) for i in row.stack)

@@ -53,6 +53,9 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
             f"only {profile.samples} samples that are not idle in {source.cite.member}, {check.min_samples} are needed"
         )
         return unknown("profile", text, needed=needed, kind="stack")
+    if profile.idle_host:
+        text = f"the host was idle when perf top looked ({source.facts['irqs_per_second']} samples per second)"
+        return unknown("profile", text, needed=needed, kind="stack")
     if profile.weight <= 0:
         return unknown("profile", f"no samples that are not idle in {source.cite.member}", needed=needed, kind="stack")
     share = max(_shares(check, profile), key=lambda s: (s.low, s.high))
