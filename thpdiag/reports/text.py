@@ -107,7 +107,8 @@ def _why(document: Document, verbosity: int) -> Iterator[str]:
         yield from _short(map(_evidence, finding["against"]), len(finding["against"]), verbosity)
     if document["ruled_out"]:
         yield from ["", *_heading("Ruled out")]
-        yield from _short(map(_ruled_out, document["ruled_out"]), len(document["ruled_out"]), verbosity)
+        out = verdict.ruled_out(document)
+        yield from _short(map(_ruled_out, out), len(out), verbosity)
 
 
 def _short(blocks: Iterable[Sequence[str]], count: int, verbosity: int) -> Iterator[str]:

@@ -80,6 +80,15 @@ def distinct(evidence: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return list(seen.values())
 
 
+def ruled_out(document: Document) -> list[Mapping[str, Any]]:
+    """What was ruled out, each number once: two rules about one mechanism often fall by the same line."""
+    seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for other in document["ruled_out"]:
+        place = (other["evidence"][0]["member"], other["evidence"][0]["line"]) if other["evidence"] else other["rule"]
+        seen.setdefault((other["because"] or other["rule"], place), other)
+    return list(seen.values())
+
+
 def new_remedies(document: Document, finding: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """The remedies of a finding beside the verdict, and the names of those that the verdict's own advice has told."""
     first = leading(document)

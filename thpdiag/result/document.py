@@ -139,7 +139,7 @@ def _nothing(diagnosis: Diagnosis) -> str:
     open_rules = [r for r in diagnosis.rules if diagnosis.outcomes[r.id].value is Verdict3.UNKNOWN]
     if diagnosis.status == "not_applicable":
         context = next((f for f in diagnosis.findings if f.role == "context"), None)
-        why = f": {context.outcome.evidence[0].text}" if context and context.outcome.evidence else ""
+        why = f": {context.title[:1].lower()}{context.title[1:]}" if context else ""
         return f"Transparent huge pages play no part on this host{why}."
     if diagnosis.status == "nothing_found":
         return "No huge-page problem: every mechanism that could hurt was measured and none is at work."

@@ -10,10 +10,10 @@ from thpdiag.engine.schema import EventCheck, listed
 from thpdiag.engine.stacks import in_order
 from thpdiag.knowledge.vocabulary import event as event_term
 from thpdiag.model import Event, Fact
+from thpdiag.model.event import OPERATOR_KINDS
 
 _COMPARISON = re.compile(r"(?P<op>>=|<=|>|<)\s*(?P<bound>-?\d+(?:\.\d+)?)")
 _OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-OPERATOR_KINDS = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
 TASK_KINDS = frozenset({"task_stack"})
 
 
@@ -76,7 +76,7 @@ def _conditions(check: EventCheck) -> str:
 
 
 HOW = {
-    "prompt": "was written", "prose": "stands in the text", "failed": "was refused", "no-effect": "had no effect",
+    "prompt": "was made", "prose": "stands in the text", "failed": "was refused", "no-effect": "had no effect",
     "sudo-redirect": "has no effect: the shell opens the file without root",
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def _said(events: list[Event]) -> str:
     first = events[0]
     if first.kind == "setting_written":
         what, how = first.fields.get("value", ""), first.fields.get("how", "")
-        return f"{what} to {first.fields.get('path', '')}: {HOW.get(how, how)}"
+        return f"the write of {what} to {first.fields.get('path', '')} {HOW.get(how, how)}"
     fields = ", ".join(f"{k} {v}" for k, v in first.fields.items() if v)
     more = f", and {len(events) - 1} more" if len(events) > 1 else ""
     known = event_term(first.kind)

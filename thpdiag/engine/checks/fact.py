@@ -7,6 +7,7 @@ import re2
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import FactCheck
+from thpdiag.engine.wording import fact_text, meaning
 from thpdiag.knowledge.kernels import fault_policy
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Fact
@@ -19,8 +20,7 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
     candidates = list(scene.facts(check.fact, check.where)) or _latest(check, scene)
     needed = f"{check.fact} {_wanted(check)}"
     if not candidates:
-        means = known.means if known else check.fact
-        return unknown(check.fact, f"not in the input: {means}", needed=needed, kind=kind)
+        return unknown(check.fact, f"not in the input: {meaning(check.fact)}", needed=needed, kind=kind)
     weak = bool(known and known.kind == "counter")
     for candidate in candidates:
         if _fits(check, candidate):
@@ -61,7 +61,7 @@ def _said(fact: Fact) -> str:
     provenance = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}.get(
         fact.provenance, f" (from {fact.provenance})"
     )
-    return f"{fact.name}{' of ' + labels if labels else ''} is {value}{provenance}"
+    return fact_text(fact.name, labels, value) + provenance
 
 
 def _wanted(check: FactCheck) -> str:

@@ -98,7 +98,7 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged
         text = f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
         return unknown(check.series, text, needed=needed, kind=kind)
     cite, value = _extreme(check, run.points if len(run.points) else points)
-    text = f"{_name(track)}: {_run_text(run, points, unit)}"
+    text = f"{_name(track)}: {_run_text(run, points, unit) if long_enough else _short_text(check, run, points, unit)}"
     window = run.points.span if long_enough else None
     return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit, window=window)
 
@@ -132,13 +132,26 @@ def _extreme(check: SeriesCheck, points: Points) -> tuple[Citation, float]:
 
 
 def _run_text(run: Run, points: Points, unit: str) -> str:
-    values = (run.points if len(run.points) else points).values
-    low, high, mean = (shown(float(v), unit) for v in (values.min(), values.max(), values.mean()))
-    told = low if low == high else f"{low} to {high}, mean {mean}"
-    if not len(run.points):
-        return f"{told} in {len(points)} samples"
     seconds = f" ({shown(run.seconds, 'seconds')})" if run.seconds else ""
-    return f"{told} in {len(run.points)} of {len(points)} samples in a row{seconds}"
+    return f"{_range(run.points, unit)} in {len(run.points)} of {len(points)} samples in a row{seconds}"
+
+
+def _short_text(check: SeriesCheck, run: Run, points: Points, unit: str) -> str:
+    """All samples, and for how long at most the values were where they would have to stay."""
+    told = f"{_range(points, unit)} in {len(points)} {'sample' if len(points) == 1 else 'samples'}"
+    if not len(run.points):
+        return told
+    bounds = [
+        f"{word} {bound}" for word, bound in (("above", check.above), ("below", check.below)) if bound is not None
+    ]
+    longest = f"for {shown(run.seconds, 'seconds')}" if run.seconds else f"in {len(run.points)}"
+    return f"{told}, {' and '.join(bounds)} {longest} {'in a row ' if not run.seconds else ''}at most"
+
+
+def _range(points: Points, unit: str) -> str:
+    values = points.values
+    low, high, mean = (shown(float(v), unit) for v in (values.min(), values.max(), values.mean()))
+    return low if low == high else f"{low} to {high}, mean {mean}"
 
 
 def _bounds(check: SeriesCheck) -> tuple[float, float]:

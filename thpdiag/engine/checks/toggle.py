@@ -15,7 +15,7 @@ from itertools import combinations
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
-from thpdiag.engine.quantity import quantity
+from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Toggle, ToggleMetric, listed
 from thpdiag.engine.stacks import compiled
 from thpdiag.model import Citation, Fact
@@ -80,21 +80,29 @@ class Contrast:
         return better.last is None or worse.mean - better.last >= HELD * (worse.mean - better.mean)
 
     def said(self) -> str:
-        shown = "%.1f %%" if self.metric in ("sys_share", "sys_total", "compaction_share") else "%.3g"
-        scale = 100 if "%%" in shown else 1
-        worse, better = shown % (self.worse.mean * scale), shown % (self.better.mean * scale)
-        times = f"{self.ratio:.1f} times" if self.ratio != float("inf") else "from nothing"
+        unit = _UNITS[self.metric]
+        worse, better = (f"{shown(s.mean, unit)} ({_samples(s.samples)})" for s in (self.worse, self.better))
+        times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "from nothing"
         return (
-            f"{self.setting} {self.worse_value}: {_title(self.metric)} {worse} ({self.worse.samples} samples); "
-            f"{self.better_value}: {better} ({self.better.samples} samples), {times}"
+            f"{self.setting} {self.worse_value}: {_title(self.metric)} {worse}; {self.better_value}: {better}; {times}"
         )
+
+
+_UNITS = {
+    "sys_share": "ratio", "sys_total": "ratio", "compaction_share": "ratio", "compact_stall_rate": "1/s",
+    "work_rate": "seconds", "fault_rate": "1/s",
+}  # fmt: skip
+
+
+def _samples(count: int) -> str:
+    return f"{count} sample" if count == 1 else f"{count} samples"
 
 
 def _title(metric: str) -> str:
     return {
         "sys_share": "kernel share of busy CPU time", "sys_total": "CPU time in the kernel",
-        "compaction_share": "samples in compaction", "compact_stall_rate": "compaction stalls per second",
-        "work_rate": "seconds for the same work", "fault_rate": "huge-page faults per second",
+        "compaction_share": "samples in compaction", "compact_stall_rate": "compaction stalls",
+        "work_rate": "time for the same work", "fault_rate": "huge-page faults",
     }[metric]  # fmt: skip
 
 
