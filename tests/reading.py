@@ -34,7 +34,7 @@ def readings(data: bytes, path: str = "mail.txt") -> list[Reading]:
 def alone(reader: Reader, data: bytes, path: str = "") -> list[Record]:
     """What one reader makes of them as a whole file, whether it would have asked for it or not."""
     given = member(data)
-    lines = ((line.number, line.text) for line in cleaned(given.lines(), looks_like_html("")))
+    lines = ((line.number, line.text) for line in cleaned(given.lines(), markup=looks_like_html("")))
     return list(reader.read(Source(given.path, path=path), lines))
 
 

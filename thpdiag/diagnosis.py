@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.derive.rates import growth
-from thpdiag.engine.judged import DYNAMIC, Scene
+from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import CONFIDENCES, SEVERITIES, Case, Evidence, Finding, RuleOutcome, State, Verdict3
+from thpdiag.model import CONFIDENCES, SEVERITIES, Case, Evidence, Finding, RuleOutcome, State
 
-NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 LEADING = ("root_cause", "alternative")
 VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
 

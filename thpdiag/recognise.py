@@ -114,7 +114,7 @@ class Recogniser:
     def read(self, member: str, lines: Iterable[tuple[int, str]], head: str = "") -> Iterator[Reading]:
         """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs."""
         context = _Context(member, system_path(member) or member)
-        ahead = _Ahead(cleaned(lines, looks_like_html(head)))
+        ahead = _Ahead(cleaned(lines, markup=looks_like_html(head)))
         if whole := self._claims_path(context.path):
             yield from self._block(whole, context, ahead, self._rest(ahead))
             return

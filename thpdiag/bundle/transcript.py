@@ -96,7 +96,7 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", text).translate(_TYPOGRAPHY).rstrip()
 
 
-def cleaned(lines: Iterable[tuple[int, str]], markup: bool) -> Iterator[TextLine]:  # noqa: FBT001 - a property of the text
+def cleaned(lines: Iterable[tuple[int, str]], *, markup: bool) -> Iterator[TextLine]:
     """The lines of a text without decoration, quoting depth noted."""
     for number, raw in lines:
         for part in _without_tags(raw) if markup else (raw,):

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from thpdiag.case.roots import roots
 from thpdiag.model import Event, Fact, Note, Profile, Record, Sample
+from thpdiag.model.event import OPERATOR_KINDS
 from thpdiag.recognise import MAIN, Reading
-
-OPERATOR = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
 
 
 @dataclass(slots=True)
@@ -44,7 +43,7 @@ def _measures(record: Record) -> bool:
     if isinstance(record, (Sample, Profile)):
         return True
     if isinstance(record, Event):
-        return record.kind not in OPERATOR
+        return record.kind not in OPERATOR_KINDS
     return isinstance(record, Fact) and record.name == "work.seconds"
 
 

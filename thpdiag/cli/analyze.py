@@ -54,7 +54,7 @@ def command(
 
 
 def _shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]:
-    """Progress, if somebody watches."""
+    """Progress, if somebody watches; only then is it worth to import what draws it."""
     if progress == "no" or not sys.stderr.isatty():
         return nullcontext()
     from thpdiag.cli.progress import progress as shown

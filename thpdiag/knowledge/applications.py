@@ -13,20 +13,19 @@ from thpdiag.knowledge.yaml_nodes import shipped
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """`stance`: disable, madvise, keep or depends. `switch` is the application's own setting, empty if it has none."""
+    """`comm` and `args` are regular expressions (RE2). `stance`: disable, madvise, keep or depends."""
 
     name: str
     comm: str
     args: str
     stance: str
     advice: str
-    switch: str
 
 
 @cache
 def applications() -> tuple[Application, ...]:
     return tuple(
-        Application(name, row["comm"], row.get("args", ""), row["stance"], row["advice"], row.get("switch", ""))
+        Application(name, row["comm"], row.get("args", ""), row["stance"], row["advice"])
         for name, row in shipped("applications.yaml").items()
     )
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from thpdiag.model.citation import Citation
 from thpdiag.model.moment import Moment
 
+# what an operator did, as distinct from what the kernel said
+OPERATOR_KINDS = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

@@ -112,7 +112,7 @@ def _row(frames: Frames, stack: _Stack, task: object, ids: object) -> ProfileRow
             continue
         place = _PLACE.search(name)
         dso = name if name.startswith("[") and name.endswith("]") and not unresolved_word(name) else ""
-        numbers.append(frames.number("[unknown]" if dso else name, dso, _kernel(place, border=kernel)))
+        numbers.append(frames.number("[unknown]" if dso else name, dso, kernel=_kernel(place, border=kernel)))
     return ProfileRow(tuple(reversed(numbers)), stack.count, int(stack.count), stack.cite, comm, pid, tid)
 
 

@@ -215,10 +215,10 @@ def _rows(frames: Frames, entry: _Entry, split: Sequence[tuple[list[str], float]
     shown = entry.row
     own = normalise(shown.symbol)
     for names, weight in split:
-        leaf = [frames.number(n, shown.dso, shown.kernel) for n in names[:1] if normalise(n) == own]
+        leaf = [frames.number(n, shown.dso, kernel=shown.kernel) for n in names[:1] if normalise(n) == own]
         stack = leaf + [frames.number(n) for n in names[len(leaf) :]]
         if not stack and shown.dso:
-            stack = [frames.number("[unknown]", shown.dso, shown.kernel)]
+            stack = [frames.number("[unknown]", shown.dso, kernel=shown.kernel)]
         samples = shown.samples if len(split) == 1 else round(shown.samples * weight / shown.own) if shown.own else 0
         yield ProfileRow(tuple(stack), weight, samples, entry.cite, comm=shown.comm, pid=shown.pid)
 

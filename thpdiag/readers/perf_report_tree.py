@@ -143,7 +143,7 @@ def _browser(lines: Sequence[str]) -> list[Node]:
     opened = False
     for entry in read:
         if entry.value is not None:
-            _leave(path, entry, collapsed, opened)
+            _leave(path, entry, collapsed=collapsed, opened=opened)
             node = Node([entry.name], entry.value, entry.column)
             path[-1].children.append(node)
             path.append(node)
@@ -167,7 +167,7 @@ def _browser_line(line: str) -> _Line:
     return _Line(first, found["name"], _value(found), (found["sign"] or "").startswith("-"))
 
 
-def _leave(path: list[Node], entry: _Line, collapsed: bool, opened: bool) -> None:  # noqa: FBT001 - two states of the text
+def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> None:
     """Go back in the path to the node that a branch belongs to.
 
     Indentation tells; where it was collapsed, a branch belongs to an opened line right before it, else to the nearest

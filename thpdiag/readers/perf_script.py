@@ -207,7 +207,7 @@ def _profile(name: str, event: _Event, state: _State) -> Profile:
         reader=READER.name,
         event=name,
         frames=event.frames.all(),
-        rows=tuple(_rows(event, base, timed)),
+        rows=tuple(_rows(event, base, timed=timed)),
         stacks=Stacks.FULL if event.deep else Stacks.NONE,
         cite=event.cite,
         ledger=Ledger(event.kept, event.kept, event.without_stack, event.unknown, dict(state.counts), state.lost),
@@ -219,7 +219,7 @@ def _profile(name: str, event: _Event, state: _State) -> Profile:
     )
 
 
-def _rows(event: _Event, base: int, timed: bool) -> Iterator[ProfileRow]:  # noqa: FBT001 - a property of the text
+def _rows(event: _Event, base: int, *, timed: bool) -> Iterator[ProfileRow]:
     if timed:
         for (stack, comm, pid, tid, cpu, at), total in event.sums.items():
             yield ProfileRow(

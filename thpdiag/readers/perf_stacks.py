@@ -64,7 +64,7 @@ class Frames:
         self._numbers: dict[tuple[str, str, bool | None], int] = {}
         self._frames: list[Frame] = []
 
-    def number(self, name: str, dso: str = "", kernel: bool | None = None) -> int:  # noqa: FBT001
+    def number(self, name: str, dso: str = "", *, kernel: bool | None = None) -> int:
         """The number of a frame; the name is normalised here."""
         key = (name, dso, kernel)
         if (known := self._numbers.get(key)) is None:

@@ -172,7 +172,7 @@ def _places(screen: _Screen) -> bool:
 
 def _row(frames: Frames, entry: OverheadRow, cite: Citation, places: object) -> ProfileRow:
     kernel = False if places and not entry.dso else entry.kernel
-    stack = (frames.number(entry.symbol, entry.dso, kernel),) if entry.symbol or entry.dso else ()
+    stack = (frames.number(entry.symbol, entry.dso, kernel=kernel),) if entry.symbol or entry.dso else ()
     return ProfileRow(stack, entry.own, entry.samples, cite, comm=entry.comm, pid=entry.pid)
 
 
