@@ -28,7 +28,6 @@ from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
-LEADING = ("root_cause", "alternative")
 
 
 def document(diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None) -> dict[str, Any]:
