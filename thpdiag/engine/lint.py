@@ -6,6 +6,7 @@ names of the vocabulary, symbol families, mechanisms and remedies, and habits th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def _unused(rule: Rule) -> Iterator[str]:
 
 def _unused_parameters(rule: Rule) -> Iterator[str]:
     for name in rule.file.params:
-        if f"${name}" not in rule.source.text:
+        if not re.search(rf"\${re.escape(name)}\b", rule.source.text):
             yield rule.source.complaint(f"parameter '{name}' is used by no check", ("params", name))
 
 
