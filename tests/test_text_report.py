@@ -119,6 +119,15 @@ def test_nothing_is_printed_twice() -> None:
     assert f"Under What to do: {leader['remedies'][0]['id']}" in report
 
 
+def test_the_first_screen_has_no_conditions_of_rules() -> None:
+    """The kinds of evidence that are missing are said at once, conditions that raise the confidence with -v."""
+    document = _document("found")
+    document["verdict"]["confidence"] = document["findings"][0]["confidence"] = "likely"
+    document["findings"][0]["raise_confidence"] = ["compact_stall rate above 2 /s"]
+    assert "To be surer" not in render(document)
+    assert "To be surer: compact_stall rate above 2 /s" in render(document, 1)
+
+
 def test_more_is_said_at_each_level() -> None:
     """Settings and problems come with level 1, match trees with level 2."""
     brief, full, trees = (render(_document("found"), level) for level in LEVELS)

@@ -193,7 +193,7 @@ def _raisers(rule: Rule, answers: Answers, excluders: Sequence[RuleOutcome], con
     ]
     for level, expression in rule.confidence.items():
         if CONFIDENCES.index(level) > CONFIDENCES.index(confidence):
-            found += [f"{n}: {answers[n].needed}" for n in expression.names() if answers[n].value is UNKNOWN]
+            found += [answers[n].needed for n in expression.names() if answers[n].value is UNKNOWN]
     return tuple(dict.fromkeys(found))
 
 

@@ -57,7 +57,7 @@ def _name(document: Document) -> str:
     return document["host"]["name"] or document["case"] or "unnamed host"
 
 
-def _verdict(document: Document, _: int) -> Iterator[str]:
+def _verdict(document: Document, verbosity: int) -> Iterator[str]:
     """The sentence, how bad, how sure and why, which host, which time."""
     yield from fold(prose(verdict.sentence(document)))
     yield ""
@@ -67,7 +67,7 @@ def _verdict(document: Document, _: int) -> Iterator[str]:
         yield from fold(visible(f"Rule {said['rule']} ({said['mechanism']})"))
     if finding:
         yield from fold(prose(verdict.why_confidence(finding)))
-        for more in finding["raise_confidence"] if said["confidence"] != "confirmed" else ():
+        for more in finding["raise_confidence"] if said["confidence"] != "confirmed" and verbosity else ():
             yield from fold(prose(more), "To be surer: ", "  ")
     yield from fold(prose(_described(document)), "Host ", "  ")
     if said["window"]:

@@ -117,8 +117,16 @@ def _unit(name: str) -> str:
     return known.unit if known else ""
 
 
+def _bound(written: str | float) -> str:
+    """A bound as the rule has it; a tiny ratio as one per many."""
+    if isinstance(written, str) and not written.replace(".", "").replace("e-", "").isdigit():
+        return written
+    value = quantity(float(written))
+    return f"1 per {1 / value:,.0f}" if 0 < value < 0.001 else f"{value:g}"
+
+
 def _needed(check: Change) -> str:
-    of, per = " + ".join(listed(check.of)), " + ".join(listed(check.per))
-    bounds = [f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
-    bounds += [f"change of at least {check.at_least}"] if check.at_least is not None else []
+    of, per = spelled(listed(check.of)), spelled(listed(check.per))
+    bounds = [f"{w} {_bound(b)}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
+    bounds += [f"change of at least {_bound(check.at_least)}"] if check.at_least is not None else []
     return f"change of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"

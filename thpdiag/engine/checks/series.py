@@ -250,4 +250,4 @@ def _name(track: Track) -> str:
 def _needed(check: SeriesCheck) -> str:
     bounds = [f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
     as_ = "" if check.as_ == "level" else f" {check.as_.replace('_', ' ')}"
-    return f"{check.series}{as_} {' and '.join(bounds)}" + (f" for {check.for_}" if check.for_ else "")
+    return f"{spelled([check.series])}{as_} {' and '.join(bounds)}" + (f" for {check.for_}" if check.for_ else "")

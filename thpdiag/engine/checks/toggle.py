@@ -106,13 +106,18 @@ def _title(metric: str) -> str:
     }[metric]  # fmt: skip
 
 
+def _titles(check: Toggle) -> str:
+    return ", ".join(map(_title, check.metrics))
+
+
 def judge(check: Toggle, scene: Scene) -> Judged:
     """Yes if a metric moved by the ratio; no if what could be compared did not; unknown without two such states.
 
     It is the state with the worse value that a yes speaks of.
     """
     settings = listed(check.setting)
-    needed = f"{' or '.join(settings)} switched, one of {', '.join(check.metrics)} {check.ratio} times as high before"
+    times = f"{quantity(check.ratio):g} times"
+    needed = f"{' or '.join(settings)} switched, one of these {times} as high before: {_titles(check)}"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
     usable = [c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch]
     if not usable:
