@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from judging import document, found
+from pathlib import Path
+
+from judging import STRICT, document, documents, found, rules
+from thpdiag.analyze import analyze
 
 HOST = "[root@db1 ~]# "
 DEFRAG = "/sys/kernel/mm/transparent_hugepage/defrag"
@@ -48,3 +51,24 @@ def test_switched_back_the_trouble_is_there_again() -> None:
     parts = (vmstat(*SICK), switched("never"), vmstat(*WELL), switched("always"), vmstat(*SICK))
     result = document(session(*parts))
     assert (result["verdict"]["rule"], result["verdict"]["state"]) == ("THP-006", "present")
+
+
+def counters(stalls: int, faults: int) -> bytes:
+    """/proc/vmstat every ten seconds."""
+    values = "nr_free_pages 100\ncompact_stall {}\nthp_fault_alloc {}\nthp_fault_fallback 0\n"
+    lines = [f"{1700000000 + 10 * i}\n{values.format(stalls * i, faults * i)}" for i in range(12)]
+    return "".join(lines).encode()
+
+
+def test_two_nameless_trees_are_not_one_host_before_and_after(tmp_path: Path) -> None:
+    """That one tree has huge pages off and no stalls cures nothing on the other."""
+    for node, value, stalls in (("node-a", "[always] madvise never", 3000), ("node-b", "always madvise [never]", 0)):
+        settings = tmp_path / "in" / node / "sys/kernel/mm/transparent_hugepage"
+        settings.mkdir(parents=True)
+        (settings / "enabled").write_text(f"{value}\n")
+        (settings / "defrag").write_text(f"{value}\n")
+        (tmp_path / "in" / node / "vmstat.txt").write_bytes(counters(stalls, stalls))
+    result = analyze([tmp_path / "in"], rules(), STRICT)
+    assert found(result)["THP-012"] == "likely"
+    assert "THP-006" not in found(result)
+    assert [one["verdict"]["status"] for one in documents(result)] == ["found", "cannot_tell"]

@@ -103,12 +103,18 @@ def _mention(speaker: str, host: str, records: Iterable[Record]) -> list[Note]:
 
 
 def _joined(piles: Sequence[Pile]) -> list[Pile]:
-    """One pile per host. An unnamed pile joins the host of its bundle root, else the only one named at all."""
+    """One pile per host. An unnamed pile joins the host of its bundle root, else the only one named at all.
+
+    Where no host is named at all, each of several copied system trees is a host of its own: to compare two hosts as
+    if they were one before and after a switch would prove anything.
+    """
+    apart = len({pile.root for pile in piles if pile.root}) > 1
     named = {pile.host for pile in piles if pile.host}
-    joined: dict[str, Pile] = {}
+    joined: dict[tuple[str, str], Pile] = {}
     for pile in piles:
         host = pile.host or _host_of(pile.root, piles) or (next(iter(named)) if len(named) == 1 else "")
-        joined.setdefault(host, Pile(host, pile.root)).records.extend(pile.records)
+        key = (host, pile.root if apart and not named else "")
+        joined.setdefault(key, Pile(host, pile.root)).records.extend(pile.records)
     return list(joined.values())
 
 
