@@ -128,6 +128,19 @@ def test_the_first_screen_has_no_conditions_of_rules() -> None:
     assert "To be surer: compact_stall rate above 2 /s" in render(document, 1)
 
 
+def test_a_risk_is_no_consequence() -> None:
+    """A setting that is a risk stays one beside the verdict; what was merely noted has no severity."""
+    document = _document("found")
+    leader, other, *_ = document["findings"]
+    risk = {**other, "rule": "X-1", "role": "risk", "severity": "low"}
+    context = {**other, "rule": "X-2", "role": "context", "severity": "info", "title": "Nothing moved"}
+    document["findings"] = [{**leader, "consequences": [other["rule"], "X-1", "X-2"]}, other, risk, context]
+    report = render(document)
+    assert f"{other['rule']}  consequence, " in report
+    assert "X-1  risk, low" in report
+    assert "X-2  Nothing moved" in report
+
+
 def test_more_is_said_at_each_level() -> None:
     """Settings and problems come with level 1, match trees with level 2."""
     brief, full, trees = (render(_document("found"), level) for level in LEVELS)

@@ -151,16 +151,17 @@ def _do(document: Document, _: int) -> Iterator[str]:
 
 def _others(document: Document, verbosity: int) -> Iterator[str]:
     """Consequences and other findings: one line each; in full from level 1 on, and what is to be mended at once."""
-    rest, first = verdict.others(document), verdict.leading(document)
+    rest = verdict.others(document)
     if not rest:
         return
-    folded = first["consequences"] if first else []
     yield from ["", *_heading("Also seen")]
     for finding in rest:
-        role = "consequence" if finding["rule"] in folded else (finding["role"] or "finding").replace("_", " ")
-        weight = ", ".join(filter(None, [role, finding["severity"], finding["confidence"]]))
+        role = verdict.role(document, finding)
+        weight = ", ".join(
+            filter(None, [role, finding["severity"], finding["confidence"]] if role != "context" else [])
+        )
         told = _with(finding["title"] or finding["rule"], finding["entity"] or "")
-        yield from fold(prose(f"{weight}: {told}"), f"  {visible(finding['rule'])}  ", "      ")
+        yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding['rule'])}  ", "      ")
         if verbosity or verdict.acts_alone(document, finding):
             yield from _in_full(document, finding)
 

@@ -16,9 +16,9 @@ SENTENCES = {
     "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
 }
 _STATE = {
-    "present": "the host is still in the state that hurts",
-    "past": "the host has left the state that hurt",
-    "unknown": "whether the host is still in this state is unknown",
+    "present": "still so at the end of what was sent",
+    "past": "over at the end of what was sent",
+    "unknown": "whether it is over cannot be told",
 }
 _CLASSES = {
     "stack": "call stacks",
@@ -55,6 +55,15 @@ def others(document: Document) -> list[dict[str, Any]]:
     folded = set(first["consequences"]) if first else set()
     rest = [finding for finding in document["findings"] if finding is not first]
     return sorted(rest, key=lambda finding: finding["rule"] in folded)
+
+
+def role(document: Document, finding: Mapping[str, Any]) -> str:
+    """What a finding is beside the verdict: a wrong setting or a risk stays one, whatever explains it."""
+    first = leading(document)
+    folded = first is not None and finding["rule"] in first["consequences"]
+    if folded and finding["role"] not in ("configuration", "risk", "context"):
+        return "consequence"
+    return (finding["role"] or "finding").replace("_", " ")
 
 
 def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
