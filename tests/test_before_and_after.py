@@ -72,3 +72,14 @@ def test_two_nameless_trees_are_not_one_host_before_and_after(tmp_path: Path) ->
     assert found(result)["THP-012"] == "likely"
     assert "THP-006" not in found(result)
     assert [one["verdict"]["status"] for one in documents(result)] == ["found", "cannot_tell"]
+
+
+def test_a_host_that_got_another_kernel_is_not_said_to_be_sick_still(tmp_path: Path) -> None:
+    """The profile is of the old kernel; whether the new one suffers nobody knows."""
+    uname = "[root@db1 ~]# uname -r\n{}\n"
+    top = "             samples  pcnt function          DSO\n"
+    top += " 30000.00 80.0% _spin_lock_irq    [kernel.kallsyms]\n  1000.00  3.0% compaction_alloc  [kernel.kallsyms]\n"
+    (tmp_path / "before.txt").write_text(uname.format("2.6.32-220.el6.x86_64") + f"{HOST}perf top\n{top}")
+    (tmp_path / "after.txt").write_text(uname.format("3.10.0-1160.el7.x86_64") + vmstat(*WELL))
+    result = analyze([tmp_path], rules(), STRICT)
+    assert (result["verdict"]["rule"], result["verdict"]["state"]) == ("THP-001", "unknown")

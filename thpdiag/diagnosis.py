@@ -247,6 +247,8 @@ def _ruled_out(
 
 def _state(case: Case, leader: Finding) -> str:
     """Whether the state in which the finding holds is the latest one."""
+    if _other_kernel(case, leader):
+        return "unknown"
     if len(case.states) == 1:
         return "present"
     orders = {s.id: s.order for s in case.states}
@@ -255,6 +257,14 @@ def _state(case: Case, leader: Finding) -> str:
     last = max((s for s in case.states if s.order is not None), key=lambda s: s.order or 0)
     own = next(s for s in case.states if s.id == leader.outcome.state)
     return "present" if own.id == last.id or _same_settings(own, last) else "past"
+
+
+def _other_kernel(case: Case, leader: Finding) -> bool:
+    """Whether it was measured under one kernel, and other parts of the input show the host with another."""
+    members = {e.cite.member for e in leader.outcome.evidence if e.cite and e.kind in DYNAMIC}
+    named = [f for f in case.facts if f.name == "kernel.release" and not f.provenance]
+    here = {f.value for f in named if f.cite.member in members}
+    return bool(here) and not here.issuperset(f.value for f in named)
 
 
 def _same_settings(own: State, last: State) -> bool:
