@@ -104,6 +104,12 @@ def test_no_older_redis_gets_a_line_that_stops_it() -> None:
     assert line.index("CONFIG GET disable-thp | grep -q") < line.index("&& echo 'disable-thp yes'")
 
 
+def test_what_overrides_the_boot_line_is_looked_for() -> None:
+    """Cloud images of Debian and Ubuntu set the kernel command line in a file that counts more than the usual one."""
+    item = advice(["thp-never"], "huge-page-zeroing", HostView("ubuntu22.04"))[0]
+    assert any("/etc/default/grub.d" in command for command in item["persist"])
+
+
 def _run(commands: list[str], root: Path, check: bool = True) -> None:
     """Commands with every absolute path moved below a folder."""
     moved = "\n".join(re.sub(r"/(?=(?:sys|root|etc|boot)/)", f"{root}/", command) for command in commands)

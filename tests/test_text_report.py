@@ -141,6 +141,14 @@ def test_a_risk_is_no_consequence() -> None:
     assert "X-2  Nothing moved" in report
 
 
+def test_commands_for_no_known_distribution_say_so() -> None:
+    """Where the distribution is unknown the reader learns that the commands are not made for this host."""
+    document = _document("found")
+    assert "any Linux" not in render(document)
+    document["host"]["platform"] = None
+    assert "written for any Linux" in render(document)
+
+
 def test_more_is_said_at_each_level() -> None:
     """Settings and problems come with level 1, match trees with level 2."""
     brief, full, trees = (render(_document("found"), level) for level in LEVELS)

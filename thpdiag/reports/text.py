@@ -142,6 +142,8 @@ def _do(document: Document, _: int) -> Iterator[str]:
     remedies = finding["remedies"] if finding else []
     if remedies:
         yield from ["", *_heading("What to do")]
+        if not document["host"]["platform"] and any(advice["persist"] for advice in remedies):
+            yield from fold("The distribution is not in the input; the commands are written for any Linux.")
     if len(remedies) > 1:
         yield from fold("One step after the other, the mildest first; stop as soon as its Verify line holds.")
     for number, advice in enumerate(remedies, 1):
