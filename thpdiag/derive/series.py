@@ -134,11 +134,16 @@ class Track:
 
     @property
     def name(self) -> str:
-        """The entity for people: `java (4711)`, `node 0 zone Normal`, empty for the host."""
-        labels = dict(self.table.entity)
-        if "pid" in labels:
-            return f"{labels.get('comm', 'pid')} ({labels['pid']})"
-        return " ".join(f"{k} {v}" for k, v in self.table.entity)
+        """The entity for people, empty for the host."""
+        return spoken(self.table.entity)
+
+
+def spoken(entity: Entity) -> str:
+    """An entity for people: `java (4711)`, `node 0 zone Normal`."""
+    labels = dict(entity)
+    if "pid" in labels:
+        return f"{labels.get('comm', 'pid')} ({labels['pid']})"
+    return " ".join(f"{k} {v}" for k, v in entity)
 
 
 def tables(samples: Iterable[Sample]) -> tuple[Table, ...]:

@@ -21,7 +21,7 @@ def free_blocks(sample: Sample) -> dict[int, float]:
     return {int(m[1]): v for name, v in sample.values.items() if (m := _ORDER.fullmatch(name))}
 
 
-def zone_facts(samples: Iterable[Sample], huge_order: int = HUGE_ORDER) -> Iterator[Fact]:
+def zone_facts(samples: Iterable[Sample]) -> Iterator[Fact]:
     """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
     last: dict[tuple[tuple[str, str], ...], Sample] = {}
     for sample in samples:
@@ -29,11 +29,11 @@ def zone_facts(samples: Iterable[Sample], huge_order: int = HUGE_ORDER) -> Itera
             last[sample.entity] = sample
     for entity, sample in last.items():
         blocks = free_blocks(sample)
-        if max(blocks) < huge_order:
+        if max(blocks) < HUGE_ORDER:
             continue
-        large = sum(count * 2 ** (order - huge_order) for order, count in blocks.items() if order >= huge_order)
+        large = sum(count * 2 ** (order - HUGE_ORDER) for order, count in blocks.items() if order >= HUGE_ORDER)
         pages = sum(count * 2**order for order, count in blocks.items())
         yield Fact("memory.order9_free_blocks", large, sample.cite, entity, sample.time)
         if pages >= LEAST_FREE_PAGES:
-            index = (pages - large * 2**huge_order) / pages
+            index = (pages - large * 2**HUGE_ORDER) / pages
             yield Fact("memory.unusable_index", round(index, 4), sample.cite, entity, sample.time)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from thpdiag.derive.series import spoken
 from thpdiag.engine.checks import judge
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Judged, Scene
@@ -100,8 +101,8 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
     tree = _tree(rule.when, answers)
     missing = _missing(rule, answers)
     base = RuleOutcome(
-        rule=rule.id, value=value, state=scene.state.id, tree=tree, missing=missing, entity=_entity(scene),
-        evidence=tuple(a.evidence(n) for n, a in answers.items() if _speaks_for(a)),
+        rule=rule.id, value=value, state=scene.state.id, tree=tree, missing=missing, entity=spoken(scene.entity or ()),
+        evidence=tuple(a.evidence(n) for n, a in answers.items() if a.value is YES),
         against=_against(rule, answers), firm=rule.when.value(lambda name: _measured(answers[name])) is NO,
     )  # fmt: skip
     if value is not YES:
@@ -115,17 +116,6 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
 def _measured(answer: Judged) -> Verdict3:
     """The answer as far as a further recording could not change it."""
     return answer.value if answer.kind in ("policy", "state") else UNKNOWN
-
-
-def _entity(scene: Scene) -> str:
-    labels = dict(scene.entity or ())
-    if "pid" in labels:
-        return f"{labels.get('comm', 'pid')} ({labels['pid']})"
-    return " ".join(f"{k} {v}" for k, v in (scene.entity or ()))
-
-
-def _speaks_for(answer: Judged) -> bool:
-    return answer.value is YES
 
 
 def _against(rule: Rule, answers: Answers) -> tuple[Evidence, ...]:

@@ -4,7 +4,7 @@ from thpdiag.model.case import Case, InputRecord, Note, State
 from thpdiag.model.citation import Citation
 from thpdiag.model.event import Event
 from thpdiag.model.fact import Fact
-from thpdiag.model.finding import CONFIDENCES, ROLES, SEVERITIES, Evidence, Finding, RuleOutcome, Verdict3
+from thpdiag.model.finding import CONFIDENCES, SEVERITIES, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model.moment import Clock, Moment
 from thpdiag.model.problem import Problem, ProblemKind
 from thpdiag.model.profile import Frame, Ledger, Profile, ProfileRow, Stacks
@@ -13,7 +13,6 @@ from thpdiag.model.series import Sample
 
 __all__ = [
     "CONFIDENCES",
-    "ROLES",
     "SEVERITIES",
     "Case",
     "Citation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from thpdiag.model.citation import Citation
@@ -11,7 +11,6 @@ from thpdiag.model.moment import Moment
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
-ROLES = ("root_cause", "contributing", "configuration", "risk", "alternative", "context")
 
 
 class Verdict3(Enum):
@@ -62,7 +61,6 @@ class RuleOutcome:
     missing: tuple[str, ...] = ()
     entity: str = ""
     raise_confidence: tuple[str, ...] = ()
-    measures: Mapping[str, float] = field(default_factory=dict)
     firm: bool = False
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import re2
 
+from thpdiag.engine.expression import negated
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Names, listed
@@ -70,7 +71,7 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
 def _decided(check: ProfileSpec, share: Share) -> Verdict3:
     bound = quantity(check.at_least if check.at_least is not None else check.below or 0)
     reached = YES if share.low >= bound else (NO if share.high < bound else UNKNOWN)
-    return reached if check.at_least is not None else Verdict3(2 - reached.value)
+    return reached if check.at_least is not None else negated(reached)
 
 
 def _shares(check: ProfileSpec, profile: Compiled) -> Iterator[Share]:
