@@ -57,3 +57,15 @@ def test_what_lasted_too_briefly_says_how_long() -> None:
     """The figure beside a cause that was ruled out is all that was seen, not the moment that came nearest."""
     (said,) = {r["because"] for r in _document("captures/khugepaged-growth")["ruled_out"] if r["rule"] == "THP-004"}
     assert "in 76 samples, above 50 % for 2 s at most" in said
+
+
+def test_a_process_keeps_its_spelling() -> None:
+    """The sentence of the verdict begins with the name of a process as the kernel has it."""
+    assert ". winbindd (1902) uses" in _document("stories/winbindd-after-the-fix")["verdict"]["sentence"]
+
+
+def test_series_say_what_they_measure() -> None:
+    """The timeline of the page has phrases, not names of ours."""
+    series = _document("captures/alloc-churn")["timeline"]["series"]
+    assert {"CPU time in the kernel with interrupts", "compact_stall"} <= {s["means"] for s in series}
+    assert not [s["means"] for s in series if OURS.search(s["means"])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -84,7 +85,8 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
     sentence = f"{leader.title}."
     if strongest:
         told = strongest.text.split(", most in ")[0]  # the stack itself stands with the evidence
-        sentence += f" {told[:1].upper()}{told[1:]}."
+        named = re.match(r"\S{1,64} \(\d{1,9}\) ", told)  # a process has its own spelling
+        sentence += f" {told if named else told[:1].upper() + told[1:]}."
     verdict: dict[str, Any] = {
         "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
         "confidence": leader.confidence, "state": diagnosis.state, "sentence": sentence,

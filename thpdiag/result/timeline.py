@@ -11,6 +11,7 @@ from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Points, Track
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
+from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 
 MOST_BUCKETS = 1500
@@ -54,7 +55,8 @@ def _series(track: Track) -> dict[str, Any]:
     clock = track.table.clock
     unit = "1/s" if counter else (known.unit if known else "")
     return {
-        "metric": f"{track.metric}{':rate' if counter else ''}", "unit": unit, "source": str(track.cite(0)),
+        "metric": f"{track.metric}{':rate' if counter else ''}", "means": spelled([track.metric]), "unit": unit,
+        "source": str(track.cite(0)),
         **({"entity": track.name} if track.name else {}), **({"clock": clock.value} if clock else {}),
         "points": buckets(points) if points is not None else [],
     }  # fmt: skip
