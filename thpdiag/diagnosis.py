@@ -27,6 +27,7 @@ DEMAND: Mapping[str, tuple[str, float]] = {
     "huge-page-zeroing": ("node_vmstat_thp_fault_alloc", 100.0),
 }
 DECISIVE = ("thp.enabled", "thp.defrag")  # settings that decide whether the state of a finding still holds
+HUGE_PAGE = 2.0 * 2**20  # bytes; what those rates of huge pages speak of
 LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
 
 
@@ -201,13 +202,26 @@ def _status(
     if vetoed:
         return "not_applicable"
     core = [m.name for m in mechanisms().values() if m.core]
-    if (
-        scenes
-        and all(_is_no(m, outcomes, by_id) or _stands_still(m, scenes) for m in core)
-        and not any(s.case.hidden for s in scenes)
-    ):
+    if scenes and all(_quiet(m, outcomes, by_id, scenes) for m in core) and not any(s.case.hidden for s in scenes):
         return "nothing_found"
     return "cannot_tell"
+
+
+def _quiet(
+    mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule], scenes: Sequence[Scene]
+) -> bool:
+    """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
+    rates of the rules say nothing of it: few such pages are as much memory.
+    """
+    times = max((_huge_page(s) for s in scenes), default=HUGE_PAGE) / HUGE_PAGE
+    counted = DEMAND[mechanism][0].startswith("node_vmstat_thp_") and times > 1
+    return (_is_no(mechanism, outcomes, by_id) and not counted) or _stands_still(mechanism, scenes, times)
+
+
+def _huge_page(scene: Scene) -> float:
+    """The size of a huge page in bytes, the usual one if nothing says it."""
+    told = next((f.value for f in scene.facts("thp.hpage_pmd_size")), HUGE_PAGE)
+    return float(told) if isinstance(told, (int, float)) else HUGE_PAGE
 
 
 def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule]) -> bool:
@@ -218,9 +232,10 @@ def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[s
     )
 
 
-def _stands_still(mechanism: str, scenes: Sequence[Scene]) -> bool:
+def _stands_still(mechanism: str, scenes: Sequence[Scene], times: float) -> bool:
     """Nothing asked for it: its demand counters were recorded for long enough and hardly moved, in every state."""
     metric, limit = DEMAND[mechanism]
+    limit = limit / times if metric.startswith("node_vmstat_thp_") else limit
     for scene in scenes:
         tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
         rates = [(growth(t) or 0.0) / (t.duration or 1.0) for t in tracks]

@@ -1,0 +1,19 @@
+"""Huge pages of 512 MiB: rates that mean nothing elsewhere are gigabytes here."""
+
+from __future__ import annotations
+
+import pytest
+
+from judging import document
+
+
+@pytest.mark.parametrize(("size", "status"), [(2097152, "nothing_found"), (536870912, "cannot_tell")])
+def test_two_huge_pages_per_second_are_nothing_only_if_they_are_small(size: int, status: str) -> None:
+    """Counters that show a gigabyte of clearing per second do not say that nothing is the matter."""
+    shell = "[root@db1 ~]# "
+    text = f"{shell}cat /sys/kernel/mm/transparent_hugepage/hpage_pmd_size\n{size}\n"
+    text += f"{shell}while sleep 10; do date +%s; cat /proc/vmstat; done\n"
+    for i in range(12):
+        text += f"{1700000000 + 10 * i}\nnr_free_pages 4000000\nallocstall_normal 0\nallocstall_movable 0\ncompact_stall 7\n"
+        text += f"thp_fault_alloc {20 * i}\nthp_fault_fallback 0\nthp_collapse_alloc 3\n"
+    assert document(text.encode())["verdict"]["status"] == status
