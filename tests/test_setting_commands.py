@@ -110,6 +110,15 @@ def test_what_overrides_the_boot_line_is_looked_for() -> None:
     assert any("/etc/default/grub.d" in command for command in item["persist"])
 
 
+def test_tuned_is_part_of_the_step_that_it_would_take_back() -> None:
+    """On RHEL 6 tuned's profiles write `enabled`: who stops at the step before must know that this one belongs to it."""
+    host = HostView("el6.2", settings=SETTINGS)
+    step = advice(["thp-never", "tuned-profile"], "compaction-lock-convoy", host)[1]
+    assert step["reason"].startswith("Belongs to the step that changes enabled")
+    alone = advice(["tuned-profile"], "setting-overridden", host)[0]
+    assert alone["reason"].startswith("On this release")
+
+
 def _run(commands: list[str], root: Path, check: bool = True) -> None:
     """Commands with every absolute path moved below a folder."""
     moved = "\n".join(re.sub(r"/(?=(?:sys|root|etc|boot)/)", f"{root}/", command) for command in commands)
