@@ -14,6 +14,6 @@ def test_two_huge_pages_per_second_are_nothing_only_if_they_are_small(size: int,
     text = f"{shell}cat /sys/kernel/mm/transparent_hugepage/hpage_pmd_size\n{size}\n"
     text += f"{shell}while sleep 10; do date +%s; cat /proc/vmstat; done\n"
     for i in range(12):
-        text += f"{1700000000 + 10 * i}\nnr_free_pages 4000000\nallocstall_normal 0\nallocstall_movable 0\ncompact_stall 7\n"
-        text += f"thp_fault_alloc {20 * i}\nthp_fault_fallback 0\nthp_collapse_alloc 3\n"
+        text += f"{1700000000 + 10 * i}\nnr_free_pages 4000000\nallocstall_normal 0\nallocstall_movable 0\n"
+        text += f"compact_stall 7\nthp_fault_alloc {20 * i}\nthp_fault_fallback 0\nthp_collapse_alloc 3\n"
     assert document(text.encode())["verdict"]["status"] == status
