@@ -14,7 +14,7 @@ from thpdiag.bundle.stamps import stamp
 from thpdiag.bundle.transcript import prompt
 from thpdiag.case.cases import cases
 from thpdiag.case.reading import Input
-from thpdiag.model import Sample
+from thpdiag.model import Fact, Sample
 
 STEMS = (
     "# ", "#", "$ ", "% ", "[root@db1 ~]# ", "[root@db1 ~]#", "[root@db1.example.org /var/log]# ", "[root@db1: ~]# ",
@@ -181,3 +181,12 @@ def test_control_characters_hidden_as_entities_are_taken_off() -> None:
     found = records(text)
     assert found
     assert not any(c in r.cite.text for r in found for c in "\x1b\x9b")
+
+
+def test_what_follows_a_printed_file_without_a_prompt_is_read_too() -> None:
+    """Somebody pasted the setting and, below a word of his own, the counters."""
+    text = "[root@db1 ~]# cat /sys/kernel/mm/transparent_hugepage/defrag\n[always] madvise never\nthe loop:\n"
+    text += "1700000000\nnr_free_pages 51200\ncompact_stall 700\ncompact_fail 650\n"
+    found = [r.record for r in readings(text.encode())]
+    assert [r.value for r in found if isinstance(r, Fact) and r.name == "thp.defrag"] == ["always"]
+    assert [r.values["node_vmstat_compact_stall"] for r in found if isinstance(r, Sample)] == [700]

@@ -175,7 +175,7 @@ class Recogniser:
             and (reader := self._claims_path(context.paths[0]))
             and self._output_follows(ahead)
         ):
-            output = self._paragraph(ahead) if len(context.paths) == 1 else self._single(ahead)
+            output = self._paragraph(reader, ahead) if len(context.paths) == 1 else self._single(ahead)
             yield from self._block(reader, context, ahead, output)
             context.paths.popleft()
 
@@ -268,9 +268,12 @@ class Recogniser:
         if (line := ahead.take()) is not None:
             yield line.number, line.text
 
-    @staticmethod
-    def _paragraph(ahead: _Ahead) -> Iterator[tuple[int, str]]:
-        while (following := ahead.peek(1)) and following[0].text.strip() and not prompt(following[0].text):
+    def _paragraph(self, reader: Reader, ahead: _Ahead) -> Iterator[tuple[int, str]]:
+        """The lines to the next empty one or prompt, or to a block of another reader that this one has no use for."""
+        while (following := ahead.peek(1)) and (text := following[0].text).strip() and not prompt(text):
+            other = self._opening(ahead.peek(self._farthest), "") if not reader.continues(text) else None
+            if other not in (None, reader):
+                return
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
