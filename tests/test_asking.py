@@ -52,6 +52,13 @@ def test_a_host_without_huge_pages_is_not_asked_about_them() -> None:
     assert not any("hugepage" in c or "setting was switched" in c for c in ask["commands"])
 
 
+def test_a_cause_that_is_not_about_huge_pages_needs_no_switch_of_them() -> None:
+    """What takes packets from the network is not surer when huge pages were switched."""
+    _, ask = _asked("stories/redis-shop-first-test")
+    assert PROFILE_REQUEST in ask["commands"]
+    assert not any("setting was switched" in c for c in ask["commands"])
+
+
 @pytest.mark.parametrize("folder", FIXTURES, ids=str)
 def test_a_request_is_short_and_says_nothing_twice(folder: object) -> None:
     """At most eight commands; none that another one contains."""

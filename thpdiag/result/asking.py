@@ -67,7 +67,9 @@ def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
 def _classes(finding: Finding) -> list[str]:
     """A name for each kind of evidence that does not speak yet: two kinds, or a switch, confirm a finding."""
     spoken = {e.kind for e in finding.outcome.evidence}
-    return [name for kind, name in _OF_CLASS.items() if kind not in spoken]
+    known = mechanisms().get(finding.mechanism)
+    switched = known is not None and known.kind == "thp"  # a setting of huge pages tells nothing about other causes
+    return [name for kind, name in _OF_CLASS.items() if kind not in spoken and (switched or kind != "toggle")]
 
 
 def _is_open(rule: str, diagnosis: Diagnosis) -> bool:
