@@ -24,8 +24,13 @@ _OS = re.compile(
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
 
 
+_MONGODB = re.compile(r"\s{0,8}db version v(?P<version>\d{1,2}\.\d{1,2}[\w.-]{0,20})\s*$")  # mongod --version
+
+
 def said(cite: Citation, text: str) -> Iterator[Fact]:
     """What a line of prose says about the host."""
+    if found := _MONGODB.match(text):
+        yield Fact("app.version", found["version"], cite, (("app", "mongodb"),))
     if not _HINT.search(text):
         return
     if _KERNEL_WORD.search(text) and (found := _RELEASE.search(text)):
