@@ -46,7 +46,8 @@ def check(data: bytes, path: str) -> None:
     lines = line_count(data)
     found = [r.record for r in readings(data, path)]
     assert list(faults(found, lines)) == []
-    assert len(found) <= 40 * lines + 40, "more records than any text of that length holds"
+    breaks = data.count(b"\r")  # a lone one ends a row without counting as a line
+    assert len(found) <= 40 * (lines + breaks) + 40, "more records than any text of that length holds"
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda r: r.name)
