@@ -3,12 +3,16 @@
 A reader opens nothing, prints nothing, knows no rule. It gets the lines of one block, which is a whole file or a
 part of a longer text (a terminal session, a mail, a loop that prints the date between outputs). `thpdiag.recognise`
 finds the blocks: a block begins at a line that `opens` matches and goes on while `continues` says so.
+
+What is no text (perf.data), or too long to be looked at line by line (a gigabyte of perf script, kallsyms), has a
+`BulkReader`: it gets the bytes of a whole member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from re import Pattern
 
 from thpdiag.model import Citation, Moment, Record
@@ -57,3 +61,39 @@ class Reader:
     paths: tuple[Pattern[str], ...] = ()
     priority: int = 0
     lookahead: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of a member.
+
+    `chunks` gives them in order, decompressed, once; a reader may stop before the end. `size` is None where it is known
+    only at the end. `file` is an uncompressed file on the analyst's machine that holds just these bytes, if there is
+    one, for readers that share the work among processes; it is never cited.
+    """
+
+    chunks: Iterator[bytes]
+    size: int | None = None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Numbered lines of a member that are of another format: they go to the readers of lines."""
+
+    lines: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BulkReader:
+    """One input format that is read as bytes.
+
+    `claims` gets the path of the member on the host (or in the bundle), its first bytes (up to 64 KiB) and its size
+    (None: unknown) and says whether the whole member is of this format; it must be sure. A reader of lines for the
+    same format in a longer text has the same `name`. Damage, wrong versions and odd input are yielded as Problems.
+    """
+
+    name: str
+    title: str
+    claims: Callable[[str, bytes, int | None], object]
+    read: Callable[[Source, Content], Iterator[Record | Foreign]]

@@ -7,14 +7,17 @@ from thpdiag.model.fact import Fact
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model.moment import Clock, Moment
 from thpdiag.model.problem import Problem, ProblemKind
-from thpdiag.model.profile import Frame, Ledger, Profile, ProfileRow, Stacks
+from thpdiag.model.profile import Chains, Frame, KernelImage, Ledger, Module, Profile, Rows, Stacks, Task
 from thpdiag.model.record import Record
 from thpdiag.model.series import Sample
+from thpdiag.model.stack_counts import StackCounts
+from thpdiag.model.symbol_table import SymbolTable, TableKind
 
 __all__ = [
     "CONFIDENCES",
     "SEVERITIES",
     "Case",
+    "Chains",
     "Citation",
     "Clock",
     "Event",
@@ -23,17 +26,23 @@ __all__ = [
     "Finding",
     "Frame",
     "InputRecord",
+    "KernelImage",
     "Ledger",
+    "Module",
     "Moment",
     "Note",
     "Problem",
     "ProblemKind",
     "Profile",
-    "ProfileRow",
     "Record",
+    "Rows",
     "RuleOutcome",
     "Sample",
+    "StackCounts",
     "Stacks",
     "State",
+    "SymbolTable",
+    "TableKind",
+    "Task",
     "Verdict3",
 ]
