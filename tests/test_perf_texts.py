@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import yaml
 from conftest import ROOT
 from thpdiag.bundle.transcript import clean
 from thpdiag.knowledge.symbols import families
-from thpdiag.model import Problem, Profile, Record, Stacks
+from thpdiag.model import Problem, Profile, Record, Stacks, Task
+from thpdiag.model.profile import UNKNOWN
 from thpdiag.reader import Reader, Source
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Recogniser
@@ -41,35 +43,44 @@ def profile(case: str) -> Profile:
     return found
 
 
-def names(found: Profile, stack: tuple[int, ...]) -> list[str]:
-    return [found.frames[i].name for i in stack]
+@dataclass(frozen=True)
+class Row:
+    """One row of a profile in words."""
+
+    names: tuple[str, ...]  # leaf first
+    weight: float
+    samples: int
+    task: Task
+
+
+def rows(found: Profile) -> list[Row]:
+    chains = [tuple(found.frames[i].name for i in chain) for chain in found.chains]
+    numbers = (found.rows.chain, found.rows.weight, found.rows.samples, found.rows.task)
+    return [Row(chains[c], w, n, found.tasks[t]) for c, w, n, t in zip(*(x.tolist() for x in numbers), strict=True)]
 
 
 def share(found: Profile, family: str, *, self_only: bool = False) -> float:
     """Percent of the weight that is in the family, at the leaf or anywhere."""
     member = families()[family]
-    hits = (
-        r.weight
-        for r in found.rows
-        if any(member.matches(n) for n in names(found, r.stack[: 1 if self_only else None]))
-    )
-    return 100 * sum(hits) / sum(r.weight for r in found.rows)
+    every = rows(found)
+    hits = sum(r.weight for r in every if any(member.matches(n) for n in r.names[: 1 if self_only else None]))
+    return 100 * hits / sum(r.weight for r in every)
 
 
 def stacks(found: Profile) -> dict[tuple[str, ...], float]:
     """Percent per stack of names."""
-    total = sum(r.weight for r in found.rows)
+    total = float(found.rows.weight.sum())
     summed: dict[tuple[str, ...], float] = defaultdict(float)
-    for row in found.rows:
-        summed[tuple(names(found, row.stack))] += 100 * row.weight / total
+    for row in rows(found):
+        summed[row.names] += 100 * row.weight / total
     return summed
 
 
-REFERENCE = "perf_script/default"
+REFERENCE = "folded/stackcollapse"
 WHOLE = [
     "perf_report/callee", "perf_report/caller", "perf_report/fractal_callee", "perf_report/fractal_caller",
     "perf_report/flat_chains", "perf_report/folded_chains", "perf_report/counts", "perf_report/by_pid_verbose",
-    "perf_report/by_task", "folded/stackcollapse",
+    "perf_report/by_task", "perf_script/default",
 ]  # fmt: skip
 
 
@@ -91,8 +102,8 @@ def test_every_rendering_of_a_recording_gives_the_same_stacks(case: str) -> None
 def test_children_columns_are_never_added(case: str) -> None:
     """With --children the weights are those of Self, and what is known of the chains agrees with the script."""
     found = profile(case)
-    assert sum(r.weight for r in found.rows) == pytest.approx(100 - found.ledger.unlisted, abs=0.1)
-    assert sum(r.weight for r in found.rows) <= 100.1
+    assert found.rows.weight.sum() == pytest.approx(100 - found.ledger.unlisted, abs=0.1)
+    assert found.rows.weight.sum() <= 100.1
     expected = stacks(profile(REFERENCE))
     assert stacks(found)[("compute", "start_thread")] >= expected[("compute", "start_thread")] - 0.1
 
@@ -106,8 +117,8 @@ def test_flat_reports_know_the_leaf_only(case: str) -> None:
         share(reference, "zeroing", self_only=True), abs=0.06
     )
     tasks: dict[str, float] = defaultdict(float)
-    for row in found.rows:
-        tasks[row.comm] += row.weight
+    for row in rows(found):
+        tasks[row.task.comm] += row.weight
     assert tasks["churn worker 2"] == pytest.approx(50.6, abs=0.06)
 
 
@@ -131,9 +142,9 @@ def test_several_events_are_several_profiles() -> None:
 def test_perf_top_of_the_hadoop_story_spins_for_locks(case: str) -> None:
     """95.4 % in spin locks, compaction beside it, the JVM's own spinning is no lock; also quoted in a mail."""
     content = re.sub(r"(?m)^> ?", "", text(case))
-    (found,) = [p for p in profiles("perf_top", content) if p.rows]
+    (found,) = profiles("perf_top", content)
     member = families()["spin_lock"]
-    assert sum(r.weight for r in found.rows if member.matches(names(found, r.stack)[0])) == pytest.approx(95.4)
+    assert sum(r.weight for r in rows(found) if member.matches(r.names[0])) == pytest.approx(95.4)
     assert found.percent_only
     assert found.stacks is Stacks.NONE
     assert found.facts["kernel_percent"] == "92.6"
@@ -163,21 +174,20 @@ def test_the_browser_tree_of_the_mero_story_is_one_chain(case: str) -> None:
     """99.92 % of the row come from compaction in a huge page fault, 99.66 % of these from new_heap."""
     content = "\n".join(line for line in text(case).split("\n") if not re.match(r"(One|We) ", line))
     (found,) = profiles("perf_report", content)
-    rows = [r for r in found.rows if names(found, r.stack)[0] == "generic_exec_single"]
-    chain = [r for r in rows if "do_huge_pmd_anonymous_page" in names(found, r.stack)]
-    heap = [r for r in chain if names(found, r.stack)[-1] == "new_heap"]
-    assert sum(r.weight for r in rows) == pytest.approx(2.76)
-    assert sum(r.weight for r in chain) / sum(r.weight for r in rows) == pytest.approx(0.9992, abs=1e-4)
+    whole = [r for r in rows(found) if r.names[0] == "generic_exec_single"]
+    chain = [r for r in whole if "do_huge_pmd_anonymous_page" in r.names]
+    heap = [r for r in chain if r.names[-1] == "new_heap"]
+    assert sum(r.weight for r in whole) == pytest.approx(2.76)
+    assert sum(r.weight for r in chain) / sum(r.weight for r in whole) == pytest.approx(0.9992, abs=1e-4)
     assert sum(r.weight for r in heap) / sum(r.weight for r in chain) == pytest.approx(0.9966, abs=1e-4)
     assert found.total_samples == 124_000
-    assert rows[0].comm == "m0d"
+    assert whole[0].task.comm == "m0d"
 
 
 def test_an_el6_report_splits_rows_over_relative_branches() -> None:
     """Percent of the parent, blanks after the dashes, a hidden remainder: the parts of a row sum up to it."""
     found = profile("perf_report/el6")
-    lock = [r for r in found.rows if names(found, r.stack)[0] == "_spin_lock_irq"]
-    by_root = {names(found, r.stack)[-1]: r.weight for r in lock}
+    by_root = {r.names[-1]: r.weight for r in rows(found) if r.names[0] == "_spin_lock_irq"}
     assert by_root == pytest.approx({"0x7f10d4a1b2c3": 57.0, "new_heap": 19.0, "child_rip": 3.2, "_spin_lock_irq": 0.8})
     assert share(found, "compaction") == pytest.approx(100 * 76 / 94)
     assert found.facts["release"] == "2.6.32-279.el6.x86_64"
@@ -186,15 +196,15 @@ def test_an_el6_report_splits_rows_over_relative_branches() -> None:
 def test_odd_samples_are_kept_with_what_they_have() -> None:
     """Comm with digits, tid -1, brackets in objects, a head without frames, inlined runtime frames, lost samples."""
     found = profile("perf_script/odd_lines")
-    by_comm = {r.comm: r for r in found.rows}
+    by_comm = {r.task.comm: r for r in rows(found)}
     assert set(by_comm) == {"hog worker 5", "(sd-pam)", "kworker/0:1", ":-1", "V8 WorkerThread"}
-    assert by_comm[":-1"].tid == -1
-    assert (by_comm["hog worker 5"].pid, by_comm["hog worker 5"].tid) == (25595, 25601)
+    assert by_comm[":-1"].task.tid == -1
+    assert by_comm["hog worker 5"].task == Task("hog worker 5", 25595, 25601)
     hot = next(f for f in found.frames if f.name == "hot_loop")
     assert hot.dso == "/memfd:jit (deleted)"
     assert any(f.name == "(anonymous namespace)::fill(char*, unsigned long)" for f in found.frames)
-    assert names(found, by_comm["V8 WorkerThread"].stack)[1:] == ["Lorg/Inner;::step", "Lorg/Outer;::run"]
-    assert by_comm["kworker/0:1"].stack == ()
+    assert by_comm["V8 WorkerThread"].names[1:] == ("Lorg/Inner;::step", "Lorg/Outer;::run")
+    assert by_comm["kworker/0:1"].names == ()
     assert found.ledger.read == found.ledger.kept == 6
     assert found.ledger.without_stack == 1
     assert found.ledger.lost == 7
@@ -236,11 +246,11 @@ def test_odd_samples_are_kept_with_what_they_have() -> None:
 def test_the_head_of_a_sample(line: str, comm: str, pid: int | None, tid: int, period: int | None, event: str) -> None:
     """Every field of the head is found in its variations."""
     (found,) = profiles("perf_script", f"{line}\n\tffffffff815ceeb2 compact_zone+0x52 ([kernel.kallsyms])\n")
-    (row,) = found.rows
-    assert (row.comm, row.pid, row.tid) == (comm, pid, tid)
+    (row,) = rows(found)
+    assert row.task == Task(comm, pid, tid)
     assert row.weight == (period or 1)
     assert found.event == event
-    assert names(found, row.stack) == ["compact_zone"]
+    assert row.names == ("compact_zone",)
 
 
 def test_relative_times_are_no_moments() -> None:
@@ -248,16 +258,16 @@ def test_relative_times_are_no_moments() -> None:
     found = profile("perf_script/relative_time")
     assert not found.has_time
     assert found.start is None
-    assert {r.bin for r in found.rows} == {None}
+    assert set(found.rows.bin.tolist()) == {UNKNOWN}
 
 
 def test_folded_tasks_and_marks() -> None:
     """Task, ids and the marks of kernel frames are taken off the names."""
     found = profile("folded/marks")
-    assert {r.comm for r in found.rows} == {"java", "swapper", "kworker/0:1"}
+    assert {t.comm for t in found.tasks} == {"java", "swapper", "kworker/0:1"}
     assert next(f for f in found.frames if f.name == "compact_zone").kernel is True
     ids = profile("folded/with_ids")
-    assert {(r.comm, r.pid is not None, r.tid is not None) for r in ids.rows} == {("churn", True, True)}
+    assert {(t.comm, t.pid is not None, t.tid is not None) for t in ids.tasks} == {("churn", True, True)}
     bcc = profile("folded/profile_bpfcc")
     assert next(f for f in bcc.frames if f.name == "clear_page_erms").kernel is True
     assert next(f for f in bcc.frames if f.name == "exec_simple_query").kernel is None
@@ -309,7 +319,7 @@ def test_texts_of_other_projects(corpus: Path) -> None:
         content = (corpus / "perf-script" / name).read_text(errors="replace")
         found = [r.record for r in recogniser.read(name, enumerate(content.split("\n"), 1), content[:1000])]
         read = [p for p in found if isinstance(p, Profile)]
-        figures = (sum(p.ledger.kept for p in read), sum(r.weight for p in read for r in p.rows))
+        figures = (sum(p.ledger.kept for p in read), sum(float(p.rows.weight.sum()) for p in read))
         if figures != (told["samples"], told["weight"]) or {p.event for p in read} != set(
             told.get("events", [p.event for p in read])
         ):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thpdiag.knowledge.symbols import families_of, normalise, unresolved
-from thpdiag.model import Citation, Ledger, Problem, Profile, ProfileRow, Record, Stacks
+from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.perf_chains import ROOTS
 from thpdiag.readers.perf_stacks import Frames, symbol_like
@@ -66,18 +66,25 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
     task = _task_first(stacks[:_LOOKED_AT])
     ids = task and all(_TASK.match(s.names[0]) for s in stacks[:_LOOKED_AT])
     frames = Frames()
-    rows = [_row(frames, stack, task, ids) for stack in stacks]
-    samples = sum(row.samples for row in rows)
-    lonely = sum(row.samples for row in rows if not row.stack)
-    unknown = sum(row.samples for row in rows if row.stack and unresolved(frames.name(row.stack[0])))
+    counts = StackCounts()
+    samples = lonely = unknown = 0
+    for stack in stacks:
+        who, chain = _sample(frames, stack.names, task, ids)
+        number = int(stack.count)
+        counts.add(chain, stack.count, number, stack.cite, who)
+        samples += number
+        lonely += number * (not chain)
+        unknown += number * bool(chain and unresolved(frames.name(chain[0])))
     return Profile(
         reader=READER.name,
         event="",
         frames=frames.all(),
-        rows=tuple(rows),
+        chains=counts.chains(),
+        tasks=counts.tasks(),
+        rows=counts.rows(),
         stacks=Stacks.FULL,
         cite=stacks[0].cite,
-        ledger=Ledger(samples, samples, lonely, unknown, {"no folded stack": odd} if odd else {}),
+        ledger=Ledger(samples, samples, lonely, unknown, odd={"no folded stack": odd} if odd else {}),
         total_samples=samples,
     )
 
@@ -96,14 +103,14 @@ def _is_root(name: str) -> bool:
     return bool(_PLACE.search(name)) or bare in ROOTS or unresolved(bare) or "::" in bare or bool(families_of(bare))
 
 
-def _row(frames: Frames, stack: _Stack, task: object, ids: object) -> ProfileRow:
-    comm, pid, tid, names = "", None, None, stack.names
+def _sample(frames: Frames, names: list[str], task: object, ids: object) -> tuple[Task, list[int]]:
+    """Who ran, and the chain, leaf first."""
+    who = Task()
     if task and names:
-        comm, names = names[0], names[1:]
-        if ids and (found := _TASK.match(comm)):
-            comm = found["comm"]
+        who, names = Task(names[0]), names[1:]
+        if ids and (found := _TASK.match(who.comm)):
             pid = int(found["pid"]) if found["pid"] != "?" else None
-            tid = int(found["tid"]) if found["tid"] else None
+            who = Task(found["comm"], pid, int(found["tid"]) if found["tid"] else None)
     numbers: list[int] = []
     kernel = False
     for name in names:
@@ -113,7 +120,7 @@ def _row(frames: Frames, stack: _Stack, task: object, ids: object) -> ProfileRow
         place = _PLACE.search(name)
         dso = name if name.startswith("[") and name.endswith("]") and not unresolved_word(name) else ""
         numbers.append(frames.number("[unknown]" if dso else name, dso, kernel=_kernel(place, border=kernel)))
-    return ProfileRow(tuple(reversed(numbers)), stack.count, int(stack.count), stack.cite, comm, pid, tid)
+    return who, numbers[::-1]
 
 
 def unresolved_word(name: str) -> bool:

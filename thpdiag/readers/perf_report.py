@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from thpdiag.knowledge.symbols import normalise
-from thpdiag.model import Citation, Ledger, Problem, Profile, ProfileRow, Record, Stacks
+from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers import perf_header
 from thpdiag.readers.perf_chains import Chains, chains
@@ -186,17 +186,21 @@ def _profile(current: _Part, header: dict[str, str]) -> Iterator[Record]:
         if current.samples:
             yield Problem(current.cite, "a perf report of which no row is in the text", reader=READER.name)
         return
-    frames = Frames()
+    frames, counts = Frames(), StackCounts()
     told = chains([(e.row, e.graph) for e in current.entries])
-    rows = [r for entry, split in zip(current.entries, told.of, strict=True) for r in _rows(frames, entry, split)]
-    weight = sum(r.weight for r in rows)
+    weight = 0.0
+    for entry, split in zip(current.entries, told.of, strict=True):
+        _add(counts, frames, entry, split)
+        weight += sum(part for _, part in split)
     shown = any(e.graph for e in current.entries)
     graphs = {"order": told.order, "shares": "relative" if told.fractal else "absolute"} if shown else {}
     yield Profile(
         reader=READER.name,
         event=current.event,
         frames=frames.all(),
-        rows=tuple(rows),
+        chains=counts.chains(),
+        tasks=counts.tasks(),
+        rows=counts.rows(),
         stacks=_stacks(current.entries, told),
         cite=current.cite,
         ledger=Ledger(lost=current.lost, unlisted=max(0.0, round(100 - weight, 2))),
@@ -211,7 +215,8 @@ def _stacks(entries: Sequence[_Entry], told: Chains) -> Stacks:
     return Stacks.PARTIAL if deep or any(e.graph for e in entries) else Stacks.NONE
 
 
-def _rows(frames: Frames, entry: _Entry, split: Sequence[tuple[list[str], float]]) -> Iterator[ProfileRow]:
+def _add(counts: StackCounts, frames: Frames, entry: _Entry, split: Sequence[tuple[list[str], float]]) -> None:
+    """The parts of a row."""
     shown = entry.row
     own = normalise(shown.symbol)
     for names, weight in split:
@@ -220,7 +225,7 @@ def _rows(frames: Frames, entry: _Entry, split: Sequence[tuple[list[str], float]
         if not stack and shown.dso:
             stack = [frames.number("[unknown]", shown.dso, kernel=shown.kernel)]
         samples = shown.samples if len(split) == 1 else round(shown.samples * weight / shown.own) if shown.own else 0
-        yield ProfileRow(tuple(stack), weight, samples, entry.cite, comm=shown.comm, pid=shown.pid)
+        counts.add(stack, weight, samples, entry.cite, Task(shown.comm, shown.pid))
 
 
 def continues(text: str) -> bool:

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from thpdiag.model import Citation, Ledger, Problem, Profile, ProfileRow, Record, Stacks
+from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.perf_columns import Columns, OverheadRow, row, share
 from thpdiag.readers.perf_stacks import Frames, kernel_dso
@@ -144,16 +144,21 @@ def _counted(text: str, screen: _Screen) -> OverheadRow | None:
 
 
 def _profile(screen: _Screen, screens: int) -> Profile:
-    frames = Frames()
-    rows = [_row(frames, entry, cite, _places(screen)) for entry, cite in screen.rows]
+    frames, counts, places = Frames(), StackCounts(), _places(screen)
+    for entry, cite in screen.rows:
+        counts.add(_leaf(frames, entry, places), entry.own, entry.samples, cite, Task(entry.comm, entry.pid))
     facts = {name: found[1] for name, pattern in _TITLE_FACTS.items() if (found := pattern.search(screen.title))}
     event, lost = _EVENT.search(screen.title), _LOST.search(screen.title)
-    ledger = Ledger(unlisted=max(0.0, round(100 - sum(r.weight for r in rows), 2)), lost=int(lost[1]) if lost else None)
+    ledger = Ledger(
+        unlisted=max(0.0, round(100 - sum(e.own for e, _ in screen.rows), 2)), lost=int(lost[1]) if lost else None
+    )
     return Profile(
         reader=READER.name,
         event=event["event"] if event else "",
         frames=frames.all(),
-        rows=tuple(rows),
+        chains=counts.chains(),
+        tasks=counts.tasks(),
+        rows=counts.rows(),
         stacks=Stacks.NONE,
         cite=screen.cite,
         ledger=ledger,
@@ -170,10 +175,9 @@ def _places(screen: _Screen) -> bool:
     return screen.dso_column and any(entry.dso for entry, _ in screen.rows)
 
 
-def _row(frames: Frames, entry: OverheadRow, cite: Citation, places: object) -> ProfileRow:
+def _leaf(frames: Frames, entry: OverheadRow, places: object) -> tuple[int, ...]:
     kernel = False if places and not entry.dso else entry.kernel
-    stack = (frames.number(entry.symbol, entry.dso, kernel=kernel),) if entry.symbol or entry.dso else ()
-    return ProfileRow(stack, entry.own, entry.samples, cite, comm=entry.comm, pid=entry.pid)
+    return (frames.number(entry.symbol, entry.dso, kernel=kernel),) if entry.symbol or entry.dso else ()
 
 
 def continues(text: str) -> bool:
