@@ -50,16 +50,23 @@ def _plain(record: Record) -> Any:
 
 
 def _profile(profile: Profile) -> Any:
+    columns = zip(*(c[:MOST].tolist() for c in _columns(profile)), strict=True)
     rows = [
-        [";".join(profile.frames[i].name for i in row.stack), _number(row.weight), row.samples, row.comm, row.cite.line]
-        for row in profile.rows[:MOST]
+        [
+            ";".join(profile.names(chain)),
+            _number(weight),
+            samples,
+            profile.tasks[task].comm,
+            profile.citation(chain).line,
+        ]
+        for chain, task, weight, samples in columns
     ]
     ledger = profile.ledger
     return {
         "event": profile.event,
         "stacks": profile.stacks.value,
         "rows": len(profile.rows),
-        "weight": _number(sum(r.weight for r in profile.rows)),
+        "weight": _number(sum(profile.rows.weight.tolist())),
         "first": rows,
         "ledger": [
             ledger.read,
@@ -74,6 +81,11 @@ def _profile(profile: Profile) -> Any:
         "total": profile.total_samples,
         "facts": dict(sorted(profile.facts.items())),
     }
+
+
+def _columns(profile: Profile) -> tuple[Any, ...]:
+    rows = profile.rows
+    return rows.chain, rows.task, rows.weight, rows.samples
 
 
 def _time(record: Fact | Sample | Event) -> Any:

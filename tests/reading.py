@@ -68,7 +68,7 @@ def _numbers(record: Record) -> Iterator[float]:
             yield from map(float, record.values.values())
             yield from map(float, record.resolution.values())
         case Profile():
-            yield from (row.weight for row in record.rows)
+            yield from record.rows.weight.tolist()
             yield record.ledger.unlisted
 
 
@@ -88,17 +88,23 @@ def _texts(record: Record) -> Iterator[str]:
                 record.event,
                 *record.facts.values(),
                 *(f.name for f in record.frames),
-                *(r.comm for r in record.rows),
+                *(t.comm for t in record.tasks),
+                *record.chains.texts,
             )
 
 
 def _odd_profile(profile: Profile, lines: int) -> Iterator[str]:
-    if any(row.cite.line is None or not 1 <= row.cite.line <= lines for row in profile.rows):
+    chains, rows = profile.chains, profile.rows
+    if not all(1 <= line <= lines for line in chains.lines.tolist()):
         yield "a stack cites a line that does not exist"
-    if any(row.weight < 0 for row in profile.rows) or profile.ledger.unlisted < 0:
+    if any(weight < 0 for weight in rows.weight.tolist()) or profile.ledger.unlisted < 0:
         yield "a stack weighs less than nothing"
-    if any(not 0 <= frame < len(profile.frames) for row in profile.rows for frame in row.stack):
+    if not all(0 <= frame < len(profile.frames) for frame in chains.frames.tolist()):
         yield "a stack holds a frame that does not exist"
+    if not all(0 <= chain < len(chains) for chain in rows.chain.tolist()):
+        yield "a row has a stack that does not exist"
+    if not all(0 <= task < len(profile.tasks) for task in rows.task.tolist()):
+        yield "a row has a task that does not exist"
     ledger = profile.ledger
     if not 0 <= ledger.kept <= ledger.read:
         yield f"keeps {ledger.kept} of {ledger.read} samples"

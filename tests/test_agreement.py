@@ -15,8 +15,8 @@ from thpdiag.model import (
     Ledger,
     Moment,
     Profile,
-    ProfileRow,
     Sample,
+    StackCounts,
     Stacks,
     State,
 )
@@ -38,8 +38,11 @@ def series(reader: str, value: float, start: float = 0.0) -> list[Sample]:
 def profile(reader: str, inside: float, total: int = 1000) -> Profile:
     frames = (Frame("compact_zone"), Frame("work"))
     cite = Citation(f"{reader}.txt", 1)
-    rows = (ProfileRow((0,), inside, 0, cite), ProfileRow((1,), 100 - inside, 0, cite))
-    return Profile(reader, "cycles", frames, rows, Stacks.FULL, cite, Ledger(read=total, kept=total))
+    counts = StackCounts()
+    counts.add((0,), inside, 0, cite)
+    counts.add((1,), 100 - inside, 0, cite)
+    columns = (counts.chains(), counts.tasks(), counts.rows())
+    return Profile(reader, "cycles", frames, *columns, Stacks.FULL, cite, Ledger(read=total, kept=total))
 
 
 @pytest.mark.parametrize(

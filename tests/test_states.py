@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thpdiag.case.hosts import hosts
 from thpdiag.case.states import effective, states
-from thpdiag.model import Citation, Clock, Event, Fact, Frame, Moment, Profile, ProfileRow, Record, Sample, Stacks
+from thpdiag.model import Citation, Clock, Event, Fact, Frame, Moment, Profile, Record, Sample, StackCounts, Stacks
 from thpdiag.recognise import Reading
 
 ENABLED = "thp.enabled"
@@ -29,7 +29,10 @@ def sample(line: int, member: str = "s.txt", seconds: float | None = None) -> Sa
 
 def profile(line: int, member: str = "s.txt") -> Profile:
     cite = Citation(member, line)
-    return Profile("perf_script", "cycles", (Frame("f"),), (ProfileRow((0,), 1.0, 1, cite),), Stacks.FULL, cite)
+    counts = StackCounts()
+    counts.add((0,), 1.0, 1, cite)
+    columns = (counts.chains(), counts.tasks(), counts.rows())
+    return Profile("perf_script", "cycles", (Frame("f"),), *columns, Stacks.FULL, cite)
 
 
 def cut(*records: Record) -> list[tuple[str | None, int | None, list[int]]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 
-def starts_of(lengths: NDArray[np.integer]) -> Ints:
+def starts_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
     """The starts of lists of these lengths, with the end of the last one behind."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
@@ -27,6 +27,6 @@ def gathered(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> Ints:
 
 def any_of(marks: NDArray[np.bool_], starts: Ints) -> NDArray[np.bool_]:
     """For each list whether any of its values is marked; an empty list has none."""
-    counts = np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))
-    found: NDArray[np.bool_] = counts[starts[1:]] > counts[starts[:-1]]
+    counts = starts_of(marks)
+    found: NDArray[np.bool_] = np.greater(counts[starts[1:]], counts[starts[:-1]])
     return found

@@ -18,7 +18,7 @@ from thpdiag.bundle.stamps import stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
 from thpdiag.knowledge.paths import system_path
 from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
-from thpdiag.reader import Reader, Source
+from thpdiag.reader import BulkReader, Content, Foreign, Reader, Source
 from thpdiag.readers.operator_actions import actions, entered, located, refused
 from thpdiag.readers.prose import said
 
@@ -200,24 +200,41 @@ class Recogniser:
                 return reader
         return None
 
+    def bulk(self, reader: BulkReader, member: str, content: Content) -> Iterator[Reading]:
+        """All records of a member that is read as bytes; lines of another format in it go to the line readers."""
+        source, host = Source(member, path=system_path(member) or member), ""
+        for record in self._records(reader.name, Citation(member), reader.read(source, content)):
+            if isinstance(record, Foreign):
+                yield from self.read(member, record.lines)
+                continue
+            if isinstance(record, Fact) and record.name == "host.name":
+                host = str(record.value).split(".")[0]
+            yield Reading(record, reader.name, (MAIN, host))
+
     def _block(
         self, reader: Reader, context: _Context, ahead: _Ahead, lines: Iterator[tuple[int, str]]
     ) -> Iterator[Reading]:
         """Have a reader read its lines; what it leaves unread of them is still taken off the text."""
         source, first = context.source(), ahead.peek(1)
+        cite = Citation(source.member, first[0].number if first else None)
+        for record in self._records(reader.name, cite, reader.read(source, lines)):
+            if isinstance(record, Foreign):  # only readers of bytes give it
+                continue
+            if isinstance(record, Fact) and record.name == "host.name":
+                context.host = str(record.value).split(".")[0]
+            yield Reading(record, reader.name, context.group)
+        for _ in lines:
+            pass
+
+    def _records(self, reader: str, cite: Citation, records: Iterable[Record | Foreign]) -> Iterator[Record | Foreign]:
+        """The same; a mistake of the reader becomes a problem behind what it gave before."""
         try:
-            for record in reader.read(source, lines):
-                if isinstance(record, Fact) and record.name == "host.name":
-                    context.host = str(record.value).split(".")[0]
-                yield Reading(record, reader.name, context.group)
+            yield from records
         except Exception as error:
             if self._strict:
                 raise
-            cite = Citation(source.member, first[0].number if first else None)
-            text = f"a mistake of thpdiag: reader {reader.name} failed ({type(error).__name__}: {error})"
-            yield Reading(Problem(cite, text, ProblemKind.BUG, reader.name), reader.name, context.group)
-        for _ in lines:
-            pass
+            text = f"a mistake of thpdiag: reader {reader} failed ({type(error).__name__}: {error})"
+            yield Problem(cite, text, ProblemKind.BUG, reader)
 
     def _lines(self, reader: Reader, ahead: _Ahead, margin: str) -> Iterator[tuple[int, str]]:
         """The lines of a block without its margin: the opening one, and further ones while they belong.

@@ -67,7 +67,7 @@ class Intake:
             yield Problem(Citation(place.path), reason, ProblemKind.UNREADABLE)
         elif place.wanted:
             self.budget.gives()
-            yield Member(place.path, place.size, stream, self.limits, place.aliases)
+            yield Member(place.path, place.size, stream, self.limits, place.aliases, _on_disk(file))
         elif stream.failure and named_as_archive(place.path):
             yield stream.failure.problem(place.path, hides=True)
 
@@ -171,3 +171,11 @@ def _first(file: BinaryIO) -> bytes:
         return os.pread(file.fileno(), SNIFF, 0)
     except OSError:
         return b""
+
+
+def _on_disk(file: BinaryIO | None) -> Path | None:
+    """A path by which another process can open an open file of a disk again, whatever becomes of its name (Linux)."""
+    if file is None or expected_size(file) is None:
+        return None
+    path = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+    return path if path.exists() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from thpdiag.bundle.limits import Limits
 from thpdiag.bundle.lines import Oddities, numbered
@@ -15,15 +16,23 @@ class Member:
     """A file the reader may want.
 
     `path` is the customer's path inside the bundle, printable; `aliases` are the wanted paths of links that lead here;
-    `size` is None where it is known only at the end. `problems` and `sha256` are complete after `finish`.
+    `size` is None where it is known only at the end; `file` opens the same bytes again where they lie on a disk as they
+    are, while the member is valid. `problems` and `sha256` are complete after `finish`.
     """
 
     def __init__(
-        self, path: str, size: int | None, stream: Stream, limits: Limits, aliases: tuple[str, ...] = ()
+        self,
+        path: str,
+        size: int | None,
+        stream: Stream,
+        limits: Limits,
+        aliases: tuple[str, ...] = (),
+        file: Path | None = None,
     ) -> None:
         self.path = path
         self.size = size
         self.aliases = aliases
+        self.file = file
         self.problems: list[Problem] = []
         self._stream = stream
         self._limits = limits

@@ -9,10 +9,11 @@ from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
 from thpdiag.case.options import Options
-from thpdiag.knowledge.paths import wants
+from thpdiag.knowledge.paths import system_path, wants
 from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile
 from thpdiag.model.record import begun
-from thpdiag.readers import all_readers
+from thpdiag.reader import Content
+from thpdiag.readers import all_readers, bulk_readers
 from thpdiag.recognise import Reading, Recogniser
 
 NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
@@ -62,9 +63,10 @@ def _place(member: str) -> list[str]:
 
 def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
     head = member.head()
-    if head[:8] in (b"PERFILE2", b"2ELIFREP"):
-        text = "a perf.data recording, which this version does not read; send `perf script --no-inline -i FILE` as text"
-        return [_problem(member, text, ProblemKind.UNREADABLE)]
+    path = system_path(member.path) or member.path
+    if reader := next((r for r in bulk_readers() if r.claims(path, head, member.size)), None):
+        content = Content(member.chunks(), member.size, member.file)
+        return list(recogniser.bulk(reader, member.path, content))
     if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
     return list(recogniser.read(member.path, member.lines(), head.decode("utf-8", "replace")))

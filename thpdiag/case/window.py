@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from thpdiag.bundle.stamps import stamp
 from thpdiag.errors import UsageError
 from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample
+from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.readers.daytime import day_seconds
 
 AROUND = 300.0  # seconds before and after `--at`
-BIN = 0.01  # seconds of a profile's time bins
 _DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
 _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
 
@@ -103,6 +103,11 @@ def _cut(profile: Profile, window: Window) -> Profile | None:
     """The rows of a profile whose time bins are inside."""
     if profile.start is None or not profile.has_time:
         return profile
-    start = profile.start
-    rows = tuple(row for row in profile.rows if row.bin is None or window.holds(start.plus(row.bin * BIN)) is not False)
-    return replace(profile, rows=rows) if rows else None
+    import numpy as np
+
+    bins, start = np.unique(profile.rows.bin).tolist(), profile.start
+    outside = [b for b in bins if b != UNKNOWN and window.holds(start.plus(b * BIN)) is False]
+    if not outside:
+        return profile
+    rows = profile.rows.only(~np.isin(profile.rows.bin, outside))
+    return replace(profile, rows=rows) if len(rows) else None

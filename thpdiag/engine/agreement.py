@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import Scene
 from thpdiag.engine.quantity import shown
-from thpdiag.engine.stacks import Compiled, compiled
+from thpdiag.engine.stacks import compiled
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Problem, ProblemKind, Stacks
+
+if TYPE_CHECKING:
+    from thpdiag.engine.compiled import Compiled
 
 METRICS = ("cpu_ratio.sys_total", "cpu_ratio.user_total", "cpu_ratio.iowait", "cpu_ratio.softirq")
 FAR = 0.15  # of all CPU time, between the means of two tools over the same time; rounding and start-up rows stay below
@@ -72,13 +76,8 @@ def _one_recording(first: Compiled, second: Compiled) -> bool:
 
 def _of_profiles(first: Compiled, second: Compiled) -> Iterator[Problem]:
     for family in FAMILIES:
-        shares = [_share(p, family) for p in (first, second)]
+        shares = [p.share(family) for p in (first, second)]
         if abs(shares[0] - shares[1]) > FAR_SHARE + second.profile.ledger.unlisted / 100:
             values = f"{shown(shares[0], 'ratio')} here, {shown(shares[1], 'ratio')} in {second.profile.cite}"
             text = f"two renderings of one recording differ in {families()[family].title}: {values}"
             yield Problem(first.profile.cite, text, ProblemKind.DISAGREEMENT, first.profile.reader)
-
-
-def _share(profile: Compiled, family: str) -> float:
-    inside = sum(r.weight for r in profile.rows if profile.place(r, [family]) is not None)
-    return inside / profile.weight if profile.weight > 0 else 0.0

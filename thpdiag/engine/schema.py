@@ -122,7 +122,7 @@ class Profile(Strict):
     """Share of non-idle samples whose leaf (`self`) or any frame (`anywhere`) is of a symbol family.
 
     `under`: families that must be callers, in this order from the leaf outwards, gaps allowed; `not_under`: none of
-    these may be a caller. `of`: all (default), comm or thread (the largest share within one command or thread),
+    these may be a caller. `of`: all (default), comm, thread or cpu (the largest share within one of them),
     symbol (of the samples that match self/anywhere alone: chain purity).
     """
 
@@ -131,7 +131,7 @@ class Profile(Strict):
     under: Names | None = None
     not_under: Names | None = None
     comm: str | None = Field(default=None, description="only tasks whose command matches (RE2, whole)")
-    of: Literal["all", "comm", "thread", "symbol"] = "all"
+    of: Literal["all", "comm", "thread", "cpu", "symbol"] = "all"
     at_least: Quantity | None = None
     below: Quantity | None = None
     min_samples: int = Field(default=50, ge=1)

@@ -26,10 +26,11 @@ from thpdiag.model import (
     Ledger,
     Moment,
     Profile,
-    ProfileRow,
     Sample,
+    StackCounts,
     Stacks,
     State,
+    Task,
 )
 
 _STACK = re.compile(r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:\s+\[(?P<comm>[^\]]+)\])?")
@@ -92,7 +93,7 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
     if not lines:
         return None
     frames: dict[str, int] = {}
-    rows = []
+    counts, total = StackCounts(), 0.0
     for line in lines:
         found = _STACK.fullmatch(line.strip())
         if not found:
@@ -101,14 +102,13 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
         stack = tuple(frames.setdefault(n, len(frames)) for n in names)
         weight = float(found["weight"])
         comm = found["comm"] or "work"
-        rows.append(
-            ProfileRow(stack, weight, 0 if stacks is Stacks.NONE else int(weight * 10), cite, comm=comm, pid=_pid(comm))
-        )
-    rows_weight = sum(r.weight for r in rows)
-    unlisted = max(0.0, 100.0 - rows_weight) if stacks is Stacks.NONE else 0.0
+        samples = 0 if stacks is Stacks.NONE else int(weight * 10)
+        counts.add(stack, weight, samples, cite, Task(comm, _pid(comm)))
+        total += weight
+    unlisted = max(0.0, 100.0 - total) if stacks is Stacks.NONE else 0.0
     return Profile(
-        "case", "cycles", tuple(Frame(n) for n in frames), tuple(rows), stacks, cite, Ledger(unlisted=unlisted),
-        percent_only=stacks is Stacks.NONE,
+        "case", "cycles", tuple(Frame(n) for n in frames), counts.chains(), counts.tasks(), counts.rows(), stacks, cite,
+        Ledger(unlisted=unlisted), percent_only=stacks is Stacks.NONE,
     )  # fmt: skip
 
 

@@ -32,7 +32,10 @@ _LONGEST = 4000  # characters; longer names (C++ templates) are left as they are
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Functions of one kind of work. `title` names it in a sentence, `ambiguous` names count in some tasks only."""
+    """Functions of one kind of work. `title` names it in a sentence, `ambiguous` names count in some tasks only.
+
+    `objects` are those of programs that hold the functions; None: the kernel's.
+    """
 
     name: str
     title: str
@@ -40,6 +43,7 @@ class Family:
     symbols: re.Pattern[str]
     source: str
     ambiguous: re.Pattern[str]
+    objects: re.Pattern[str] | None = None
 
     def matches(self, name: str) -> bool:
         """Whether the normalised name belongs to the family by itself."""
@@ -83,6 +87,7 @@ def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
         if part not in raw:
             raise RuleError(f"symbols.yaml: family {name} includes {part}, which does not exist")
         symbols.extend(_names(raw[part], "symbols", part))
+    objects = list(_names(entry, "objects", name))
     return Family(
         name,
         str(entry["title"]),
@@ -90,6 +95,7 @@ def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
         _pattern(symbols),
         str(entry["source"]),
         _pattern(_names(entry, "ambiguous", name)),
+        _pattern(objects) if objects else None,
     )
 
 
@@ -100,8 +106,29 @@ def _names(entry: Mapping[str, object], key: str, family: str) -> Iterable[str]:
     return value
 
 
+@cache
+def _starred() -> tuple[Mapping[str, tuple[str, ...]], re.Pattern[str]]:
+    """Families by exact name, and one expression for all names with a star: most names are in neither."""
+    exact: dict[str, tuple[str, ...]] = {}
+    starred: set[str] = set()
+    raw = shipped("symbols.yaml")["families"]
+    for family in raw:
+        for name in _names(raw[family], "symbols", family):
+            if "*" in name:
+                starred.add(name)
+            else:
+                exact[name] = ()
+    for name in exact:
+        exact[name] = tuple(family.name for family in families().values() if family.matches(name))
+    return exact, _pattern(sorted(starred))
+
+
 def families_of(name: str) -> tuple[str, ...]:
     """The families that a normalised name belongs to by itself."""
+    exact, starred = _starred()
+    known = exact.get(name)
+    if known is not None or not starred.match(name):
+        return known or ()
     return tuple(family.name for family in families().values() if family.matches(name))
 
 
@@ -120,6 +147,11 @@ def is_idle(name: str, comm: str = "") -> bool:
     idle = families()["idle"]
     if idle.matches(name):
         return True
-    if not _IDLE_TASK.match(comm):
+    if not is_idle_task(comm):
         return False
     return idle.doubtful(name) or (comm.startswith("swapper") and unresolved(name))
+
+
+def is_idle_task(comm: str) -> bool:
+    """Whether a command is that of a CPU's idle task, or may be (`is_idle`)."""
+    return _IDLE_TASK.match(comm) is not None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from thpdiag.engine.stacks import Compiled, compiled
+from thpdiag.engine.stacks import compiled
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Profile, State
+
+if TYPE_CHECKING:
+    from thpdiag.engine.compiled import Compiled
 
 LEAST = 0.0005  # stacks of a smaller share are left out, and their sum is said
 MOST = 400  # stacks
@@ -27,6 +30,7 @@ def profile_document(profile: Profile, state: State) -> dict[str, Any]:
             "read": ledger.read, "kept": ledger.kept, "without_stack": ledger.without_stack,
             "unknown_symbol": ledger.unknown_symbol, "odd": dict(sorted(ledger.odd.items())),
             **({"lost": ledger.lost} if ledger.lost is not None else {}),
+            "truncated": ledger.truncated, "throttled": ledger.throttled,
             "unlisted": float(f"{ledger.unlisted / 100:.6g}"),
         },
         "folded": _folded(known),
@@ -37,23 +41,16 @@ def profile_document(profile: Profile, state: State) -> dict[str, Any]:
 def _folded(profile: Compiled) -> list[list[Any]]:
     if profile.weight <= 0:
         return []
+    source, grouping = profile.profile, profile.grouping("comm")
     weights: dict[str, float] = defaultdict(float)
-    for row in profile.rows:
-        names = [profile.profile.frames[i].name.replace(";", ":") for i in reversed(row.stack)]
-        weights[";".join([row.comm or "?", *names])] += row.weight
+    for chain, comm, weight in profile.pairs(grouping):
+        names = [name.replace(";", ":") for name in reversed(source.names(chain))]
+        weights[";".join([grouping.names[comm] or "?", *names])] += weight
     shares = sorted(((w / profile.weight, stack) for stack, w in weights.items()), key=lambda item: (-item[0], item[1]))
     return [[stack, float(f"{share:.6g}")] for share, stack in shares[:MOST] if share >= LEAST]
 
 
 def _families(profile: Compiled) -> dict[str, float]:
     """Share of the non-idle weight whose stack holds a function of the family."""
-    if profile.weight <= 0:
-        return {}
-    weights: dict[str, float] = defaultdict(float)
-    for row in profile.rows:
-        held: set[str] = set()
-        for frame in row.stack:
-            held |= profile.families[frame]
-        for family in held & families().keys():
-            weights[family] += row.weight
-    return {name: float(f"{w / profile.weight:.6g}") for name, w in sorted(weights.items())}
+    shares = {name: profile.share(name) for name in sorted(families())}
+    return {name: float(f"{share:.6g}") for name, share in shares.items() if share > 0}

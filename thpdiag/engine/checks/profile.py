@@ -1,14 +1,16 @@
 """`profile`: the share of non-idle samples that a symbol family takes, alone or under certain callers.
 
 A source that shows no callers cannot decide a clause about callers: what it leaves open counts as possible in both
-directions, so the answer is yes or no only where the open part cannot change it.
+directions, so the answer is yes or no only where the open part cannot change it. Samples that the recording lost are
+open too, and if there are many the whole recording is weak evidence: what is lost is not lost at random.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import re2
 
@@ -17,21 +19,27 @@ from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Names, listed
 from thpdiag.engine.schema import Profile as ProfileSpec
-from thpdiag.engine.stacks import Compiled, compiled
+from thpdiag.engine.stacks import Place, compiled, shortened
 from thpdiag.knowledge.symbols import families
-from thpdiag.model import ProfileRow, Stacks, Verdict3
+from thpdiag.model import Verdict3
 
+if TYPE_CHECKING:
+    from thpdiag.engine.compiled import Compiled, Sums
+
+MANY_LOST = 0.05  # of the samples; perf report warns above it (tools/perf/builtin-report.c)
 SMALLEST_GROUP = 0.02  # of the non-idle weight: a command below it is no subject of `of: comm`
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`low` is surely matched, `high` may be; `row` is the heaviest matched stack, `group` the command or thread."""
+    """`seen` of the samples matched; the true share lies between `low` and `high`, for some callers are not shown and
+    some samples were lost. `chain` is the heaviest matched one, `group` the command, thread or CPU."""
 
+    seen: float
     low: float
     high: float
-    row: ProfileRow | None
     group: str = ""
+    chain: int | None = None
 
 
 def judge(check: ProfileSpec, scene: Scene) -> Judged:
@@ -59,13 +67,14 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
         return unknown("profile", text, needed=needed, kind="stack")
     if profile.weight <= 0:
         return unknown("profile", f"no samples that are not idle in {source.cite.member}", needed=needed, kind="stack")
-    share = max(_shares(check, profile), key=lambda s: (s.low, s.high))
+    share = _largest(check, profile)
     value = _decided(check, share)
-    cite = share.row.cite if share.row else source.cite
+    cite = source.cite if share.chain is None else source.citation(share.chain)
     missing = ("profile",) if value is UNKNOWN else ()
     window = (source.start, source.end) if source.start and source.end else None
     said = _said(check, profile, share, value)
-    return Judged(value, said, needed, "stack", cite, share.low, "ratio", missing=missing, window=window)
+    weak = (source.ledger.lost_share or 0.0) > MANY_LOST
+    return Judged(value, said, needed, "stack", cite, share.seen, "ratio", missing=missing, weak=weak, window=window)
 
 
 def _decided(check: ProfileSpec, share: Share) -> Verdict3:
@@ -74,77 +83,42 @@ def _decided(check: ProfileSpec, share: Share) -> Verdict3:
     return reached if check.at_least is not None else negated(reached)
 
 
-def _shares(check: ProfileSpec, profile: Compiled) -> Iterator[Share]:
-    rows = [r for r in profile.rows if check.comm is None or re2.fullmatch(check.comm, r.comm)]
-    if check.of in ("all", "symbol"):
-        yield _share(check, profile, rows, None, "")
-        return
-    groups: dict[str, list[ProfileRow]] = defaultdict(list)
-    for row in rows:
-        groups[
-            row.comm if check.of == "comm" else f"{row.comm} ({row.tid if row.tid is not None else row.pid})"
-        ].append(row)
-    big = {g: rs for g, rs in groups.items() if sum(r.weight for r in rs) >= SMALLEST_GROUP * profile.weight}
-    for name, members in sorted(big.items()):
-        yield _share(check, profile, members, sum(r.weight for r in members), name)
-    if not big:
-        yield Share(0.0, 1.0, None)
-
-
-def _share(
-    check: ProfileSpec, profile: Compiled, rows: Sequence[ProfileRow], weight: float | None, group: str
-) -> Share:
-    """Matched and open weight of the rows relative to the denominator that `of` names."""
-    matched = opened = named = 0.0
-    heaviest: ProfileRow | None = None
-    for row in rows:
-        hit, calls = _match(check, profile, row)
-        named += row.weight if hit is not NO else 0.0
-        both = Verdict3(min(hit.value, calls.value))
-        if both is YES:
-            matched += row.weight
-            heaviest = row if heaviest is None or row.weight > heaviest.weight else heaviest
-        elif both is UNKNOWN:
-            opened += row.weight
-    if check.of == "symbol":
-        total, rest = named, 0.0
+def _largest(check: ProfileSpec, profile: Compiled) -> Share:
+    """The share that `of` asks for; of several groups the largest."""
+    found = profile.find(
+        tuple(listed(check.self_ if check.self_ is not None else check.anywhere)),
+        Place.ANYWHERE if check.self_ is None else Place.SELF,
+        under=[(family,) for family in listed(check.under)],
+        never=tuple(listed(check.not_under)),
+    )
+    grouping = profile.grouping(check.of, _only(check.comm))
+    sums, ledger = profile.sums(found, grouping), profile.profile.ledger
+    lost = (ledger.lost or 0) / max(1, ledger.read)
+    if check.of == "all":
+        shares = [_share(sums[0], profile.weight, ledger.unlisted, lost)]
+    elif check.of == "symbol":
+        shares = [_share(sums[0], sums[0].named, 0.0, lost)]
     else:
-        total, rest = (weight, 0.0) if weight is not None else (profile.weight, profile.profile.ledger.unlisted)
+        big = (group for group in sums if group.weight >= SMALLEST_GROUP * profile.weight)
+        shares = [_share(group, group.weight, 0.0, lost) for group in big] or [Share(0.0, 0.0, 1.0)]
+    most = min(shares, key=lambda s: (-s.low, -s.high, s.group))
+    return replace(most, chain=profile.heaviest(found, grouping, most.group)) if most.low > 0 else most
+
+
+def _only(comm: str | None) -> Callable[[str], object] | None:
+    return None if comm is None else partial(re2.fullmatch, comm)
+
+
+def _share(sums: Sums, total: float, rest: float, lost: float) -> Share:
+    """Matched and open weight relative to the denominator that `of` names.
+
+    `rest` is what the source does not list, `lost` the lost samples for each that is there.
+    """
     if total <= 0:
-        return Share(0.0, 1.0 if check.of == "symbol" and rest else 0.0, None, group)
-    return Share(matched / total, min(1.0, (matched + opened + rest) / total), heaviest, group)
-
-
-def _match(check: ProfileSpec, profile: Compiled, row: ProfileRow) -> tuple[Verdict3, Verdict3]:
-    """Whether the row holds the symbol, and whether it stands under the callers."""
-    place, hit = _place(check, profile, row)
-    if hit is not YES or place is None:
-        return hit, UNKNOWN if hit is UNKNOWN else NO
-    if check.under is None and check.not_under is None:
-        return hit, YES
-    if _no_callers(profile, row):
-        return hit, UNKNOWN
-    calls = check.under is None or profile.ordered(row, place + 1, [(f,) for f in listed(check.under)])
-    if calls and check.not_under is not None:
-        calls = not profile.any_caller(row, place + 1, listed(check.not_under))
-    return hit, YES if calls else NO
-
-
-def _place(check: ProfileSpec, profile: Compiled, row: ProfileRow) -> tuple[int | None, Verdict3]:
-    if not row.stack:
-        return None, UNKNOWN
-    if check.self_ is not None:
-        return 0, YES if profile.leaf(row, listed(check.self_)) else NO
-    place = profile.place(row, listed(check.anywhere))
-    if place is not None:
-        return place, YES
-    return None, UNKNOWN if _no_callers(profile, row) else NO
-
-
-def _no_callers(profile: Compiled, row: ProfileRow) -> bool:
-    """The source shows only the leaf of this row."""
-    kind = profile.profile.stacks
-    return kind is Stacks.NONE or (kind is Stacks.PARTIAL and len(row.stack) <= 1)
+        return Share(0.0, 0.0, 0.0, sums.group)
+    gone = lost * total
+    high = (sums.possible + rest + gone) / (total + gone)
+    return Share(sums.sure / total, sums.sure / (total + gone), min(1.0, high), sums.group)
 
 
 def _words(names: Names | None) -> str:
@@ -182,11 +156,12 @@ def _needed(check: ProfileSpec) -> str:
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
     what = _callers(check) if check.of == "symbol" and check.under is not None else f"in {_what(check)}"
-    text = f"{shown(share.low, 'ratio')} {_of(check, share.group)} are {what.strip()}"
+    text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {what.strip()}"
     if value is UNKNOWN:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
-    if share.row is not None and len(share.row.stack) > 1:
-        text += f", most in {profile.shown(share.row)}"
-    elif share.row is not None:
-        text += f", most in {profile.shown(share.row)} alone"
+    if (lost := profile.profile.ledger.lost_share or 0.0) > MANY_LOST:
+        text += f"; the recording lost {shown(lost, 'ratio')} of its samples"
+    if share.chain is not None:
+        names = profile.profile.names(share.chain)
+        text += f", most in {shortened(names)}{'' if len(names) > 1 else ' alone'}"
     return text

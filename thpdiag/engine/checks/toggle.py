@@ -247,8 +247,7 @@ def _compaction(scene: Scene) -> dict[str, Side]:
     for source in scene.state.profiles:
         profile = compiled(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
-            inside = sum(r.weight for r in profile.rows if profile.place(r, ["compaction"]) is not None)
-            found[source.reader] = Side(inside / profile.weight, profile.samples or 1, source.cite)
+            found[source.reader] = Side(profile.share("compaction"), profile.samples or 1, source.cite)
     return found
 
 
