@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "bundle": "model knowledge errors",
     "readers": "model knowledge errors reader ragged perf_data",
     "recognise": "model knowledge errors reader readers bundle",
-    "case": "model knowledge errors bundle readers recognise derive",
+    "case": "model knowledge errors bundle reader readers recognise derive",
     "derive": "model knowledge errors ragged",
     "engine": "model knowledge errors derive ragged",
     "advice": "model knowledge",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import Scene
+from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import shown
-from thpdiag.engine.stacks import compiled
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Problem, ProblemKind, Stacks
 

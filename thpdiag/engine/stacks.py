@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from thpdiag.knowledge.symbols import families_of, normalise
-from thpdiag.model import Profile
-
-if TYPE_CHECKING:
-    from thpdiag.engine.compiled import Compiled
 
 Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; each a choice of families
 
@@ -43,22 +38,6 @@ def in_order(names: Sequence[str], wanted: Wanted) -> bool:
         if at < len(wanted) and not member_of(name).isdisjoint(wanted[at]):
             at += 1
     return at >= len(wanted)
-
-
-_COMPILED: dict[int, Compiled] = {}  # by identity: profiles are large, hashing one costs more than compiling it
-MOST_KEPT = 64
-
-
-def compiled(profile: Profile) -> Compiled:
-    """The profile made ready for questions, kept for those seen last."""
-    from thpdiag.engine.compiled import Compiled  # numpy: only where there is a profile
-
-    kept = _COMPILED.get(id(profile))
-    if kept is None or kept.profile is not profile:
-        if len(_COMPILED) >= MOST_KEPT:
-            _COMPILED.clear()
-        kept = _COMPILED[id(profile)] = Compiled(profile)
-    return kept
 
 
 def shortened(names: Sequence[str], most: int = 6) -> str:

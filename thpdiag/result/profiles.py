@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from thpdiag.engine.stacks import compiled
+from thpdiag.engine.profiles import compiled
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Profile, State
 

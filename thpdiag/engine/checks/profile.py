@@ -16,10 +16,11 @@ import re2
 
 from thpdiag.engine.expression import negated
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
+from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Names, listed
 from thpdiag.engine.schema import Profile as ProfileSpec
-from thpdiag.engine.stacks import Place, compiled, shortened
+from thpdiag.engine.stacks import Place, shortened
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Verdict3
 

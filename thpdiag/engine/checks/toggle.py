@@ -15,9 +15,9 @@ from itertools import combinations
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
+from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Toggle, ToggleMetric, listed
-from thpdiag.engine.stacks import compiled
 from thpdiag.model import Citation, Fact
 
 PERMISSIVE = (
