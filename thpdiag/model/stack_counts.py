@@ -77,6 +77,7 @@ class StackCounts:
         keys = np.array(list(self._sums), np.int64).reshape(-1, 4)
         weights = np.fromiter((s[0] for s in self._sums.values()), np.float64, len(keys))
         samples = np.fromiter((s[1] for s in self._sums.values()), np.int64, len(keys))
-        bins = np.where(keys[:, 3] == UNKNOWN, UNKNOWN, keys[:, 3] - first)
+        bins = keys[:, 3] - first
+        bins[(keys[:, 3] == UNKNOWN) | (bins > np.iinfo(np.int32).max)] = UNKNOWN  # of a damaged time
         chain, task, cpu = (keys[:, i].astype(np.int32) for i in range(3))
         return Rows(chain, task, cpu, bins.astype(np.int32), weights, samples)
