@@ -1,0 +1,95 @@
+"""/proc/kallsyms and System.map: the names of the kernel's functions by address, without which perf.data has none.
+
+The reading itself is in `thpdiag.perf_data.kallsyms`. Which kernel a list is of stands in its path only: the release in
+`System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's own store (`~/.debug`, unpacked or as
+`perf archive` packs it): `[kernel.kallsyms]/BUILD-ID/kallsyms` (perf source tools/perf/util/build-id.c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Citation, Problem, ProblemKind, SymbolTable, TableKind
+from thpdiag.model.citation import EXCERPT
+from thpdiag.reader import BulkReader, Content, Source
+
+MOST = 128 * 1024 * 1024  # bytes; the longest lists known (all data symbols included) have a tenth of it
+TOLD = 64  # lines of the beginning that must be symbols
+_LINE = re.compile(
+    rb"(?:[0-9a-f]{16}|[0-9a-f]{8}|[ ]{2,10}\(null\)) [A-Za-z?-] [^\s\[\]]+(?:[\t ]+\[[^\]\s]+\])?[ \t]*\r?$"
+)
+_NAMED = re.compile(r"(?:^|/)(?:[\w.+-]*kallsyms[\w.+-]*|[\w.-]*System\.map(?:-[^/]*)?)$", re.IGNORECASE)
+_SYSTEM_MAP = re.compile(r"(?:^|/)[\w.-]*System\.map[^/]*$", re.IGNORECASE)
+# Names that every list for the kernel of a known architecture has near its beginning, and none of a program has.
+_KERNEL_NAMES = re.compile(
+    rb"(?m) [TtAaDd] (?:_s?text|startup_64|__per_cpu_start|fixed_percpu_data|irq_stack_union|_head|primary_entry)\r?$"
+)
+_RELEASE = re.compile(r"(?:System\.map|kallsyms)-(\d+\.\d+[\w.+~-]*?)(?:\.(?:gz|xz|bz2|zst|txt|log))*$")
+_MODULES = re.compile(r"(?:^|/)lib/modules/(\d+\.\d+[^/]*)/")
+_BUILD_ID = re.compile(r"(?:^|/)([0-9a-f]{16,64})/(?:[^/]+/)?kallsyms$|\.build-id/([0-9a-f]{2})/([0-9a-f]{14,62})/kallsyms$")
+HIDDEN = (
+    "all addresses are 0: kptr_restrict hid them from who read the file; read it as root:"
+    " `sudo cat /proc/kallsyms > kallsyms`"
+)
+
+
+def release_in(path: str) -> str:
+    """The release of the kernel that the path names, or nothing."""
+    found = _RELEASE.search(path) or _MODULES.search(path)
+    return found[1] if found else ""
+
+
+def build_id_in(path: str) -> str:
+    """The build id of the folder that the path goes through in perf's own store, or nothing."""
+    found = _BUILD_ID.search(path)
+    return "".join(part for part in found.groups() if part) if found else ""
+
+
+def _claims(path: str, head: bytes, size: int | None) -> bool:
+    lines = head.split(b"\n")[:-1][:TOLD] or [head]
+    fit = [bool(_LINE.match(line)) for line in lines]
+    if not fit[0]:
+        return False
+    if _NAMED.search(path):
+        return 4 * sum(fit) >= 3 * len(fit)
+    return all(fit) and bool(_KERNEL_NAMES.search(head))
+
+
+def read(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
+    """The list as one table."""
+    from thpdiag.perf_data import kallsyms  # numpy: only where there is a list
+
+    text, cut = _text(content)
+    cite = source.cite(1, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip())
+    if cut:
+        problem = f"only the first {MOST} bytes were read; functions at higher addresses have no names"
+        yield Problem(Citation(source.member), problem, ProblemKind.LIMIT)
+    if not kallsyms.width_of(text):
+        yield Problem(cite, "does not begin with `address type name`", ProblemKind.UNREADABLE)
+        return
+    path = source.path or source.member
+    kind = TableKind.SYSTEM_MAP if _SYSTEM_MAP.search(path) else TableKind.KALLSYMS
+    release, build_id = release_in(source.member) or release_in(path), build_id_in(source.member)
+    table, problems = kallsyms.read(cite, text, kind, release, build_id)
+    yield from problems
+    if not text.endswith(b"\n"):
+        yield Problem(Citation(source.member), "ends within a line: it may have been cut")
+    if table.zeroed:
+        yield Problem(cite, HIDDEN, ProblemKind.UNREADABLE, hides=False)
+    yield table
+
+
+def _text(content: Content) -> tuple[bytes, bool]:
+    """The bytes, and whether there were more than are read."""
+    kept, held = [], 0
+    for chunk in content.chunks:
+        kept.append(chunk)
+        held += len(chunk)
+        if held > MOST:
+            text = b"".join(kept)[:MOST]
+            return text[: text.rfind(b"\n") + 1], True
+    return b"".join(kept), False
+
+
+BULK = BulkReader("kallsyms", "/proc/kallsyms, System.map", _claims, read)
