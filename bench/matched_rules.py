@@ -1,0 +1,84 @@
+"""From a recording to matched rules, and what each step took: the program that bench/perf_data.py measures.
+
+    python bench/matched_rules.py perf.data kallsyms [--signatures 100]
+
+reads both files, gives the kernel's functions their names, judges all rules that are shipped, and prints CPU seconds
+by step as JSON. It is `thpdiag analyze` without its report. With `--signatures` it also judges so many made-up checks
+of two parts (a family as the running function or anywhere, called from another family).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from thpdiag.case.cases import cases
+from thpdiag.case.options import Options
+from thpdiag.case.reading import read
+from thpdiag.engine.checks import judge
+from thpdiag.engine.judged import Scene
+from thpdiag.engine.load import builtin_rules, load_rules
+from thpdiag.engine.match import match
+from thpdiag.engine.scenes import scenes
+from thpdiag.engine.schema import ProfileCheck
+from thpdiag.knowledge.symbols import families
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("files", type=Path, nargs="+")
+    options.add_argument("--signatures", type=int, default=0)
+    chosen = options.parse_args()
+    spent = {"start": time.process_time()}
+    rules = load_rules([builtin_rules()])
+    spent["rules loaded"] = time.process_time()
+    given = read(chosen.files, Options(strict=True))
+    spent["read"] = time.process_time()
+    every = [scene for case in cases(given, Options(strict=True)) for scene in scenes(case)]
+    spent["named"] = time.process_time()
+    for number, check in enumerate(signatures(chosen.signatures)):
+        for scene in every:
+            judge(check, scene)
+        spent[f"signatures {number + 1}"] = time.process_time()
+    spent = thinned(spent)
+    fired = [outcome.rule for scene in every for outcome in match(rules, scene).values() if outcome.value.name == "YES"]
+    spent["judged"] = time.process_time()
+    steps = {name: spent[name] - before for before, name in zip([0.0, *spent.values()], spent, strict=False)}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": steps, "peak": peak, "fired": fired, **described(every)}))
+
+
+def thinned(spent: dict[str, float]) -> dict[str, float]:
+    """Of the signatures only the last moment."""
+    last = [name for name in spent if name.startswith("signatures")][-1:]
+    return {name: moment for name, moment in spent.items() if name in last or not name.startswith("signatures")}
+
+
+def signatures(count: int) -> Iterator[ProfileCheck]:
+    """So many checks of two parts, all of different families."""
+    pairs = itertools.permutations(sorted(name for name in families() if name != "idle"), 2)
+    for number, (where, under) in enumerate(itertools.islice(pairs, 0, count * 7, 7)):
+        place = "self" if number % 2 else "anywhere"
+        yield ProfileCheck.model_validate({"profile": {place: where, "under": under, "at_least": "1 %"}})
+
+
+def described(every: list[Scene]) -> dict[str, object]:
+    """What was read, so that a fast answer is not an empty one."""
+    profiles = [profile for scene in every for profile in scene.state.profiles]
+    return {
+        "events": [profile.event for profile in profiles],
+        "read": sum(profile.ledger.read for profile in profiles),
+        "kept": sum(profile.ledger.kept for profile in profiles),
+        "chains": sum(len(profile.chains) for profile in profiles),
+        "frames": sum(len(profile.frames) for profile in profiles),
+        "unnamed": sum(profile.ledger.unknown_symbol for profile in profiles),
+    }
+
+
+if __name__ == "__main__":
+    main()
