@@ -1,0 +1,125 @@
+"""From the data section of a recording to windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from thpdiag.perf_data.columns import EventInfo, Features, Window
+from thpdiag.perf_data.contents import Contents
+from thpdiag.perf_data.features import Feature
+from thpdiag.perf_data.header import Header, sections
+from thpdiag.perf_data.packed import Inner, Unpacked
+from thpdiag.perf_data.samples import View, no_samples
+from thpdiag.perf_data.stream import ByteStream, Stretch
+from thpdiag.perf_data.walk import Ragged, realigned, walk, walk_ragged
+
+MOST_BEHIND = 64 << 20  # bytes behind the records: features
+
+
+class Reading:
+    """A Recording. `found` is the header of a file, None for a pipe; no stream: there is nothing to read."""
+
+    def __init__(self, contents: Contents, stream: ByteStream | None, found: Header | None = None) -> None:
+        self._contents = contents
+        self._stream = stream
+        self._header = found
+        self._unpacked: Unpacked | None = None
+
+    @property
+    def events(self) -> Sequence[EventInfo]:
+        return self._contents.events.infos
+
+    @property
+    def features(self) -> Features:
+        return self._contents.features.known
+
+    def windows(self) -> Iterator[Window]:
+        if self._stream is not None:
+            for window in self._records(self._stream):
+                window.problems += self._contents.troubles.taken()
+                yield window
+            self._behind(self._stream)
+        if self._contents.troubles:
+            yield Window(no_samples(), problems=self._contents.troubles.taken())
+
+    def _records(self, stream: ByteStream) -> Iterator[Window]:
+        length = self._header.data.size if self._header else 0
+        stretch = Stretch(stream, length or None)
+        view = View(stretch.buffer, self._contents.order)
+        consumed = payload = 0
+        while stretch.fetch(consumed, payload):
+            found = walk(view, stretch.used)
+            consumed, payload = found.end, 0
+            if len(found.at):
+                yield self._contents.window(view, found.at, (found.at << 3) + stretch.base)
+            if found.ragged:
+                rest = walk_ragged(view, found.end, stretch.used)
+                consumed, payload = rest.end, rest.payload
+                yield from self._ragged(view, rest, stretch.base)
+                if rest.size is not None:
+                    self._broken(stretch, rest)
+                    consumed = stretch.used
+                    break
+        if consumed < stretch.used:
+            count = stretch.used - consumed
+            self._contents.troubles.damaged(f"ends inside a record, of which {count} bytes are there")
+        yield from self._last_unpacked()
+
+    def _broken(self, stretch: Stretch, rest: Ragged) -> None:
+        begin = stretch.base + rest.end
+        left = stretch.used - rest.end + stretch.skip()
+        text = f"has a record at byte {begin} that is {rest.size} bytes long, which cannot be: {left} bytes of records"
+        self._contents.troubles.damaged(f"{text} from there on are not read")
+
+    def _ragged(self, view: View, rest: Ragged, base: int) -> Iterator[Window]:
+        if rest.plain:
+            copy, at = realigned(view.bytes, rest.plain)
+            offset = np.array([begin for begin, _ in rest.plain], np.int64) + base
+            yield self._contents.window(View(copy, self._contents.order), at, offset)
+        for begin, end, place in rest.packed:
+            self._unpacked = self._unpacked or Unpacked()
+            for inner in self._unpacked.feed(view.bytes[begin:end].tobytes(), base + place):
+                yield from self._inner(self._unpacked, inner)
+
+    def _inner(self, unpacked: Unpacked, inner: Inner) -> Iterator[Window]:
+        """Records that were compressed are multiples of eight bytes long; what is not is damage."""
+        view = View(inner.buffer, self._contents.order)
+        found = walk(view, inner.used)
+        if len(found.at):
+            yield self._contents.window(view, found.at, inner.offset(found.at))
+        if found.ragged:
+            unpacked.spoil(inner.used - found.end)
+        else:
+            unpacked.keep(inner, found.end)
+
+    def _last_unpacked(self) -> Iterator[Window]:
+        unpacked, troubles = self._unpacked, self._contents.troubles
+        if unpacked is None:
+            return
+        if unpacked.waiting:
+            yield from self._inner(unpacked, unpacked.window())
+        if unpacked.waiting:
+            troubles.damaged(f"ends inside a compressed record, of which {unpacked.waiting} bytes are there")
+        if unpacked.trouble:
+            unpacked.tell(troubles)
+
+    def _behind(self, stream: ByteStream) -> None:
+        """The features of a file: their places, then they themselves."""
+        if self._header is None or not self._header.data.size or not self._header.features:
+            return
+        begin, troubles = stream.position, self._contents.troubles
+        raw = stream.read(MOST_BEHIND)
+        numbers = self._header.features
+        table = sections(raw, len(numbers), self._header.order)
+        unread = len(numbers) - len(table)
+        if Feature.DIR_FORMAT in numbers:
+            troubles.limit("is one file of a directory: samples in the others are not read")
+        for number, section in zip(numbers, table, strict=False):
+            at = section.offset - begin
+            there = at >= 0 and at + section.size <= len(raw)
+            if not there or not self._contents.features.add(number, raw[at : at + section.size], self._header.order):
+                unread += 1
+        if unread:
+            troubles.damaged("has features behind its records that cannot be read", unread)
