@@ -18,6 +18,7 @@ class _Paths:
     folders_of_hosts: frozenset[str]
     wanted: re.Pattern[str]
     no_text: re.Pattern[str]
+    of_programs: re.Pattern[str]
 
 
 @cache
@@ -30,6 +31,7 @@ def _paths() -> _Paths:
         folders_of_hosts=frozenset(known["folders_of_hosts"]),
         wanted=re.compile(wanted),
         no_text=re.compile(rf".*\.(?:{_joined(known['no_text'])})$", re.IGNORECASE),
+        of_programs=re.compile(_joined(known["of_programs"])),
     )
 
 
@@ -42,7 +44,7 @@ def wants(path: str) -> bool:
     """Whether a member is worth reading: known files of a system tree, and what may be text outside of one."""
     known, on_host = _paths(), system_path(path)
     if on_host is None:
-        return not known.no_text.match(path)
+        return not known.no_text.match(path) and not known.of_programs.fullmatch(path)
     return known.wanted.fullmatch(on_host) is not None and not known.no_text.match(on_host)
 
 

@@ -1,0 +1,53 @@
+"""Names for the kernel functions of native recordings, from the tables anywhere in the input.
+
+A table fits by what it says of itself (build id, release, the slide), not by the host it was found with: one who sends
+a recording sends its kallsyms in another mail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from thpdiag.knowledge.paths import root_of, system_path
+from thpdiag.model import Fact, Problem, Profile, SymbolTable
+from thpdiag.recognise import Reading
+
+Readings = Mapping[str, Sequence[Reading]]
+
+
+def with_symbols(readings: Readings) -> tuple[dict[str, list[Reading]], list[Problem]]:
+    """The readings with named kernel functions and without tables, and what is to be said about those."""
+    records = (reading.record for found in readings.values() for reading in found)
+    tables = [_of_its_host(record, readings) for record in records if isinstance(record, SymbolTable)]
+    problems: dict[Problem, None] = {}
+    named: dict[str, list[Reading]] = {}
+    for member, found in readings.items():
+        named[member] = []
+        for reading in found:
+            if isinstance(reading.record, SymbolTable):
+                continue
+            if isinstance(reading.record, Profile) and reading.record.kernel is not None:
+                from thpdiag.derive.kernel_symbols import symbolised  # numpy: only where there is a profile
+
+                profile, said = symbolised(reading.record, tables)
+                problems |= dict.fromkeys(said)
+                named[member].append(replace(reading, record=profile))
+            else:
+                named[member].append(reading)
+    return named, list(problems)
+
+
+def _of_its_host(table: SymbolTable, readings: Readings) -> SymbolTable:
+    """/proc/kallsyms does not say of which kernel it is; the rest of the same copy of the host's files does."""
+    member = table.cite.member
+    if table.release or table.build_id or system_path(member) != "proc/kallsyms":
+        return table
+    told = {
+        str(fact.value)
+        for other, found in readings.items()
+        if root_of(other) == root_of(member) and system_path(other) is not None
+        for fact in (reading.record for reading in found)
+        if isinstance(fact, Fact) and fact.name == "kernel.release"
+    }
+    return replace(table, release=told.pop()) if len(told) == 1 else table
