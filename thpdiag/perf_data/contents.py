@@ -16,12 +16,12 @@ from thpdiag.perf_data.features import FeatureTable, string
 from thpdiag.perf_data.header import Order
 from thpdiag.perf_data.record_types import KNOWN, Kind
 from thpdiag.perf_data.samples import View, Words, no_samples, samples
-from thpdiag.perf_data.side_records import READERS, Side, tell
+from thpdiag.perf_data.side_records import SideRecords
 from thpdiag.perf_data.troubles import Troubles
 
 ANNOUNCING = (Kind.HEADER_ATTR, Kind.EVENT_UPDATE, Kind.HEADER_FEATURE, Kind.HEADER_BUILD_ID)
 NAME = 2  # PERF_EVENT_UPDATE__NAME
-COUNTED = frozenset({int(Kind.SAMPLE), int(Kind.THROTTLE), int(Kind.FINISHED_ROUND), *map(int, READERS)})
+COUNTED = frozenset({int(Kind.SAMPLE), int(Kind.THROTTLE), int(Kind.FINISHED_ROUND)})  # and what SideRecords reads
 UNDESCRIBED = "before any event was described"
 UNKNOWN = "of a type that is not known"
 
@@ -46,6 +46,7 @@ class Contents:
         self.events = Events()
         self.features = FeatureTable(self.events)
         self.troubles = troubles
+        self._sides = SideRecords(order)
 
     def window(self, view: View, at: Words, offset: NDArray[np.int64]) -> Window:
         """The records at these places, `offset` where they stand in the file."""
@@ -59,11 +60,11 @@ class Contents:
             window.samples = self._samples(view, records, window)
         window.throttled = counts.get(Kind.THROTTLE, 0)
         window.rounds = counts.get(Kind.FINISHED_ROUND, 0)
-        for kind in counts.keys() - COUNTED:
+        for kind in counts.keys() - COUNTED - self._sides.readers.keys():
             name = Kind(kind).name if kind in KNOWN else UNKNOWN
             window.others[name] = window.others.get(name, 0) + counts[kind]
-        if any(kind in counts for kind in READERS):
-            self._sides(view, records, window)
+        if counts.keys() & self._sides.readers.keys():
+            self._tell(view, records, window)
         return window
 
     def _samples(self, view: View, records: Numbers, window: Window) -> Samples:
@@ -77,13 +78,21 @@ class Contents:
         window.odd.update(odd)
         return found
 
-    def _sides(self, view: View, records: Numbers, window: Window) -> None:
-        mine = records.of(*READERS)
-        trailer = self.events.tables.time_from_end if len(self.events) else 0
-        for kind, (raw, misc) in zip(records.kinds[mine].tolist(), self._raw(view, records.at[mine]), strict=True):
-            time = struct.unpack_from(self.order + "Q", raw, len(raw) - trailer)[0] if 8 + trailer <= len(raw) else 0
-            if not tell(Side(kind, misc, raw, self.order, time if trailer else 0), window):
+    def _tell(self, view: View, records: Numbers, window: Window) -> None:
+        mine = records.of(*self._sides.readers)
+        at = records.at[mine]
+        rows = zip(records.kinds[mine].tolist(), self._raw(view, at), self._times(view, at), strict=True)
+        for kind, (raw, misc), time in rows:
+            if not self._sides.tell(kind, raw, misc, time, window):
                 self.troubles.damaged(f"{Kind(kind).name} records are too short for what they should say")
+
+    def _times(self, view: View, at: Words) -> list[int]:
+        """The times of the records' sample_id, 0 where there is none."""
+        trailer = self.events.tables.time_from_end >> 3 if len(self.events) else 0
+        lengths = view.lengths(at)
+        there = (lengths > trailer) & (trailer > 0)
+        times: list[int] = np.where(there, view.words(np.where(there, at + lengths - trailer, 0), 0), 0).tolist()
+        return times
 
     def _announced(self, view: View, records: Numbers) -> None:
         mine = records.of(*ANNOUNCING)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from thpdiag.perf_data.columns import Comm, Fork, Map, Window
 from thpdiag.perf_data.features import string
@@ -18,75 +17,67 @@ from thpdiag.perf_data.record_types import Kind
 BY_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 MAP_BUILD_ID = 1 << 14  # PERF_RECORD_MISC_MMAP_BUILD_ID
 DROPPED_BY_FILTER = 1 << 15  # PERF_RECORD_MISC_LOST_SAMPLES_BPF: not lost, but not wanted
-MAP_NAME = {Kind.MMAP: 40, Kind.MMAP2: 72}
+DROPPED = "samples that a filter dropped"
+MAP_NAME, MAP2_NAME = 40, 72  # where the names begin
+
+Told = Callable[[bytes, int, int, Window], None]  # the whole record, header.misc, the time of its sample_id or 0
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One record; `raw` is all of it, `time` that of its sample_id or 0, `trailer` the bytes of sample_id's time."""
+class SideRecords:
+    """Reads such records in one byte order."""
 
-    kind: int
-    misc: int
-    raw: bytes
-    order: Order
-    time: int
+    def __init__(self, order: Order) -> None:
+        self._task = struct.Struct(order + "8x2i")
+        self._fork_exit = struct.Struct(order + "8x4iQ")
+        self._map = struct.Struct(order + "8x2i3Q")
+        self._number = struct.Struct(order + "Q")
+        self.readers: dict[int, Told] = {
+            int(Kind.COMM): self._comm,
+            int(Kind.FORK): self._fork,
+            int(Kind.EXIT): self._exit,
+            int(Kind.MMAP): self._mmap,
+            int(Kind.MMAP2): self._mmap2,
+            int(Kind.LOST): self._lost,
+            int(Kind.LOST_SAMPLES): self._lost_samples,
+        }
 
-    def numbers(self, form: str, at: int) -> tuple[int, ...]:
-        return struct.unpack_from(self.order + form, self.raw, at)
+    def tell(self, kind: int, raw: bytes, misc: int, time: int, window: Window) -> bool:
+        """Adds what the record says; False where it is too short to say it."""
+        try:
+            self.readers[kind](raw, misc, time, window)
+        except struct.error:
+            return False
+        return True
 
+    def _comm(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        pid, tid = self._task.unpack_from(raw)
+        window.comms.append(Comm(time, pid, tid, string(raw[16:]), bool(misc & BY_EXEC)))
 
-def _comm(side: Side, window: Window) -> None:
-    pid, tid = side.numbers("2i", 8)
-    window.comms.append(Comm(side.time, pid, tid, string(side.raw[16:]), bool(side.misc & BY_EXEC)))
+    def _fork(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        pid, parent_pid, tid, parent_tid, when = self._fork_exit.unpack_from(raw)
+        window.forks.append(Fork(when, pid, tid, parent_pid, parent_tid, False))
 
+    def _exit(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        pid, parent_pid, tid, parent_tid, when = self._fork_exit.unpack_from(raw)
+        window.forks.append(Fork(when, pid, tid, parent_pid, parent_tid, True))
 
-def _fork(side: Side, window: Window) -> None:
-    pid, parent_pid, tid, parent_tid, time = side.numbers("4iQ", 8)
-    window.forks.append(Fork(time, pid, tid, parent_pid, parent_tid, side.kind == Kind.EXIT))
+    def _mmap(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        pid, tid, start, length, offset = self._map.unpack_from(raw)
+        window.maps.append(Map(time, pid, tid, start, length, offset, string(raw[MAP_NAME:]), misc))
 
+    def _mmap2(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        if len(raw) < MAP2_NAME:
+            raise struct.error("shorter than its fixed fields")
+        pid, tid, start, length, offset = self._map.unpack_from(raw)
+        build_id = raw[44 : 44 + min(raw[40], 20)].hex() if misc & MAP_BUILD_ID else ""
+        window.maps.append(Map(time, pid, tid, start, length, offset, string(raw[MAP2_NAME:]), misc, build_id))
 
-def _build_id(side: Side) -> str:
-    if side.kind != Kind.MMAP2 or not side.misc & MAP_BUILD_ID:
-        return ""
-    return side.raw[44 : 44 + min(side.raw[40], 20)].hex()
+    def _lost(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        window.lost += self._number.unpack_from(raw, 16)[0]
 
-
-def _map(side: Side, window: Window) -> None:
-    pid, tid, start, length, offset = side.numbers("2i3Q", 8)
-    name = string(side.raw[MAP_NAME[Kind(side.kind)] :])
-    window.maps.append(Map(side.time, pid, tid, start, length, offset, name, side.misc, _build_id(side)))
-
-
-def _lost(side: Side, window: Window) -> None:
-    window.lost += side.numbers("Q", 16)[0]
-
-
-def _lost_samples(side: Side, window: Window) -> None:
-    count = side.numbers("Q", 8)[0]
-    if side.misc & DROPPED_BY_FILTER:
-        window.others["samples dropped by a filter"] = window.others.get("samples dropped by a filter", 0) + count
-    else:
-        window.lost += count
-
-
-READERS: dict[int, Callable[[Side, Window], None]] = {
-    Kind.COMM: _comm,
-    Kind.FORK: _fork,
-    Kind.EXIT: _fork,
-    Kind.MMAP: _map,
-    Kind.MMAP2: _map,
-    Kind.LOST: _lost,
-    Kind.LOST_SAMPLES: _lost_samples,
-}
-SHORTEST = {Kind.MMAP: 40, Kind.MMAP2: 72}
-
-
-def tell(side: Side, window: Window) -> bool:
-    """Adds what the record says; False where it is too short to say it."""
-    if len(side.raw) < SHORTEST.get(Kind(side.kind), 0):
-        return False
-    try:
-        READERS[side.kind](side, window)
-    except struct.error:
-        return False
-    return True
+    def _lost_samples(self, raw: bytes, misc: int, time: int, window: Window) -> None:
+        count = self._number.unpack_from(raw, 8)[0]
+        if misc & DROPPED_BY_FILTER:
+            window.others[DROPPED] = window.others.get(DROPPED, 0) + count
+        else:
+            window.lost += count
