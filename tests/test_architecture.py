@@ -40,9 +40,10 @@ MAY_IMPORT = {
     "result.schema": "",
     "result": "model knowledge derive engine diagnosis advice ragged result.schema version",
     "reports": "errors result.schema",
+    "flame": "model errors knowledge engine ragged reports version",
     "capture": "knowledge errors engine",
     "analyze": "model case engine diagnosis result",
-    "cli": "model errors readers case engine result reports capture analyze version",
+    "cli": "model errors readers case engine result reports flame capture analyze version",
     "__main__": "cli",
 }
 BROAD_EXCEPTS = {

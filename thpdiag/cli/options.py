@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +42,22 @@ RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
     help="A folder with further rules; may be given several times.",
 )  # fmt: skip
+SINCE = click.option("--since", help="Only what happened from this time on.")
+UNTIL = click.option("--until", help="Only what happened up to this time.")
+AT = click.option("--at", help="Only five minutes before and after this time.")
+PROGRESS = click.option(
+    "--no-progress", "progress", flag_value="no", default="yes", help="No progress, even on a terminal."
+)
+STRICT = click.option("--strict", "strict", flag_value="strict", default="", hidden=True)
+
+
+def shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]:
+    """Progress, if somebody watches; only then is it worth to import what draws it."""
+    if progress == "no" or not sys.stderr.isatty():
+        return nullcontext()
+    from thpdiag.cli.progress import progress as drawn
+
+    return drawn()
 
 
 def loaded(folders: Sequence[Path]) -> tuple[Rule, ...]:
@@ -81,14 +98,14 @@ def deliver(document: Mapping[str, Any], form: str, files: Sequence[tuple[str, P
     if not any(str(path) == "-" for _, path in files):
         click.echo(_rendered(document, form, verbosity), nl=False)
     for name, path in files:
-        _write(_rendered(document, name, verbosity), path)
+        write(_rendered(document, name, verbosity), path)
 
 
 def _rendered(document: Mapping[str, Any], form: str, verbosity: int) -> str:
     return text_report(document, verbosity) if form == "text" else FORMATS[form](document)
 
 
-def _write(text: str, path: Path) -> None:
+def write(text: str, path: Path) -> None:
     """To a file, or to stdout for `-`."""
     if str(path) == "-":
         click.echo(text, nl=False)
