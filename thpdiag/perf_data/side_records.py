@@ -31,6 +31,7 @@ class SideRecords:
         self._fork_exit = struct.Struct(order + "8x4iQ")
         self._map = struct.Struct(order + "8x2i3Q")
         self._number = struct.Struct(order + "Q")
+        self._at_once = self._summed = self._lost_so_far = 0
         self.readers: dict[int, Told] = {
             int(Kind.COMM): self._comm,
             int(Kind.FORK): self._fork,
@@ -55,11 +56,11 @@ class SideRecords:
 
     def _fork(self, raw: bytes, misc: int, time: int, window: Window) -> None:
         pid, parent_pid, tid, parent_tid, when = self._fork_exit.unpack_from(raw)
-        window.forks.append(Fork(when, pid, tid, parent_pid, parent_tid, False))
+        window.forks.append(Fork(when, pid, tid, parent_pid, parent_tid, exit=False))
 
     def _exit(self, raw: bytes, misc: int, time: int, window: Window) -> None:
         pid, parent_pid, tid, parent_tid, when = self._fork_exit.unpack_from(raw)
-        window.forks.append(Fork(when, pid, tid, parent_pid, parent_tid, True))
+        window.forks.append(Fork(when, pid, tid, parent_pid, parent_tid, exit=True))
 
     def _mmap(self, raw: bytes, misc: int, time: int, window: Window) -> None:
         pid, tid, start, length, offset = self._map.unpack_from(raw)
@@ -73,11 +74,21 @@ class SideRecords:
         window.maps.append(Map(time, pid, tid, start, length, offset, string(raw[MAP2_NAME:]), misc, build_id))
 
     def _lost(self, raw: bytes, misc: int, time: int, window: Window) -> None:
-        window.lost += self._number.unpack_from(raw, 16)[0]
+        self._at_once += self._number.unpack_from(raw, 16)[0]
+        self._settle(window)
 
     def _lost_samples(self, raw: bytes, misc: int, time: int, window: Window) -> None:
         count = self._number.unpack_from(raw, 8)[0]
         if misc & DROPPED_BY_FILTER:
             window.others[DROPPED] = window.others.get(DROPPED, 0) + count
-        else:
+        elif time:  # the kernel's own, of samples that the hardware wrote (PEBS)
             window.lost += count
+        else:
+            self._summed += count
+            self._settle(window)
+
+    def _settle(self, window: Window) -> None:
+        """perf (6.1 and later) sums up at the end what LOST records told as it happened: the same losses."""
+        lost = max(self._at_once, self._summed)
+        window.lost += lost - self._lost_so_far
+        self._lost_so_far = lost
