@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample
+from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample, SymbolTable
 
 MOST = 12  # records of one kind kept whole in a golden; of further ones only the number
 
@@ -47,6 +47,24 @@ def _plain(record: Record) -> Any:
             return [record.kind.value, record.text, record.count, record.cite.line]
         case Profile():
             return _profile(record)
+        case SymbolTable():
+            return _table(record)
+
+
+def _table(table: SymbolTable) -> Any:
+    """The first and last functions and what tells the kernel."""
+    functions = [[f"{address:x}", table.name(i)] for i, address in enumerate(table.addresses.tolist())]
+    return {
+        "kind": table.kind.value,
+        "functions": len(functions),
+        "first": functions[:MOST],
+        "last": functions[-MOST:],
+        "anchors": [[name, f"{address:x}"] for name, address in table.anchors],
+        "modules": list(table.modules),
+        "release": table.release,
+        "build_id": table.build_id,
+        "zeroed": table.zeroed,
+    }
 
 
 def _profile(profile: Profile) -> Any:

@@ -10,8 +10,10 @@ import pytest
 from conftest import ROOT
 from golden import compare, dump
 from thpdiag.bundle import members
+from thpdiag.knowledge.paths import system_path
 from thpdiag.model import Problem
-from thpdiag.readers import all_readers
+from thpdiag.reader import Content
+from thpdiag.readers import all_readers, bulk_readers
 from thpdiag.recognise import Reading, Recogniser
 
 FOLDER = ROOT / "fixtures" / "readers"
@@ -25,6 +27,10 @@ def readings(case: Path) -> list[Reading]:
     for member in members([case], lambda _: True):
         if isinstance(member, Problem):
             found.append(Reading(member, "", ("", "")))
+            continue
+        path, head = system_path(member.path) or member.path, member.head()
+        if bulk := next((r for r in bulk_readers() if r.claims(path, head, member.size)), None):
+            found.extend(recogniser.bulk(bulk, member.path, Content(member.chunks(), member.size, member.file)))
         else:
             found.extend(recogniser.read(member.path, member.lines(), member.head().decode("utf-8", "replace")))
     return found
@@ -47,7 +53,7 @@ def test_a_fixture_is_claimed_by_exactly_its_reader(case: Path) -> None:
 
 def test_every_reader_has_a_fixture() -> None:
     """A reader without a recorded input is not tested."""
-    names = {reader.name for reader in all_readers()}
+    names = {reader.name for reader in (*all_readers(), *bulk_readers())}
     assert names == {case.parent.name for case in CASES}
 
 

@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 
 _FUNCTIONS = (0, 2, 10)  # STT_NOTYPE (labels in assembler), STT_FUNC, STT_GNU_IFUNC
 _GLOBAL, _WEAK = 1, 2  # binding
+_SIZED = 16  # the rank of names that have a size; below it, the end of code counts for more
 _WORD = re.compile(rb"(?:^|\0)(name|vermagic)=([^\0 ]*)")
 
 
@@ -116,7 +117,7 @@ def _table(
     ends[: len(borders)] = 0
     addresses = np.concatenate((np.array(borders, np.uint64), symbols.value[rows] + base[symbols.section[rows]]))
     order = np.lexsort(
-        (ends - starts, np.concatenate((np.zeros(len(borders), np.int64), _rank(symbols, rows))), addresses)
+        (ends - starts, np.concatenate((np.full(len(borders), _SIZED), _rank(symbols, rows))), addresses)
     )
     module = np.full(len(order), len(modules) - 1, np.int32)
     return SymbolTable(
@@ -170,6 +171,6 @@ def _rank(symbols: _Symbols, rows: Ints) -> Ints:
     binding = symbols.info[rows] >> 4
     first = text[symbols.name[rows]] == ord("_")
     second = first & (text[symbols.name[rows] + 1] == ord("_"))
-    better = (symbols.size[rows] > 0) * 16 + (binding != _WEAK) * 8 + (binding == _GLOBAL) * 4
+    better = (symbols.size[rows] > 0) * _SIZED + (binding != _WEAK) * 8 + (binding == _GLOBAL) * 4
     rank: Ints = better + 3 - first - second
     return rank
