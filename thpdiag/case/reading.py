@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
+from thpdiag.case.beside import beside
 from thpdiag.case.options import Options
+from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import system_path, wants
 from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile
 from thpdiag.model.record import begun
@@ -37,7 +39,7 @@ def read(
     readings: dict[str, list[Reading]] = {}
     inputs: list[InputRecord] = []
     problems: list[Problem] = []
-    for member in members(paths, wants, options.limits, stdin):
+    for member in members([*paths, *beside(paths)], wants, options.limits, stdin):
         if isinstance(member, Problem):
             problems.append(member)
             continue
@@ -49,8 +51,10 @@ def read(
         own = [r.record for r in found if isinstance(r.record, Problem)]
         problems += [*own, *member.problems]
         inputs += _inputs(member, found, len(own) + len(member.problems))
+    named, said = with_symbols(readings)
+    problems += said
     return Input(
-        {member: readings[member] for member in sorted(readings, key=_place)},
+        {member: named[member] for member in sorted(named, key=_place)},
         sorted(inputs, key=lambda i: _place(i.member)),
         sorted(problems, key=lambda p: _place(p.cite.member)),
     )
