@@ -1,0 +1,68 @@
+"""Kernel parts and programs' parts joined to the chains of profiles, frames as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thpdiag.model import Chains, Frame, KernelImage
+from thpdiag.perf_data.chains import Chained, Parts, Starts
+from thpdiag.perf_data.gather import Gathered
+from thpdiag.perf_data.kernel_image import kernel_frames
+from thpdiag.perf_data.numbers import Ids, Numbers, pair, unpaired
+from thpdiag.perf_data.programs import objects_of
+from thpdiag.ragged import gathered, starts_of
+
+Bools = NDArray[np.bool_]
+
+
+class JoinedChains:
+    """Chains with names as far as there are any. Raw chains that differ in programs' addresses only become one.
+
+    `chain_of` tells for each use of a raw chain (chain and epoch) which chain it became, `raw` which it was.
+    """
+
+    def __init__(self, found: Gathered, image: KernelImage) -> None:
+        self.raw, epoch = found.uses.all()
+        self.chained: Chained = found.chains.all()
+        question, of = _distinct(self.chained.program[self.raw], epoch)
+        programs = objects_of(found.chains.program_parts, *question, found.spaces.lookup(), found.spaces.maps)
+        (self._kernel_of, self._programs_of), self.chain_of = _distinct(self.chained.kernel[self.raw], programs.of[of])
+        self._kernel, self._kernel_starts, frames = _kernel(found.chains.kernel_parts, image)
+        self._programs, self._programs_starts = programs.values + np.int32(len(frames)), programs.starts
+        self.tasks = found.tasks.all()
+        self.frames: tuple[Frame, ...] = (*frames, *programs.frames)
+
+    def __len__(self) -> int:
+        return len(self._kernel_of)
+
+    def chains(self, some: NDArray[np.int64], cut: Bools | None) -> Chains:
+        """Some of the chains, as the columns of a profile."""
+        kernel, programs = self._kernel_of[some], self._programs_of[some]
+        inner = np.diff(self._kernel_starts)[kernel]
+        outer = np.diff(self._programs_starts)[programs]
+        starts = starts_of(inner + outer)
+        frames = np.empty(starts[-1], np.int32)
+        frames[gathered(starts[:-1], inner)] = self._kernel[gathered(self._kernel_starts[kernel], inner)]
+        frames[gathered(starts[:-1] + inner, outer)] = self._programs[gathered(self._programs_starts[programs], outer)]
+        return Chains(frames, starts, np.zeros(len(some), np.int64), cut=cut)
+
+
+def _distinct(high: Ids, low: Ids) -> tuple[tuple[Ids, Ids], Ids]:
+    """The distinct pairs, and the number of each pair among them."""
+    numbers = Numbers()
+    ids, _ = numbers.numbered(pair(high, low))
+    return unpaired(numbers.keys), ids
+
+
+def _kernel(parts: Parts, image: KernelImage) -> tuple[NDArray[np.int32], Starts, Sequence[Frame]]:
+    """The kernel parts, their addresses replaced by numbers of frames."""
+    addresses, starts = parts.all()
+    numbers = Numbers()
+    ids, _ = numbers.numbered(addresses)
+    order = np.argsort(numbers.keys)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place[ids], starts, kernel_frames(numbers.keys[order], image)
