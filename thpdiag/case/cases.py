@@ -39,5 +39,5 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> 
     members_here = {r.cite.member for r in pile.records}
     own = [p for p in given.problems if p.cite.member in members_here or not given.readings.get(p.cite.member)]
     name = options.case or pile.host or pile.root or "host"
-    inputs = tuple(i for i in given.inputs if i.member in members_here or not i.reader)
+    inputs = tuple(i for i in given.inputs if i.member in members_here or not given.readings.get(i.member))
     return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), *_damaged(given))
