@@ -17,6 +17,7 @@ from thpdiag.perf_data.header import Order
 
 SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
 CUT_KERNEL = "nel.kallsyms]"  # the name as it looks where the records have no pid (before 2.6.34)
+NO_TIME = (1 << 64) - 1
 MOST_BUILD_IDS = 1 << 16
 
 
@@ -107,8 +108,9 @@ def _command_line(known: Features, cursor: Cursor) -> Features:
 
 
 def _sample_times(known: Features, cursor: Cursor) -> Features:
+    """Both are 0, or the highest number, where perf did not see the samples' times (compressed, without times)."""
     first, last = cursor.numbers("2Q")
-    return replace(known, sample_times=(first, last))
+    return replace(known, sample_times=(first, last) if 0 < first <= last < NO_TIME else None)
 
 
 def _clock_data(known: Features, cursor: Cursor) -> Features:
