@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile
+from typing import IO
 
 from thpdiag.model import Citation
 from thpdiag.perf_data.columns import Recording
@@ -102,7 +103,17 @@ def _attributes_behind(stream: ByteStream, found: Header, contents: Contents) ->
         aside.write(part)
     aside.seek(min(found.data.end, stream.position) - begin)
     _attributes(found, Part(aside.read(MOST_FRONT), found.data.end), contents)
-    aside.seek(0)
-    again = ByteStream(iter(lambda: aside.read(CHUNK), b""), begin)
+    chunks = _from_front(aside)
+    next(chunks)
+    again = ByteStream(chunks, begin)
     again.skip(max(found.data.offset - begin, 0))
     return again
+
+
+def _from_front(aside: IO[bytes]) -> Iterator[bytes]:
+    """The chunks of a file, which is closed at its end, or where nobody asks for more; an empty one first."""
+    with aside:
+        aside.seek(0)
+        yield b""
+        while part := aside.read(CHUNK):
+            yield part
