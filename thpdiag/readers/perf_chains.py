@@ -1,6 +1,10 @@
 """From the call graphs of a perf report to stacks.
 
-In which order, of what whole, and what is left over. Not a reader.
+In which order, of what whole, what is left over, and which chains are not there as a whole. Not a reader.
+
+perf leaves out the first function of a graph with a single root where rows are sorted by symbol first, which it takes
+for the row's own. Leaf first it is; root first it is not: then the outermost function is lost. Source: tools/perf/ui/
+stdio/hist.c.
 """
 
 from __future__ import annotations
@@ -8,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thpdiag.knowledge.symbols import normalise
+from thpdiag.knowledge.symbols import families_of, normalise
 from thpdiag.readers.perf_columns import OverheadRow
-from thpdiag.readers.perf_report_tree import Measure, Node, counted, parse, paths, relative
+from thpdiag.readers.perf_report_tree import ROUNDING, Measure, Node, Path, barred, counted, parse, paths, relative
 
-Split = list[tuple[list[str], float]]  # names leaf first, share in percent
-_ROUNDING = 0.006  # percent; perf prints two decimals
+Split = list[Path]  # names leaf first, share in percent
 _LEAF_ONLY = 0.995  # a row whose own share is nearly all of its total calls nothing that counts
 
 # Functions that start a task or enter the kernel: a chain that begins with one is printed root first.
@@ -27,6 +30,11 @@ ROOTS = frozenset(
         *("secondary_startup_64", "start_secondary", "cpu_startup_entry", "start_kernel"),
     }
 )
+# Families whose functions are always called by other functions of the kernel: no chain ends with one.
+_INNER = {
+    *("compaction", "direct_compact", "thp_fault", "migrate", "zeroing", "reclaim", "page_alloc", "spin_lock"),
+    *("lru_lock", "tlb_flush"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +46,22 @@ class Chains:
     fractal: bool
 
 
-def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]]) -> Chains:
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """How the graphs of a text are to be read."""
+
+    measure: Measure
+    caller: bool
+    rootless: bool  # perf left out the first function of graphs with a single root
+
+
+def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], *, by_symbol: bool = False) -> Chains:
     """The stacks of all rows of one event. Order and kind of share hold for the whole text."""
     graphs = [(shown, parse(lines)) for shown, lines in rows]
     measure = Measure(any(relative(nodes, shown.total) for shown, nodes in graphs), _each(graphs))
-    caller = _caller(graphs, measure)
-    of = tuple(_split(shown, nodes, measure, caller=caller) for shown, nodes in graphs)
-    return Chains(of, "caller" if caller else "callee", measure.fractal)
+    how = _Graph(measure, _caller(graphs, measure), by_symbol and any(barred(lines) for _, lines in rows))
+    of = tuple(_split(shown, nodes, how) for shown, nodes in graphs)
+    return Chains(of, "caller" if how.caller else "callee", measure.fractal)
 
 
 def _each(graphs: Sequence[tuple[OverheadRow, list[Node]]]) -> float:
@@ -62,7 +79,7 @@ def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measure: Measure) 
     callee = caller = 0.0
     for shown, nodes in graphs:
         own = normalise(shown.symbol)
-        for names, weight in paths(nodes, shown.total, measure):
+        for names, weight, _ in paths(nodes, shown.total, measure):
             first, last = normalise(names[0]), normalise(names[-1])
             if first == last or len(names) < 2:
                 continue
@@ -71,36 +88,58 @@ def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measure: Measure) 
                 callee += weight * (last in ROOTS)
             elif last == own:
                 caller += weight
-            elif first == own and _leafy(shown):
+            elif _leafy(shown) and (first == own or last in ROOTS):
                 callee += weight
     return caller > callee
 
 
-def _split(shown: OverheadRow, nodes: list[Node], measure: Measure, *, caller: bool) -> Split:
+def _split(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
     """The row's own share over its chains."""
-    own = normalise(shown.symbol)
     if shown.total and not shown.own:
         return []  # listed for its callees
     if shown.total > shown.own and not _leafy(shown):
-        found = _under_callers(shown, nodes, measure) if caller else _common(shown, nodes)
-    elif caller:
-        found = [(_to_leaf(names[::-1], own, shown.symbol), w) for names, w in paths(nodes, shown.total, measure)]
+        found = _under_callers(shown, nodes, how.measure) if how.caller else _common(shown, nodes)
+    elif how.caller:
+        found = _from_callers(shown, nodes, how)
     else:
-        found = [(_to_leaf(names, own, shown.symbol), w) for names, w in paths(nodes, shown.total, measure)]
-    return _fill(shown, found)
+        found = _from_leaf(shown, nodes, how)
+    return [p._replace(cut=p.cut or _inner(p.names[-1:])) for p in _fill(shown, found)]
 
 
-def _to_leaf(names: list[str], own: str, symbol: str) -> list[str]:
-    """The chain leaf first with the row's function at its leaf, also where the graph was cut before it."""
-    return names if not own or normalise(names[0]) == own else [symbol, *names]
+def _inner(last: Sequence[str]) -> bool:
+    return any(name not in ROOTS and not _INNER.isdisjoint(families_of(name)) for name in map(normalise, last))
+
+
+def _from_callers(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
+    """Root first. Where the graph was cut before the row's function, functions between are missing."""
+    own = normalise(shown.symbol)
+    lost = how.rootless and len(nodes) == 1 and nodes[0].value is None
+    found: Split = []
+    for names, weight, cut in paths(nodes, shown.total, how.measure):
+        whole = not own or normalise(names[-1]) == own
+        cut = not whole or lost or (cut and not own)
+        found.append(Path(names[::-1] if whole else [shown.symbol, *names[::-1]], weight, cut))
+    return found
+
+
+def _from_leaf(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
+    """Leaf first, with the row's function put back where perf left it out."""
+    own = normalise(shown.symbol)
+    stem = len(nodes) == 1 and nodes[0].value is None
+    other = any(normalise(n.names[0]) != own for n in nodes if n.names)
+    without = how.rootless and (stem or other)
+    return [
+        Path([shown.symbol, *names] if own and (without or normalise(names[0]) != own) else names, weight, cut)
+        for names, weight, cut in paths(nodes, shown.total, how.measure)
+    ]
 
 
 def _under_callers(shown: OverheadRow, nodes: list[Node], measure: Measure) -> Split:
     """With Children columns, root first: only chains that end in the row's function are its own."""
     own = normalise(shown.symbol)
     return [
-        (names[::-1], weight)
-        for names, weight in paths(nodes, shown.total, measure)
+        Path(names[::-1], weight)
+        for names, weight, _ in paths(nodes, shown.total, measure)
         if len(names) > 1 and normalise(names[-1]) == own
     ]
 
@@ -116,19 +155,13 @@ def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
         nodes = nodes[0].children
     if not names or normalise(names[0]) != normalise(shown.symbol):
         return []
-    return [(names, shown.own)]
+    return [Path(names, shown.own, bool(nodes))]
 
 
 def _fill(shown: OverheadRow, found: Split) -> Split:
-    """Make the parts sum up to the row: too much is scaled down, what is missing has the row's function alone."""
-    known = sum(weight for _, weight in found)
-    if known > shown.own:
-        found = [(names, weight * shown.own / known) for names, weight in found]
-        known = shown.own
+    """Make the parts sum up to the row: what is missing has the row's function alone, rounding is shared out."""
+    known = sum(path.share for path in found)
     left = shown.own - known
-    if left > _ROUNDING or not found:
-        found = [*found, ([shown.symbol] if shown.symbol else [], left)]
-    elif left > 0:
-        largest = max(range(len(found)), key=lambda i: found[i][1])
-        found = [(n, w + left if i == largest else w) for i, (n, w) in enumerate(found)]
-    return found
+    if left > ROUNDING * (1 + len(found)) or known <= 0:
+        return [*found, Path([shown.symbol] if shown.symbol else [], max(0.0, left), cut=True)]
+    return [path._replace(share=path.share * shown.own / known) for path in found]

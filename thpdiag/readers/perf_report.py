@@ -18,17 +18,15 @@ tools/perf/ui/stdio/hist.c, ui/browsers/hists.c; recorded with perf 6.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-from thpdiag.knowledge.symbols import normalise
-from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
+from thpdiag.model import Citation, Ledger, Problem, ProblemKind, Profile, Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers import perf_header
-from thpdiag.readers.perf_chains import Chains, chains
-from thpdiag.readers.perf_columns import PERCENT, Columns, OverheadRow, columns, row, separated
+from thpdiag.readers.perf_columns import PERCENT, Columns, columns, row
+from thpdiag.readers.perf_overhead import Table, Told
 from thpdiag.readers.perf_report_tree import part
-from thpdiag.readers.perf_stacks import Frames
 
 _COUNT = r"\d{1,18}(?:,\d{3}){0,5}(?:\.\d{1,3})?"
 _EVENT = re.compile(
@@ -37,6 +35,10 @@ _EVENT = re.compile(
 )
 _PERIOD = re.compile(r"\bEvent count \(approx\.\):\s*(\d{1,20})")
 _LOST = re.compile(r"#\s*Total Lost Samples:\s*(\d{1,18})")
+_LIVE_LOST = re.compile(r"\blost:\s*\d{1,18}/(\d{1,18})\s+drop:")
+_FILTER = re.compile(r"#\s(?P<what>comm|dso|symbol|thread|socket):\s+(?P<only>\S.{0,200})$")
+_WHOLE = 100.5  # percent; more than what rows sum up to
+_ROUNDED = 0.005  # percent by which a share may be too high
 _HEAD = re.compile(r"#?\s*(?:Overhead|Children)\b(?!:)(?=.*\b(?:Command|Shared Object|Symbol|CPU|Self|Parent)\b|\s*$)")
 _FOOT = re.compile(
     r"\s*(?:Press '\?' for help|For a higher level overview|Tip: |Cannot load tips|no symbols found|\(Tip)"
@@ -47,29 +49,15 @@ _UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 10**9, "T": 10**12}
 
 
 @dataclass(slots=True)
-class _Entry:
-    """A row with the lines of its call graph."""
-
-    row: OverheadRow
-    cite: Citation
-    graph: list[str] = field(default_factory=list)
-    blank: bool = False  # an empty line was seen below it
-
-
-@dataclass(slots=True)
 class _Part:
-    """What the text shows of one event."""
+    """What the text shows of one event, or of one group of events."""
 
     cite: Citation
-    event: str = ""
+    events: tuple[str, ...] = ()
     samples: int | None = None
     facts: dict[str, str] = field(default_factory=dict)
     lost: int | None = None
-    columns: Columns = field(default_factory=Columns)
-    sign: str = ""  # separator of -t
-    entries: list[_Entry] = field(default_factory=list)
-    levels: list[tuple[int, OverheadRow]] = field(default_factory=list)
-    edge: int = 0  # where the shares of rows end
+    table: Table = field(default_factory=Table)
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -82,12 +70,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         if found := perf_header.fact(text):
             header.setdefault(*found)
             continue
-        if current is None or (_EVENT.match(text) and (current.entries or current.samples is not None)):
+        if current is None or _next(current, text):
             if current is not None:
-                yield from _profile(current, header)
-            lost = current.lost if current else None
-            current = _Part(cite, lost=lost)
-        if not (_head(current, text) or _body(current, text, cite)):
+                yield from _profiles(current, header)
+            current = _Part(cite, lost=current.lost if current else None)
+        if not (_head(current, text) or current.table.take(text, cite)):
             odd.append(cite)
     if odd:
         yield Problem(
@@ -97,24 +84,32 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             count=len(odd),
         )
     if current is not None:
-        yield from _profile(current, header)
+        yield from _profiles(current, header)
+
+
+def _next(current: _Part, text: str) -> bool:
+    """Whether another event begins here."""
+    if _LOST.match(text):
+        return bool(current.table.entries)
+    return bool(_EVENT.match(text) and (current.table.entries or current.samples is not None))
 
 
 def _head(current: _Part, text: str) -> bool:
     """Take a line that stands above the rows."""
+    table = current.table
     if found := _EVENT.match(text):
-        current.event = _event(found["event"] or found["event2"] or "")
-        count = found["count"] or found["count2"]
-        if found["event"] or found["event2"]:  # 2.6.32 prints the period here
-            current.samples = round(float(count.replace(",", "")) * _UNITS[found["unit"] or found["unit2"] or ""])
+        _samples(current, found, text)
     elif found := _LOST.match(text):
         current.lost = int(found[1])
+    elif found := _FILTER.match(text):
+        current.facts["filter"] = f"{found['what']} {found['only']}"
+        table.comm = found["only"] if found["what"] == "comm" and "," not in found["only"] else ""
     elif found := _SEPARATED.match(text):
-        current.columns, current.sign = columns(text), found["sign"]
+        table.columns, table.sign = _columns(current, text), found["sign"]
     elif _HEAD.match(text):
-        current.columns = columns(text)
+        table.columns = _columns(current, text)
     else:
-        return bool(not text.strip() and not current.entries) or bool(
+        return bool(not text.strip() and not table.entries) or bool(
             perf_header.COMMENT.match(text) or _FOOT.match(text)
         )
     if period := _PERIOD.search(text):
@@ -122,110 +117,57 @@ def _head(current: _Part, text: str) -> bool:
     return True
 
 
-def _event(text: str) -> str:
-    """The first event of a group: its shares stand in the first column."""
-    inner = text[text.find("{") + 1 : text.rfind("}")] if "{" in text else text
-    return inner.split(",")[0].strip()
+def _columns(current: _Part, text: str) -> Columns:
+    return replace(columns(text), events=max(1, len(current.events)))
 
 
-def _body(current: _Part, text: str, cite: Citation) -> bool:
-    """Take a row, or a line of the call graph below the last row."""
-    if not text.strip():
-        if current.entries:
-            current.entries[-1].blank = True
-        return True
-    entry = separated(text, current.columns, current.sign) if current.sign else row(text, current.columns)
-    if entry is not None and _is_row(current, entry):
-        if current.columns.levels:
-            _level(current, entry, cite)
-        else:
-            current.entries.append(_Entry(entry, cite))
-        return True
-    if not current.entries or not part(text):
-        return False
-    last = current.entries[-1]
-    if last.blank and last.graph and not text[:1].isspace():
-        return False  # a single word after an empty line is not the graph's
-    last.graph.append(text)
-    return True
+def _samples(current: _Part, found: re.Match[str], text: str) -> None:
+    """How many samples of which events; of a group the sum is told. The browser of perf top shows losses here."""
+    name = found["event"] or found["event2"] or ""
+    inner = name[name.find("{") + 1 : name.rfind("}")] if "{" in name else name
+    current.events = tuple(event.strip() for event in inner.split(",")) if "{" in name else (inner.strip(),)
+    if name:  # 2.6.32 prints the period here
+        count, unit = found["count"] or found["count2"], found["unit"] or found["unit2"] or ""
+        current.samples = round(float(count.replace(",", "")) * _UNITS[unit])
+    if lost := _LIVE_LOST.search(text):
+        current.lost = int(lost[1])
 
 
-def _is_row(current: _Part, entry: OverheadRow) -> bool:
-    """Whether it is a row and no branch of the terminal browser's graph (`- 99.92% smp_call_function_single`)."""
-    if current.sign or current.columns.levels:
-        return True
-    if entry.marked or not current.entries:
-        current.edge = current.edge or entry.column
-        return entry.marked or bool(entry.comm or entry.dso or entry.symbol)
-    if current.entries[-1].row.marked:
-        return False
-    return abs(entry.column - current.edge) <= 1 and bool(entry.comm or entry.dso or entry.symbol)
-
-
-def _level(current: _Part, entry: OverheadRow, cite: Citation) -> None:
-    """A row of --hierarchy: the outer names are those of the rows above it that are indented less."""
-    while current.levels and current.levels[-1][0] >= entry.column:
-        current.levels.pop()
-    names = current.columns.names
-    kind = names[len(current.levels)] if len(current.levels) < len(names) else ""
-    current.levels.append((entry.column, entry))
-    if kind != names[-1]:
-        return
-    outer = {n: r for n, (_, r) in zip(names, current.levels, strict=False)}
-    word = {n: r.symbol or r.dso or r.comm for n, r in outer.items()}
-    whole = OverheadRow(
-        entry.own, entry.total, comm=word.get("Command", ""), dso=word.get("Shared Object", ""),
-        symbol=word.get("Symbol", ""), kernel=entry.kernel, marked=entry.marked,
-    )  # fmt: skip
-    current.entries.append(_Entry(whole, cite))
-
-
-def _profile(current: _Part, header: dict[str, str]) -> Iterator[Record]:
-    """The rows of an event, split over the chains below them."""
-    if not current.entries:
+def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
+    """The rows of an event, split over the chains below them; one profile for each event of a group."""
+    table = current.table
+    if not table.entries:
         if current.samples:
             yield Problem(current.cite, "a perf report of which no row is in the text", reader=READER.name)
         return
-    frames, counts = Frames(), StackCounts()
-    told = chains([(e.row, e.graph) for e in current.entries])
-    weight = 0.0
-    for entry, split in zip(current.entries, told.of, strict=True):
-        _add(counts, frames, entry, split)
-        weight += sum(part for _, part in split)
-    shown = any(e.graph for e in current.entries)
-    graphs = {"order": told.order, "shares": "relative" if told.fractal else "absolute"} if shown else {}
+    events = table.events()
+    names = (*current.events, *[""] * events)[:events]
+    if len(current.events) > 1:
+        current.facts["group"] = ", ".join(current.events)
+    for number, name in enumerate(names):
+        yield from _profile(current, header, name, table.told(number), alone=events == 1)
+
+
+def _profile(current: _Part, header: dict[str, str], name: str, told: Told, *, alone: bool) -> Iterator[Record]:
+    if told.weight > _WHOLE + _ROUNDED * len(told.rows):
+        text = f"rows of perf report that sum up to {told.weight:.0f} %, of which the header is missing or another's"
+        yield Problem(current.cite, text, ProblemKind.ODD, READER.name)
+    total = current.samples if alone else int(told.rows.samples.sum()) or None
+    known = total or 0
     yield Profile(
         reader=READER.name,
-        event=current.event,
-        frames=frames.all(),
-        chains=counts.chains(),
-        tasks=counts.tasks(),
-        rows=counts.rows(),
-        stacks=_stacks(current.entries, told),
+        event=name,
+        frames=told.frames,
+        chains=told.chains,
+        tasks=told.tasks,
+        rows=told.rows,
+        stacks=told.stacks,
         cite=current.cite,
-        ledger=Ledger(lost=current.lost, unlisted=max(0.0, round(100 - weight, 2))),
+        ledger=Ledger(read=known, kept=known, lost=current.lost, unlisted=max(0.0, round(100 - told.weight, 2))),
         percent_only=True,
-        total_samples=current.samples,
-        facts={**header, **current.facts, **graphs},
+        total_samples=total,
+        facts={**header, **current.facts, **told.facts},
     )
-
-
-def _stacks(entries: Sequence[_Entry], told: Chains) -> Stacks:
-    deep = any(len(names) > 1 for split in told.of for names, _ in split)
-    return Stacks.PARTIAL if deep or any(e.graph for e in entries) else Stacks.NONE
-
-
-def _add(counts: StackCounts, frames: Frames, entry: _Entry, split: Sequence[tuple[list[str], float]]) -> None:
-    """The parts of a row."""
-    shown = entry.row
-    own = normalise(shown.symbol)
-    for names, weight in split:
-        leaf = [frames.number(n, shown.dso, kernel=shown.kernel) for n in names[:1] if normalise(n) == own]
-        stack = leaf + [frames.number(n) for n in names[len(leaf) :]]
-        if not stack and shown.dso:
-            stack = [frames.number("[unknown]", shown.dso, kernel=shown.kernel)]
-        samples = shown.samples if len(split) == 1 else round(shown.samples * weight / shown.own) if shown.own else 0
-        counts.add(stack, weight, samples, entry.cite, Task(shown.comm, shown.pid))
 
 
 def continues(text: str) -> bool:

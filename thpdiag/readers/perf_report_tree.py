@@ -7,12 +7,12 @@
                 --40.00%--kcompactd
 
    - generic_exec_single                        copied from the terminal browser: indentation, no bars
-      - 99.92% smp_call_function_single
+      - 99.92% smp_call_function_single         a `+` instead of `-`: closed, its branches are hidden
            smp_call_function_many
 
-Also `-g flat` (a share alone, names below) and `-g folded` (`12.34% a;b;c`). In stdio a branch whose bar is in column
-c has its names in column c+11, which is where the bars of its own branches are. Versions before 4.x print a blank
-after the dashes. Not a reader.
+Also `-g flat` (a share alone, names below; the share of a chain includes that of chains which go on from its end) and
+`-g folded` (`12.34% a;b;c`). In stdio a branch whose bar is in column c has its names in column c+11, which is where
+the bars of its own branches are. Versions before 4.x print a blank after the dashes. Not a reader.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from thpdiag.readers.perf_columns import share
-from thpdiag.readers.perf_stacks import symbol_like
+from thpdiag.readers.perf_stacks import plain_name, symbol_like
 
 _BRANCH = re.compile(r"[\s|]*(?P<dash>--+)(?:\s?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)--)?\s?(?P<name>\S.*)?$")
-_BROWSER = re.compile(r"\s*(?P<sign>[+-]\s+)?(?:(?P<value>\d{1,3}[.,]\d{1,2})%\s+)?(?P<name>\S.*)$")
-_FOLDED = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)\s+(?P<names>\S.*)$")
+_BROWSER = re.compile(
+    r"\s*(?P<sign>[+-]\s+)?(?:(?P<value>\d{1,3}[.,]\d{1,2}(?=%)|\d{1,18}(?=\s))(?P<unit>%?)\s+)?(?P<name>\S.*)$"
+)
+_FOLDED = re.compile(r"\s*(?:[+-]\s+)?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)\s+(?P<names>\S.*)$")
 _ALONE = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)$")
 _BLANK = " |\t"
 _NAMES_AFTER_BAR = 11
+ROUNDING = 0.006  # percent; perf prints two decimals
 _HIDDEN = "[...]"
+_WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
 
 
 @dataclass(slots=True)
@@ -41,6 +46,7 @@ class Node:
     value: float | None = None
     column: int = 0
     counted: bool = False  # value is a number of samples or a period, not percent
+    closed: bool = False  # in the browser: what follows is hidden
     children: list[Node] = field(default_factory=list)
 
 
@@ -52,25 +58,40 @@ def part(text: str) -> bool:
     if bare == "-" * len(bare):
         return False
     if found := _BRANCH.match(text):
-        return not found["name"] or symbol_like(found["name"])
+        return not found["name"] or _function(found["name"])
     if text.lstrip().startswith("|"):
-        return symbol_like(bare)
+        return _function(bare)
     if _ALONE.match(text):
         return "%" in text
     if folded := _FOLDED.match(text):
         names = folded["names"]
         return bool(folded["unit"] or ";" in names) and symbol_like(names.split(";")[0])
+    return _browser_part(text, bare)
+
+
+def _browser_part(text: str, bare: str) -> bool:
     browser = _BROWSER.match(text)
-    if not browser or not symbol_like(browser["name"]) or bare.startswith("[<"):
+    if not browser or not _function(browser["name"]) or bare.startswith("[<"):
         return False
     indented = text[:1].isspace() or bool(browser["sign"])
+    if browser["value"] and not browser["unit"]:
+        return indented and bool(_WORD.match(browser["name"]))
     return indented or bool(re.fullmatch(r"[A-Za-z_][\w.$@]{2,}", bare))
+
+
+def _function(text: str) -> bool:
+    return symbol_like(plain_name(text))
+
+
+def barred(lines: Sequence[str]) -> bool:
+    """Whether the graph is that of --stdio, with bars and dashes."""
+    return any(_BRANCH.match(line) for line in lines)
 
 
 def parse(lines: Sequence[str]) -> list[Node]:
     """The nodes of one row's call graph."""
     shown = [line.expandtabs() for line in lines if line.strip(_BLANK)]
-    if any(_BRANCH.match(line) for line in shown):
+    if barred(shown):
         return _bars(shown)
     if any(_ALONE.match(line) for line in shown):
         return _flat(shown)
@@ -96,11 +117,12 @@ def _bars(lines: Sequence[str]) -> list[Node]:
         while len(path) > 1 and path[-1].column > start + (0 if branch else 1):
             path.pop()
         if not branch:
-            path[-1].names.append(line.strip(_BLANK))
+            path[-1].names.append(plain_name(line.strip(_BLANK)))
             continue
         root = branch["value"] is None
         column = start + 3 if root else start - 1 + _NAMES_AFTER_BAR
-        node = Node([branch["name"]] if branch["name"] else [], _value(branch), column, not root and not branch["unit"])
+        names = [plain_name(branch["name"])] if branch["name"] else []
+        node = Node(names, _value(branch), column, not root and not branch["unit"])
         path[-1].children.append(node)
         path.append(node)
     return top.children
@@ -116,23 +138,35 @@ def _flat(lines: Sequence[str]) -> list[Node]:
         if found := _ALONE.match(line):
             nodes.append(Node([], _value(found), counted=not found["unit"]))
         elif nodes:
-            nodes[-1].names.append(line.strip())
-    return [n for n in nodes if n.names]
+            nodes[-1].names.append(plain_name(line.strip()))
+    return _own([n for n in nodes if n.names])
+
+
+def _own(nodes: list[Node]) -> list[Node]:
+    """Take from each chain the share of those that go on from its end."""
+    stems = {tuple(n.names): n for n in nodes}
+    shares = [(tuple(n.names), n.value or 0.0) for n in nodes]
+    for names, value in shares:
+        shorter = (stems.get(names[:end]) for end in range(len(names) - 1, 0, -1))
+        if stem := next((n for n in shorter if n is not None), None):
+            stem.value = max(0.0, (stem.value or 0.0) - value)
+    return nodes
 
 
 def _folded(line: str) -> Node:
     found = _FOLDED.match(line)
     if not found:
         return Node([line.strip()])
-    return Node(found["names"].split(";"), _value(found), counted=not found["unit"])
+    return Node([plain_name(n) for n in found["names"].split(";")], _value(found), counted=not found["unit"])
 
 
 @dataclass(slots=True)
 class _Line:
     column: int
     name: str
-    value: float | None
-    opens: bool  # has the `-` of an opened branch before it
+    value: float | None = None
+    counted: bool = False
+    sign: str = ""  # `-` before an opened branch, `+` before a closed one
 
 
 def _browser(lines: Sequence[str]) -> list[Node]:
@@ -144,7 +178,7 @@ def _browser(lines: Sequence[str]) -> list[Node]:
     for entry in read:
         if entry.value is not None:
             _leave(path, entry, collapsed=collapsed, opened=opened)
-            node = Node([entry.name], entry.value, entry.column)
+            node = Node([entry.name], entry.value, entry.column, entry.counted)
             path[-1].children.append(node)
             path.append(node)
         else:
@@ -155,16 +189,18 @@ def _browser(lines: Sequence[str]) -> list[Node]:
                 top.children.append(node)
                 path.append(node)
             path[-1].names.append(entry.name)
-        opened = entry.opens
+        path[-1].closed |= entry.sign == "+"
+        opened = entry.sign == "-"
     return top.children
 
 
 def _browser_line(line: str) -> _Line:
     found = _BROWSER.match(line)
     if not found:
-        return _Line(0, line.strip(), None, opens=False)
+        return _Line(0, line.strip())
     first = found.start("value") if found["value"] else found.start("name")
-    return _Line(first, found["name"], _value(found), (found["sign"] or "").startswith("-"))
+    counted = bool(found["value"]) and not found["unit"]
+    return _Line(first, plain_name(found["name"]), _value(found), counted, (found["sign"] or "")[:1])
 
 
 def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> None:
@@ -229,14 +265,26 @@ class Measure:
             return node.value * self.each
         return parent * node.value / 100 if self.fractal else node.value
 
+    def rounding(self, parent: float) -> float:
+        """By how much the share of a branch may be wrong, in percent of everything."""
+        return ROUNDING * parent / 100 if self.fractal else ROUNDING
 
-def paths(nodes: Sequence[Node], total: float, measure: Measure) -> Iterator[tuple[list[str], float]]:
-    """Chains as printed, each with its own share of everything; what branches leave over belongs to the stem."""
+
+class Path(NamedTuple):
+    """A chain as printed, with its own share of everything. `cut`: it may go on where the text does not show it."""
+
+    names: list[str]
+    share: float
+    cut: bool = False
+
+
+def paths(nodes: Sequence[Node], total: float, measure: Measure) -> Iterator[Path]:
+    """The chains; what branches leave over belongs to the stem, or to branches that are too small to be shown."""
     for node in nodes:
         yield from _paths(node, [], measure.share(node, total), measure)
 
 
-def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Iterator[tuple[list[str], float]]:
+def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Iterator[Path]:
     names = before + [n for n in node.names if n != _HIDDEN]
     left = own
     for child in node.children:
@@ -245,5 +293,5 @@ def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Itera
         value = measure.share(child, own)
         left -= value
         yield from _paths(child, names, value, measure)
-    if left > 1e-9 and names:
-        yield names, left
+    if names and left > (measure.rounding(own) * (1 + len(node.children)) if node.children else 1e-9):
+        yield Path(names, left, bool(node.children) or node.closed)

@@ -25,6 +25,9 @@ _CPP = re.compile(
 )
 _JIT = re.compile(r"(?:[A-Z][A-Za-z]+:[~*^]?\S)")  # LazyCompile:~body_0 file.js:1
 _PLAIN = re.compile(r"[\w.$@~*/\[(<:-]")
+_PLACE = re.compile(  # what `-g address`, `-g srcline` and `--branch-history` print behind a name
+    r"(?:\s\+\d{1,9}|\s[^\s:()]{1,200}\.\w{1,4}:\d{1,9}|\s\((?:cycles|predicted|abort|iter|avg_cycles)\b[^()]{0,80}\))+$"
+)
 LONGEST_NAME = 2000
 
 
@@ -38,6 +41,11 @@ def kernel_dso(dso: str) -> bool | None:
 def kernel_letter(letter: str) -> bool | None:
     """What the letter before a symbol says: `[k]` kernel, `[.]` program, `[g]` `[u]` guest, `[H]` hypervisor."""
     return _LETTERS.get(letter)
+
+
+def plain_name(text: str) -> str:
+    """A line of a call graph without the place in the function: `compute churn.c:28`, `compact_zone +213`."""
+    return text if len(text) > LONGEST_NAME or _JIT.match(text) else _PLACE.sub("", text)
 
 
 def symbol_like(text: str) -> bool:
