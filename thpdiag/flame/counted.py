@@ -57,7 +57,8 @@ class Group:
 class Counted:
     """Columns of equal length: `weight` and `samples` of chain number `chain` in group number `group`.
 
-    `rows` are the samples themselves, `idle_samples` and `idle_weight` those of idle CPUs, left out or not.
+    `rows` are the samples themselves, `idle_samples` and `idle_weight` those of idle CPUs, left out or not; `unlisted`
+    is what a table of percentages leaves out.
     """
 
     profile: Profile
@@ -71,6 +72,7 @@ class Counted:
     idle: Idle
     idle_samples: int
     idle_weight: float
+    unlisted: float
 
 
 def counted(profile: Profile, by: By = By.COMM, *, idle: Idle = Idle.LEFT_OUT, process: str = "") -> Counted:
@@ -95,6 +97,7 @@ def counted(profile: Profile, by: By = By.COMM, *, idle: Idle = Idle.LEFT_OUT, p
         idle=idle,
         idle_samples=int(every.samples.sum() - busy.samples.sum()),
         idle_weight=float(every.weight.sum() - busy.weight.sum()),
+        unlisted=0.0 if process else profile.ledger.unlisted,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.flame.counted import Counted, Weight, counts
-from thpdiag.flame.labels import UNKNOWN, label, root
+from thpdiag.flame.counted import Counted, Group, Weight, counts
+from thpdiag.flame.labels import UNKNOWN, UNLISTED, label, root
 from thpdiag.ragged import distinct
 
 Ints = NDArray[np.int64]
@@ -51,4 +51,21 @@ def labelled(known: Counted, weight: Weight = Weight.SAMPLES, kernel_mark: str =
     roots = (keys // width - 1).tolist()
     if -1 in roots and [] in stacks:
         stacks[stacks.index([])] = [numbers.setdefault(UNKNOWN, len(numbers))]
-    return Labelled(tuple(numbers), stacks, roots, of_row.tolist(), sums.tolist(), unit)
+    found = Labelled(tuple(numbers), stacks, roots, of_row.tolist(), sums.tolist(), unit)
+    told = float(known.weight.sum())
+    rest = round(known.unlisted * float(sums.sum()) / told) if known.profile.percent_only and told > 0 else 0
+    return _with_rest(found, root(Group(), known.by), rest) if rest else found
+
+
+def _with_rest(found: Labelled, name: str, rest: int) -> Labelled:
+    """With what the source does not list, so that shares in the picture are those of all samples."""
+    labels = dict.fromkeys((*found.labels, UNLISTED, *([name] if name else [])))
+    numbers = {label: number for number, label in enumerate(labels)}
+    return replace(
+        found,
+        labels=tuple(labels),
+        stacks=[*found.stacks, [numbers[UNLISTED]]],
+        roots=[*found.roots, numbers[name] if name else -1],
+        of_row=[*found.of_row, len(found.stacks)],
+        counts=[*found.counts, rest],
+    )

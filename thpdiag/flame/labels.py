@@ -14,7 +14,7 @@ from thpdiag.reports.visible import visible
 
 KERNEL = "[kernel.kallsyms]"
 UNKNOWN = "[unknown]"
-KERNEL_MARK = "_[k]"
+UNLISTED = "[unlisted]"  # what a table of percentages leaves out
 
 
 def safe(name: str) -> str:
@@ -42,7 +42,7 @@ def root(group: Group, by: By) -> str:
     if by is By.NONE:
         return ""
     if by is By.CPU:
-        return f"CPU {'?' if group.cpu is None else group.cpu}"
+        return f"cpu{'?' if group.cpu is None else group.cpu}"
     name = safe(task.comm) or "?"
     if by is By.COMM:
         return name
