@@ -10,6 +10,7 @@ from thpdiag.case.options import Options
 from thpdiag.case.reading import Input
 from thpdiag.case.states import effective, runtime_setting, states
 from thpdiag.case.window import inside
+from thpdiag.derive.boot_clock import boot_times, joins
 from thpdiag.derive.host import derived
 from thpdiag.model import Case, Event, Fact, Note
 
@@ -33,11 +34,13 @@ def _damaged(given: Input) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> Case:
-    records = effective(inside(pile.records, options.window, options.process))
+    booted, contradictions = boot_times(pile.records)
+    records = effective(inside(pile.records, options.window, options.process, joins(booted)))
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
     operator = tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting"))
     members_here = {r.cite.member for r in pile.records}
     own = [p for p in given.problems if p.cite.member in members_here or not given.readings.get(p.cite.member)]
     name = options.case or pile.host or pile.root or "host"
     inputs = tuple(i for i in given.inputs if i.member in members_here or not given.readings.get(i.member))
+    facts, own = [*facts, *booted], [*own, *contradictions]
     return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), *_damaged(given))

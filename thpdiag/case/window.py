@@ -1,7 +1,8 @@
 """The time that hurt, as the user names it: `--since`, `--until`, `--at`; and the one process (`--process`).
 
 Records with a time outside the window take no part. Records without a time, or on another clock than the window's,
-stay: they cannot be placed.
+stay: they cannot be placed. Times since boot are compared with a window of the wall clock where something joins the two
+(`thpdiag.derive.boot_clock`); what may be inside, as far as the join is uncertain, stays too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.bundle.stamps import stamp
+from thpdiag.derive.boot_clock import Join, join_of
 from thpdiag.errors import UsageError
 from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample
 from thpdiag.model.profile import BIN, UNKNOWN
@@ -31,16 +33,24 @@ class Window:
     since: Moment | None = None
     until: Moment | None = None
 
-    def holds(self, moment: Moment) -> bool | None:
-        """Whether the moment is inside; None if its clock is another one."""
+    def holds(self, moment: Moment, within: float = 0.0) -> bool | None:
+        """Whether the moment, right to `within` seconds, may be inside; None if its clock is another one."""
         for bound, sign in ((self.since, 1), (self.until, -1)):
             if bound is None:
                 continue
             if not _comparable(bound.clock, moment.clock):
                 return None
-            if (moment.seconds - bound.seconds) * sign < 0:
+            if (moment.seconds - bound.seconds) * sign < -within:
                 return False
         return True
+
+    def may_hold(self, moment: Moment, joins: Iterable[Join]) -> bool:
+        """Whether the moment may be inside: by its own clock, else by the first join to the window's."""
+        held = self.holds(moment)
+        if held is None and moment.clock is Clock.BOOT:
+            told = (self.holds(join.wall(moment), join.off(moment)) for join in joins)
+            held = next((inside for inside in told if inside is not None), None)
+        return held is not False
 
 
 def _comparable(one: Clock, other: Clock) -> bool:
@@ -77,14 +87,14 @@ def moment(text: str) -> Moment:
     raise UsageError(f"'{text}' is no time; write 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
 
 
-def inside(records: Sequence[Record], window: Window | None, process: str) -> list[Record]:
+def inside(records: Sequence[Record], window: Window | None, process: str, joins: Sequence[Join] = ()) -> list[Record]:
     """The records that take part."""
     kept: Iterable[Record] = records
     if process:
         kept = [r for r in kept if not isinstance(r, Sample) or r.kind != "process" or _is(r, process)]
     if window is None:
         return list(kept)
-    return [part for r in kept if (part := _part(r, window)) is not None]
+    return [part for r in kept if (part := _part(r, window, joins)) is not None]
 
 
 def _is(sample: Sample, process: str) -> bool:
@@ -92,21 +102,21 @@ def _is(sample: Sample, process: str) -> bool:
     return process in (labels.get("pid"), labels.get("comm"))
 
 
-def _part(record: Record, window: Window) -> Record | None:
+def _part(record: Record, window: Window, joins: Sequence[Join]) -> Record | None:
     if isinstance(record, Profile):
-        return _cut(record, window)
+        return _cut(record, window, join_of(record, joins))
     time = record.time if isinstance(record, (Sample, Event)) else None
-    return None if time is not None and window.holds(time) is False else record
+    return None if time is not None and not window.may_hold(time, joins) else record
 
 
-def _cut(profile: Profile, window: Window) -> Profile | None:
+def _cut(profile: Profile, window: Window, joins: Sequence[Join]) -> Profile | None:
     """The rows of a profile whose time bins are inside."""
     if profile.start is None or not profile.has_time:
         return profile
     import numpy as np
 
     bins, start = np.unique(profile.rows.bin).tolist(), profile.start
-    outside = [b for b in bins if b != UNKNOWN and window.holds(start.plus(b * BIN)) is False]
+    outside = [b for b in bins if b != UNKNOWN and not window.may_hold(start.plus(b * BIN), joins)]
     if not outside:
         return profile
     rows = profile.rows.only(~np.isin(profile.rows.bin, outside))

@@ -24,6 +24,7 @@ _NAMES = {
     "time of first sample": "first_sample",
     "time of last sample": "last_sample",
     "clockid": "clockid",
+    "reference time": "reference_time",  # both clocks read at once, with `perf record -k`
 }
 OPENS = r"#\s={8}"
 COMMENT = re.compile(
