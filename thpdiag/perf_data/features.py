@@ -156,7 +156,9 @@ class FeatureTable:
         return replace(self._known, build_ids=self._build_ids)
 
     def add(self, number: int, raw: bytes, order: Order) -> bool:
-        """One feature; False where its bytes are not what it should be."""
+        """One feature; False where its bytes are not what it should be. Some are there and empty."""
+        if not raw:
+            return True
         cursor = Cursor(raw, order)
         try:
             if number == Feature.BUILD_ID:

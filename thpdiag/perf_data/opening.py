@@ -24,7 +24,7 @@ CHUNK = 1 << 20
 
 
 def opened(chunks: Iterator[bytes], size: int | None, cite: Citation = Citation("perf.data")) -> Recording:  # noqa: B008
-    """The recording in these bytes; `cite` is where its problems are said to be. `size` is that of all, if known."""
+    """The recording in these bytes, `size` of them if that is known; `cite` is where its problems are said to be."""
     stream = ByteStream(chunks)
     troubles = Troubles(cite)
     start = stream.read(START)
@@ -34,7 +34,7 @@ def opened(chunks: Iterator[bytes], size: int | None, cite: Citation = Citation(
         return Reading(Contents("<", troubles), None)
     contents = Contents(order, troubles)
     if header_size(start, order) == PIPE:
-        return Reading(contents, stream)
+        return Reading(contents, stream, size=size)
     return _file(stream, start, contents, size)
 
 
@@ -55,18 +55,11 @@ def _file(stream: ByteStream, start: bytes, contents: Contents, size: int | None
     if stream.position > found.data.offset:
         contents.troubles.damaged("says that its records begin inside its header")
         return Reading(contents, None)
-    _judge_length(found, contents, size)
-    return Reading(contents, stream, found)
-
-
-def _judge_length(found: Header, contents: Contents, size: int | None) -> None:
     if not found.data.size:
         contents.troubles.damaged(
             "was not closed by perf (its header gives no size): read to the end, without features"
         )
-    elif size is not None and size < found.data.end:
-        missing = found.data.end - size
-        contents.troubles.damaged(f"is cut: {missing} of {found.data.size} bytes of records are missing")
+    return Reading(contents, stream, found, size)
 
 
 class Part:

@@ -21,10 +21,13 @@ MOST_BEHIND = 64 << 20  # bytes behind the records: features
 class Reading:
     """A Recording. `found` is the header of a file, None for a pipe; no stream: there is nothing to read."""
 
-    def __init__(self, contents: Contents, stream: ByteStream | None, found: Header | None = None) -> None:
+    def __init__(
+        self, contents: Contents, stream: ByteStream | None, found: Header | None = None, size: int | None = None
+    ) -> None:
         self._contents = contents
         self._stream = stream
         self._header = found
+        self._size = size
         self._unpacked: Unpacked | None = None
 
     @property
@@ -46,7 +49,7 @@ class Reading:
 
     def _records(self, stream: ByteStream) -> Iterator[Window]:
         length = self._header.data.size if self._header else 0
-        stretch = Stretch(stream, length or None)
+        stretch = Stretch(stream, length or None, self._size)
         view = View(stretch.buffer, self._contents.order)
         consumed = payload = 0
         while stretch.fetch(consumed, payload):
@@ -60,18 +63,26 @@ class Reading:
                 yield from self._ragged(view, rest, stretch.base)
                 if rest.size is not None:
                     self._broken(stretch, rest)
-                    consumed = stretch.used
                     break
-        if consumed < stretch.used:
-            count = stretch.used - consumed
-            self._contents.troubles.damaged(f"ends inside a record, of which {count} bytes are there")
         yield from self._last_unpacked()
+        self._judge_end(stretch)
+
+    def _judge_end(self, stretch: Stretch) -> None:
+        """What is still in the window is the beginning of a record that has no end."""
+        if stretch.left:
+            text = f"is cut: {stretch.left} bytes of records are missing"
+        elif stretch.used or stretch.unpaid:
+            text = f"ends inside a record, of which {stretch.used} bytes are there"
+        else:
+            return
+        self._contents.troubles.damaged(text)
 
     def _broken(self, stretch: Stretch, rest: Ragged) -> None:
         begin = stretch.base + rest.end
         left = stretch.used - rest.end + stretch.skip()
         text = f"has a record at byte {begin} that is {rest.size} bytes long, which cannot be: {left} bytes of records"
         self._contents.troubles.damaged(f"{text} from there on are not read")
+        stretch.used = 0
 
     def _ragged(self, view: View, rest: Ragged, base: int) -> Iterator[Window]:
         if rest.plain:

@@ -70,11 +70,14 @@ class Stretch:
     begins with a record, at an address that is a multiple of eight.
     """
 
-    def __init__(self, stream: ByteStream, length: int | None) -> None:
+    def __init__(self, stream: ByteStream, length: int | None, file: int | None = None) -> None:
+        """`length` is that of the section, `file` that of the whole file, None where it is not known."""
         self._stream = stream
         self._left = length
-        self.buffer = roomy(WINDOW + LONGEST)
+        self._window = WINDOW if file is None else max(1, min(WINDOW, file))
+        self.buffer = roomy(self._window + LONGEST)
         self.used = 0
+        self.unpaid = 0  # bytes of a payload that the section ends before
         self.base = stream.position
 
     @property
@@ -88,8 +91,10 @@ class Stretch:
         self.buffer[:tail] = self.buffer[consumed : self.used].copy()
         self.base += consumed
         if payload:
-            self.base += self.skip(payload)
-        room = WINDOW if self._left is None else min(WINDOW, self._left)
+            passed = self.skip(payload)
+            self.base += passed
+            self.unpaid = payload - passed
+        room = self._window if self._left is None else min(self._window, self._left)
         came = self._stream.into(self.buffer.data[tail : tail + room])
         self.used = tail + came
         self.buffer[self.used : self.used + SLACK] = 0
