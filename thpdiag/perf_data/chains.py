@@ -123,8 +123,8 @@ class RawChains:
         if not self._known:
             none, no = np.empty(0, np.int32), np.empty(0, np.bool_)
             return Chained(none, none, none, none, no, no, no)
-        joined = (np.concatenate([getattr(c, name) for c in self._known]) for name in Chained.__slots__)
-        self._known = [Chained(*joined)]
+        if len(self._known) > 1:
+            self._known = [Chained(*(np.concatenate([getattr(c, n) for c in self._known]) for n in Chained.__slots__))]
         return self._known[0]
 
     def _keep(self, samples: Samples, new: NDArray[np.int64], lengths: NDArray[np.int64], modes: Addresses) -> None:

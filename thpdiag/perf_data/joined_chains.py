@@ -33,13 +33,13 @@ class JoinedChains:
         self._kernel, self._kernel_starts, frames = _kernel(found.chains.kernel_parts, image)
         self._programs, self._programs_starts = programs.values + np.int32(len(frames)), programs.starts
         self.tasks = found.tasks.all()
-        self.frames: tuple[Frame, ...] = (*frames, *programs.frames)
+        self._frames: tuple[Frame, ...] = (*frames, *programs.frames)
 
     def __len__(self) -> int:
         return len(self._kernel_of)
 
-    def chains(self, some: NDArray[np.int64], cut: Bools | None) -> Chains:
-        """Some of the chains, as the columns of a profile."""
+    def chains(self, some: NDArray[np.int64], cut: Bools | None) -> tuple[Chains, tuple[Frame, ...]]:
+        """Some of the chains as the columns of a profile, and the frames in them."""
         kernel, programs = self._kernel_of[some], self._programs_of[some]
         inner = np.diff(self._kernel_starts)[kernel]
         outer = np.diff(self._programs_starts)[programs]
@@ -47,7 +47,11 @@ class JoinedChains:
         frames = np.empty(starts[-1], np.int32)
         frames[gathered(starts[:-1], inner)] = self._kernel[gathered(self._kernel_starts[kernel], inner)]
         frames[gathered(starts[:-1] + inner, outer)] = self._programs[gathered(self._programs_starts[programs], outer)]
-        return Chains(frames, starts, np.zeros(len(some), np.int64), cut=cut)
+        used = np.zeros(len(self._frames), np.bool_)
+        used[frames] = True
+        numbers = np.cumsum(used, dtype=np.int32) - 1
+        kept = tuple(self._frames[i] for i in np.flatnonzero(used).tolist())
+        return Chains(numbers[frames], starts, np.zeros(len(some), np.int64), cut=cut), kept
 
 
 def _distinct(high: Ids, low: Ids) -> tuple[tuple[Ids, Ids], Ids]:

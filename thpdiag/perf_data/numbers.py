@@ -15,7 +15,7 @@ Ids = NDArray[np.int32]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: the high bits depend on all bits of the key
 _STEP = np.uint64(0xD6E8FEB86659FD93)
 _FIRST_BITS = 16
-_GROW_BITS = 2
+_GROW_BITS = 1
 
 
 class Numbers:

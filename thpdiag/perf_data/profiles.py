@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.model import Chains, Citation, Clock, KernelImage, Ledger, Moment, Problem, Profile, Rows, Stacks
+from thpdiag.model import Chains, Citation, Clock, Frame, KernelImage, Ledger, Moment, Problem, Profile, Rows, Stacks
 from thpdiag.model.profile import UNKNOWN
 from thpdiag.perf_data.columns import EventInfo, Recording
 from thpdiag.perf_data.gather import Gathered, Settled
@@ -25,16 +25,21 @@ _GARBAGE = "call chains with a marker that does not exist: what follows it in th
 Bools = NDArray[np.bool_]
 
 
-def profiles(recording: Recording, cite: Citation) -> Iterator[Profile | Problem]:
-    """Read all windows; problems as they come, then a profile for each event that has samples.
+def gathered(recording: Recording) -> tuple[Gathered, list[Problem]]:
+    """Read all windows: what is kept of them, and what could not be read. Features are complete afterwards."""
+    found, problems = Gathered(), []
+    for window in recording.windows():
+        found.add(window, recording.events)
+        problems += window.problems
+    return found, problems
+
+
+def profiles(recording: Recording, found: Gathered, cite: Citation) -> Iterator[Profile | Problem]:
+    """A profile for each event that has samples, and what was kept of some chains in part only.
 
     What was lost is shared out by samples: the records do not say of which event it was. Samples that could not be
     read, and throttling, stand with the event that has the most.
     """
-    found = Gathered()
-    for window in recording.windows():
-        found.add(window, recording.events)
-        yield from window.problems
     rows = found.rows()
     image = kernel_image(found.kernel_maps, recording.features)
     joined = JoinedChains(found, image)
@@ -77,7 +82,7 @@ class _Event:
 
     def profile(self, image: KernelImage, facts: dict[str, str]) -> Profile:
         """The samples of the event as the one shape of all recordings."""
-        chains, chain_of = self._chains_of_rows()
+        (chains, frames), chain_of = self._chains_of_rows()
         bins, clock = self.rows.bin, Clock.UTC if self.info.clock == 0 else Clock.BOOT
         timed = bins != UNKNOWN
         has_time = bool(timed.any())
@@ -87,7 +92,7 @@ class _Event:
         return Profile(
             reader=READER,
             event=self.info.name,
-            frames=self.joined.frames,
+            frames=frames,
             chains=chains,
             tasks=self.joined.tasks,
             rows=Rows(
@@ -109,7 +114,7 @@ class _Event:
             kernel=image,
         )
 
-    def _chains_of_rows(self) -> tuple[Chains, Ids]:
+    def _chains_of_rows(self) -> tuple[tuple[Chains, tuple[Frame, ...]], Ids]:
         """The chains that the rows use, numbered anew."""
         of_row = self.joined.chain_of[self.rows.use]
         used = np.zeros(len(self.joined), np.bool_)

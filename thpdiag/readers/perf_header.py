@@ -3,12 +3,16 @@
     # hostname : db12
     # os release : 3.10.0-229.14.1.el7.x86_64
 
-perf report and perf script print it before their data with `--header`, and always before 3.15. Not a reader.
+perf report and perf script print it before their data with `--header`, and always before 3.15; perf.data has the same
+in its features. Not a reader.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+
+from thpdiag.model import Citation, Fact
 
 _LINE = re.compile(r"#\s(?P<key>[a-z][\w ,/-]{1,40}?)\s*:(?:\s+(?P<value>.*))?$")
 _NAMES = {
@@ -42,3 +46,12 @@ def fact(text: str) -> tuple[str, str] | None:
         return None
     value = (found["value"] or "").strip()[:_VALUE]
     return (name, value) if value else None
+
+
+def of_host(header: Mapping[str, str], cite: Citation) -> Iterator[Fact]:
+    """What a header, by the names that `fact` gives, tells of the host."""
+    for name, key in (("host.name", "hostname"), ("kernel.release", "release"), ("kernel.arch", "arch")):
+        if value := header.get(key):
+            yield Fact(name, value, cite)
+    if (cpus := header.get("cpus", "")).isdecimal() and int(cpus[:9]) > 0:
+        yield Fact("cpu.count", int(cpus[:9]), cite)
