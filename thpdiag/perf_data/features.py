@@ -6,6 +6,7 @@ header; in a pipe each feature is a record (HEADER_FEATURE). Strings are a u32 l
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
 CUT_KERNEL = "nel.kallsyms]"  # the name as it looks where the records have no pid (before 2.6.34)
 NO_TIME = (1 << 64) - 1
 MOST_BUILD_IDS = 1 << 16
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 class Feature(IntEnum):
@@ -63,8 +65,9 @@ class Cursor:
 
 
 def string(raw: bytes) -> str:
-    """Up to the first zero byte."""
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+    """Up to the first zero byte; what would move a cursor or hide text becomes a mark that something stood there."""
+    text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+    return text if text.isprintable() else _UNSEEN.sub("\ufffd", text)
 
 
 def build_ids(raw: bytes, order: Order) -> Iterator[tuple[str, str]]:

@@ -122,7 +122,8 @@ class Gathered:
             if event.period and not event.sample_type & _PERIOD:
                 weight[samples.event == number] = event.period
         chain = self.chains.numbered(samples)
-        return Held(self._rounds, _alike(samples.event), samples.pid, tid, samples.cpu, chain, time, _alike(weight))
+        cpu = np.maximum(samples.cpu, UNKNOWN)
+        return Held(self._rounds, _alike(samples.event), samples.pid, tid, cpu, chain, time, _alike(weight))
 
     def _settle_some(self) -> None:
         """Settle the windows that two rounds have passed since, and add up rows where there are too many."""
