@@ -55,10 +55,14 @@ class _Graph:
     rootless: bool  # perf left out the first function of graphs with a single root
 
 
-def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], *, by_symbol: bool = False) -> Chains:
-    """The stacks of all rows of one event. Order and kind of share hold for the whole text."""
+def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], *, by_symbol: bool = False, live: bool = False) -> Chains:
+    """The stacks of all rows of one event. Order and kind of share hold for the whole text.
+
+    `live`: the shares are of perf top, which changes them while it prints, so that parts may exceed their whole.
+    """
     graphs = [(shown, parse(lines)) for shown, lines in rows]
-    measure = Measure(any(relative(nodes, shown.total) for shown, nodes in graphs), _each(graphs))
+    fractal = not live and any(relative(nodes, shown.total) for shown, nodes in graphs)
+    measure = Measure(fractal, _each(graphs))
     how = _Graph(measure, _caller(graphs, measure), by_symbol and any(barred(lines) for _, lines in rows))
     of = tuple(_split(shown, nodes, how) for shown, nodes in graphs)
     return Chains(of, "caller" if how.caller else "callee", measure.fractal)

@@ -153,7 +153,7 @@ def _names(middle: str, known: Columns, *, marked: bool) -> _Names:
     wanted = [n for n in known.names if not (marked and n == "Symbol")]
     parts = re.split(r"\s{2,}|\t+", middle) if middle else []
     if len(parts) != len(wanted):
-        parts, wanted = _fit(middle, parts, wanted, known.alone)
+        parts, wanted = _fit(middle, parts, wanted, known.alone, marked=marked)
     names = _Names()
     for name, value in zip(wanted, parts, strict=False):
         if ":" in name and (found := _PID.match(value)):
@@ -169,7 +169,7 @@ def _names(middle: str, known: Columns, *, marked: bool) -> _Names:
     return names
 
 
-def _fit(middle: str, parts: list[str], wanted: list[str], alone: str) -> tuple[list[str], list[str]]:
+def _fit(middle: str, parts: list[str], wanted: list[str], alone: str, *, marked: bool) -> tuple[list[str], list[str]]:
     """Columns whose header is missing, or whose blanks were collapsed.
 
     The object looks like one, the rest is the task.
@@ -179,6 +179,8 @@ def _fit(middle: str, parts: list[str], wanted: list[str], alone: str) -> tuple[
     if len(wanted) == 1:
         return [middle], wanted
     words = parts if len(parts) > 1 else middle.rsplit(None, 1)
+    if not marked and not wanted and len(parts) == 1 and not _SHARED_OBJECT.match(words[-1]):
+        return [middle], [alone]
     if len(words) == 1:
         return words, ["Shared Object" if _SHARED_OBJECT.match(middle) else alone]
     if wanted and "Shared Object" not in wanted:

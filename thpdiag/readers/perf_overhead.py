@@ -20,8 +20,9 @@ from thpdiag.model.profile import Frame
 from thpdiag.readers.perf_chains import Split, chains
 from thpdiag.readers.perf_columns import Columns, OverheadRow, kind, row, separated
 from thpdiag.readers.perf_report_tree import Path, part
-from thpdiag.readers.perf_stacks import Frames
+from thpdiag.readers.perf_stacks import Frames, kernel_dso
 
+_LEVEL_GAP = 8  # blanks behind the shares of --hierarchy in the browser; other rows have two
 _GAP = 3  # blanks behind the shares of --hierarchy; in call graphs of the browser there is one
 
 
@@ -54,6 +55,7 @@ class Table:
     columns: Columns = field(default_factory=Columns)
     sign: str = ""  # separator of -t
     comm: str = ""  # of all rows, where the text shows only this task's
+    live: bool = False  # of perf top
     entries: list[Entry] = field(default_factory=list)
     levels: list[tuple[int, OverheadRow]] = field(default_factory=list)
     edge: int = 0  # where the shares of rows end
@@ -82,24 +84,28 @@ class Table:
 
     def _is_row(self, entry: OverheadRow) -> bool:
         """Whether it is a row and no branch of the terminal browser's graph (`- 99.92% smp_call_function_single`)."""
+        if not (self.entries or self.columns.names or entry.marked) and entry.sign and entry.gap >= _LEVEL_GAP:
+            self.columns = replace(self.columns, levels=True)
         if self.sign or self.columns.levels:
             return bool(self.sign) or entry.gap >= _GAP
+        named = entry.marked or bool(entry.comm or entry.dso or entry.symbol)
         if entry.marked or not self.entries:
             self.edge = self.edge or entry.column
-            return entry.marked or bool(entry.comm or entry.dso or entry.symbol)
-        if self.entries[-1].row.marked:
+            return named
+        first, last = self.entries[0].row, self.entries[-1].row
+        if last.marked or entry.gap < min(first.gap, 2):
             return False
-        return abs(entry.column - self.edge) <= 1 and bool(entry.comm or entry.dso or entry.symbol)
+        return abs(entry.column - self.edge) <= 1 and named
 
     def _level(self, entry: OverheadRow, cite: Citation) -> None:
         """A row of --hierarchy: the outer names are those of the rows above it that are indented less."""
         while self.levels and self.levels[-1][0] >= entry.column:
             self.levels.pop()
-        names = self.columns.names
         self.levels.append((entry.column, entry))
+        names = self.columns.names or _level_names([shown for _, shown in self.levels])
         if len(self.levels) != len(names):
             return
-        word = {n: r.symbol for n, (_, r) in zip(names, self.levels, strict=True)}
+        word = {n: r.symbol or r.dso or r.comm for n, (_, r) in zip(names, self.levels, strict=True)}
         comm, dso = word.get("Command", ""), word.get("Shared Object", "")
         self.entries.append(Entry(replace(entry, comm=comm, dso=dso, symbol=word.get("Symbol", "")), cite))
 
@@ -107,7 +113,7 @@ class Table:
         """The stacks of one event of the group."""
         entries = self._of(event)
         counts, frames = StackCounts(), Frames()
-        said = chains([(e.row, e.graph) for e in entries], by_symbol=self._by_symbol())
+        said = chains([(e.row, e.graph) for e in entries], by_symbol=self._by_symbol(), live=self.live)
         weight = 0.0
         for entry, split in zip(entries, said.of, strict=True):
             _add(counts, frames, entry, split, self.comm)
@@ -147,6 +153,16 @@ class Table:
     def _by_symbol(self) -> bool:
         names = self.columns.names or (kind(self.entries[0].row) if self.entries else "",)
         return names[0] == "Symbol"
+
+
+def _level_names(levels: Sequence[OverheadRow]) -> tuple[str, ...]:
+    """What the levels of --hierarchy are where no header tells; nothing for a row that is not the innermost."""
+    if not levels[-1].marked:
+        return ()
+    if len(levels) == 2:
+        first = levels[0].symbol or levels[0].dso
+        return ("Shared Object" if kernel_dso(first) or "." in first else "Command", "Symbol")
+    return ("Command", "Shared Object", *("Level" for _ in levels[3:]), "Symbol")[-len(levels) :]
 
 
 def _stacks(splits: Sequence[Split]) -> Stacks:

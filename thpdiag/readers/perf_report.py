@@ -184,8 +184,17 @@ def continues(text: str) -> bool:
 _CSV_ROW = re.compile(rf"\s*{PERCENT}\s*[^\w\s%]\s*\S")
 
 
-def _confirm(ahead: list[str]) -> bool:
-    """A comment header is perf report's if a line about rows follows it before any sample of perf script does."""
+_BARE_ROW = re.compile(rf"[+-]\s{{1,4}}{PERCENT}\s{{2,}}\S")
+_BRANCH_BELOW = re.compile(rf"\s{{2,}}[+-]\s+(?:{PERCENT}\s+)?[\w\[]\S*(?:\s|$)")
+
+
+def _confirm(ahead: list[str]) -> object:
+    """A comment header is perf report's if a line about rows follows it before any sample of perf script does.
+
+    A row of the browser without a letter before its symbol is one if a branch follows.
+    """
+    if _BARE_ROW.match(ahead[0]) and not re.match(_ROW_OPENS, ahead[0]):
+        return len(ahead) > 1 and _BRANCH_BELOW.match(ahead[1])
     if not re.match(perf_header.OPENS, ahead[0]):
         return True
     for text in ahead[1:]:
@@ -201,8 +210,9 @@ READER = Reader(
     title="perf report --stdio, or a copy of its screen",
     read=read,
     opens=re.compile(
-        rf"{_ROW_OPENS}|{perf_header.OPENS}|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d"
-        r"|Events:\s*\d+[KMG]?\s|(?:Overhead|Children)\b[^\w:]\s*\w)"
+        rf"{_ROW_OPENS}|{_BARE_ROW.pattern}|{perf_header.OPENS}"
+        r"|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d|Events:\s*\d+[KMG]?\s)"
+        r"|#\s(?:Overhead|Children)\b[^\w:]\s*\w"
         r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"
     ),
     continues=continues,

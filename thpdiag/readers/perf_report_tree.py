@@ -63,9 +63,8 @@ def part(text: str) -> bool:
         return _function(bare)
     if _ALONE.match(text):
         return "%" in text
-    if folded := _FOLDED.match(text):
-        names = folded["names"]
-        return bool(folded["unit"] or ";" in names) and symbol_like(names.split(";")[0])
+    if (folded := _FOLDED.match(text)) and (folded["unit"] or ";" in folded["names"]):
+        return symbol_like(folded["names"].split(";")[0])
     return _browser_part(text, bare)
 
 
@@ -95,17 +94,15 @@ def parse(lines: Sequence[str]) -> list[Node]:
         return _bars(shown)
     if any(_ALONE.match(line) for line in shown):
         return _flat(shown)
-    if (
-        shown
-        and all((f := _FOLDED.match(line)) and (f["unit"] or ";" in f["names"]) for line in shown)
-        and _semicolons(shown)
-    ):
+    if shown and all(_semicolons(line) for line in shown):
         return [_folded(line) for line in shown]
     return _browser(shown)
 
 
-def _semicolons(lines: Sequence[str]) -> bool:
-    return any(";" in line for line in lines) or all(not line[:1].isspace() for line in lines)
+def _semicolons(line: str) -> bool:
+    """Whether the line is a whole chain; one of a single function has no `;`, but is not indented."""
+    found = _FOLDED.match(line)
+    return ";" in line or (found is not None and bool(found["unit"]) and not line[:1].isspace())
 
 
 def _bars(lines: Sequence[str]) -> list[Node]:
@@ -156,7 +153,7 @@ def _own(nodes: list[Node]) -> list[Node]:
 def _folded(line: str) -> Node:
     found = _FOLDED.match(line)
     if not found:
-        return Node([line.strip()])
+        return Node([plain_name(n) for n in line.strip().split(";")])
     return Node([plain_name(n) for n in found["names"].split(";")], _value(found), counted=not found["unit"])
 
 

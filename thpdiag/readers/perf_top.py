@@ -1,10 +1,11 @@
-"""perf top as text: which functions the CPUs are in right now, without call chains.
+"""perf top as text: which functions the CPUs are in right now, with `-g` also from where they were called.
 
        PerfTop:   16096 irqs/sec  kernel:92.6%  exact:  0.0% [1000Hz cycles],  (all, 16 CPUs)
                223182.00 93.8% _spin_lock_irq                 [kernel.kallsyms]
 
 Shares are percent of the samples that perf top has not yet forgotten (it forgets an eighth per screen), so they are not
-additive over screens; of several screens the last complete one counts. Layouts:
+additive over screens; of several screens the last complete one counts. With `-g` the first of two shares includes
+callees, and the graph of a row was made a moment later than the row, so that parts may exceed their whole. Layouts:
 
 - 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - ` - 2.6.33 to 3.1: `samples
 pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is left out - 3.2 to today:
@@ -18,12 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
+from thpdiag.model import Citation, Ledger, Problem, Profile, Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.perf_columns import Columns, OverheadRow, row, share
-from thpdiag.readers.perf_stacks import Frames, kernel_dso
+from thpdiag.readers.perf_overhead import Entry, Table
+from thpdiag.readers.perf_report_tree import part
+from thpdiag.readers.perf_stacks import kernel_dso
 
 _TITLE = re.compile(r"\s*PerfTop:\s")
 _COLUMNS = re.compile(r"\s*(?:samples|weight|events)\s+pcnt\b(?P<rest>.*)")
@@ -49,7 +52,8 @@ _TITLE_FACTS = {
 _EVENT = re.compile(r"\[(?:\d+(?:Hz)?\s+)?(?P<event>[^\]\s][^\]]{0,80})\]")
 _NO_HEAD = Columns(alone="Shared Object")  # perf top --stdio prints no column names, and sorts by object and symbol
 _REMEMBERED = 2  # screens kept to choose from
-_LOST = re.compile(r"\blost:\s*\d{1,18}/(\d{1,18})")
+_BARS = re.compile(r"\s{3,}(?:\||--)|\s{12}\s*\S")
+_LOST = re.compile(r"\blost:\s*(\d{1,18})/(\d{1,18})")  # while this screen was collected, and since the start
 
 
 @dataclass(slots=True)
@@ -60,7 +64,11 @@ class _Screen:
     title: str = ""
     open_title: bool = False  # the title may go on in the next line
     dso_column: bool = True
-    rows: list[tuple[OverheadRow, Citation]] = field(default_factory=list)
+    table: Table = field(default_factory=lambda: Table(_NO_HEAD, live=True))
+
+    @property
+    def rows(self) -> list[Entry]:
+        return self.table.entries
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -118,7 +126,9 @@ def _line(screen: _Screen, text: str, cite: Citation) -> bool:
     elif _TITLE.match(text):
         screen.title, screen.open_title = text, not text.rstrip().endswith(")")
     elif entry := _counted(text, screen) or row(text, _NO_HEAD):
-        screen.rows.append((entry, cite))
+        screen.rows.append(Entry(entry, cite))
+        screen.open_title = False
+    elif _graph(text) and screen.table.take(text, cite):
         screen.open_title = False
     elif screen.open_title and text.strip() and _PIECE.match(text):
         screen.title += " " + text.strip()
@@ -127,6 +137,11 @@ def _line(screen: _Screen, text: str, cite: Citation) -> bool:
             _RULER.match(text) or _KEYS.match(text) or text.lstrip().startswith(("#", "Overhead"))
         )
     return True
+
+
+def _graph(text: str) -> bool:
+    """A line of a call graph: bars, or names that are indented as far as those."""
+    return bool(_BARS.match(text)) and part(text)
 
 
 def _counted(text: str, screen: _Screen) -> OverheadRow | None:
@@ -144,27 +159,33 @@ def _counted(text: str, screen: _Screen) -> OverheadRow | None:
 
 
 def _profile(screen: _Screen, screens: int) -> Profile:
-    frames, counts, places = Frames(), StackCounts(), _places(screen)
-    for entry, cite in screen.rows:
-        counts.add(_leaf(frames, entry, places), entry.own, entry.samples, cite, Task(entry.comm, entry.pid))
+    if _places(screen):
+        screen.table.entries = [e if e.row.dso else replace(e, row=replace(e.row, kernel=False)) for e in screen.rows]
+    told = screen.table.told()
     facts = {name: found[1] for name, pattern in _TITLE_FACTS.items() if (found := pattern.search(screen.title))}
-    event, lost = _EVENT.search(screen.title), _LOST.search(screen.title)
-    ledger = Ledger(
-        unlisted=max(0.0, round(100 - sum(e.own for e, _ in screen.rows), 2)), lost=int(lost[1]) if lost else None
-    )
+    event = _EVENT.search(screen.title)
     return Profile(
         reader=READER.name,
         event=event["event"] if event else "",
-        frames=frames.all(),
-        chains=counts.chains(),
-        tasks=counts.tasks(),
-        rows=counts.rows(),
-        stacks=Stacks.NONE,
+        frames=told.frames,
+        chains=told.chains,
+        tasks=told.tasks,
+        rows=told.rows,
+        stacks=told.stacks,
         cite=screen.cite,
-        ledger=ledger,
+        ledger=_ledger(screen.title, max(0.0, round(100 - told.weight, 2))),
         percent_only=True,
-        facts={**facts, "screens": str(screens)},
+        facts={**facts, **told.facts, "screens": str(screens), "screen": "the last complete one"},
     )
+
+
+def _ledger(title: str, unlisted: float) -> Ledger:
+    """Lost samples of the screen, beside those of a second (it is at least one: the delay between screens is 2 s)."""
+    lost, rate = _LOST.search(title), _TITLE_FACTS["irqs_per_second"].search(title)
+    if not lost or not int(lost[1]):
+        return Ledger(lost=0 if lost else None, unlisted=unlisted)
+    read = int(rate[1]) if rate else 0
+    return Ledger(read=read, kept=read, lost=int(lost[1]), unlisted=unlisted)
 
 
 def _places(screen: _Screen) -> bool:
@@ -172,12 +193,7 @@ def _places(screen: _Screen) -> bool:
 
     Then a function without one is not the kernel's, whose object is short enough.
     """
-    return screen.dso_column and any(entry.dso for entry, _ in screen.rows)
-
-
-def _leaf(frames: Frames, entry: OverheadRow, places: object) -> tuple[int, ...]:
-    kernel = False if places and not entry.dso else entry.kernel
-    return (frames.number(entry.symbol, entry.dso, kernel=kernel),) if entry.symbol or entry.dso else ()
+    return screen.dso_column and any(entry.row.dso for entry in screen.rows)
 
 
 def continues(text: str) -> bool:
@@ -188,7 +204,9 @@ def continues(text: str) -> bool:
     if any(kind.match(text) for kind in kinds):
         return True
     entry = row(text, _NO_HEAD)
-    return entry is not None and (entry.marked or bool(entry.dso))
+    if entry is not None and (entry.marked or entry.dso):
+        return True
+    return _graph(text)
 
 
 READER = Reader(
