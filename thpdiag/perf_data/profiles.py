@@ -21,6 +21,8 @@ READER = "perf_data"
 DEPTH = 127  # kernel.perf_event_max_stack; before 4.8 PERF_MAX_STACK_DEPTH, markers counted
 _CALLCHAIN = 1 << 5  # PERF_SAMPLE_CALLCHAIN
 _GARBAGE = "call chains with a marker that does not exist: what follows it in the chain is left out"
+_FARTHEST = (1 << 31) - 1  # bins of 10 ms: 248 days
+_FAR = "samples at a time more than 248 days behind the first, which cannot be: kept without a time"
 
 Bools = NDArray[np.bool_]
 
@@ -79,12 +81,20 @@ class _Event:
         """Chains that were kept in part."""
         if count := self.samples(self.joined.chained.garbage[self.joined.raw]):
             yield Problem(self.cite, _GARBAGE, reader=READER, count=count)
+        if count := int(self.rows.samples[(self.rows.bin != UNKNOWN) & ~self._timed()].sum()):
+            yield Problem(self.cite, _FAR, reader=READER, count=count)
+
+    def _timed(self) -> Bools:
+        """The rows at a time that is known and can be."""
+        bins = self.rows.bin
+        timed: Bools = bins != UNKNOWN
+        return timed & (bins - bins[timed].min() < _FARTHEST) if timed.any() else timed
 
     def profile(self, image: KernelImage, facts: dict[str, str]) -> Profile:
         """The samples of the event as the one shape of all recordings."""
         (chains, frames), chain_of = self._chains_of_rows()
         bins, clock = self.rows.bin, Clock.UTC if self.info.clock == 0 else Clock.BOOT
-        timed = bins != UNKNOWN
+        timed = self._timed()
         has_time = bool(timed.any())
         base = int(bins[timed].min()) if has_time else 0
         if self.info.frequency:
@@ -108,7 +118,7 @@ class _Event:
             ledger=self._ledger(),
             has_time=has_time,
             start=Moment(base / 100, clock) if has_time else None,
-            end=Moment((int(bins.max()) + 1) / 100, clock) if has_time else None,
+            end=Moment((int(bins[timed].max()) + 1) / 100, clock) if has_time else None,
             total_samples=int(self.rows.samples.sum()),
             facts=facts,
             kernel=image,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thpdiag.model import Citation, Problem, Record
+from thpdiag.model import Citation, Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers import perf_header
 
@@ -34,7 +34,10 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     yield from problems
     yield from perf_header.of_host(header_facts(recording.features), cite)
     made = list(profiles(recording, found, cite))
-    if not made and not problems:
+    if not made and found.odd:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in found.odd.items())
+        yield Problem(cite, f"holds no sample that can be read: {reasons}", ProblemKind.DAMAGED, BULK.name)
+    elif not made and not problems:
         yield Problem(cite, "holds no samples", reader=BULK.name)
     yield from made
 
