@@ -5,7 +5,9 @@
 Written by stackcollapse-perf.pl, inferno and perf's own flamegraph scripts, which put the task first (`java`, with
 `--pid` and `--tid` `java-1234/1240`), by bpftrace and BCC's profile (which put a frame `-` between program and
 kernel), and by hand. Marks behind a name: `_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are
-samples, or the sum of periods; the file does not say which. Source: FlameGraph's and inferno's collapsers.
+samples, or the sum of their periods (collapsers of perf script add up what stands before the event); the file does not
+say which. Where most are in the tens of thousands they are periods: then the samples are known if the period is
+constant, else there is at least one for each line. Source: FlameGraph's and inferno's collapsers.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
+from statistics import median
 
 from thpdiag.knowledge.symbols import families_of, normalise, unresolved
 from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
@@ -26,6 +30,7 @@ _TASK = re.compile(r"(?P<comm>\S.*?)-(?P<pid>\d{1,10}|\?)(?:/(?P<tid>\d{1,10}))?
 _OPENS = re.compile(r"[^\s;,|\"<>=]{1,64}(?: [^\s;]{1,40}){0,3};\S.*\s\d+(?:\.\d+)?$")
 _LETTERS = re.compile(r"[A-Za-z_]{2}")
 _BORDERS = {"-", "--"}
+_PERIODS = 10_000  # half of the stacks of a recording are seldom, so that numbers of samples are far smaller
 _LOOKED_AT = 200  # stacks by which the first field is judged
 
 
@@ -58,7 +63,8 @@ def _stack(text: str, cite: Citation) -> _Stack | None:
     found = _LINE.match(text.strip())
     if not found:
         return None
-    names = [n.strip() for n in found["stack"].split(";")]
+    names = [n.strip() for n in found["stack"].replace(";::", "\0::").split(";")]
+    names = [n.replace("\0", ";") for n in names]  # Lorg/Inner;::step, a name of the Java runtime
     return _Stack([n for n in names if n], float(found["count"]), cite)
 
 
@@ -66,11 +72,14 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
     task = _task_first(stacks[:_LOOKED_AT])
     ids = task and all(_TASK.match(s.names[0]) for s in stacks[:_LOOKED_AT])
     frames = Frames()
-    counts = StackCounts()
+    counts, facts = StackCounts(), {}
+    period = _period([s.count for s in stacks])
+    if period is not None:
+        facts["counts"] = f"periods of {period} each" if period else "periods; at least one sample a line"
     samples = lonely = unknown = 0
     for stack in stacks:
         who, chain = _sample(frames, stack.names, task, ids)
-        number = int(stack.count)
+        number = int(stack.count) // (period or 1) if period != 0 else 1
         counts.add(chain, stack.count, number, stack.cite, who)
         samples += number
         lonely += number * (not chain)
@@ -85,8 +94,17 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
         stacks=Stacks.FULL,
         cite=stacks[0].cite,
         ledger=Ledger(samples, samples, lonely, unknown, odd={"no folded stack": odd} if odd else {}),
-        total_samples=samples,
+        total_samples=samples if period != 0 else None,
+        facts=facts,
     )
+
+
+def _period(counts: list[float]) -> int | None:
+    """The period of each sample where counts are sums of periods, 0 if it varies; None where they are samples."""
+    if median(counts) < _PERIODS or not all(count.is_integer() for count in counts):
+        return None
+    common = gcd(*(int(count) for count in counts))
+    return common if common >= _PERIODS else 0
 
 
 def _task_first(stacks: list[_Stack]) -> bool:
