@@ -73,6 +73,8 @@ class Contents:
         if not len(self.events):
             window.odd[UNDESCRIBED] = len(at)
             return no_samples()
+        if len(self.events) > 1 and not self.events.tables.id_place:
+            self.troubles.odd("does not say which of its events a sample is of: all count as the first", len(at))
         odd: Counter[str] = Counter()
         found = samples(view, at, offset, self.events.tables, odd)
         window.odd.update(odd)

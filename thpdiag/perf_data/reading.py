@@ -71,8 +71,10 @@ class Reading:
         """What is still in the window is the beginning of a record that has no end."""
         if stretch.left:
             text = f"is cut: {stretch.left} bytes of records are missing"
-        elif stretch.used or stretch.unpaid:
+        elif stretch.used:
             text = f"ends inside a record, of which {stretch.used} bytes are there"
+        elif stretch.unpaid:
+            text = f"ends inside trace data, of which {stretch.unpaid} bytes are missing"
         else:
             return
         self._contents.troubles.damaged(text)
