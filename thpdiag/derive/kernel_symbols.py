@@ -90,9 +90,9 @@ def symbolised(profile: Profile, tables: Sequence[SymbolTable]) -> tuple[Profile
     fit, refused = fits(image, tables, addresses)
     if not fit:
         nameless = Frame(UNKNOWN, KERNEL, kernel=True)
-        problem = _request(profile.cite, image, refused)
+        missing = _missing(image, refused)
         plain = _renamed(profile, pending, [nameless], np.zeros(len(pending), np.int64))
-        return _described(plain, f"none: {problem.text}"), [problem]
+        return _described(plain, f"none: {missing}"), [_request(profile.cite, missing)]
     names, used = _names(image, fit, tables, addresses)
     frames, numbers = _frames(image, used, names)
     named = _described(_renamed(profile, pending, frames, numbers), _source(fit))
@@ -195,13 +195,18 @@ def _nameless_modules(image: KernelImage, best: Fit, names: _Names) -> Iterable[
         yield Problem(best.table.cite, text, count=int((module != _NONE).sum()))
 
 
-def _request(cite: Citation, image: KernelImage, refused: Sequence[Refusal]) -> Problem:
-    """What the customer should send."""
+def _missing(image: KernelImage, refused: Sequence[Refusal]) -> str:
+    """Why there are no names."""
     kernel = f"kernel {image.release}" if image.release else "the recorded kernel"
     why = "".join(f"; {r.table.cite.member} {r.reason}" for r in refused[:_MOST_NAMED])
     more = f"; {len(refused) - _MOST_NAMED} more do not fit" if len(refused) > _MOST_NAMED else ""
+    return f"no list of the symbols of {kernel} is in the input{why}{more}"
+
+
+def _request(cite: Citation, missing: str) -> Problem:
+    """What the customer should send."""
     text = (
-        f"the kernel's functions have no names: no list of the symbols of {kernel} is in the input{why}{more}."
+        f"the kernel's functions have no names: {missing}."
         " Send from that host, before it is restarted, what root gets by `cat /proc/kallsyms > kallsyms`,"
         " or `perf script --no-inline -i perf.data > perf.script`, or `perf archive perf.data` (perf.data.tar.bz2)"
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Chains, Frame, Profile
-from thpdiag.ragged import gathered, grouped, hashes, starts_of
+from thpdiag.ragged import grouped, hashes, starts_of
 
 _CUT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -26,11 +26,11 @@ def renamed(profile: Profile, frames: tuple[Frame, ...], number: NDArray[np.int3
     if cut is not None:
         keys[cut] += _CUT
     first, chain = grouped(keys)
-    lengths = np.diff(starts)[first]
-    old = profile.chains
+    lengths, old, kept = np.diff(starts), profile.chains, np.zeros(len(starts) - 1, np.bool_)
+    kept[first] = True  # `first` ascends, so that what is kept stays in order
     chains = Chains(
-        values[gathered(starts[first], lengths)],
-        starts_of(lengths),
+        values if kept.all() else values[np.repeat(kept, lengths)],
+        starts_of(lengths[kept]),
         old.lines[first],
         tuple(old.texts[i] for i in first.tolist()) if old.texts else (),
         None if cut is None else cut[first],
