@@ -7,6 +7,7 @@ not show (callers that were cut off, kernel functions without names) could make 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,18 +19,20 @@ from thpdiag.engine.stacks import Place, member_of
 from thpdiag.knowledge.symbols import families, is_idle_task, unresolved
 from thpdiag.model import Profile, Rows, Stacks, Task
 from thpdiag.model.profile import UNKNOWN
-from thpdiag.ragged import any_of, starts_of
+from thpdiag.ragged import any_of
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Choice = tuple[str, ...]  # families, or `=name` for one function
+Objects = tuple[re.Pattern[str] | None, ...]  # of the families of a choice
 
 IDLE_HOST = 0.02  # of all CPU time; a fiftieth is what a host without load takes for itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Per chain: `sure` ones match, `possible` ones may, `named` ones hold the function itself (or may), callers aside.
+    """Per chain: `sure` ones match, `possible` ones may; callers aside, `named` ones hold the function itself or may,
+    `held` ones do or are possible.
 
     What is sure is possible too.
     """
@@ -37,16 +40,18 @@ class Found:
     sure: Bools
     possible: Bools
     named: Bools
+    held: Bools
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Weights of a group: what surely matched, may match, is named (`Found`), and all of it."""
+    """Weights of a group: what surely matched, may match, is named, is held (`Found`), and all of it."""
 
     group: str
     sure: float
     possible: float
     named: float
+    held: float
     weight: float
 
 
@@ -66,6 +71,7 @@ class Compiled:
     profile: Profile
     _masks: dict[Choice, Bools] = field(default_factory=dict, repr=False)
     _places: dict[Choice, Ints] = field(default_factory=dict, repr=False)
+    _veils: dict[Objects, Ints] = field(default_factory=dict, repr=False)
 
     @cached_property
     def members(self) -> tuple[frozenset[str], ...]:
@@ -122,29 +128,38 @@ class Compiled:
 
     def find(self, where: Choice, place: Place, *, under: Sequence[Choice] = (), never: Choice = ()) -> Found:
         """Chains that hold a function of `where` (as the running function: `Place.SELF`), called from `under` in order
-        from the leaf outwards with gaps, and from none of `never`."""
+        from the leaf outwards with gaps, and from none of `never`; of several such functions the innermost counts.
+
+        What a chain hides (functions without names, callers that were cut off) may be any function: it is sure that the
+        chain fits if it does whatever that is, and possible if it does for some of it.
+        """
         begins, ends = self.profile.chains.starts[:-1], self.profile.chains.starts[1:]
         upto = np.minimum(ends, begins + 1) if place is Place.SELF else ends
-        at = self._first(where, begins, upto)
+        at = self._first(self._named(where), begins, upto)
         hit = at >= 0
-        doubt = (begins == ends) | self._veiled(where, begins, upto)
-        if place is Place.ANYWHERE:
-            doubt |= self._short
-        doubt &= ~hit
-        yes, no = self._callers(np.where(hit, at + 1, ends), under, never)
-        return Found(hit & yes, doubt | (hit & ~no), hit | doubt)
+        upto = np.where(hit, at, upto)
+        veiled = self._first(self._veiled(where), begins, upto)  # it may be the innermost one
+        open_end = (begins == ends) | (self._short if place is Place.ANYWHERE else False)
+        sure = hit & self._surely(at, np.where(veiled >= 0, veiled, at), under, never)
+        innermost = np.maximum(begins, self._last(self._named(never), begins, ends))
+        other = self._first(self._veiled(where), innermost, upto)
+        best = np.where(other >= 0, other, np.where(at >= innermost, at, -1))
+        possible = (best >= 0) & self._may(best, under)
+        named = hit | (veiled >= 0) | open_end
+        possible |= ~hit & open_end
+        return Found(sure, possible, named, hit | possible)
 
     def sums(self, found: Found, grouping: Grouping) -> list[Sums]:
         """What was found in each group."""
         if grouping.rows is self.rows and len(grouping.names) == 1:
-            marks = (found.sure, found.possible, found.named, slice(None))
+            marks = (found.sure, found.possible, found.named, found.held, slice(None))
             return [Sums(grouping.names[0], *(float(self.weights[m].sum()) for m in marks))]
         if not grouping.names:
             return []
         rows = grouping.rows
         columns = [
             np.bincount(grouping.group, np.where(m[rows.chain], rows.weight, 0.0), len(grouping.names)).tolist()
-            for m in (found.sure, found.possible, found.named, np.ones(len(found.sure), np.bool_))
+            for m in (found.sure, found.possible, found.named, found.held, np.ones(len(found.sure), np.bool_))
         ]
         return [Sums(name, *values) for name, *values in zip(grouping.names, *columns, strict=True)]
 
@@ -173,30 +188,63 @@ class Compiled:
     def _weights(self, rows: Rows) -> NDArray[np.float64]:
         return np.bincount(rows.chain, rows.weight, len(self.profile.chains)).astype(np.float64, copy=False)
 
-    def _callers(self, beyond: Ints, under: Sequence[Choice], never: Choice) -> tuple[Bools, Bools]:
-        """Whether the callers from `beyond` on surely fit, and whether they surely do not."""
+    def _surely(self, at: Ints, inner: Ints, under: Sequence[Choice], never: Choice) -> Bools:
+        """Whether what is shown beyond `at` holds `under`, and nothing beyond `inner` can be of `never`."""
         ends = self.profile.chains.starts[1:]
-        fits, start = np.ones(len(ends), np.bool_), beyond
-        if not under and not never:
-            return fits, ~fits
+        fits = np.ones(len(ends), np.bool_)
         for choice in under:
-            at = self._first(choice, start, ends)
+            at = self._first(self._named(choice), at + 1, ends)
             fits &= at >= 0
-            start = np.where(at >= 0, at + 1, ends)
-        dark = self._short | self._veiled(tuple(f for choice in (*under, never) for f in choice), beyond, ends)
-        barred = self._first(never, beyond, ends) >= 0
-        yes = fits & ~barred & ~dark if never else fits
-        return yes, barred | ~(fits | dark)
+            at = np.where(at >= 0, at, ends)
+        if never:
+            for places in (self._named(never), self._veiled(never)):
+                fits &= self._first(places, inner + 1, ends) < 0
+            fits &= ~self._short
+        return fits
 
-    def _first(self, choice: Choice, low: Ints, high: Ints) -> Ints:
-        """The place of the innermost frame of the choice from `low` up to `high` in each chain, -1 if there is none."""
-        places = self._places.get(choice)
-        if places is None:
-            places = self._places[choice] = np.flatnonzero(self._mask(choice)[self.profile.chains.frames])
+    def _may(self, at: Ints, under: Sequence[Choice]) -> Bools:
+        """Whether what is beyond `at` can hold `under`."""
+        ends = self.profile.chains.starts[1:]
+        fits = np.ones(len(ends), np.bool_)
+        for choice in under:
+            named, veiled = (
+                self._first(places, at + 1, ends) for places in (self._named(choice), self._veiled(choice))
+            )
+            at = np.where((named < 0) | ((veiled >= 0) & (veiled < named)), veiled, named)
+            fits &= at >= 0
+            at = np.where(at >= 0, at, ends)
+        return fits | self._short
+
+    def _first(self, places: Ints, low: Ints, high: Ints) -> Ints:
+        """The first of the places from `low` up to `high` in each chain, -1 if there is none."""
         if not len(places):
             return np.full(len(low), -1, np.int64)
         found = places[np.minimum(np.searchsorted(places, low), len(places) - 1)]
         return np.where((found >= low) & (found < high), found, -1)
+
+    def _last(self, places: Ints, low: Ints, high: Ints) -> Ints:
+        """The last of the places from `low` up to `high` in each chain, -1 if there is none."""
+        if not len(places):
+            return np.full(len(low), -1, np.int64)
+        found = places[np.maximum(np.searchsorted(places, high) - 1, 0)]
+        return np.where((found >= low) & (found < high), found, -1)
+
+    def _named(self, choice: Choice) -> Ints:
+        """Where in the flat array of frames the choice is."""
+        places = self._places.get(choice)
+        if places is None:
+            places = self._places[choice] = np.flatnonzero(self._mask(choice)[self.profile.chains.frames])
+        return places
+
+    def _veiled(self, choice: Choice) -> Ints:
+        """Where it holds frames without a name that might be of the choice."""
+        objects = tuple((family.objects if (family := families().get(name)) else None) for name in choice)
+        places = self._veils.get(objects)
+        if places is None:
+            veil = self._veil(objects)
+            places = np.flatnonzero(veil[self.profile.chains.frames]) if veil.any() else np.zeros(0, np.int64)
+            self._veils[objects] = places
+        return places
 
     def _mask(self, choice: Choice) -> Bools:
         """The frames that belong to the choice."""
@@ -206,23 +254,12 @@ class Compiled:
             self._masks[choice] = mask
         return mask
 
-    def _veiled(self, choice: Choice, low: Ints, high: Ints) -> Bools:
-        """Whether a frame from `low` up to `high` has no name and might be of the choice."""
-        veil = self._veil(choice)
-        if not veil.any():
-            return np.zeros(len(low), np.bool_)
-        counts = starts_of(veil[self.profile.chains.frames])
-        found: Bools = np.greater(counts[np.maximum(high, low)], counts[low])
-        return found
-
-    def _veil(self, choice: Choice) -> Bools:
-        """Frames without a name that might be of the choice: any of the kernel, unless the choice is of programs."""
-        known = [families().get(name) for name in choice]
-        kernel = any(family is None or not family.objects for family in known)
-        objects = [family.objects for family in known if family and family.objects]
+    def _veil(self, objects: Objects) -> Bools:
+        """Frames without a name that might be of families in these objects; None stands for the kernel."""
+        known = [o for o in objects if o is not None]
         return np.fromiter(
             (
-                nameless and ((kernel and frame.kernel is True) or any(o.search(frame.dso) for o in objects))
+                nameless and ((None in objects and frame.kernel is True) or any(o.search(frame.dso) for o in known))
                 for frame, nameless in zip(self.profile.frames, self._nameless, strict=True)
             ),
             np.bool_,
@@ -240,13 +277,11 @@ class Compiled:
         lengths = np.diff(starts)
         if profile.stacks is Stacks.NONE:
             return np.ones(len(lengths), np.bool_)
-        if profile.stacks is Stacks.PARTIAL:
-            return lengths <= 1
-        short = np.zeros(len(lengths), np.bool_)
+        short = lengths <= (1 if profile.stacks is Stacks.PARTIAL else -1)
         if profile.chains.cut is not None:
             program = np.fromiter((f.kernel is False for f in profile.frames), np.bool_, len(profile.frames))
             cut = np.flatnonzero(profile.chains.cut & (lengths > 0))
-            short[cut] = ~program[profile.chains.frames[starts[cut + 1] - 1]]
+            short[cut] |= ~program[profile.chains.frames[starts[cut + 1] - 1]]
         return short
 
 
