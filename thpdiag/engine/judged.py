@@ -18,7 +18,7 @@ class Judged:
 
     `kind` is the evidence class. `missing` are vocabulary names whose absence made it unknown. An `assumed` yes
     rests on a default that nobody measured. `weak` evidence (a total since boot) never raises the confidence above
-    possible.
+    possible; `surer` says what would make it solid.
     """
 
     value: Verdict3
@@ -31,6 +31,7 @@ class Judged:
     missing: tuple[str, ...] = ()
     assumed: bool = False
     weak: bool = False
+    surer: str = ""
     window: tuple[Moment, Moment] | None = None
 
     def evidence(self, check: str) -> Evidence:

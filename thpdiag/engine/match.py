@@ -177,13 +177,15 @@ def _missing(rule: Rule, answers: Answers) -> tuple[str, ...]:
 
 
 def _raisers(rule: Rule, answers: Answers, excluders: Sequence[RuleOutcome], confidence: str) -> tuple[str, ...]:
-    """What would raise the confidence: checks of the higher levels that are unknown, and excluders that are open."""
+    """What would raise the confidence: open excluders, open checks of the higher levels, better recordings."""
     found = [
         f"decide {o.rule}: {', '.join(o.missing) or 'its input is missing'}" for o in excluders if o.value is UNKNOWN
     ]
     for level, expression in rule.confidence.items():
         if CONFIDENCES.index(level) > CONFIDENCES.index(confidence):
             found += [answers[n].needed for n in expression.names() if answers[n].value is UNKNOWN]
+    if confidence != CONFIDENCES[-1]:
+        found += [a.surer for a in answers.values() if a.value is YES and a.weak and a.surer]
     return tuple(dict.fromkeys(found))
 
 

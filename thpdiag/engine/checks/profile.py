@@ -22,10 +22,10 @@ from thpdiag.engine.schema import Names, listed
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.stacks import Place, shortened
 from thpdiag.knowledge.symbols import families
-from thpdiag.model import Verdict3
+from thpdiag.model import Profile, Verdict3
 
 if TYPE_CHECKING:
-    from thpdiag.engine.compiled import Compiled, Sums
+    from thpdiag.engine.compiled import Compiled, Found, Sums
 
 MANY_LOST = 0.05  # of the samples; perf report warns above it (tools/perf/builtin-report.c)
 SMALLEST_GROUP = 0.02  # of the non-idle weight: a command below it is no subject of `of: comm`
@@ -74,8 +74,21 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
     missing = ("profile",) if value is UNKNOWN else ()
     window = (source.start, source.end) if source.start and source.end else None
     said = _said(check, profile, share, value)
-    weak = (source.ledger.lost_share or 0.0) > MANY_LOST
-    return Judged(value, said, needed, "stack", cite, share.seen, "ratio", missing=missing, weak=weak, window=window)
+    surer = _fewer_lost(source)
+    return Judged(
+        value, said, needed, "stack", cite, share.seen, "ratio",
+        missing=missing, weak=bool(surer), surer=surer, window=window,
+    )  # fmt: skip
+
+
+def _fewer_lost(source: Profile) -> str:
+    """What would make the evidence solid; empty if the recording lost few samples or does not say."""
+    lost = source.ledger.lost_share or 0.0
+    if lost <= MANY_LOST:
+        return ""
+    few = shown(MANY_LOST, "ratio")
+    better = f"a recording that loses at most {few} of its samples (perf record: smaller -F, larger -m)"
+    return f"{better}: {source.cite.member} lost {shown(lost, 'ratio')}, so that what it shows counts as possible only"
 
 
 def _decided(check: ProfileSpec, share: Share) -> Verdict3:
@@ -86,13 +99,8 @@ def _decided(check: ProfileSpec, share: Share) -> Verdict3:
 
 def _largest(check: ProfileSpec, profile: Compiled) -> Share:
     """The share that `of` asks for; of several groups the largest."""
-    found = profile.find(
-        tuple(listed(check.self_ if check.self_ is not None else check.anywhere)),
-        Place.ANYWHERE if check.self_ is None else Place.SELF,
-        under=[(family,) for family in listed(check.under)],
-        never=tuple(listed(check.not_under)),
-    )
-    grouping = profile.grouping(check.of, _only(check.comm))
+    found = matching(check, profile)
+    grouping = profile.grouping(check.of, only(check))
     sums, ledger = profile.sums(found, grouping), profile.profile.ledger
     lost = (ledger.lost or 0) / max(1, ledger.read)
     if check.of == "all":
@@ -106,8 +114,19 @@ def _largest(check: ProfileSpec, profile: Compiled) -> Share:
     return replace(most, chain=profile.heaviest(found, grouping, most.group)) if most.low > 0 else most
 
 
-def _only(comm: str | None) -> Callable[[str], object] | None:
-    return None if comm is None else partial(re2.fullmatch, comm)
+def matching(check: ProfileSpec, profile: Compiled) -> Found:
+    """The chains that the check is about, whatever their share."""
+    return profile.find(
+        tuple(listed(check.self_ if check.self_ is not None else check.anywhere)),
+        Place.ANYWHERE if check.self_ is None else Place.SELF,
+        under=[(family,) for family in listed(check.under)],
+        never=tuple(listed(check.not_under)),
+    )
+
+
+def only(check: ProfileSpec) -> Callable[[str], object] | None:
+    """Which commands count, None if all do."""
+    return None if check.comm is None else partial(re2.fullmatch, check.comm)
 
 
 def _share(sums: Sums, total: float, rest: float, lost: float) -> Share:
@@ -133,7 +152,8 @@ def _callers(check: ProfileSpec) -> str:
     return " called from " + " within ".join(_words(name) for name in listed(check.under))
 
 
-def _what(check: ProfileSpec) -> str:
+def what(check: ProfileSpec) -> str:
+    """What the check looks for, in words."""
     text = _words(check.self_ if check.self_ is not None else check.anywhere)
     text = f"{text} (top frame)" if check.self_ is not None else text
     text += _callers(check)
@@ -152,16 +172,16 @@ def _of(check: ProfileSpec, group: str = "") -> str:
 
 def _needed(check: ProfileSpec) -> str:
     bound = f"at least {check.at_least}" if check.at_least is not None else f"below {check.below}"
-    return f"{_what(check)}: {bound} {_of(check)}"
+    return f"{what(check)}: {bound} {_of(check)}"
 
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
-    what = _callers(check) if check.of == "symbol" and check.under is not None else f"in {_what(check)}"
-    text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {what.strip()}"
+    where = _callers(check) if check.of == "symbol" and check.under is not None else f"in {what(check)}"
+    text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
     if value is UNKNOWN:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
     if (lost := profile.profile.ledger.lost_share or 0.0) > MANY_LOST:
-        text += f"; the recording lost {shown(lost, 'ratio')} of its samples"
+        text += f"; the recording lost {shown(lost, 'ratio')} of its samples, which makes it weak evidence"
     if share.chain is not None:
         names = profile.profile.names(share.chain)
         text += f", most in {shortened(names)}{'' if len(names) > 1 else ' alone'}"
