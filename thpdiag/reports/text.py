@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from thpdiag.reports import verdict
+from thpdiag.reports import recordings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
 from thpdiag.reports.quantity import duration, moment, quantity
 from thpdiag.reports.remedy_text import remedy
@@ -36,7 +36,7 @@ def render(document: Document, verbosity: int = 0) -> str:
 
 
 def _host_report(document: Document, verbosity: int) -> Iterator[str]:
-    parts = [_verdict, _why, _do, _others, _undecided, _reading]
+    parts = [_verdict, _why, _do, _others, _undecided, _recordings, _reading]
     if verbosity >= 1:
         parts += [_host, _problems]
     if verbosity >= 2:
@@ -119,7 +119,12 @@ def _short(blocks: Iterable[Sequence[str]], count: int, verbosity: int) -> Itera
 
 
 def _evidence(said: Mapping[str, Any]) -> list[str]:
-    return cited(verdict.place(said), said["text"] or "")
+    return [*cited(verdict.place(said), said["text"] or ""), *_since(said, "      ")]
+
+
+def _since(said: Mapping[str, Any], margin: str) -> list[str]:
+    """Since when a recording shows it."""
+    return fold(prose(said["onset"]["text"]), margin) if said["onset"] and said["onset"]["text"] else []
 
 
 def cited(place: str, text: str, margin: str = "  ") -> list[str]:
@@ -199,6 +204,20 @@ def _undecided(document: Document, verbosity: int) -> Iterator[str]:
     if commands:
         yield "By hand, the most useful first:"
     yield from ("    " + line for command in commands for line in lines(command))
+
+
+def _recordings(document: Document, verbosity: int) -> Iterator[str]:
+    """Each recording of call stacks: what it is and when it was made, what it lost, what findings saw in it when."""
+    profiles = document["profiles"]
+    if profiles:
+        yield from ["", *_heading("Recordings of call stacks")]
+    yield from _short(map(_recording, profiles), len(profiles), verbosity)
+
+
+def _recording(profile: Mapping[str, Any]) -> list[str]:
+    told = cited(verdict.place(profile), recordings.described(profile))
+    further = [recordings.losses(profile), *map(recordings.signature, profile["signatures"])]
+    return [*told, *(line for text in further if text for line in fold(prose(text), "      ", "        "))]
 
 
 def _reading(document: Document, verbosity: int) -> Iterator[str]:

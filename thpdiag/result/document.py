@@ -14,6 +14,7 @@ from typing import Any
 from thpdiag import __version__
 from thpdiag.advice.host_view import host_view
 from thpdiag.advice.remedies import advice
+from thpdiag.derive.boot_clock import joins
 from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
 from thpdiag.engine.judged import DYNAMIC
@@ -24,7 +25,9 @@ from thpdiag.model import Citation, Evidence, Finding, InputRecord, Problem, Rul
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.asking import ask, request
 from thpdiag.result.measures import measures
-from thpdiag.result.profiles import profile_document
+from thpdiag.result.moments import clock_text
+from thpdiag.result.profiles import profile_documents
+from thpdiag.result.signatures import Signature, onset_document, signatures
 from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
@@ -48,18 +51,18 @@ def _badness(one: Mapping[str, Any]) -> tuple[int, int, int, str]:
 
 
 def _one(diagnosis: Diagnosis, options: Mapping[str, str]) -> dict[str, Any]:
-    case = diagnosis.case
+    case, seen = diagnosis.case, signatures(diagnosis)
     return {
         "schema": SCHEMA,
         "case": case.name,
         "verdict": _verdict(diagnosis),
-        "findings": [_finding(f, diagnosis) for f in diagnosis.findings],
+        "findings": [_finding(f, diagnosis, _onsets(f, seen, diagnosis)) for f in diagnosis.findings],
         "ruled_out": [_ruled_out(r) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
         "unknown": _unknown(diagnosis),
         "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
         "host": _host(diagnosis),
-        "timeline": timeline(diagnosis),
-        "profiles": [profile_document(p, s) for s in case.states for p in s.profiles],
+        "timeline": timeline(diagnosis, seen),
+        "profiles": profile_documents(diagnosis, seen),
         "inputs": [_input(i) for i in case.inputs],
         "problems": [_problem(p) for p in _folded(case.problems)],
         "notes": [{"text": n.text, **_place(n.cite)} for n in case.notes],
@@ -108,32 +111,8 @@ def _window(finding: Finding) -> dict[str, Any] | None:
     if not windows:
         return None
     first, last = windows[0]
-    text = f"seen from {_clock(first.seconds, first.clock)} to {_clock(last.seconds, last.clock)}"
+    text = f"seen from {clock_text(first.seconds, first.clock)} to {clock_text(last.seconds, last.clock)}"
     return {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": text}
-
-
-def _clock(seconds: float, clock: str) -> str:
-    """A moment for people: wall clocks as date and time, others as they count."""
-    if clock == "day":
-        whole = int(seconds) % 86400
-        return f"{whole // 3600:02d}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
-    if clock == "boot":
-        return f"{seconds:.1f} s after boot"
-    days, rest = divmod(int(seconds), 86400)
-    year, month, day = _civil(days)
-    zone = " UTC" if clock == "utc" else ""
-    return f"{year:04d}-{month:02d}-{day:02d} {rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}{zone}"
-
-
-def _civil(days: int) -> tuple[int, int, int]:
-    """Date of a day number since 1970-01-01 (proleptic Gregorian), for any year; datetime ends at 9999."""
-    days += 719_468
-    era, day_of_era = divmod(days, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
 
 
 def _nothing(diagnosis: Diagnosis) -> str:
@@ -153,7 +132,14 @@ def _nothing(diagnosis: Diagnosis) -> str:
     return f"The input does not decide it: {lacking}; see what to ask for."
 
 
-def _finding(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
+def _onsets(finding: Finding, seen: Sequence[Signature], diagnosis: Diagnosis) -> dict[str, Any]:
+    """By the name of a check since when what it found has been there."""
+    known = joins(diagnosis.case.facts)
+    own = [(check, s) for s in reversed(seen) for rule, check in s.spoken_by if rule == finding.outcome.rule]
+    return {check: {"onset": onset} for check, s in own if (onset := onset_document(s, known))}
+
+
+def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) -> dict[str, Any]:
     outcome = finding.outcome
     rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
     state = next((s for s in diagnosis.case.states if s.id == outcome.state), None)
@@ -163,7 +149,7 @@ def _finding(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
         "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
         **({"entity": outcome.entity} if outcome.entity else {}),
         "means": rule.file.means.strip(),
-        "evidence": [_evidence(e) for e in outcome.evidence],
+        "evidence": [_evidence(e) | onsets.get(e.check, {}) for e in outcome.evidence],
         "against": [_evidence(e) for e in outcome.against],
         "classes_spoken": spoken,
         "classes_missing": [] if finding.confidence == "confirmed" else sorted((DYNAMIC | {"toggle"}) - set(spoken)),
@@ -266,7 +252,7 @@ def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _input(item: InputRecord) -> dict[str, Any]:
     times = {
-        key: _clock(moment.seconds, moment.clock)
+        key: clock_text(moment.seconds, moment.clock)
         for key, moment in (("first", item.first), ("last", item.last))
         if moment
     }

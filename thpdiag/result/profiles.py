@@ -1,53 +1,89 @@
-"""A profile for the result document: hottest stacks folded root first, family shares, the ledger of losses."""
+"""A profile for the result document: the tree of calls, family shares, the ledger of losses, and what happened when."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from thpdiag.derive.boot_clock import Join, joins
+from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.profiles import compiled
 from thpdiag.knowledge.symbols import families
-from thpdiag.model import Profile, State
+from thpdiag.model import Ledger, Profile, State
+from thpdiag.result.recorded import recorded
+from thpdiag.result.signatures import MOST_PICTURES, Signature, picture_document, signature_document
 
 if TYPE_CHECKING:
     from thpdiag.engine.compiled import Compiled
 
-LEAST = 0.0005  # stacks of a smaller share are left out, and their sum is said
-MOST = 400  # stacks
+TEXT = 120_000  # characters of all paths of a document, so that a page stays small
+LEAST_TEXT = 20_000  # for one recording of many
 
 
-def profile_document(profile: Profile, state: State) -> dict[str, Any]:
+def profile_documents(diagnosis: Diagnosis, found: Sequence[Signature]) -> list[dict[str, Any]]:
+    """One for each event of each recording; `found` are the signatures of the findings."""
+    known = joins(diagnosis.case.facts)
+    every = [(profile, state) for state in diagnosis.case.states for profile in state.profiles]
+    drawn = [profile for profile, _ in every if profile.has_time and profile.start]
+    drawn.sort(key=lambda profile: not any(s.picture and s.profile is profile for s in found))
+    room = max(LEAST_TEXT, TEXT // max(1, len(every)))
+    return [
+        _document(profile, state, room)
+        | recorded(profile, known)
+        | (_picture(profile) if any(profile is one for one in drawn[:MOST_PICTURES]) else {})
+        | _signatures([s for s in found if s.profile is profile], known)
+        for profile, state in every
+    ]
+
+
+def _document(profile: Profile, state: State, room: int) -> dict[str, Any]:
     """`folded` is [stack root first, share of non-idle weight].
 
     `families` the share of stacks that hold each family.
     """
     known = compiled(profile)
-    ledger = profile.ledger
+    symbols = profile.facts.get("symbols")
     return {
         "event": profile.event, "samples": known.samples, "reader": profile.reader, "state": state.id,
         "member": profile.cite.member, **({"line": profile.cite.line} if profile.cite.line is not None else {}),
-        "loss": {
-            "read": ledger.read, "kept": ledger.kept, "without_stack": ledger.without_stack,
-            "unknown_symbol": ledger.unknown_symbol, "odd": dict(sorted(ledger.odd.items())),
-            **({"lost": ledger.lost} if ledger.lost is not None else {}),
-            "truncated": ledger.truncated, "throttled": ledger.throttled,
-            "unlisted": float(f"{ledger.unlisted / 100:.6g}"),
-        },
-        "folded": _folded(known),
+        **({"symbols": symbols} if symbols else {}),
+        "loss": _loss(profile.ledger),
+        **_tree(known, room),
         "families": _families(known),
     }  # fmt: skip
 
 
-def _folded(profile: Compiled) -> list[list[Any]]:
-    if profile.weight <= 0:
-        return []
-    source, grouping = profile.profile, profile.grouping("comm")
-    weights: dict[str, float] = defaultdict(float)
-    for chain, comm, weight in profile.pairs(grouping):
-        names = [name.replace(";", ":") for name in reversed(source.names(chain))]
-        weights[";".join([grouping.names[comm] or "?", *names])] += weight
-    shares = sorted(((w / profile.weight, stack) for stack, w in weights.items()), key=lambda item: (-item[0], item[1]))
-    return [[stack, float(f"{share:.6g}")] for share, stack in shares[:MOST] if share >= LEAST]
+def _loss(ledger: Ledger) -> dict[str, Any]:
+    lost = ledger.lost_share
+    return {
+        "read": ledger.read, "kept": ledger.kept, "without_stack": ledger.without_stack,
+        "unknown_symbol": ledger.unknown_symbol, "odd": dict(sorted(ledger.odd.items())),
+        **({"lost": ledger.lost, "lost_share": float(f"{lost:.6g}")} if lost is not None else {}),
+        "truncated": ledger.truncated, "throttled": ledger.throttled,
+        "unlisted": float(f"{ledger.unlisted / 100:.6g}"),
+    }  # fmt: skip
+
+
+def _tree(profile: Compiled, room: int) -> dict[str, Any]:
+    from thpdiag.engine.call_tree import call_tree  # numpy: only where there is a profile
+
+    tree = call_tree(profile, room)
+    return {
+        "folded": [[path, float(f"{share:.4g}")] for path, share in tree.stacks],
+        "folded_least": float(f"{tree.least:.4g}"),
+        "folded_into_callers": float(f"{tree.folded:.4g}"),
+    }
+
+
+def _picture(profile: Profile) -> dict[str, Any]:
+    from thpdiag.engine.profile_time import timed  # numpy: only where there is a profile
+
+    time = timed(compiled(profile))
+    return picture_document(time) if time is not None else {}
+
+
+def _signatures(found: Sequence[Signature], known: Sequence[Join]) -> dict[str, Any]:
+    return {"signatures": [signature_document(s, known) for s in found]} if found else {}
 
 
 def _families(profile: Compiled) -> dict[str, float]:

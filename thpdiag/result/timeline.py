@@ -5,6 +5,7 @@ Series in at most 1,500 buckets, episodes that checks found, operator actions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from thpdiag.derive.rates import rates
@@ -13,6 +14,8 @@ from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.result.signatures import Signature
+from thpdiag.result.signatures import series as over_time
 
 MOST_BUCKETS = 1500
 SHOWN = (
@@ -29,9 +32,9 @@ OF_PROCESSES = ("process_resident_memory_bytes", "process_virtual_memory_bytes",
 MOST_PROCESSES = 3
 
 
-def timeline(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Series with times, of the metrics a reader of the report looks for first."""
-    series = []
+def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, Any]:
+    """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
+    series = [over_time(signature) for signature in seen]
     for scene in scenes(diagnosis.case):
         for metric in SHOWN:
             tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 1]

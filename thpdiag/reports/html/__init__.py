@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from thpdiag.errors import InputError
-from thpdiag.reports import verdict
+from thpdiag.reports import recordings, verdict
 from thpdiag.reports.html.rules import groups
 from thpdiag.reports.html.sparkline import drawings
 from thpdiag.reports.html.stacks import hottest
@@ -100,6 +100,7 @@ def _environment() -> Environment:
         "groups": groups,
         "hottest": hottest,
         "moment": moment,
+        "recordings": recordings,
         "restart": restart,
         "verdict": verdict,
     }
