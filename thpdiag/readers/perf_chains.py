@@ -117,10 +117,11 @@ def _inner(last: Sequence[str]) -> bool:
 def _from_callers(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
     """Root first. Where the graph was cut before the row's function, functions between are missing."""
     own = normalise(shown.symbol)
-    lost = how.rootless and len(nodes) == 1 and nodes[0].value is None
+    stem = len(nodes) == 1 and nodes[0].value is None
     found: Split = []
     for names, weight, cut in paths(nodes, shown.total, how.measure):
         whole = not own or normalise(names[-1]) == own
+        lost = how.rootless and (stem or normalise(names[0]) not in ROOTS)
         cut = not whole or lost or (cut and not own)
         found.append(Path(names[::-1] if whole else [shown.symbol, *names[::-1]], weight, cut))
     return found

@@ -104,21 +104,22 @@ def _head(current: _Part, text: str) -> bool:
     elif found := _FILTER.match(text):
         current.facts["filter"] = f"{found['what']} {found['only']}"
         table.comm = found["only"] if found["what"] == "comm" and "," not in found["only"] else ""
-    elif found := _SEPARATED.match(text):
-        table.columns, table.sign = _columns(current, text), found["sign"]
-    elif _HEAD.match(text):
-        table.columns = _columns(current, text)
-    else:
-        return bool(not text.strip() and not table.entries) or bool(
-            perf_header.COMMENT.match(text) or _FOOT.match(text)
-        )
+    elif _HEAD.match(text) or _SEPARATED.match(text):
+        sign = _SEPARATED.match(text)
+        table.columns = replace(columns(text), events=max(1, len(current.events)))
+        table.sign = sign["sign"] if sign else ""
+    elif not _remark(text, table):
+        return False
     if period := _PERIOD.search(text):
         current.facts["event_count"] = period[1]
     return True
 
 
-def _columns(current: _Part, text: str) -> Columns:
-    return replace(columns(text), events=max(1, len(current.events)))
+def _remark(text: str, table: Table) -> bool:
+    """Whether the line tells nothing: perf's comments and hints, and empty lines above the rows."""
+    if not text.strip():
+        return not table.entries
+    return bool(perf_header.COMMENT.match(text) or _FOOT.match(text))
 
 
 def _samples(current: _Part, found: re.Match[str], text: str) -> None:
@@ -178,10 +179,10 @@ def continues(text: str) -> bool:
         return bool(perf_header.COMMENT.match(text))
     if _EVENT.match(text) or _HEAD.match(text) or _FOOT.match(text):
         return True
-    return row(text, Columns()) is not None or part(text) or bool(_CSV_ROW.match(text))
+    return row(text, Columns()) is not None or part(text) or bool(_LIKE_ROW.match(text))
 
 
-_CSV_ROW = re.compile(rf"\s*{PERCENT}\s*[^\w\s%]\s*\S")
+_LIKE_ROW = re.compile(r"\s*[\d.,]{3,12}%\s*\S")  # of -t, or damaged
 
 
 _BARE_ROW = re.compile(rf"[+-]\s{{1,4}}{PERCENT}\s{{2,}}\S")
