@@ -77,7 +77,7 @@ class Contents:
             self.troubles.odd("does not say which of its events a sample is of: all count as the first", len(at))
         odd: Counter[str] = Counter()
         found = samples(view, at, offset, self.events.tables, odd)
-        window.odd.update(odd)
+        window.odd.update(+odd)
         return found
 
     def _tell(self, view: View, records: Numbers, window: Window) -> None:

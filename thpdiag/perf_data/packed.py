@@ -86,10 +86,10 @@ class Unpacked:
             return
         self._in += len(piece)
         self._out += len(out)
+        if out:
+            self._append(out, offset)
         if self._out > RATIO_AFTER and self._out > RATIO * self._in:
             self.trouble = BOMB
-        elif out:
-            self._append(out, offset)
 
     def _append(self, out: bytes, offset: int) -> None:
         if not self._places or self._places[-1][1] != offset:
