@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -103,13 +104,13 @@ class Contents:
                 self.troubles.damaged(f"{Kind(kind).name} records cannot be read")
 
     @staticmethod
-    def _raw(view: View, at: Words) -> list[tuple[bytes, int]]:
+    def _raw(view: View, at: Words) -> Iterator[tuple[bytes, int]]:
         """The bytes of these records and header.misc of each."""
         sizes = view.u16[3::4][at].tolist()
         places = (8 * at).tolist()
         whole = view.bytes.data
         rows = zip(places, sizes, view.misc(at).tolist(), strict=True)
-        return [(bytes(whole[place : place + size]), misc) for place, size, misc in rows]
+        return ((bytes(whole[place : place + size]), misc) for place, size, misc in rows)
 
     def _announce(self, kind: int, raw: bytes) -> bool:
         """What stands in the header of a file comes as records in a pipe."""

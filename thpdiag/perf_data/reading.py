@@ -87,10 +87,10 @@ class Reading:
         stretch.used = 0
 
     def _ragged(self, view: View, rest: Ragged, base: int) -> Iterator[Window]:
-        if rest.plain:
-            copy, at = realigned(view.bytes, rest.plain)
-            offset = np.array([begin for begin, _ in rest.plain], np.int64) + base
-            yield self._contents.window(View(copy, self._contents.order), at, offset)
+        if rest.begins:
+            begins, sizes = np.array(rest.begins, np.int64), np.array(rest.sizes, np.int64)
+            copy, at = realigned(view.bytes, begins, sizes)
+            yield self._contents.window(View(copy, self._contents.order), at, begins + base)
         for begin, end, place in rest.packed:
             self._unpacked = self._unpacked or Unpacked()
             for inner in self._unpacked.feed(view.bytes[begin:end].tobytes(), base + place):

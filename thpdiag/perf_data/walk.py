@@ -12,6 +12,7 @@ trace data, and damage. From the first of these on a window is `ragged`.
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -112,13 +113,14 @@ def _runs(view: View, looks: Words, ends: Words, breaks: list[int], words: int) 
 
 @dataclass(slots=True)
 class Ragged:
-    """Records at any place: `plain` ones as (begin, end), contents of `packed` ones with the place of the record.
+    """Records at any place: plain ones by begin and size, contents of `packed` ones (begin, end, place of the record).
 
     `end` is where the walk stopped, `payload` how many bytes behind the window belong to the last record, `size` that
     of a record that cannot be (else None).
     """
 
-    plain: list[tuple[int, int]] = field(default_factory=list)
+    begins: array[int] = field(default_factory=lambda: array("q"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))
     packed: list[tuple[int, int, int]] = field(default_factory=list)
     end: int = 0
     payload: int = 0
@@ -141,7 +143,8 @@ def walk_ragged(view: View, at: int, used: int) -> Ragged:
         if kind in PACKED:
             found.packed.append((*_content(raw, at, kind, view.order), at))
         else:
-            found.plain.append((at, end))
+            found.begins.append(at)
+            found.sizes.append(size)
         at = end + (_payload(raw, at, kind, view.order) if kind in FOLLOWED else 0)
     found.payload = max(0, at - used)
     found.end = min(at, used)
@@ -165,12 +168,17 @@ def _payload(raw: memoryview, at: int, kind: int, order: str) -> int:
     return int(struct.unpack_from(order + "Q", raw, at + HEADER)[0]) if size >= HEADER + 8 else 0
 
 
-def realigned(raw: NDArray[np.uint8], spans: list[tuple[int, int]]) -> tuple[NDArray[np.uint8], Words]:
+def realigned(raw: NDArray[np.uint8], begins: Words, sizes: Words) -> tuple[NDArray[np.uint8], Words]:
     """Copies of records one after another, each at a multiple of eight, and their places in words."""
-    lengths = np.array([(end - begin + 7) & ~7 for begin, end in spans], np.int64)
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum((sizes + 7) & ~7, out=starts[1:])
     copy = roomy(int(starts[-1]))
-    for (begin, end), start in zip(spans, starts[:-1].tolist(), strict=True):
-        copy[start : start + end - begin] = raw[begin:end]
+    apart = (
+        np.flatnonzero(np.diff(begins) != np.diff(starts[:-1])) + 1
+    )  # records that stay together are copied together
+    first = np.concatenate((np.zeros(1, np.int64), apart))
+    last = np.concatenate((apart, [len(sizes)])) - 1
+    lengths = begins[last] + sizes[last] - begins[first]
+    for begin, start, length in zip(begins[first].tolist(), starts[first].tolist(), lengths.tolist(), strict=True):
+        copy[start : start + length] = raw[begin : begin + length]
     return copy, starts[:-1] >> 3
