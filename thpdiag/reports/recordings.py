@@ -57,7 +57,7 @@ def _of(count: int, read: int) -> str:
 
 
 def signature(told: Mapping[str, Any]) -> str:
-    """A signature of a finding over the recording's time."""
+    """A signature of a finding over the recording's time; since when it is there stands with the finding."""
     share = f": {percent(told['share'])} on average" if told["share"] is not None else ""
-    further = [part["text"] for part in (told["onset"], told["worst"]) if part and part["text"]]
-    return "; ".join([f"{told['what']}{share}", *further])
+    worst = told["worst"]["text"] if told["worst"] else ""
+    return "; ".join(filter(None, [f"{told['what']}{share}", worst]))

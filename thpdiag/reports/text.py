@@ -211,12 +211,14 @@ def _recordings(document: Document, verbosity: int) -> Iterator[str]:
     profiles = document["profiles"]
     if profiles:
         yield from ["", *_heading("Recordings of call stacks")]
-    yield from _short(map(_recording, profiles), len(profiles), verbosity)
+    seen = SHORT if verbosity else 1
+    yield from _short((_recording(profile, seen) for profile in profiles), len(profiles), verbosity)
 
 
-def _recording(profile: Mapping[str, Any]) -> list[str]:
+def _recording(profile: Mapping[str, Any], seen: int) -> list[str]:
+    """The `seen` first signatures are those of the gravest findings."""
     told = cited(verdict.place(profile), recordings.described(profile))
-    further = [recordings.losses(profile), *map(recordings.signature, profile["signatures"])]
+    further = [recordings.losses(profile), *map(recordings.signature, profile["signatures"][:seen])]
     return [*told, *(line for text in further if text for line in fold(prose(text), "      ", "        "))]
 
 

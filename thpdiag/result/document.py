@@ -21,12 +21,13 @@ from thpdiag.engine.judged import DYNAMIC
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
+from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.asking import ask, request
 from thpdiag.result.measures import measures
 from thpdiag.result.moments import clock_text
 from thpdiag.result.profiles import profile_documents
+from thpdiag.result.recorded import stretch_of_day
 from thpdiag.result.signatures import Signature, onset_document, signatures
 from thpdiag.result.timeline import timeline
 
@@ -80,7 +81,7 @@ def digest(rules: Iterable[Rule]) -> str:
 
 
 def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
-    leader = diagnosis.leader
+    leader, case = diagnosis.leader, diagnosis.case
     if leader is None:
         return {"status": diagnosis.status, "sentence": _nothing(diagnosis)}
     known = mechanisms()[leader.mechanism]
@@ -94,7 +95,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
         "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
         "confidence": leader.confidence, "state": diagnosis.state, "sentence": sentence,
     }  # fmt: skip
-    if window := _window(leader):
+    if window := _window(leader, case):
         verdict["window"] = window
     return verdict
 
@@ -106,12 +107,15 @@ def _strongest(finding: Finding) -> Evidence | None:
     return min(found, key=lambda e: order[e.kind], default=None)
 
 
-def _window(finding: Finding) -> dict[str, Any] | None:
+def _window(finding: Finding, case: Case) -> dict[str, Any] | None:
     windows = [e.window for e in finding.outcome.evidence if e.window]
     if not windows:
         return None
     first, last = windows[0]
     text = f"seen from {clock_text(first.seconds, first.clock)} to {clock_text(last.seconds, last.clock)}"
+    recording = next((p for s in case.states for p in s.profiles if (p.start, p.end) == windows[0]), None)
+    if recording and (day := stretch_of_day(first, last, recording, joins(case.facts))):
+        text += f", which was {day}"
     return {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": text}
 
 

@@ -32,31 +32,40 @@ def of_day(moment: Moment, profile: Profile, known: Sequence[Join]) -> str:
     return f"{spoken(join.wall(moment))} ({spoken(moment)})"
 
 
+def stretch_of_day(first: Moment, last: Moment, profile: Profile, known: Sequence[Join]) -> str:
+    """Two moments of the recording by the wall clock, and how sure that is; empty if it is not known."""
+    join = _best(profile, known)
+    if first.clock is not Clock.BOOT or join is None:
+        return ""
+    return f"{spoken(join.wall(first))} to {spoken(join.wall(last))} ({_sure(join, last)})"
+
+
+def _sure(join: Join, at: Moment) -> str:
+    off = join.off(at)
+    if off < 0.5:
+        return "exact"
+    return f"give or take {off:.0f} s" if off < 120 else f"give or take {off / 60:.0f} min"
+
+
 def _when(profile: Profile, known: Sequence[Join]) -> str:
     start = profile.start
     if start is None or not profile.has_time:
         relative = profile.facts.get("clock", "").startswith("relative")
-        why = "its times only count from the first sample" if relative else "it has no times"
-        return f"{why}: when it was recorded is not known{_file(profile)}"
+        why = "its times only count from its first sample" if relative else "the source has no times"
+        return f"when it was recorded is not known, {why}{_file(profile)}"
     if start.clock is not Clock.BOOT:
         return f"from {spoken(start)} on"
     join = _best(profile, known)
     if join is None:
         return f"from {spoken(start)} on; the time of day is not known{_file(profile)}"
-    off = join.off(start)
-    sure = "exact" if off < 0.5 else f"give or take {_about(off)}"
     source = "" if join.cite == profile.cite else f" of {join.cite}"
-    return f"from {spoken(join.wall(start))} on ({sure}, {join.how}{source})"
+    return f"from {spoken(join.wall(start))} on ({_sure(join, start)}, {join.how}{source})"
 
 
 def _best(profile: Profile, known: Sequence[Join]) -> Join | None:
     """One with a date before one without."""
     found = join_of(profile, known)
     return min(found, key=lambda join: (_ORDER.index(join.zero.clock), join.within), default=None)
-
-
-def _about(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _file(profile: Profile) -> str:

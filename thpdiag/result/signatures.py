@@ -20,11 +20,13 @@ from thpdiag.model import Evidence, Finding, Profile, State
 from thpdiag.result.recorded import of_day
 
 if TYPE_CHECKING:
+    from thpdiag.engine.compiled import Bools
     from thpdiag.engine.profile_time import Course, Picture, Step, Timed, Worst
 
 MOST = 6  # signatures of a document
 MOST_OF_ONE = 3  # recording
 MOST_PICTURES = 2  # recordings whose pictures the document holds
+ALIKE = 0.01  # of the weight that either matches
 POINTS = 300  # of a series: the width of a chart
 
 
@@ -39,24 +41,40 @@ class Signature:
     course: Course
     onset: Step | None
     worst: Worst | None
-    picture: Picture | None
+    picture: Picture | None = None
 
 
 def signatures(diagnosis: Diagnosis) -> list[Signature]:
-    """Those of the findings, the leading one's first."""
-    found: dict[tuple[int, str, str], Signature] = {}
+    """Those of the findings, the leading one's first; of several that match the same samples the first."""
+    found: list[Signature] = []
+    named: dict[tuple[int, str, str], int] = {}  # where in `found`; -1: nowhere
     for finding, evidence, check, profile in _cited(diagnosis):
         key = (id(profile), what(check), check.comm or "")
         by = (finding.outcome.rule, evidence.check)
-        if known := found.get(key):
-            found[key] = replace(known, spoken_by=(*known.spoken_by, by))
-        elif len(found) < MOST and sum(place == id(profile) for place, _, _ in found) < MOST_OF_ONE:
-            pictures = {place for place, _, _ in found}
-            signature = _signature(profile, check, by)
-            if signature is not None:
-                drawn = id(profile) not in pictures and len(pictures) < MOST_PICTURES
-                found[key] = signature if drawn else replace(signature, picture=None)
-    return list(found.values())
+        if key not in named:
+            one = _signature(profile, check)
+            named[key] = -1 if one is None else _placed(one, check, found)
+        if (at := named[key]) >= 0:
+            found[at] = replace(found[at], spoken_by=(*found[at].spoken_by, by))
+    return found
+
+
+def _placed(one: Signature, check: ProfileSpec, found: list[Signature]) -> int:
+    """The place of a signature among those found, -1 if there is no room for it."""
+    beside = [at for at, other in enumerate(found) if other.profile is one.profile]
+    if (same := next((at for at in beside if _same(found[at], one)), None)) is not None:
+        return same
+    if len(found) >= MOST or len(beside) >= MOST_OF_ONE:
+        return -1
+    drawn = not beside and len({id(other.profile) for other in found}) < MOST_PICTURES
+    found.append(replace(one, picture=_pictured(one.profile, check)) if drawn else one)
+    return len(found) - 1
+
+
+def _same(one: Signature, other: Signature) -> bool:
+    """Whether two signatures match the same samples, as far as a chart could show."""
+    apart = abs(one.course.hit - other.course.hit).sum()
+    return bool(apart <= ALIKE * max(one.course.hit.sum(), other.course.hit.sum()))
 
 
 def _cited(diagnosis: Diagnosis) -> Iterator[tuple[Finding, Evidence, ProfileSpec, Profile]]:
@@ -74,8 +92,25 @@ def _cited(diagnosis: Diagnosis) -> Iterator[tuple[Finding, Evidence, ProfileSpe
                     yield finding, evidence, check.profile, profile
 
 
-def _signature(profile: Profile, check: ProfileSpec, by: tuple[str, str]) -> Signature | None:
+def _signature(profile: Profile, check: ProfileSpec) -> Signature | None:
     """None if the recording has no times, or nothing in it matches."""
+    if (seen := _matched(profile, check)) is None:
+        return None
+    time, matched = seen
+    course = time.course(matched)
+    share = float(course.hit.sum() / course.weight.sum())
+    name = what(check) + (f" of {check.comm}" if check.comm else "")
+    return Signature(profile, name, (), share, course, time.onset(course), time.worst(matched))
+
+
+def _pictured(profile: Profile, check: ProfileSpec) -> Picture | None:
+    """In cells as those of the picture of all samples."""
+    seen = _matched(profile, check)
+    return None if seen is None else seen[0].picture(seen[1], seen[0].picture().level)
+
+
+def _matched(profile: Profile, check: ProfileSpec) -> tuple[Timed, Bools] | None:
+    """The recording over time, and which of its rows match."""
     if not profile.has_time or profile.start is None:
         return None
     import numpy as np
@@ -88,15 +123,7 @@ def _signature(profile: Profile, check: ProfileSpec, by: tuple[str, str]) -> Sig
         return None
     tasks = None if picked is None else np.fromiter((bool(picked(t.comm)) for t in profile.tasks), np.bool_)
     matched = time.matched(matching(check, known), tasks)
-    if not matched.any():
-        return None
-    course = time.course(matched)
-    share = float(course.hit.sum() / course.weight.sum())
-    level = time.picture().level
-    name = what(check) + (f" of {check.comm}" if check.comm else "")
-    return Signature(
-        profile, name, (by,), share, course, time.onset(course), time.worst(matched), time.picture(matched, level)
-    )
+    return (time, matched) if matched.any() else None
 
 
 def signature_document(signature: Signature, known: Sequence[Join]) -> dict[str, Any]:

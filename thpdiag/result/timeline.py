@@ -43,7 +43,7 @@ def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, 
             tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 2]
             tracks.sort(key=lambda t: (-_moved(t), t.name))
             series += [_series(t) for t in tracks[:MOST_PROCESSES]]
-    return {"series": series, "episodes": _episodes(diagnosis), "actions": _actions(diagnosis)}
+    return {"series": series, "episodes": _episodes(diagnosis, seen), "actions": _actions(diagnosis)}
 
 
 def _moved(track: Track) -> float:
@@ -77,12 +77,15 @@ def buckets(points: Points) -> list[list[float]]:
     ]
 
 
-def _episodes(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+def _episodes(diagnosis: Diagnosis, seen: Sequence[Signature]) -> list[dict[str, Any]]:
+    """Stretches that findings speak of; what began while recording stacks, from then on."""
+    onsets = {by: s.onset.at for s in seen if s.onset for by in s.spoken_by}
     found = []
     for finding in diagnosis.findings:
         for evidence in finding.outcome.evidence:
             if evidence.window:
                 first, last = evidence.window
+                first = onsets.get((finding.outcome.rule, evidence.check), first)
                 found.append(
                     {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": evidence.text,
                      "rule": finding.outcome.rule}

@@ -98,7 +98,7 @@ def _decided(check: ProfileSpec, share: Share) -> Verdict3:
 
 
 def _largest(check: ProfileSpec, profile: Compiled) -> Share:
-    """The share that `of` asks for; of several groups the largest."""
+    """The share that `of` asks for; of several groups the largest, which may be as large as any of them may be."""
     found = matching(check, profile)
     grouping = profile.grouping(check.of, only(check))
     sums, ledger = profile.sums(found, grouping), profile.profile.ledger
@@ -106,11 +106,12 @@ def _largest(check: ProfileSpec, profile: Compiled) -> Share:
     if check.of == "all":
         shares = [_share(sums[0], profile.weight, ledger.unlisted, lost)]
     elif check.of == "symbol":
-        shares = [_share(sums[0], sums[0].named, 0.0, lost)]
+        shares = [_share(sums[0], sums[0].sure + sums[0].astray, 0.0, lost, least=sums[0].held)]
     else:
         big = (group for group in sums if group.weight >= SMALLEST_GROUP * profile.weight)
         shares = [_share(group, group.weight, 0.0, lost) for group in big] or [Share(0.0, 0.0, 1.0)]
     most = min(shares, key=lambda s: (-s.low, -s.high, s.group))
+    most = replace(most, high=max(s.high for s in shares))
     return replace(most, chain=profile.heaviest(found, grouping, most.group)) if most.low > 0 else most
 
 
@@ -129,16 +130,18 @@ def only(check: ProfileSpec) -> Callable[[str], object] | None:
     return None if check.comm is None else partial(re2.fullmatch, check.comm)
 
 
-def _share(sums: Sums, total: float, rest: float, lost: float) -> Share:
+def _share(sums: Sums, total: float, rest: float, lost: float, least: float | None = None) -> Share:
     """Matched and open weight relative to the denominator that `of` names.
 
-    `rest` is what the source does not list, `lost` the lost samples for each that is there.
+    `rest` is what the source does not list, `lost` the lost samples for each that is there, `least` what the
+    denominator is if what is open is as good as can be.
     """
-    if total <= 0:
+    least = total if least is None else least
+    if total <= 0 and least <= 0:
         return Share(0.0, 0.0, 0.0, sums.group)
-    gone = lost * total
-    high = (sums.possible + rest + gone) / (total + gone)
-    return Share(sums.sure / total, sums.sure / (total + gone), min(1.0, high), sums.group)
+    low = sums.sure / total if total > 0 else 0.0
+    high = (sums.possible + rest) / least if least > 0 else 0.0
+    return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group)
 
 
 def _words(names: Names | None) -> str:
@@ -181,7 +184,8 @@ def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) 
     if value is UNKNOWN:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
     if (lost := profile.profile.ledger.lost_share or 0.0) > MANY_LOST:
-        text += f"; the recording lost {shown(lost, 'ratio')} of its samples, which makes it weak evidence"
+        weak = ", which makes it weak evidence" if value is YES else ""
+        text += f"; the recording lost {shown(lost, 'ratio')} of its samples{weak}"
     if share.chain is not None:
         names = profile.profile.names(share.chain)
         text += f", most in {shortened(names)}{'' if len(names) > 1 else ' alone'}"
