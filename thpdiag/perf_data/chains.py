@@ -182,11 +182,26 @@ def _with_mode(
 def _places(values: Addresses, starts: Starts, marks: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Where each value ran: what the last marker up to it says. Every chain begins with one."""
     at = np.flatnonzero(marks)
-    found = values[at]
+    found, lengths = values[at], np.diff(at, append=len(values))
     place = np.full(len(at), _GARBAGE, np.uint8)
     for marker, meaning in _PLACES.items():
         place[found == marker] = meaning
-    return np.repeat(place, np.diff(at, append=len(values)))
+    place[(place == _IN_KERNEL) & _after_program(at, place, lengths, starts)] = _GARBAGE
+    return np.repeat(place, lengths)
+
+
+def _after_program(
+    at: NDArray[np.int64], place: NDArray[np.uint8], lengths: NDArray[np.int64], starts: Starts
+) -> NDArray[np.bool_]:
+    """For each marker whether frames of the program come before it: what looks like the kernel's there is not.
+
+    The kernel's frames come first; behind, a stray number that the unwinder took for a return address may be any.
+    """
+    frames = starts_of((place == _IN_PROGRAM) & (lengths > 1))[:-1]
+    first, begins = np.zeros(len(at), np.int64), np.searchsorted(at, starts[:-1])
+    first[begins] = begins
+    after: NDArray[np.bool_] = frames > frames[np.maximum.accumulate(first)]
+    return after
 
 
 def _counts(marks: NDArray[np.bool_], starts: Starts) -> NDArray[np.int64]:

@@ -104,7 +104,7 @@ class Gathered:
         comms, forks = (_timed(records, self.last) for records in (window.comms, window.forks))
         maps = _timed(window.maps, self.last)
         self.tasks.learn(comms, forks)
-        self.spaces.learn(maps, comms, forks)
+        self.spaces.learn(maps, forks)
         self.kernel_maps += (m for m in maps if of_kernel(m))
 
     def _hold(self, samples: Samples, events: Sequence[EventInfo]) -> Held:

@@ -1,9 +1,10 @@
-"""Which object a program's address lay in at that time: address spaces by the history of MMAP, FORK and exec records.
+"""Which object a program's address lay in at that time: address spaces by the history of MMAP and FORK records.
 
-A process has one address space after another: a fork begins with a copy of the parent's, an exec with an empty one, and
-a later map wins over what it covers. An **epoch** is the latest record that touched the address space of a process;
+A fork begins with a copy of the parent's address space, and a later map wins over what it covers. An exec empties the
+address space, but the kernel still unwinds to the caller of execve in the old program until the new one starts: maps
+stay until they are covered, as in perf. An **epoch** is the latest record that touched the address space of a process;
 samples with the same epoch see the same maps. Everything is looked up for whole arrays, with one search per level of
-forks. Source: tools/perf/util/machine.c, maps.c (perf keeps the maps of before an exec until they are covered).
+forks. Source: tools/perf/util/machine.c, maps.c; kernel fs/exec.c.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.columns import Comm, Fork, Map
+from thpdiag.perf_data.columns import Fork, Map
 from thpdiag.perf_data.latest import NONE, Latest
 from thpdiag.perf_data.numbers import Ids
 from thpdiag.ragged import gathered
@@ -28,7 +29,7 @@ _CPU_MODES, _USER, _GUEST_USER = 7, 2, 5
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """What changes the address space of a process: a map, a fork (with `parent`) or, with neither, an exec."""
+    """What changes the address space of a process: a map, or a fork (with `parent`)."""
 
     time: int
     pid: int
@@ -44,11 +45,10 @@ class AddressSpaces:
         self._events: list[_Event] = []
         self._latest: tuple[Latest, Ints] | None = None
 
-    def learn(self, maps: Sequence[Map], comms: Sequence[Comm], forks: Sequence[Fork]) -> None:
+    def learn(self, maps: Sequence[Map], forks: Sequence[Fork]) -> None:
         """Add records, in the order of the file. At equal times forks come first, maps last."""
         before = len(self._events)
         self._events += [_Event(f.time, f.pid, parent=f.parent_pid) for f in forks if _copies(f)]
-        self._events += [_Event(c.time, c.pid) for c in comms if c.exec]
         for one in maps:
             if of_program(one):
                 self._events.append(_Event(one.time, one.pid, len(self.maps)))

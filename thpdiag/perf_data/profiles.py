@@ -20,7 +20,7 @@ from thpdiag.perf_data.numbers import Ids
 READER = "perf_data"
 DEPTH = 127  # kernel.perf_event_max_stack; before 4.8 PERF_MAX_STACK_DEPTH, markers counted
 _CALLCHAIN = 1 << 5  # PERF_SAMPLE_CALLCHAIN
-_GARBAGE = "call chains with a marker that does not exist: what follows it in the chain is left out"
+_GARBAGE = "call chains with a stray number where only markers can be: what follows it is left out"
 _FARTHEST = (1 << 31) - 1  # bins of 10 ms: 248 days
 _FAR = "samples at a time more than 248 days behind the first, which cannot be: kept without a time"
 
