@@ -34,6 +34,7 @@ _ALONE = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)$")
 _BLANK = " |\t"
 _NAMES_AFTER_BAR = 11
 ROUNDING = 0.006  # percent; perf prints two decimals
+DEEPEST = 300  # branches within branches; perf records 127 frames
 _HIDDEN = "[...]"
 _WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
 
@@ -111,7 +112,7 @@ def _bars(lines: Sequence[str]) -> list[Node]:
     for line in lines:
         start = len(line) - len(line.lstrip(_BLANK))
         branch = _BRANCH.match(line)
-        while len(path) > 1 and path[-1].column > start + (0 if branch else 1):
+        while len(path) > 1 and (path[-1].column > start + (0 if branch else 1) or len(path) > DEEPEST):
             path.pop()
         if not branch:
             path[-1].names.append(plain_name(line.strip(_BLANK)))
@@ -207,10 +208,10 @@ def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> 
     node whose branches do not exceed 100 % with it.
     """
     if not collapsed:
-        while len(path) > 1 and path[-1].column >= entry.column:
+        while len(path) > 1 and (path[-1].column >= entry.column or len(path) > DEEPEST):
             path.pop()
         return
-    if opened:
+    if opened and len(path) <= DEEPEST:
         return
     while len(path) > 1:
         path.pop()
