@@ -319,6 +319,17 @@ def test_what_is_no_recording_is_a_problem(raw: bytes) -> None:
     assert list(recording.events) == []
 
 
+def test_events_that_share_their_ids_take_no_more_memory_than_the_file() -> None:
+    """A thousand events of which each claims all that stands in front of the records as its ids."""
+    raw = bytearray(File(told(PLAIN, *THREE), [PLAIN] * 1000).written())
+    size = 104 + 1000 * (PLAIN.size + 16)
+    for entry in range(104, size, PLAIN.size + 16):
+        raw[entry + PLAIN.size : entry + PLAIN.size + 16] = LITTLE.pack("QQ", 104, size - 104)
+    recording, _ = read(bytes(raw))
+    assert len(recording.events) == 1000
+    assert sum(len(event.ids) for event in recording.events) <= size // 8
+
+
 def test_numbers_that_look_like_headers_are_not_taken_for_them() -> None:
     """Words inside of call chains that read like a sample of plausible size."""
     decoy = perf.SAMPLE | 1 << 32 | 64 << 48

@@ -103,7 +103,7 @@ class Map:
 
 @dataclass(slots=True)
 class Window:
-    """What stood in one stretch of the recording (about 16 MiB); bounded, whatever the size of the file.
+    """What stood in one stretch of the recording (some MiB); bounded, whatever the size of the file.
 
     `lost` are samples that the kernel or perf says it lost (LOST: `lost` field; LOST_SAMPLES), `throttled` the number
     of THROTTLE records. `others` counts records of other types by name. `problems` are those met in this stretch.
@@ -145,7 +145,10 @@ class Features:
 
 
 class Recording(Protocol):
-    """An opened recording. `windows` is read once, to its end; `events` may grow meanwhile (pipe mode)."""
+    """An opened recording. `windows` is read once, to its end; `events` may grow meanwhile (pipe mode).
+
+    Names of events stand behind the records of a file: those of tracepoints are known only after the last window.
+    """
 
     @property
     def events(self) -> Sequence[EventInfo]: ...

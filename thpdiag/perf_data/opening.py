@@ -68,11 +68,14 @@ class Part:
     def __init__(self, raw: bytes, offset: int) -> None:
         self._raw = raw
         self._offset = offset
+        self._left = len(raw)
 
     def get(self, section: Section) -> bytes:
-        """What there is of a section."""
+        """What there is of a section; in all no more than there is, however many sections overlap."""
         begin = section.offset - self._offset
-        return self._raw[begin : begin + section.size] if begin >= 0 else b""
+        found = self._raw[begin : begin + min(section.size, self._left)] if begin >= 0 else b""
+        self._left -= len(found)
+        return found
 
 
 def _attributes(found: Header, part: Part, contents: Contents) -> None:
