@@ -193,4 +193,4 @@ def added_up(rows: Settled) -> Settled:
 def _timed(records: list[_Record], last: int) -> list[_Record]:
     if not last or all(r.time for r in records):
         return records
-    return [r if r.time else replace(r, time=last) for r in records]
+    return [r if r.time else replace(r, time=last + 1) for r in records]

@@ -54,7 +54,7 @@ def profiles(recording: Recording, found: Gathered, cite: Citation) -> Iterator[
         own = rows if counts[number] == counts.sum() else _of_event(rows, number)
         facts = header_facts(recording.features)
         facts |= clock_facts(recording.features, recording.events[number], found.first, found.last)
-        one = _Event(recording.events[number], own, joined, ledger, cite)
+        one = _Event(recording.events[number], own, joined, ledger, found.last, cite)
         yield from one.problems()
         yield one.profile(image, facts)
 
@@ -67,6 +67,7 @@ class _Event:
     rows: Settled
     joined: JoinedChains
     lost: Ledger  # what the recording tells of losses
+    last: int  # ns of the last sample of all events
     cite: Citation
 
     @property
@@ -118,7 +119,7 @@ class _Event:
             ledger=self._ledger(),
             has_time=has_time,
             start=Moment(base / 100, clock) if has_time else None,
-            end=Moment((int(bins[timed].max()) + 1) / 100, clock) if has_time else None,
+            end=Moment(min((int(bins[timed].max()) + 1) / 100, self.last / 1e9), clock) if has_time else None,
             total_samples=int(self.rows.samples.sum()),
             facts=facts,
             kernel=image,
