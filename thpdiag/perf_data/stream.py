@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-WINDOW = 4 << 20  # bytes of records that are looked at together; more do not fit into the caches of CPUs
+WINDOW = 8 << 20  # bytes of records that are looked at together; more do not fit into the caches of CPUs
 LONGEST = 1 << 16  # a record's size has 16 bits
 SLACK = 512  # zeros behind the last byte: fixed fields are fetched before the last record is known to be too short
 
