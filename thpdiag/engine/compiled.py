@@ -31,26 +31,26 @@ IDLE_HOST = 0.02  # of all CPU time; a fiftieth is what a host without load take
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Per chain: `sure` ones match, `possible` ones may; callers aside, `named` ones hold the function itself or may,
-    `held` ones do or are possible.
+    """Per chain: `sure` ones match, `possible` ones may; `astray` ones may hold the function itself with other callers,
+    `held` ones hold it for sure or are possible.
 
     What is sure is possible too.
     """
 
     sure: Bools
     possible: Bools
-    named: Bools
+    astray: Bools
     held: Bools
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Weights of a group: what surely matched, may match, is named, is held (`Found`), and all of it."""
+    """Weights of a group: what surely matched, may match, may be astray, is held (`Found`), and all of it."""
 
     group: str
     sure: float
     possible: float
-    named: float
+    astray: float
     held: float
     weight: float
 
@@ -139,27 +139,30 @@ class Compiled:
         hit = at >= 0
         upto = np.where(hit, at, upto)
         veiled = self._first(self._veiled(where), begins, upto)  # it may be the innermost one
-        open_end = (begins == ends) | (self._short if place is Place.ANYWHERE else False)
-        sure = hit & self._surely(at, np.where(veiled >= 0, veiled, at), under, never)
+        open_end = ((begins == ends) | (self._short if place is Place.ANYWHERE else False)) & ~hit
+
+        outermost = np.where(hit, at, self._last(self._veiled(where), begins, upto))
+        fits = self._surely(outermost, np.where(veiled >= 0, veiled, at), under, never)
+        if under or never:
+            fits &= ~open_end
+
         innermost = np.maximum(begins, self._last(self._named(never), begins, ends))
-        other = self._first(self._veiled(where), innermost, upto)
-        best = np.where(other >= 0, other, np.where(at >= innermost, at, -1))
-        possible = (best >= 0) & self._may(best, under)
-        named = hit | (veiled >= 0) | open_end
-        possible |= ~hit & open_end
-        return Found(sure, possible, named, hit | possible)
+        best = self._first(self._veiled(where), innermost, upto)
+        best = np.where((best < 0) & (at >= innermost), at, best)
+        possible = open_end | ((best >= 0) & self._may(best, under))
+        return Found(hit & fits, possible, (hit | (veiled >= 0) | open_end) & ~fits, hit | possible)
 
     def sums(self, found: Found, grouping: Grouping) -> list[Sums]:
         """What was found in each group."""
         if grouping.rows is self.rows and len(grouping.names) == 1:
-            marks = (found.sure, found.possible, found.named, found.held, slice(None))
+            marks = (found.sure, found.possible, found.astray, found.held, slice(None))
             return [Sums(grouping.names[0], *(float(self.weights[m].sum()) for m in marks))]
         if not grouping.names:
             return []
         rows = grouping.rows
         columns = [
             np.bincount(grouping.group, np.where(m[rows.chain], rows.weight, 0.0), len(grouping.names)).tolist()
-            for m in (found.sure, found.possible, found.named, found.held, np.ones(len(found.sure), np.bool_))
+            for m in (found.sure, found.possible, found.astray, found.held, np.ones(len(found.sure), np.bool_))
         ]
         return [Sums(name, *values) for name, *values in zip(grouping.names, *columns, strict=True)]
 
