@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample, SymbolTable
+from thpdiag.model import Event, Fact, Frame, Problem, Profile, Record, Sample, SymbolTable
 
 MOST = 12  # records of one kind kept whole in a golden; of further ones only the number
 
@@ -71,7 +71,7 @@ def _profile(profile: Profile) -> Any:
     columns = zip(*(c[:MOST].tolist() for c in _columns(profile)), strict=True)
     rows = [
         [
-            ";".join(profile.names(chain)),
+            ";".join(_label(profile.frames[i]) for i in profile.chains[chain]),
             _number(weight),
             samples,
             profile.tasks[task].comm,
@@ -99,6 +99,11 @@ def _profile(profile: Profile) -> Any:
         "total": profile.total_samples,
         "facts": dict(sorted(profile.facts.items())),
     }
+
+
+def _label(frame: Frame) -> str:
+    """The function's name; of a kernel function that has none yet, where it is."""
+    return frame.name if frame.address is None else f"{frame.dso}@{frame.address:x}"
 
 
 def _columns(profile: Profile) -> tuple[Any, ...]:
