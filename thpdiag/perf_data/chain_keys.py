@@ -36,7 +36,8 @@ class ChainKeys:
 
     def _reach(self, length: int) -> None:
         if length > len(self._powers):
-            self._powers, self._back = _powers(_BASE, length), _powers(_INVERSE, length)
+            ample = length + length // 2
+            self._powers, self._back = _powers(_BASE, ample), _powers(_INVERSE, ample)
 
 
 def _powers(base: int, length: int) -> NDArray[np.uint64]:

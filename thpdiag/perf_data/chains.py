@@ -129,7 +129,7 @@ class RawChains:
 
     def _keep(self, samples: Samples, new: NDArray[np.int64], lengths: NDArray[np.int64], modes: Addresses) -> None:
         empty = lengths == 0
-        values, starts = _with_mode(samples, new, lengths, modes)
+        values, starts, added = _with_markers(samples, new, lengths, modes)
         marks = values >= MARKERS
         places = _places(values, starts, marks)
         # Of a guest or hypervisor only the marker is kept, for all that it did.
@@ -141,7 +141,7 @@ class RawChains:
                 self.kernel_parts.numbered(*_only(values, starts, kernel)),
                 self.program_parts.numbered(*_only(values, starts, program)),
                 lengths.astype(np.int32),
-                (_counts(marks, starts) - 1).astype(np.int32),
+                (_counts(marks, starts) - added).astype(np.int32),
                 any_of(program, starts),
                 empty,
                 any_of(places == _GARBAGE, starts),
@@ -160,23 +160,28 @@ def _without_marker(samples: Samples, lengths: NDArray[np.int64]) -> NDArray[np.
     return np.flatnonzero((first < MARKERS) | (lengths == 0))
 
 
-def _with_mode(
+def _with_markers(
     samples: Samples, new: NDArray[np.int64], lengths: NDArray[np.int64], modes: Addresses
-) -> tuple[Addresses, Starts]:
-    """The chains of some samples, each with a marker in front; the sample's address where there is no chain."""
-    lengths = lengths.copy()
+) -> tuple[Addresses, Starts, int]:
+    """The chains of some samples, each beginning with a marker; the sample's address where there is no chain.
+
+    Also how many markers were added to each: one to all if any of them needs it.
+    """
     empty = lengths == 0
-    lengths[empty] = 1
-    starts = starts_of(lengths + 1)
-    values = np.empty(starts[-1], np.uint64)
-    front = np.zeros(len(values), np.bool_)
-    front[starts[:-1]] = True
-    values[front] = modes
+    lengths = np.where(empty, 1, lengths)
     rest = gathered(samples.starts[new], lengths)
-    if len(samples.chain):
-        values[~front] = samples.chain[np.minimum(rest, len(samples.chain) - 1)]
-    values[starts[:-1][empty] + 1] = samples.ip[new[empty]]
-    return values, starts
+    values = samples.chain[np.minimum(rest, len(samples.chain) - 1)] if len(samples.chain) else np.zeros_like(rest)
+    starts = starts_of(lengths)
+    values = values.astype(np.uint64, copy=False)
+    values[starts[:-1][empty]] = samples.ip[new[empty]]
+    if (values[starts[:-1]] >= MARKERS).all() and not empty.any():
+        return values, starts, 0
+    ample = np.empty(len(values) + len(new), np.uint64)
+    places = starts_of(lengths + 1)
+    front = np.zeros(len(ample), np.bool_)
+    front[places[:-1]] = True
+    ample[front], ample[~front] = modes, values
+    return ample, places, 1
 
 
 def _places(values: Addresses, starts: Starts, marks: NDArray[np.bool_]) -> NDArray[np.uint8]:

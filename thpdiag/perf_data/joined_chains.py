@@ -13,6 +13,7 @@ from thpdiag.perf_data.gather import Gathered
 from thpdiag.perf_data.kernel_image import kernel_frames
 from thpdiag.perf_data.numbers import Ids, Numbers, pair, unpaired
 from thpdiag.perf_data.programs import objects_of
+from thpdiag.perf_data.uses import Uses
 from thpdiag.ragged import gathered, starts_of
 
 Bools = NDArray[np.bool_]
@@ -27,8 +28,9 @@ class JoinedChains:
     def __init__(self, found: Gathered, image: KernelImage) -> None:
         self.raw, epoch = found.uses.all()
         self.chained: Chained = found.chains.all()
-        question, of = _distinct(self.chained.program[self.raw], epoch)
-        programs = objects_of(found.chains.program_parts, *question, found.spaces.lookup(), found.spaces.maps)
+        questions, parts = Uses(), found.chains.program_parts
+        of = questions.numbered(self.chained.program[self.raw], epoch, len(parts))
+        programs = objects_of(parts, *questions.all(), found.spaces.lookup(), found.spaces.maps)
         (self._kernel_of, self._programs_of), self.chain_of = _distinct(self.chained.kernel[self.raw], programs.of[of])
         self._kernel, self._kernel_starts, frames = _kernel(found.chains.kernel_parts, image)
         self._programs, self._programs_starts = programs.values + np.int32(len(frames)), programs.starts

@@ -45,7 +45,7 @@ def profiles(recording: Recording, found: Gathered, cite: Citation) -> Iterator[
     rows = found.rows()
     image = kernel_image(found.kernel_maps, recording.features)
     joined = JoinedChains(found, image)
-    counts = np.bincount(rows.event, rows.samples, len(recording.events)).astype(np.int64)
+    counts = _by_event(rows, len(recording.events))
     lost = _shares(found.lost, counts)
     for number in np.flatnonzero(counts).tolist():
         ledger = Ledger(lost=lost[number])
@@ -76,7 +76,7 @@ class _Event:
 
     def samples(self, marked: Bools) -> int:
         """The samples whose use of a chain is marked."""
-        return int(self.rows.samples[marked[self.rows.use]].sum())
+        return int(self.rows.samples[marked[self.rows.use]].sum()) if marked.any() else 0
 
     def problems(self) -> Iterator[Problem]:
         """Chains that were kept in part."""
@@ -168,6 +168,15 @@ class _Event:
             lost=self.lost.lost,
             throttled=self.lost.throttled,
         )
+
+
+def _by_event(rows: Settled, events: int) -> NDArray[np.int64]:
+    """How many samples each event has."""
+    if len(rows) and rows.event.strides == (0,):  # all are of one
+        counts = np.zeros(events, np.int64)
+        counts[rows.event[0]] = rows.samples.sum()
+        return counts
+    return np.bincount(rows.event, rows.samples, events).astype(np.int64)
 
 
 def _of_event(rows: Settled, number: int) -> Settled:

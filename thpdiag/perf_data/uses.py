@@ -1,4 +1,4 @@
-"""Chains in the address spaces that they were seen in: the same addresses mean another program elsewhere."""
+"""Chains (or their parts) in the epochs that they were seen in: elsewhere the same addresses mean another program."""
 
 from __future__ import annotations
 
