@@ -183,10 +183,10 @@ def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) 
     text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
     if value is UNKNOWN:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
-    if (lost := profile.profile.ledger.lost_share or 0.0) > MANY_LOST:
-        weak = ", which makes it weak evidence" if value is YES else ""
-        text += f"; the recording lost {shown(lost, 'ratio')} of its samples{weak}"
     if share.chain is not None:
         names = profile.profile.names(share.chain)
         text += f", most in {shortened(names)}{'' if len(names) > 1 else ' alone'}"
+    if (lost := profile.profile.ledger.lost_share or 0.0) > MANY_LOST:
+        weak = ", which makes it weak evidence" if value is YES else ""
+        text += f"; the recording lost {shown(lost, 'ratio')} of its samples{weak}"
     return text
