@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "ragged": "",
     "perf_data": "model errors ragged",
     "bundle": "model knowledge errors",
-    "readers": "model knowledge errors reader ragged perf_data",
+    "readers": "model knowledge errors reader ragged perf_data bundle",
     "recognise": "model knowledge errors reader readers bundle",
     "case": "model knowledge errors bundle reader readers recognise derive",
     "derive": "model knowledge errors ragged",

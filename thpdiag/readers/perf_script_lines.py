@@ -182,6 +182,9 @@ def split(text: str) -> tuple[list[str], str]:
 
 def _opening(text: str) -> int:
     """Where the bracket opens that closes at the end of the line."""
+    last = text.rfind("(")
+    if last > text.rfind(")", 0, -1):
+        return last  # most objects have no brackets of their own
     depth = 0
     for position in range(len(text) - 1, -1, -1):
         if text[position] == ")":

@@ -19,6 +19,7 @@ from thpdiag.readers.perf_stacks import Frames
 
 NAME = "perf_script"
 STRONG = re.compile(r".*\s-?\d{1,10}\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)")
+_TIME = re.compile(r"\d\.\d{6}")
 _RECORD = re.compile(r".*\bPERF_RECORD_(?P<kind>[A-Z0-9_]+)\b(?P<rest>.*)$")
 _LOST = re.compile(r"\blost\s+(\d{1,18})")
 _CACHED = 200_000  # distinct frame lines that are remembered
@@ -157,4 +158,4 @@ class Samples:
 
 def _heads(text: str) -> bool:
     """Whether a line that could be a frame is a head: it has a time, or it is `  10309278 cycles:`."""
-    return bool(STRONG.match(text)) or (text[0] != "\t" and text.endswith(":"))
+    return bool(_TIME.search(text) and STRONG.match(text)) or (text[0] != "\t" and text.endswith(":"))
