@@ -10,7 +10,7 @@ forks. Source: tools/perf/util/machine.c, maps.c; kernel fs/exec.c.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,111 +24,126 @@ Ints = NDArray[np.int64]
 UNMAPPED = -1
 _DEEPEST = 1000  # forks without an exec between that are followed
 _MOST_PIECES = 4_000_000  # pieces of maps that cover one another; beyond, the oldest are forgotten
-_CPU_MODES, _USER, _GUEST_USER = 7, 2, 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What changes the address space of a process: a map, or a fork (with `parent`)."""
-
-    time: int
-    pid: int
-    map: int = UNMAPPED
-    parent: int | None = None
+_CPU_MODES, _PROGRAMS = 7, (0, 2, 5)  # PERF_RECORD_MISC_*: not known, USER, GUEST_USER
+_NO_FORK = -(1 << 40)  # in place of the parent: no process has this number
 
 
 class AddressSpaces:
-    """All maps of all processes; epochs are numbered in the order of the file, so that they stay what they are."""
+    """All maps of all processes; epochs are numbered in the order of the file, so that they stay what they are.
+
+    An event is a map (its number in `maps`) or a fork (the parent's number).
+    """
 
     def __init__(self) -> None:
         self.maps: list[Map] = []
-        self._events: list[_Event] = []
+        self._times: list[int] = []
+        self._pids: list[int] = []
+        self._map: list[int] = []  # `UNMAPPED` for a fork
+        self._parents: list[int] = []  # `_NO_FORK` for a map
         self._latest: tuple[Latest, Ints] | None = None
 
     def learn(self, maps: Sequence[Map], forks: Sequence[Fork]) -> None:
-        """Add records, in the order of the file. At equal times forks come first, maps last."""
-        before = len(self._events)
-        self._events += [_Event(f.time, f.pid, parent=f.parent_pid) for f in forks if _copies(f)]
-        for one in maps:
-            if of_program(one):
-                self._events.append(_Event(one.time, one.pid, len(self.maps)))
-                self.maps.append(one)
-        if len(self._events) > before:
-            self._latest = None
+        """Add records, in the order of the file. At equal times forks come first."""
+        begun = [f for f in forks if not f.exit and f.pid != f.parent_pid]
+        shown = [m for m in maps if m.pid != -1 and m.misc & _CPU_MODES in _PROGRAMS]
+        if not begun and not shown:
+            return
+        self._latest = None
+        self._times += [f.time for f in begun] + [m.time for m in shown]
+        self._pids += [f.pid for f in begun] + [m.pid for m in shown]
+        self._map += [UNMAPPED] * len(begun) + list(range(len(self.maps), len(self.maps) + len(shown)))
+        self._parents += [f.parent_pid for f in begun] + [_NO_FORK] * len(shown)
+        self.maps += shown
 
     def epochs(self, pids: NDArray[np.int32], times: NDArray[np.uint64]) -> Ids:
         """The epoch of each process at each time, `NONE` where no record was met yet."""
-        self._latest = self._latest or self._timeline()
+        if self._latest is None:
+            order = self._order()
+            events = np.array(self._times, np.uint64)[order]
+            self._latest = Latest(np.array(self._pids, np.int64)[order], events), order
         latest, order = self._latest
         found = latest.at(pids, times)
         return np.where(found == NONE, NONE, order[found]).astype(np.int32) if len(order) else found
 
     def lookup(self) -> Lookup:
         """What answers questions for addresses, once all records are known."""
-        return Lookup(self.maps, [self._events[i] for i in self._order()], self._ranks())
-
-    def _order(self) -> list[int]:
-        return sorted(range(len(self._events)), key=lambda i: self._events[i].time)
-
-    def _ranks(self) -> Ints:
-        ranks = np.empty(len(self._events), np.int64)
-        ranks[self._order()] = np.arange(len(self._events))
-        return ranks
-
-    def _timeline(self) -> tuple[Latest, Ints]:
         order = self._order()
-        events = [self._events[i] for i in order]
-        times = np.fromiter((e.time for e in events), np.uint64, len(events))
-        owners = np.fromiter((e.pid for e in events), np.int64, len(events))
-        return Latest(owners, times), np.array(order, np.int64)
+        pids, maps, parents = (np.array(c, np.int64)[order] for c in (self._pids, self._map, self._parents))
+        return Lookup(self.maps, Spaces(pids, maps, parents), order)
+
+    def _order(self) -> Ints:
+        return np.argsort(np.array(self._times, np.uint64), kind="stable")
 
 
-def of_program(one: Map) -> bool:
-    """Whether a map record is of a program, not of the kernel or its modules."""
-    return one.pid != -1 and one.misc & _CPU_MODES in (0, _USER, _GUEST_USER)
+class Spaces:
+    """Address spaces, numbered: `of` gives the one that each event (sorted by time) began or changed.
 
+    `parent` is the space that a fork copied, `until` the last event whose effect was copied; `NONE` for no fork.
+    """
 
-def _copies(fork: Fork) -> bool:
-    return not fork.exit and fork.pid != fork.parent_pid
+    def __init__(self, pids: Ints, maps: Ints, parents: Ints) -> None:
+        self.maps = maps
+        order = np.argsort(pids, kind="stable")
+        owners = pids[order]
+        first = np.ones(len(owners), np.bool_)
+        first[1:] = owners[1:] != owners[:-1]
+        forked = parents[order] != _NO_FORK
+        begins = first | forked
+        self.of = np.empty(len(pids), np.int64)
+        self.of[order] = np.cumsum(begins) - 1
+        rank = np.where(forked, order, NONE)[begins]  # of the fork that began each space
+        before = self._before(owners, order, parents[rank], rank)
+        forked = (rank != NONE) & (before != NONE)
+        self.parent = np.where(forked, self.of[before], NONE) if len(rank) else rank
+        self.until = np.where(forked, rank, NONE)
+        self._pass_over()
 
+    def _before(self, owners: Ints, order: Ints, pids: Ints, ranks: Ints) -> Ints:
+        """The last event of each process before an event, `NONE` if there was none."""
+        place, number = _distinct(owners.copy()), len(order) + 1
+        owner = np.searchsorted(place, pids)
+        known = np.append(place, _NO_FORK)[owner] == pids
+        at = np.searchsorted(np.searchsorted(place, owners) * number + order, owner * number + ranks) - 1
+        before = np.where(at >= 0, order[at], NONE) if len(order) else at
+        same = known & (at >= 0)
+        same[same] = owners[at[same]] == pids[same]
+        return np.where(same, before, NONE)
 
-@dataclass(slots=True)
-class _Space:
-    """One address space: where a fork copied it from, and up to which event."""
-
-    parent: int = NONE
-    until: int = NONE
-    maps: int = 0
+    def _pass_over(self) -> None:
+        """A parent that has no maps of its own is passed over, and so on: few levels are left."""
+        maps = np.bincount(self.of[self.maps != UNMAPPED], minlength=len(self.parent))
+        while True:
+            empty = np.flatnonzero((self.parent != NONE) & (maps[self.parent] == 0))
+            if not len(empty):
+                return
+            over = self.parent[empty]
+            self.until[empty], self.parent[empty] = self.until[over], self.parent[over]
 
 
 class Lookup:
     """Maps cut into pieces that do not cover one another in part, each with all maps that ever lay there, by time."""
 
-    def __init__(self, maps: Sequence[Map], events: Sequence[_Event], ranks: Ints) -> None:
-        self._ranks, self._events = ranks, len(events) + 1
-        spaces, space_of = _spaces(events)
-        self._space_of = np.array(space_of, np.int64)
-        self._parent = np.fromiter((s.parent for s in spaces), np.int64, len(spaces))
-        self._until = np.fromiter((s.until for s in spaces), np.int64, len(spaces))
-        mapped = [(rank, e.map) for rank, e in enumerate(events) if e.map != UNMAPPED]
-        rank = np.fromiter((r for r, _ in mapped), np.int64, len(mapped))
-        self._map = np.fromiter((m for _, m in mapped), np.int64, len(mapped))
-        self._cut(maps, rank)
+    def __init__(self, maps: Sequence[Map], spaces: Spaces, order: Ints) -> None:
+        self._spaces, self._events = spaces, len(order) + 1
+        self._ranks = np.empty(len(order), np.int64)
+        self._ranks[order] = np.arange(len(order))
+        rank = np.flatnonzero(spaces.maps != UNMAPPED)
+        self._map = spaces.maps[rank]
+        start = np.array([m.start for m in maps], np.uint64)
+        length = np.array([m.length for m in maps], np.uint64)
+        self._cut(start[self._map], (start + np.minimum(length, ~start))[self._map], rank)
 
-    def _cut(self, maps: Sequence[Map], rank: Ints) -> None:
-        start = np.fromiter((maps[m].start % (1 << 64) for m in self._map), np.uint64, len(self._map))
-        length = np.fromiter((maps[m].length % (1 << 64) for m in self._map), np.uint64, len(self._map))
-        end = start + np.minimum(length, ~start)
-        space = self._space_of[rank]
+    def _cut(self, start: NDArray[np.uint64], end: NDArray[np.uint64], rank: Ints) -> None:
         self.aligned = not np.any((start | end) & np.uint64(0xFFF))
-        self._points = np.unique(np.concatenate((start, end)))
+        self._points = _distinct(np.concatenate((start, end)))
+        space = self._spaces.of[rank]
         begins, ends = (self._key(space, np.searchsorted(self._points, place)) for place in (start, end))
-        self._bounds = np.unique(np.concatenate((begins, ends)))
+        self._bounds = _distinct(np.concatenate((begins, ends)))
         first = np.searchsorted(self._bounds, begins)
         pieces = np.searchsorted(self._bounds, ends) - first
         pieces[np.cumsum(pieces[::-1])[::-1] > _MOST_PIECES] = 0
         keys = gathered(first, pieces) * self._events + np.repeat(rank, pieces)
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)
         self._pieces = keys[order]
         self._piece_map = np.repeat(self._map, pieces)[order]
 
@@ -140,15 +155,15 @@ class Lookup:
         found = np.full(len(addresses), UNMAPPED, np.int64)
         todo = np.flatnonzero(epochs != NONE) if len(self._pieces) else np.empty(0, np.int64)
         rank = self._ranks[epochs[todo]]
-        space = self._space_of[rank]
+        space = self._spaces.of[rank]
         for _ in range(_DEEPEST):
             if not len(todo):
                 break
             here = self._found(space, rank, addresses[todo])
             found[todo] = here
-            more = (here == UNMAPPED) & (self._parent[space] != NONE)
+            more = (here == UNMAPPED) & (self._spaces.parent[space] != NONE)
             todo, space = todo[more], space[more]
-            rank, space = self._until[space], self._parent[space]
+            rank, space = self._spaces.until[space], self._spaces.parent[space]
         return found
 
     def _found(self, space: Ints, rank: Ints, addresses: NDArray[np.uint64]) -> Ints:
@@ -161,26 +176,9 @@ class Lookup:
         return np.where(there, self._piece_map[at], UNMAPPED)
 
 
-def _spaces(events: Sequence[_Event]) -> tuple[list[_Space], list[int]]:
-    """The address spaces, and for each event the one that it made or changed."""
-    spaces: list[_Space] = []
-    current: dict[int, int] = {}
-    space_of = []
-    for rank, event in enumerate(events):
-        if event.map == UNMAPPED or event.pid not in current:
-            current[event.pid], made = len(spaces), _begun(event, rank, spaces, current)
-            spaces.append(made)
-        here = current[event.pid]
-        spaces[here].maps += event.map != UNMAPPED
-        space_of.append(here)
-    return spaces, space_of
-
-
-def _begun(event: _Event, rank: int, spaces: Sequence[_Space], current: dict[int, int]) -> _Space:
-    """A new address space. A parent that has no maps of its own is passed over."""
-    parent = NONE if event.parent is None else current.get(event.parent, NONE)
-    if parent == NONE:
-        return _Space()
-    if not spaces[parent].maps:
-        return _Space(spaces[parent].parent, spaces[parent].until)
-    return _Space(parent, rank)
+def _distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Sorted and each once: np.unique takes a hash table for it, which is slower."""
+    values.sort()
+    keep = np.ones(len(values), np.bool_)
+    keep[1:] = values[1:] != values[:-1]
+    return values[keep]
