@@ -188,3 +188,54 @@ def test_the_cpu_of_a_row_is_kept() -> None:
     content = "# Samples: 3 of event 'cycles'\n#\n# Overhead  CPU  Symbol\n"
     rows = "    66.67%  003  [k] compact_zone\n    33.33%  -001  [k] clear_page_erms\n"
     assert profile(content + rows).rows.cpu.tolist() == [3, -1]
+
+
+HEAD = "# Samples: 10 of event 'cycles'\n#\n# Overhead  Command  Shared Object      Symbol\n# ........\n#\n"
+
+
+def test_functions_without_names_tell_their_order_by_kernel_and_program() -> None:
+    """Addresses are printed in two ways, so that a row's own is not found; but programs call the kernel."""
+    row = "    100.00%  java  libjvm.so  [.] 0x0000000000412c27\n            |\n"
+    names = ["0x7f5e74a10000", "0xffffffff81021961", "0xffffffff810bfcc6"]
+    graph = "\n".join("            " + ("---" if not i else "   ") + name for i, name in enumerate(names))
+    found = profile(HEAD + row + graph + "\n")
+    assert found.facts["order"] == "caller"
+    assert next(iter(shares(found)))[1] == ("0x0000000000412c27", "0xffffffff81021961", "0x7f5e74a10000")
+
+
+def test_a_function_at_address_0_is_part_of_the_graph() -> None:
+    """A line with a number alone."""
+    row = "    100.00%  java  libjvm.so  [.] work\n            |\n            ---work\n               0\n"
+    assert shares(profile(HEAD + row + "\n    0.00%  java  libjvm.so  [.] rest\n"))["java", ("work", "0")] == 100
+
+
+def test_many_small_branches_are_not_taken_for_shares_of_the_parent() -> None:
+    """Each of thirty branches is rounded up: together they exceed the row by more than a single one may."""
+    branches = "\n".join(f"            |--0.34%--caller{i}\n            |" for i in range(30))
+    row = f"    10.10%  java  [kernel.kallsyms]  [k] work\n            |\n            ---work\n{branches}\n"
+    found = profile(HEAD + row.replace("            |--", "               |--"))
+    assert found.facts["shares"] == "absolute"
+    assert found.rows.weight.sum() == pytest.approx(10.1)
+
+
+def test_numbers_of_samples_are_no_shares_if_periods_vary() -> None:
+    """Rows tell different shares for a sample: each row is split by its own, and the profile says so."""
+    rows = (
+        "    80.00%  java  [kernel.kallsyms]  [k] work\n6 work;main\n"
+        "    20.00%  java  [kernel.kallsyms]  [k] rest\n2 rest;main\n2 rest;init\n"
+    )
+    found = profile(HEAD + rows)
+    assert shares(found)["java", ("rest", "init")] == pytest.approx(10)
+    assert "vary" in found.facts["shares"]
+
+
+def test_reports_of_branches_are_no_profile() -> None:
+    """With branch stacks perf sorts by jumps: from, to, cycles."""
+    head = (
+        "# Samples: 10 of event 'cycles'\n#\n# Overhead  Command  Source Shared Object  Source Symbol  Target Symbol\n"
+    )
+    found, (problem,) = read(
+        head + "    60.00%  java  libjvm.so  [.] a  [.] b\n    40.00%  java  libjvm.so  [.] b  [.] a\n"
+    )
+    assert found == []
+    assert problem.count == 2

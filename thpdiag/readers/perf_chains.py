@@ -9,6 +9,7 @@ stdio/hist.c.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from thpdiag.readers.perf_columns import OverheadRow
 from thpdiag.readers.perf_report_tree import ROUNDING, Measure, Node, Path, barred, counted, parse, paths, relative
 
 Split = list[Path]  # names leaf first, share in percent
+_ADDRESS = re.compile(r"(?:0x[0-9a-f]{1,16}|[0-9a-f]{16}|0|\[unknown\])$")
 _LEAF_ONLY = 0.995  # a row whose own share is nearly all of its total calls nothing that counts
 
 # Functions that start a task or enter the kernel: a chain that begins with one is printed root first.
@@ -39,11 +41,11 @@ _INNER = {
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """`of` holds one split per row. `order` is callee or caller; `fractal` says that shares were of the parent."""
+    """`of` holds one split per row. `order` is callee or caller; `shares` says what those of branches are of."""
 
     of: tuple[Split, ...]
     order: str
-    fractal: bool
+    shares: str  # absolute; relative to the parent; numbers of samples where each weighs something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +64,68 @@ def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], *, by_symbol: bool
     """
     graphs = [(shown, parse(lines)) for shown, lines in rows]
     fractal = not live and any(relative(nodes, shown.total) for shown, nodes in graphs)
-    measure = Measure(fractal, _each(graphs))
-    how = _Graph(measure, _caller(graphs, measure), by_symbol and any(barred(lines) for _, lines in rows))
-    of = tuple(_split(shown, nodes, how) for shown, nodes in graphs)
-    return Chains(of, "caller" if how.caller else "callee", measure.fractal)
+    measures = _measures(graphs, fractal=fractal)
+    caller = _caller(graphs, measures)
+    rootless = by_symbol and any(barred(lines) for _, lines in rows)
+    of = tuple(
+        _split(shown, nodes, _Graph(measure, caller, rootless))
+        for (shown, nodes), measure in zip(graphs, measures, strict=True)
+    )
+    vary = len({measure.each for measure in measures}) > 1
+    shares = "relative" if fractal else "numbers of samples whose periods vary" if vary else "absolute"
+    return Chains(of, "caller" if caller else "callee", shares)
 
 
-def _each(graphs: Sequence[tuple[OverheadRow, list[Node]]]) -> float:
-    """Percent per counted sample, from the row with the most of them, which rounding hurts least."""
-    most, total = max(((counted(nodes), shown.total) for shown, nodes in graphs), default=(0.0, 0.0))
-    return total / most if most else 1.0
+def _measures(graphs: Sequence[tuple[OverheadRow, list[Node]]], *, fractal: bool) -> list[Measure]:
+    """What the numbers of each graph are worth: percent per counted sample, from the row with the most of them, which
+    rounding hurts least. If that is too much for another row, periods vary: then each row has its own.
+    """
+    counts = [counted(nodes) for _, nodes in graphs]
+    most, total = max(((n, shown.total) for n, (shown, _) in zip(counts, graphs, strict=True)), default=(0.0, 0.0))
+    each = total / most if most else 1.0
+    vary = any(n * each > shown.total * 1.02 + ROUNDING for n, (shown, _) in zip(counts, graphs, strict=True))
+    return [
+        Measure(fractal, shown.total / n if vary and n else each) for n, (shown, _) in zip(counts, graphs, strict=True)
+    ]
 
 
 def _leafy(shown: OverheadRow) -> bool:
     return shown.own >= shown.total * _LEAF_ONLY
 
 
-def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measure: Measure) -> bool:
-    """Whether chains are printed root first: by rows that call nothing, whose function must be at the leaf end."""
+def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measures: Sequence[Measure]) -> bool:
+    """Whether chains are printed root first: by rows that call nothing, whose function must be at the leaf end.
+
+    Programs call the kernel, never the other way round: that tells where functions have no names.
+    """
     callee = caller = 0.0
-    for shown, nodes in graphs:
+    for (shown, nodes), measure in zip(graphs, measures, strict=True):
         own = normalise(shown.symbol)
         for names, weight, _ in paths(nodes, shown.total, measure):
             first, last = normalise(names[0]), normalise(names[-1])
             if first == last or len(names) < 2:
                 continue
-            if not own:
-                caller += weight * (first in ROOTS)
-                callee += weight * (last in ROOTS)
-            elif last == own:
+            if own and last == own:
                 caller += weight
-            elif _leafy(shown) and (first == own or last in ROOTS):
+            elif own and _leafy(shown) and first == own:
                 callee += weight
+            else:
+                caller += weight * _outward(last, first) * (not own or bool(_ADDRESS.match(own)))
+                callee += weight * _outward(first, last) * _leafy(shown)
     return caller > callee
+
+
+def _outward(inner: str, outer: str) -> bool:
+    """Whether a chain surely runs from `inner` out to `outer`."""
+    kernel = [address.startswith("0xffff") and len(address) == 18 for address in (inner, outer)]
+    return outer in ROOTS or (kernel == [True, False] and bool(_ADDRESS.match(outer)))
+
+
+def _same(name: str, own: str) -> bool:
+    """Whether a function of a graph is that of the row; addresses are printed in two ways, of the object and of the
+    process.
+    """
+    return normalise(name) == own or bool(_ADDRESS.match(own) and _ADDRESS.match(name))
 
 
 def _split(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
@@ -120,7 +151,7 @@ def _from_callers(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
     stem = len(nodes) == 1 and nodes[0].value is None
     found: Split = []
     for names, weight, cut in paths(nodes, shown.total, how.measure):
-        whole = not own or normalise(names[-1]) == own
+        whole = not own or _same(names[-1], own)
         lost = how.rootless and (stem or normalise(names[0]) not in ROOTS)
         cut = not whole or lost or (cut and not own)
         found.append(Path(names[::-1] if whole else [shown.symbol, *names[::-1]], weight, cut))
@@ -131,10 +162,10 @@ def _from_leaf(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
     """Leaf first, with the row's function put back where perf left it out."""
     own = normalise(shown.symbol)
     stem = len(nodes) == 1 and nodes[0].value is None
-    other = any(normalise(n.names[0]) != own for n in nodes if n.names)
+    other = any(not _same(n.names[0], own) for n in nodes if n.names)
     without = how.rootless and (stem or other)
     return [
-        Path([shown.symbol, *names] if own and (without or normalise(names[0]) != own) else names, weight, cut)
+        Path([shown.symbol, *names] if own and (without or not _same(names[0], own)) else names, weight, cut)
         for names, weight, cut in paths(nodes, shown.total, how.measure)
     ]
 
@@ -158,7 +189,7 @@ def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
     while len(nodes) == 1 and (not names or nodes[0].value is None):
         names += nodes[0].names
         nodes = nodes[0].children
-    if not names or normalise(names[0]) != normalise(shown.symbol):
+    if not names or not _same(names[0], normalise(shown.symbol)):
         return []
     return [Path(names, shown.own, bool(nodes))]
 

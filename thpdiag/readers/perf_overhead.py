@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Chains, Citation, Rows, StackCounts, Stacks, Task
 from thpdiag.model.profile import Frame
 from thpdiag.readers.perf_chains import Split, chains
@@ -119,7 +118,7 @@ class Table:
             _add(counts, frames, entry, split, self.comm)
             weight += sum(path.share for path in split)
         shown = any(e.graph for e in entries)
-        facts = {"order": said.order, "shares": "relative" if said.fractal else "absolute"} if shown else {}
+        facts = {"order": said.order, "shares": said.shares} if shown else {}
         stacks = _stacks(said.of) if shown else Stacks.NONE
         return Told(frames.all(), counts.tasks(), counts.chains(), counts.rows(), stacks, weight, facts)
 
@@ -173,9 +172,8 @@ def _stacks(splits: Sequence[Split]) -> Stacks:
 def _add(counts: StackCounts, frames: Frames, entry: Entry, split: Sequence[Path], comm: str) -> None:
     """The parts of a row."""
     shown = entry.row
-    own = normalise(shown.symbol)
     for names, weight, cut in split:
-        leaf = [frames.number(n, shown.dso, kernel=shown.kernel) for n in names[:1] if normalise(n) == own]
+        leaf = [frames.number(shown.symbol, shown.dso, kernel=shown.kernel)] if shown.symbol and names else []
         stack = leaf + [frames.number(n) for n in names[len(leaf) :]]
         if not stack and shown.dso:
             stack = [frames.number("[unknown]", shown.dso, kernel=shown.kernel)]

@@ -35,6 +35,7 @@ _EVENT = re.compile(
 )
 _PERIOD = re.compile(r"\bEvent count \(approx\.\):\s*(\d{1,20})")
 _LOST = re.compile(r"#\s*Total Lost Samples:\s*(\d{1,18})")
+_BRANCHES = re.compile(r"\b(?:Source|From|Target|To) Symbol\b")
 _LIVE_LOST = re.compile(r"\blost:\s*\d{1,18}/(\d{1,18})\s+drop:")
 _FILTER = re.compile(r"#\s(?P<what>comm|dso|symbol|thread|socket):\s+(?P<only>\S.{0,200})$")
 _WHOLE = 100.5  # percent; more than what rows sum up to
@@ -108,6 +109,8 @@ def _head(current: _Part, text: str) -> bool:
         sign = _SEPARATED.match(text)
         table.columns = replace(columns(text), events=max(1, len(current.events)))
         table.sign = sign["sign"] if sign else ""
+        if _BRANCHES.search(text):
+            current.facts["branches"] = "yes"
     elif not _remark(text, table):
         return False
     if period := _PERIOD.search(text):
@@ -137,6 +140,10 @@ def _samples(current: _Part, found: re.Match[str], text: str) -> None:
 def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
     """The rows of an event, split over the chains below them; one profile for each event of a group."""
     table = current.table
+    if "branches" in current.facts:
+        text = "a perf report of branches taken (--sort symbol_from): it tells jumps, not where the time went"
+        yield Problem(current.cite, text, ProblemKind.ODD, READER.name, count=max(1, len(table.entries)))
+        return
     if not table.entries:
         if current.samples:
             yield Problem(current.cite, "a perf report of which no row is in the text", reader=READER.name)

@@ -34,6 +34,7 @@ _ALONE = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)$")
 _BLANK = " |\t"
 _NAMES_AFTER_BAR = 11
 ROUNDING = 0.006  # percent; perf prints two decimals
+_ALONE_FROM = 10  # column
 DEEPEST = 300  # branches within branches; perf records 127 frames
 _HIDDEN = "[...]"
 _WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
@@ -62,8 +63,8 @@ def part(text: str) -> bool:
         return not found["name"] or _function(found["name"])
     if text.lstrip().startswith("|"):
         return _function(bare)
-    if _ALONE.match(text):
-        return "%" in text
+    if _ALONE.match(text):  # of -g flat; or a function without name at address 0
+        return "%" in text or len(text.expandtabs()) - len(bare) >= _ALONE_FROM
     if (folded := _FOLDED.match(text)) and (folded["unit"] or ";" in folded["names"]):
         return symbol_like(folded["names"].split(";")[0])
     return _browser_part(text, bare)
@@ -231,14 +232,17 @@ def relative(nodes: Sequence[Node], total: float) -> bool:
 
     Somewhere the parts exceed the whole.
     """
-    roots = sum(n.value or 0 for n in nodes if not n.counted)
-    if roots > total + 0.06:
+    if _exceeds(nodes, total):
         return True
-    for node in walk(nodes):
-        whole = total if node.value is None else node.value
-        if not node.counted and sum(c.value or 0 for c in node.children if not c.counted) > whole + 0.06:
-            return True
-    return False
+    return any(
+        not node.counted and _exceeds(node.children, total if node.value is None else node.value)
+        for node in walk(nodes)
+    )
+
+
+def _exceeds(parts: Sequence[Node], whole: float) -> bool:
+    shares = [n.value or 0 for n in parts if not n.counted]
+    return sum(shares) > whole + max(10, len(shares)) * ROUNDING
 
 
 def counted(nodes: Sequence[Node]) -> float:
