@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from thpdiag.knowledge.symbols import families, families_of, is_idle, normalise
+from thpdiag.knowledge.symbols import families, families_of, is_idle, normalise, unresolved
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,19 @@ from thpdiag.knowledge.symbols import families, families_of, is_idle, normalise
         ("isolate_migratepages_block.cold", "isolate_migratepages_block"),
         ("khugepaged_scan_mm_slot.constprop.0.isra.4", "khugepaged_scan_mm_slot"),
         ("compaction_alloc_noprof", "compaction_alloc"),
+        ("__alloc_pages_slowpath.constprop.0.isra.0.cold", "__alloc_pages_slowpath"),
+        ("native_queued_spin_lock_slowpath.part.0.cold.12", "native_queued_spin_lock_slowpath"),
+        ("isolate_lru_pages.clone.0+0xd7/0x170", "isolate_lru_pages"),
+        ("compact_zone.llvm.14089cf7f8eab1de", "compact_zone"),
+        ("compact_zone.__uniq.245181933781456475607640333933569312899.llvm.2845697060370838518", "compact_zone"),
+        ("_Py_Dealloc.localalias.lto_priv.0", "_Py_Dealloc"),
+        ("alloc_pages_noprof.part.3", "alloc_pages"),
+        (".compact_zone+0x20", "compact_zone"),
+        ("__pi_clear_page", "clear_page"),
+        (".Lcopy_loop", ".Lcopy_loop"),
+        ("main.func1", "main.func1"),
+        ("pkg.add", "pkg.add"),
+        ("__pi_", "__pi_"),
         ("_raw_spin_lock_irqsave_[k]", "_raw_spin_lock_irqsave"),
         ("__pfx_compact_zone", "compact_zone"),
         ("? compact_zone+0x10/0x300", "compact_zone"),
@@ -51,6 +66,17 @@ def test_names_lose_what_the_compiler_added(printed: str, name: str) -> None:
         ("rwsem_down_write_slowpath", "mmap_lock"),
         ("arc_get_data_buf", "zfs"),
         ("zone_reclaim", "zone_reclaim"),
+        ("do_huge_zero_wp_pmd", "thp_fault"),
+        ("khugepaged_do_scan", "khugepaged"),
+        ("khugepaged_alloc_page", "khugepaged"),
+        ("flush_tlb_multi", "tlb_flush"),
+        ("folio_zero_user", "zeroing"),
+        ("clear_subpage", "zeroing"),
+        ("__clear_pages_unrolled", "zeroing"),
+        ("shrink_mem_cgroup_zone", "reclaim"),
+        ("folio_split", "split"),
+        ("folio_mc_copy", "migrate"),
+        ("folio_alloc_mpol", "page_alloc"),
     ],
 )
 def test_functions_belong_to_their_families(name: str, family: str) -> None:
@@ -66,11 +92,55 @@ def test_functions_belong_to_their_families(name: str, family: str) -> None:
         ("compact_zone_stub", "compaction"),
         ("migrate_misplaced_folio", "migrate"),
         ("map_pages", "compaction"),
+        ("_raw_spin_unlock_irq", "spin_lock"),
+        ("_raw_spin_trylock", "spin_lock"),
+        ("__pv_queued_spin_unlock_slowpath", "spin_lock"),
+        ("osq_lock", "mmap_lock"),
+        ("khugepaged_enter_vma", "khugepaged"),
+        ("khugepaged_exit", "khugepaged"),
+        ("khugepaged_min_free_kbytes_update", "khugepaged"),
+        ("folio_alloc_swap", "page_alloc"),
+        ("folio_alloc_buffers", "page_alloc"),
+        ("folio_split_memcg_refs", "split"),
+        ("clear_vma_resv_huge_pages", "zeroing"),
+        ("___migrate_enable", "migrate"),
+        ("flush_tlb_all", "tlb_flush"),
     ],
 )
 def test_neighbours_do_not_belong(name: str, family: str) -> None:
     """Names that only look alike are not taken in."""
     assert not families()[family].matches(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("_spin_lock", "_spin_lock_irq", "_spin_lock_irqsave", "_spin_lock_bh", "__ticket_spin_lock"),  # 2.6.32
+        *("_raw_spin_lock", "_raw_spin_lock_irq", "_raw_spin_lock_irqsave", "_raw_spin_lock_irqsave_nested"),  # 2.6.33
+        *("native_queued_spin_lock_slowpath", "queued_spin_lock_slowpath", "do_raw_spin_lock"),  # 4.2
+        *("__pv_queued_spin_lock_slowpath", "pv_wait_head_or_lock", "kvm_wait", "xen_qlock_wait", "hv_qlock_wait"),
+        *("kvm_lock_spinning", "xen_lock_spinning", "xen_spin_lock_slow", "__spin_yield", "arch_spin_lock_wait"),
+    ],
+)
+def test_spin_locks_of_all_kernels_are_known(name: str) -> None:
+    """From 2.6.32 on, on hardware and in virtual machines, however the compiler cut them."""
+    assert families_of(name) == families_of(normalise(f"{name}.part.0")) == ("spin_lock",)
+
+
+@pytest.mark.parametrize(("name", "nameless"), [("$x", True), ("$d.12", True), ("$x_of_mine", False), ("$", False)])
+def test_marks_of_arm_code_are_no_names(name: str, nameless: bool) -> None:
+    """They stand where code begins; the function is unknown."""
+    assert unresolved(name) is nameless
+
+
+@given(
+    st.sampled_from(["compact_zone", "__alloc_pages", "do_fault"]),
+    st.lists(st.sampled_from([".isra.0", ".constprop.12", ".part.3", ".cold", ".cold.7", ".clone.1", ".localalias",
+                              ".lto_priv.0", ".llvm.1f", "_noprof", "+0x1/0x2"]), max_size=5),
+)  # fmt: skip
+def test_additions_are_taken_off_in_any_order(name: str, additions: list[str]) -> None:
+    """Compilers stack them; the name stays."""
+    assert normalise(name + "".join(additions)) == name
 
 
 def test_every_family_says_what_and_from_where() -> None:

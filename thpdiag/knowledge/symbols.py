@@ -17,15 +17,21 @@ from types import MappingProxyType
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import shipped
 
-_BEFORE = re.compile(r"(?:\? |\[[k.guHm]\] |__pfx_)")
+_BEFORE = re.compile(
+    r"(?:\? |\[[k.guHm]\] "  # unreliable frames of the kernel log, the place
+    r"|__pfx_|__pi_(?=[a-z_])"  # what is before a function (6.2 and later), its position-independent copy (arm64)
+    r"|\.(?=[a-z_]))"  # 64-bit PowerPC of before ELFv2: the code of a function, without the dot its descriptor
+)
 _AFTER = re.compile(
     r"(?:\+0x[0-9a-f]{1,16}(?:/0x[0-9a-f]{1,16})?"  # offset, size
-    r"|\.(?:isra|constprop|part|llvm|lto_priv)\.\d+|\.cold(?:\.\d+)?|\.localalias(?:\.\d+)?"  # compilers
+    r"|\.(?:isra|constprop|part|clone|lto_priv|__uniq)\.\d+|\.llvm\.[0-9a-f]+"  # compilers; clone: GCC before 4.6
+    r"|\.cold(?:\.\d+)?|\.localalias(?:\.\d+)?"
     r"|_\[[kijw]\]"  # folded stacks
     r"| \[[^\]\s]{1,64}\]| \(inlined\)"  # the place, the mark of perf script
     r"|_noprof)$"  # memory allocation profiling, 6.10 and later
 )
-_UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|)$")
+# Mapping symbols of ARM tell code from data; perf before 5.16 takes those of modules for functions.
+_UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|\$[adtx](?:\.\w{1,40})?|)$")
 _IDLE_TASK = re.compile(r"(?:swapper(?:/\d+)?|\[?idle\]?|:0|kworker/\d+:\d+)?$")
 _LONGEST = 4000  # characters; longer names (C++ templates) are left as they are
 
