@@ -162,6 +162,18 @@ def test_folded_text_read_again_has_the_same_shares(case: str, by: str) -> None:
     assert max(shares.values()) > 0.1
 
 
+@pytest.mark.parametrize("mark", ["", "_[k]"])
+def test_functions_without_a_name_stay_where_they_were(mark: str) -> None:
+    """A program without symbols is not taken for a module of the kernel when the text is read again."""
+    text = "\n".join(lines(profile(("gcc;x@/usr/bin/gcc;k:vfs_read", 1), ("gcc;main;k:[unknown]", 2)), mark=mark))
+    (again,) = profiles(text=text)
+
+    assert {f.dso.removesuffix("_[k]"): f.kernel for f in again.frames if f.dso} == {
+        "[gcc]": False,
+        "[kernel.kallsyms]": True,
+    }
+
+
 def test_the_command_prints_nothing_but_stacks(run: Run) -> None:
     """Standard output is for a viewer; nothing is said on stderr, which is no terminal here."""
     done = run("flame", SCRIPT)

@@ -70,6 +70,7 @@ def _stack(text: str, cite: Citation) -> _Stack | None:
 
 def _profile(stacks: list[_Stack], odd: int) -> Profile:
     task = _task_first(stacks[:_LOOKED_AT])
+    marked = any(name.endswith("_[k]") for stack in stacks for name in stack.names)
     ids = task and all(_TASK.match(s.names[0]) for s in stacks[:_LOOKED_AT])
     frames = Frames()
     counts, facts = StackCounts(), {}
@@ -78,7 +79,7 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
         facts["counts"] = f"periods of {period} each" if period else "periods; at least one sample a line"
     samples = lonely = unknown = 0
     for stack in stacks:
-        who, chain = _sample(frames, stack.names, task, ids)
+        who, chain = _sample(frames, stack.names, task, ids, marked)
         number = int(stack.count) // (period or 1) if period != 0 else 1
         counts.add(chain, stack.count, number, stack.cite, who)
         samples += number
@@ -121,8 +122,8 @@ def _is_root(name: str) -> bool:
     return bool(_PLACE.search(name)) or bare in ROOTS or unresolved(bare) or "::" in bare or bool(families_of(bare))
 
 
-def _sample(frames: Frames, names: list[str], task: object, ids: object) -> tuple[Task, list[int]]:
-    """Who ran, and the chain, leaf first."""
+def _sample(frames: Frames, names: list[str], task: object, ids: object, marked: object) -> tuple[Task, list[int]]:
+    """Who ran, and the chain, leaf first. `marked`: functions of the kernel have a mark in this text."""
     who = Task()
     if task and names:
         who, names = Task(names[0]), names[1:]
@@ -137,8 +138,16 @@ def _sample(frames: Frames, names: list[str], task: object, ids: object) -> tupl
             continue
         place = _PLACE.search(name)
         dso = name if name.startswith("[") and name.endswith("]") and not unresolved_word(name) else ""
-        numbers.append(frames.number("[unknown]" if dso else name, dso, kernel=_kernel(place, border=kernel)))
+        inside = _kernel(place, border=kernel)
+        if dso and inside is None and (marked or _is_program(dso, who.comm)):
+            inside = False
+        numbers.append(frames.number("[unknown]" if dso else name, dso, kernel=inside))
     return who, numbers[::-1]
+
+
+def _is_program(dso: str, comm: str) -> bool:
+    """Whether `[gcc]` is the program of that name, which the kernel cuts to 15 characters, and not a kernel module."""
+    return bool(comm) and dso[1:-1][:15] == comm
 
 
 def unresolved_word(name: str) -> bool:
