@@ -38,15 +38,16 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     for number, text in lines:
         samples.line(number, text)
     samples.end()
+    yield from around.facts()
     yield from around.problems()
     for name, event in events.items():
         yield event.profile(name, frames.all(), around)
 
 
 def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    from thpdiag.readers.perf_script_bulk.ranges import read_content
+    from thpdiag.readers.perf_script_bulk.ranges import profiles
 
-    return read_content(source, content)
+    return profiles(source, content)
 
 
 READER = Reader(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from thpdiag.model import Citation, Problem
+from thpdiag.model import Citation, Fact, Problem
 from thpdiag.reader import Source
 from thpdiag.readers import perf_header
 from thpdiag.readers.perf_script_lines import Head, frame, head, single, source_line
@@ -42,6 +42,7 @@ class Around:
     """What a text says beside its samples: perf's header, odd lines by reason, what the recording lost."""
 
     header: dict[str, str] = field(default_factory=dict)
+    told: dict[str, Citation] = field(default_factory=dict)  # where the header says so
     odd: dict[str, Citation] = field(default_factory=dict)  # where first
     counts: Counter[str] = field(default_factory=Counter)
     lost: int | None = None
@@ -49,6 +50,16 @@ class Around:
     def strange(self, why: str, cite: Citation) -> None:
         self.counts[why] += 1
         self.odd.setdefault(why, cite)
+
+    def tell(self, name: str, value: str, cite: Citation) -> None:
+        """Something of the header; what is said first counts."""
+        if name not in self.header:
+            self.header[name], self.told[name] = value, cite
+
+    def facts(self) -> Iterator[Fact]:
+        """What the header says of the host."""
+        for name, value in self.header.items():
+            yield from perf_header.of_host({name: value}, self.told[name])
 
     def problems(self) -> list[Problem]:
         return [Problem(cite, why, reader=NAME, count=self.counts[why]) for why, cite in self.odd.items()]
@@ -146,7 +157,7 @@ class Samples:
 
     def _comment(self, number: int, text: str) -> None:
         if found := perf_header.fact(text):
-            self._around.header.setdefault(*found)
+            self._around.tell(*found, self._source.cite(number, text))
         elif not perf_header.COMMENT.match(text):
             self._around.strange("a comment that perf does not write", self._source.cite(number, text))
 

@@ -49,7 +49,7 @@ def values(words: Words) -> NDArray[np.int64]:
 
 
 def address_field(words: Words) -> tuple[NDArray[np.bool_], Words]:
-    """Whether two words a row are blanks and hexadecimal digits only; the marks of their blanks."""
+    """Whether two words a row are blanks and behind them hexadecimal digits; the marks of the digits."""
     filled = (words ^ each(0x20)) + _LOW  # a byte of 128 and more spoils the next, but the field does not fit anyway
     other = (words ^ each(0x30)) + each(0x76)
     other &= filled
@@ -58,5 +58,8 @@ def address_field(words: Words) -> tuple[NDArray[np.bool_], Words]:
     other |= words
     other &= ALL
     filled &= ALL
+    behind = filled << _EIGHT  # what must be filled too
+    behind[:, 1] |= filled[:, 0] >> np.uint64(56)
+    other |= behind & ~filled
     fits: NDArray[np.bool_] = (other[:, 0] | other[:, 1]) == 0
     return fits, filled

@@ -34,7 +34,7 @@ from thpdiag.readers.perf_script_samples import FrameLines
 BAD = -1  # the value of a line that has no place in a chain; others: a frame, or -2 and below for several or none
 _FIELD = 16  # columns of an address
 _TAB, _BLANKS = 9, 0x2020202020202020  # what stands before the address: a tab, or (before perf 3.x) eight blanks
-_TIME = re.compile(rb"\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.\d{6}")  # then the address could be a task's id
+_TIME = re.compile(rb"\d*\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.\d{6}")  # then the address could be a task's id
 _NAME = re.compile(rb" (?!.*: )[!-~](?:[ -~]{0,1000}[!-~])?")  # the offset behind such a name and before such an
 _DSO = re.compile(rb" \((?!.*: )[!-'*-~][ -'*-~]{0,1000}\)")  # object says nothing
 _HEX = b"0123456789abcdef"
@@ -149,11 +149,11 @@ def _hashes(buffer: Bytes, starts: Ints, lengths: Ints) -> tuple[NDArray[np.bool
     tabs: NDArray[np.bool_] = buffer[starts] == _TAB
     lead = 1 if tabs.all() else np.where(tabs, 1, 8)
     places = starts + lead
-    fits, blanks = address_field(words_at(buffer, places, _FIELD))
+    fits, filled = address_field(words_at(buffer, places, _FIELD))
     rest = lengths - lead - _FIELD
     usual = fits & (rest <= LONGEST)
     if not isinstance(lead, int):
         usual &= tabs | (words_at(buffer, starts) == np.uint64(_BLANKS))
     found = hashed(buffer, places + _FIELD, np.where(usual, rest, 0))
-    found ^= (blanks[:, 0] * ODD[-3] + blanks[:, 1] * ODD[-4]) ^ np.asarray(lead, np.uint64) * ODD[-5]
+    found ^= (filled[:, 0] * ODD[-3] + filled[:, 1] * ODD[-4]) ^ np.asarray(lead, np.uint64) * ODD[-5]
     return usual, finished(found)

@@ -50,6 +50,7 @@ class Part:
 
 def records(part: Part, source: Source) -> Iterator[Record]:
     """Problems and profiles, as the reader of lines gives them."""
+    yield from part.around.facts()
     yield from part.around.problems()
     yield from _oddities(part.odd, source)
     for event in sorted(part.events, key=lambda event: event.first.line):
@@ -158,12 +159,16 @@ def _event(parts: list[EventPart]) -> EventPart:
 
 def _around(total: Around, part: Around, before: int) -> None:
     for name, value in part.header.items():
-        total.header.setdefault(name, value)
+        total.tell(name, value, _moved_cite(part.told[name], before))
     for why, cite in part.odd.items():
-        total.odd.setdefault(why, Citation(cite.member, (cite.line or 0) + before, cite.text))
+        total.odd.setdefault(why, _moved_cite(cite, before))
     total.counts.update(part.counts)
     if part.lost is not None:
         total.lost = (total.lost or 0) + part.lost
+
+
+def _moved_cite(cite: Citation, before: int) -> Citation:
+    return replace(cite, line=(cite.line or 0) + before)
 
 
 def _odd(total: Oddities, part: Oddities, before: int) -> None:

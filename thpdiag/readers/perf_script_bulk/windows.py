@@ -53,19 +53,27 @@ class ChunkFeed:
 
 
 class FileFeed:
-    """Bytes of a part of a file."""
+    """Bytes of a part of a file. Where it cannot be read on, `failure` says why."""
 
     def __init__(self, file: Path, begin: int, end: int) -> None:
         self._file = file.open("rb", buffering=0)
         self._file.seek(begin)
         self._left = end - begin
+        self.failure: OSError | None = None
+
+    def __enter__(self) -> FileFeed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def into(self, room: memoryview) -> int:
-        done = self._file.readinto(room[: self._left]) if self._left else 0
-        self._left -= done
-        if not done:
-            self._file.close()
-        return done
+        try:
+            done = self._file.readinto(room[: self._left]) if self._left else 0
+        except OSError as failure:
+            self.failure, done = failure, 0
+        self._left -= done or self._left
+        return done or 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
