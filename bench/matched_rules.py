@@ -3,8 +3,9 @@
     python bench/matched_rules.py perf.data kallsyms [--signatures 100]
 
 reads both files, gives the kernel's functions their names, judges all rules that are shipped, and prints CPU seconds
-by step as JSON. It is `thpdiag analyze` without its report. With `--signatures` it also judges so many made-up checks
-of two parts (a family as the running function or anywhere, called from another family).
+by step as JSON. It is `thpdiag analyze` without what has nothing to do with recordings: the readers of texts, the
+checksum of the member, the report. With `--signatures` it also judges so many made-up checks of two parts (a family as
+the running function or anywhere, called from another family).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pathlib import Path
 
 from thpdiag.case.cases import cases
 from thpdiag.case.options import Options
-from thpdiag.case.reading import read
+from thpdiag.case.reading import Input
+from thpdiag.case.symbols import with_symbols
 from thpdiag.engine.checks import judge
 from thpdiag.engine.judged import Scene
 from thpdiag.engine.load import builtin_rules, load_rules
@@ -27,6 +29,11 @@ from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.knowledge.symbols import families
+from thpdiag.reader import Content, Foreign, Source
+from thpdiag.readers import kallsyms, perf_data
+from thpdiag.recognise import Reading
+
+CHUNK = 1 << 20
 
 
 def main() -> None:
@@ -37,10 +44,12 @@ def main() -> None:
     spent = {"start": time.process_time()}
     rules = load_rules([builtin_rules()])
     spent["rules loaded"] = time.process_time()
-    given = read(chosen.files, Options(strict=True))
+    readings = {str(path): list(read(path)) for path in chosen.files}
     spent["read"] = time.process_time()
-    every = [scene for case in cases(given, Options(strict=True)) for scene in scenes(case)]
+    named, _ = with_symbols(readings)
     spent["named"] = time.process_time()
+    every = [scene for case in cases(Input(named, (), ()), Options(strict=True)) for scene in scenes(case)]
+    spent["made a case"] = time.process_time()
     for number, check in enumerate(signatures(chosen.signatures)):
         for scene in every:
             judge(check, scene)
@@ -51,6 +60,16 @@ def main() -> None:
     steps = {name: spent[name] - before for before, name in zip([0.0, *spent.values()], spent, strict=False)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": steps, "peak": peak, "fired": fired, **described(every)}))
+
+
+def read(path: Path) -> Iterator[Reading]:
+    """The records of a recording, or the table of symbols."""
+    with path.open("rb") as file:
+        chunks = iter(lambda: file.read(CHUNK), b"")
+        reader = perf_data.BULK if path.suffix == ".data" else kallsyms.BULK
+        for record in reader.read(Source(path.name), Content(chunks, path.stat().st_size, path)):
+            if not isinstance(record, Foreign):
+                yield Reading(record, reader.name, ("", ""))
 
 
 def thinned(spent: dict[str, float]) -> dict[str, float]:

@@ -148,8 +148,8 @@ def rows(profile: Profile) -> Iterator[tuple[Seen, int, int]]:
 def told(theirs: Counter[Seen], ours: Counter[Seen]) -> None:
     """The differences by reason."""
     places: defaultdict[tuple[int, int, int], tuple[list[Seen], list[Seen]]] = defaultdict(lambda: ([], []))
-    for side, (mine, others) in enumerate(((theirs, ours), (ours, theirs))):
-        for seen, count in mine.items():
+    for side, (counts, others) in enumerate(((theirs, ours), (ours, theirs))):
+        for seen, count in counts.items():
             places[seen.tid, seen.cpu, seen.bin][side].extend([seen] * (count - others[seen]))
     reasons: Counter[str] = Counter()
     examples: dict[str, tuple[Seen | None, Seen | None]] = {}
@@ -158,10 +158,10 @@ def told(theirs: Counter[Seen], ours: Counter[Seen]) -> None:
             why = reason(one, other)
             reasons[why] += 1
             examples.setdefault(why, (one, other))
-    for why, count in reasons.most_common():
-        print(f"{count:8} {why}")
-        for side, seen in zip(("perf", "here"), examples[why], strict=True):
-            print(f"           {side}: {seen}")
+    for why, number in reasons.most_common():
+        print(f"{number:8} {why}")
+        for name, example in zip(("perf", "here"), examples[why], strict=True):
+            print(f"           {name}: {example}")
 
 
 def paired(theirs: list[Seen], ours: list[Seen]) -> Iterator[tuple[Seen | None, Seen | None]]:
