@@ -89,9 +89,7 @@ class Tally:
     def rows(self) -> TallyRows:
         """All rows, each key once."""
         self._flush()
-        if len(self._parts) != 1:
-            self._parts = [together(self._parts)]
-        return self._parts[0]
+        return together(self._parts)
 
     def _time(self, numbers: Ints, heads: HeadColumns) -> None:
         timed = np.flatnonzero(heads.hundredths != UNTIMED)
