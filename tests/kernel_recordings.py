@@ -16,7 +16,7 @@ from thpdiag.model import (
     TableKind,
     Task,
 )
-from thpdiag.perf_data import kallsyms
+from thpdiag.symbol_tables import kallsyms
 
 BASE = 0xFFFFFFFF81000000
 SLIDE = 0x1A200000

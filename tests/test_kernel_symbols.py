@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel_recordings import BASE, BUILD_ID, FUNCTIONS, PROGRAM, RELEASE, SLIDE, recording, samples, table
 from thpdiag.derive.kernel_symbols import places, symbolised
 from thpdiag.model import Citation, Frame, KernelImage, Ledger, Module, Problem, ProblemKind, SymbolTable, TableKind
-from thpdiag.perf_data import kallsyms
+from thpdiag.symbol_tables import kallsyms
 
 HERE = KernelImage(RELEASE, BUILD_ID, "_text", BASE)
 SLID = KernelImage(RELEASE, BUILD_ID, "_text", BASE + SLIDE)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.gather import Gathered
-from thpdiag.perf_data.maps import UNMAPPED
-from thpdiag.perf_data.opening import opened
+from thpdiag.perf_data.container.opening import opened
+from thpdiag.perf_data.profile.gather import Gathered
+from thpdiag.perf_data.profile.maps import UNMAPPED
 
 # Forks, threads with names, programs started by programs, and memory that is touched for the first time.
 WORK = """

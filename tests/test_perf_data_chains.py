@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from columns_by_hand import GARBAGE, KERNEL, USER, K, U, sample, samples
-from thpdiag.perf_data import chains
-from thpdiag.perf_data.chain_keys import ChainKeys
-from thpdiag.perf_data.chains import RawChains
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.numbers import Numbers, pair, unpaired
+from thpdiag.perf_data.profile import chains
+from thpdiag.perf_data.profile.chain_keys import ChainKeys
+from thpdiag.perf_data.profile.chains import RawChains
+from thpdiag.perf_data.profile.numbers import Numbers, pair, unpaired
 from thpdiag.ragged import starts_of
 
 GUEST_KERNEL = 2**64 - 2176

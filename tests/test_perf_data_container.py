@@ -11,9 +11,9 @@ import pytest
 import perf_files as perf
 from perf_files import Event, File, Taken, Writer
 from thpdiag.model import Problem, ProblemKind
-from thpdiag.perf_data import packed, stream
 from thpdiag.perf_data.columns import Recording, Window
-from thpdiag.perf_data.opening import opened
+from thpdiag.perf_data.container import packed, stream
+from thpdiag.perf_data.container.opening import opened
 
 LITTLE = Writer()
 PLAIN = Event()

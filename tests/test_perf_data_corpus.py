@@ -10,7 +10,7 @@ import yaml
 
 from thpdiag.model import Problem
 from thpdiag.perf_data.columns import Features
-from thpdiag.perf_data.opening import opened
+from thpdiag.perf_data.container.opening import opened
 
 # Where the list is wrong: `perf report -D` of perf 6.1 shows 242 samples in this file, and it is not cut.
 COUNTED_AGAIN = {"perfparser-parallel_static_gcc-perf.data.zstd": 242}

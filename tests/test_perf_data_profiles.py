@@ -26,10 +26,10 @@ from columns_by_hand import (
     samples,
 )
 from thpdiag.model import Citation, Clock, Frame, Module, Moment, Problem, Profile, Stacks, Task
-from thpdiag.perf_data import gather
 from thpdiag.perf_data.columns import EventInfo, Features, Map, Window
-from thpdiag.perf_data.maps import UNMAPPED, AddressSpaces
-from thpdiag.perf_data.profiles import gathered, profiles
+from thpdiag.perf_data.profile import gather
+from thpdiag.perf_data.profile.maps import UNMAPPED, AddressSpaces
+from thpdiag.perf_data.profile.profiles import gathered, profiles
 
 CITE = Citation("perf.data")
 

@@ -1,1 +1,4 @@
-"""Reads perf.data without perf: the file's container, its records as columns of numbers, and profiles made of them."""
+"""Reads perf.data without perf. Two rooms that know nothing of each other meet in `columns`.
+
+`container` gives the records of a file or pipe as columns; `profile` joins those with tasks, maps and call chains.
+"""

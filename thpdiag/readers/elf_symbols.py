@@ -3,7 +3,7 @@
 They come from `/boot`, `/usr/lib/debug`, and perf's own store (`~/.debug`, unpacked or as `perf archive` packs it):
 `lib/modules/RELEASE/.../NAME.ko/BUILD-ID/elf`, `.build-id/XX/YYYY/elf` (perf source tools/perf/util/build-id.c). A
 kernel with debug information has up to a gigabyte; what is needed of it stands at the beginning and at the end. The
-tables are read by `thpdiag.perf_data.elf_symbols`.
+tables are read by `thpdiag.symbol_tables.elf_symbols`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterator
 
 from thpdiag.model import Citation, Problem, ProblemKind, SymbolTable
-from thpdiag.perf_data.elf import ElfError, opened
 from thpdiag.reader import BulkReader, Content, Source
 from thpdiag.readers.kallsyms import release_in
+from thpdiag.symbol_tables.elf import ElfError, opened
 
 HEAD = 1024 * 1024  # bytes that are kept of the beginning
 TAIL = 96 * 1024 * 1024  # and of the end: linkers put the symbol table behind debug information
@@ -64,7 +64,7 @@ class Kept:
             self._held -= len(self._tail.popleft())
 
     def part(self, offset: int, size: int) -> bytes | None:
-        """What `thpdiag.perf_data.elf.Held` asks for."""
+        """What `thpdiag.symbol_tables.elf.Held` asks for."""
         if offset + size <= len(self._head):
             return self._head[offset : offset + size]
         if len(found := self._wanted.get((offset, size), b"")) == size:
@@ -84,7 +84,7 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 def read(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
     """The functions of a kernel or a module; nothing of a program."""
-    from thpdiag.perf_data import elf_symbols  # numpy: only where there is a file
+    from thpdiag.symbol_tables import elf_symbols  # numpy: only where there is a file
 
     cite, path = Citation(source.member), source.member
     module = _MODULE.search(path)

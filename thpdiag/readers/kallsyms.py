@@ -1,7 +1,7 @@
 """/proc/kallsyms and System.map: the names of the kernel's functions by address, without which perf.data has none.
 
-The reading itself is in `thpdiag.perf_data.kallsyms`. Which kernel a list is of stands in its path only: the release in
-`System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's own store (`~/.debug`, unpacked or as
+The reading itself is in `thpdiag.symbol_tables.kallsyms`. Which kernel a list is of stands in its path only: the
+release in `System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's own store (`~/.debug`, unpacked or as
 `perf archive` packs it): `[kernel.kallsyms]/BUILD-ID/kallsyms` (perf source tools/perf/util/build-id.c).
 """
 
@@ -27,7 +27,9 @@ _KERNEL_NAMES = re.compile(
 )
 _RELEASE = re.compile(r"(?:System\.map|kallsyms)-(\d+\.\d+[\w.+~-]*?)(?:\.(?:gz|xz|bz2|zst|txt|log))*$")
 _MODULES = re.compile(r"(?:^|/)lib/modules/(\d+\.\d+[^/]*)/")
-_BUILD_ID = re.compile(r"(?:^|/)([0-9a-f]{16,64})/(?:[^/]+/)?kallsyms$|\.build-id/([0-9a-f]{2})/([0-9a-f]{14,62})/kallsyms$")
+_BUILD_ID = re.compile(
+    r"(?:^|/)([0-9a-f]{16,64})/(?:[^/]+/)?kallsyms$|\.build-id/([0-9a-f]{2})/([0-9a-f]{14,62})/kallsyms$"
+)
 HIDDEN = (
     "all addresses are 0: kptr_restrict hid them from who read the file; read it as root:"
     " `sudo cat /proc/kallsyms > kallsyms`"
@@ -58,7 +60,7 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 def read(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
     """The list as one table."""
-    from thpdiag.perf_data import kallsyms  # numpy: only where there is a list
+    from thpdiag.symbol_tables import kallsyms  # numpy: only where there is a list
 
     text, cut = _text(content)
     cite = source.cite(1, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip())

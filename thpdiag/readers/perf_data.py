@@ -24,9 +24,9 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """Problems, what the header tells of the host, and a profile for each event that has samples."""
-    from thpdiag.perf_data.header_facts import header_facts  # numpy: only where there is a recording
-    from thpdiag.perf_data.opening import opened
-    from thpdiag.perf_data.profiles import gathered, profiles
+    from thpdiag.perf_data.container.opening import opened
+    from thpdiag.perf_data.profile.header_facts import header_facts  # numpy: only where there is a recording
+    from thpdiag.perf_data.profile.profiles import gathered, profiles
 
     cite = Citation(source.member)
     recording = opened(content.chunks, content.size, cite)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from thpdiag.perf_data.latest import NONE
-from thpdiag.perf_data.numbers import Ids, Numbers, pair, unpaired
+from thpdiag.perf_data.profile.latest import NONE
+from thpdiag.perf_data.profile.numbers import Ids, Numbers, pair, unpaired
 
 _UNUSED = NONE - 1
 

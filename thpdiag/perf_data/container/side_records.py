@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable
 
 from thpdiag.perf_data.columns import Comm, Fork, Map, Window
-from thpdiag.perf_data.features import string
-from thpdiag.perf_data.header import Order
-from thpdiag.perf_data.record_types import Kind
+from thpdiag.perf_data.container.features import string
+from thpdiag.perf_data.container.header import Order
+from thpdiag.perf_data.container.record_types import Kind
 
 BY_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 MAP_BUILD_ID = 1 << 14  # PERF_RECORD_MISC_MMAP_BUILD_ID

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.attributes import attribute, attribute_length
 from thpdiag.perf_data.columns import Samples, Window
-from thpdiag.perf_data.events import MOST_EVENTS, Events
-from thpdiag.perf_data.features import FeatureTable, string
-from thpdiag.perf_data.header import Order
-from thpdiag.perf_data.record_types import KNOWN, Kind
-from thpdiag.perf_data.samples import View, Words, no_samples, samples
-from thpdiag.perf_data.side_records import SideRecords
-from thpdiag.perf_data.troubles import Troubles
+from thpdiag.perf_data.container.attributes import attribute, attribute_length
+from thpdiag.perf_data.container.events import MOST_EVENTS, Events
+from thpdiag.perf_data.container.features import FeatureTable, string
+from thpdiag.perf_data.container.header import Order
+from thpdiag.perf_data.container.record_types import KNOWN, Kind
+from thpdiag.perf_data.container.samples import View, Words, no_samples, samples
+from thpdiag.perf_data.container.side_records import SideRecords
+from thpdiag.perf_data.container.troubles import Troubles
 
 ANNOUNCING = (Kind.HEADER_ATTR, Kind.EVENT_UPDATE, Kind.HEADER_FEATURE, Kind.HEADER_BUILD_ID)
 NAME = 2  # PERF_EVENT_UPDATE__NAME

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.numbers import Ids
+from thpdiag.perf_data.profile.numbers import Ids
 
 NONE = -1
 _MOST = 1 << 22  # threads have smaller numbers than this (PID_MAX_LIMIT)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Chains, Frame, KernelImage
-from thpdiag.perf_data.chains import Chained, Parts, Starts
-from thpdiag.perf_data.gather import Gathered
-from thpdiag.perf_data.kernel_image import kernel_frames
-from thpdiag.perf_data.numbers import Ids, Numbers, pair, unpaired
-from thpdiag.perf_data.programs import objects_of
-from thpdiag.perf_data.uses import Uses
+from thpdiag.perf_data.profile.chains import Chained, Parts, Starts
+from thpdiag.perf_data.profile.gather import Gathered
+from thpdiag.perf_data.profile.kernel_image import kernel_frames
+from thpdiag.perf_data.profile.numbers import Ids, Numbers, pair, unpaired
+from thpdiag.perf_data.profile.programs import objects_of
+from thpdiag.perf_data.profile.uses import Uses
 from thpdiag.ragged import gathered, starts_of
 
 Bools = NDArray[np.bool_]

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntFlag
 
-from thpdiag.perf_data.header import Order
+from thpdiag.perf_data.container.header import Order
 
 FIRST_SIZE = 64  # PERF_ATTR_SIZE_VER0
 LEAST = 48  # up to the flags: without these nothing can be read

@@ -5,7 +5,7 @@ Source: include/uapi/linux/perf_event.h for the numbers; names and modifiers as 
 
 from __future__ import annotations
 
-from thpdiag.perf_data.attributes import Attribute, Flag
+from thpdiag.perf_data.container.attributes import Attribute, Flag
 
 HARDWARE = (
     "cycles",

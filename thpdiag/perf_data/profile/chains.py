@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.chain_keys import ChainKeys
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.numbers import Ids, Numbers
+from thpdiag.perf_data.profile.chain_keys import ChainKeys
+from thpdiag.perf_data.profile.numbers import Ids, Numbers
 from thpdiag.ragged import any_of, gathered, starts_of
 
 Addresses = NDArray[np.uint64]

@@ -13,8 +13,8 @@ from dataclasses import replace
 from enum import IntEnum
 
 from thpdiag.perf_data.columns import Features
-from thpdiag.perf_data.events import Events
-from thpdiag.perf_data.header import Order
+from thpdiag.perf_data.container.events import Events
+from thpdiag.perf_data.container.header import Order
 
 SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
 CUT_KERNEL = "nel.kallsyms]"  # the name as it looks where the records have no pid (before 2.6.34)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from thpdiag.perf_data.columns import EventInfo, Features, Window
-from thpdiag.perf_data.contents import Contents
-from thpdiag.perf_data.features import Feature
-from thpdiag.perf_data.header import Header, sections
-from thpdiag.perf_data.packed import Inner, Unpacked
-from thpdiag.perf_data.samples import View, no_samples
-from thpdiag.perf_data.stream import ByteStream, Stretch
-from thpdiag.perf_data.walk import Ragged, realigned, walk, walk_ragged
+from thpdiag.perf_data.container.contents import Contents
+from thpdiag.perf_data.container.features import Feature
+from thpdiag.perf_data.container.header import Header, sections
+from thpdiag.perf_data.container.packed import Inner, Unpacked
+from thpdiag.perf_data.container.samples import View, no_samples
+from thpdiag.perf_data.container.stream import ByteStream, Stretch
+from thpdiag.perf_data.container.walk import Ragged, realigned, walk, walk_ragged
 
 MOST_BEHIND = 64 << 20  # bytes behind the records: features
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from thpdiag.model import Task
 from thpdiag.perf_data.columns import Comm, Fork
-from thpdiag.perf_data.latest import NONE, Latest
-from thpdiag.perf_data.numbers import Ids, Numbers, pair
+from thpdiag.perf_data.profile.latest import NONE, Latest
+from thpdiag.perf_data.profile.numbers import Ids, Numbers, pair
 
 IDLE = "swapper"
 UNRECORDED = -2

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.events import Layout, Tables, chain_place
-from thpdiag.perf_data.header import Order
+from thpdiag.perf_data.container.events import Layout, Tables, chain_place
+from thpdiag.perf_data.container.header import Order
 from thpdiag.ragged import starts_of
 
 Words = NDArray[np.int64]  # places in a buffer, in words of eight bytes

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Citation, SymbolTable, TableKind
-from thpdiag.perf_data.elf import ALLOC, EXEC, MOST_SECTIONS, PROGRAM, RELOCATABLE, SHARED, SYMTAB, Elf
-from thpdiag.perf_data.kallsyms import ANCHORS
+from thpdiag.symbol_tables.elf import ALLOC, EXEC, MOST_SECTIONS, PROGRAM, RELOCATABLE, SHARED, SYMTAB, Elf
+from thpdiag.symbol_tables.kallsyms import ANCHORS
 
 Ints = NDArray[np.int64]
 

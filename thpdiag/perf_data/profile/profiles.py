@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from thpdiag.model import Chains, Citation, Clock, Frame, KernelImage, Ledger, Moment, Problem, Profile, Rows, Stacks
 from thpdiag.model.profile import UNKNOWN
 from thpdiag.perf_data.columns import EventInfo, Recording
-from thpdiag.perf_data.gather import Gathered, Settled
-from thpdiag.perf_data.header_facts import clock_facts, header_facts
-from thpdiag.perf_data.joined_chains import JoinedChains
-from thpdiag.perf_data.kernel_image import kernel_image
-from thpdiag.perf_data.numbers import Ids
+from thpdiag.perf_data.profile.gather import Gathered, Settled
+from thpdiag.perf_data.profile.header_facts import clock_facts, header_facts
+from thpdiag.perf_data.profile.joined_chains import JoinedChains
+from thpdiag.perf_data.profile.kernel_image import kernel_image
+from thpdiag.perf_data.profile.numbers import Ids
 
 READER = "perf_data"
 DEPTH = 127  # kernel.perf_event_max_stack; before 4.8 PERF_MAX_STACK_DEPTH, markers counted

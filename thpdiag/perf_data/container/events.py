@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.attributes import Attribute, Flag, ReadFormat, SampleType
 from thpdiag.perf_data.columns import EventInfo
-from thpdiag.perf_data.event_names import event_name
+from thpdiag.perf_data.container.attributes import Attribute, Flag, ReadFormat, SampleType
+from thpdiag.perf_data.container.event_names import event_name
 
 MOST_EVENTS = 4096  # far more than perf can open; a recording that has more was made to hurt
 NEAR = 1 << 16  # ids that lie this close together are looked up in a table

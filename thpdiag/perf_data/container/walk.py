@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.record_types import FOLLOWED, PACKED, TYPES, Kind
-from thpdiag.perf_data.samples import View, Words
-from thpdiag.perf_data.stream import roomy
+from thpdiag.perf_data.container.record_types import FOLLOWED, PACKED, TYPES, Kind
+from thpdiag.perf_data.container.samples import View, Words
+from thpdiag.perf_data.container.stream import roomy
 
 HEADER = 8  # u32 type, u16 misc, u16 size
 MANY = 8  # runs this short on average are not worth looking for

@@ -12,11 +12,11 @@ from typing import IO
 
 from thpdiag.model import Citation
 from thpdiag.perf_data.columns import Recording
-from thpdiag.perf_data.contents import Contents
-from thpdiag.perf_data.header import FILE, PIPE, START, Header, Section, byte_order, header, header_size
-from thpdiag.perf_data.reading import Reading
-from thpdiag.perf_data.stream import ByteStream
-from thpdiag.perf_data.troubles import Troubles
+from thpdiag.perf_data.container.contents import Contents
+from thpdiag.perf_data.container.header import FILE, PIPE, START, Header, Section, byte_order, header, header_size
+from thpdiag.perf_data.container.reading import Reading
+from thpdiag.perf_data.container.stream import ByteStream
+from thpdiag.perf_data.container.troubles import Troubles
 
 MOST_FRONT = 64 << 20  # bytes in front of the records: attributes and ids
 IN_MEMORY = 64 << 20  # of a file whose attributes stand behind the records; what is more waits on disk

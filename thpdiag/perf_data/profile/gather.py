@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model.profile import UNKNOWN
-from thpdiag.perf_data.chains import RawChains
 from thpdiag.perf_data.columns import Comm, EventInfo, Fork, Map, Samples, Window
-from thpdiag.perf_data.kernel_image import of_kernel
-from thpdiag.perf_data.latest import NONE
-from thpdiag.perf_data.maps import AddressSpaces
-from thpdiag.perf_data.numbers import Ids, Numbers, pair
-from thpdiag.perf_data.tasks import UNRECORDED, Tasks
-from thpdiag.perf_data.uses import Uses
+from thpdiag.perf_data.profile.chains import RawChains
+from thpdiag.perf_data.profile.kernel_image import of_kernel
+from thpdiag.perf_data.profile.latest import NONE
+from thpdiag.perf_data.profile.maps import AddressSpaces
+from thpdiag.perf_data.profile.numbers import Ids, Numbers, pair
+from thpdiag.perf_data.profile.tasks import UNRECORDED, Tasks
+from thpdiag.perf_data.profile.uses import Uses
 
 ONE_BY_ONE = 8_000_000
 HELD = 4_000_000  # samples that wait; more are settled as soon as two rounds have passed

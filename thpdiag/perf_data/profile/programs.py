@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Frame
-from thpdiag.perf_data.chains import GUEST, GUEST_KERNEL, GUEST_USER, HYPERVISOR, MARKERS, Parts
 from thpdiag.perf_data.columns import Map
-from thpdiag.perf_data.maps import Ints, Lookup
-from thpdiag.perf_data.numbers import Ids, Numbers
+from thpdiag.perf_data.profile.chains import GUEST, GUEST_KERNEL, GUEST_USER, HYPERVISOR, MARKERS, Parts
+from thpdiag.perf_data.profile.maps import Ints, Lookup
+from thpdiag.perf_data.profile.numbers import Ids, Numbers
 from thpdiag.ragged import gathered, starts_of
 
 UNKNOWN = "[unknown]"

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.perf_data.columns import Fork, Map
-from thpdiag.perf_data.latest import NONE, Latest
-from thpdiag.perf_data.numbers import Ids
+from thpdiag.perf_data.profile.latest import NONE, Latest
+from thpdiag.perf_data.profile.numbers import Ids
 from thpdiag.ragged import gathered
 
 Ints = NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""Profiles of a recording: windows of columns joined with tasks, maps and call chains."""

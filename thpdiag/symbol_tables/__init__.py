@@ -1,0 +1,1 @@
+"""Names of kernel functions by address: lists as text, symbol tables of ELF files."""
