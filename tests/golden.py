@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from thpdiag.model import Event, Fact, Frame, Problem, Profile, Record, Sample, SymbolTable
+from thpdiag.model import Event, Fact, Frame, Problem, Profile, Record, Sample, Series, SymbolTable
 
 MOST = 12  # records of one kind kept whole in a golden; of further ones only the number
 
 
 def dump(records: Iterable[Record]) -> dict[str, Any]:
     """Counts of all records and the first few of each type, whole."""
-    items = list(records)
+    items = [row for record in records for row in (record if isinstance(record, Series) else (record,))]
     kinds = Counter(type(r).__name__ for r in items)
     shown: dict[str, list[Any]] = {}
     for record in items:

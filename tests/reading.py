@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from thpdiag.bundle import Limits, Member
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.bundle.transcript import cleaned, looks_like_html
-from thpdiag.model import Event, Fact, Moment, Problem, Profile, Record, Sample
+from thpdiag.model import Event, Fact, Moment, Problem, Profile, Record, Sample, Series
 from thpdiag.reader import Reader, Source
 from thpdiag.readers import all_readers
 from thpdiag.recognise import Reading, Recogniser
@@ -45,7 +45,7 @@ def line_count(data: bytes) -> int:
 
 def faults(records: Iterable[Record], lines: int) -> Iterator[str]:
     """What is wrong with records of a text of so many lines; nothing, if all is well."""
-    for record in records:
+    for record in (row for r in records for row in (r if isinstance(r, Series) else (r,))):
         cite = record.cite
         if cite.line is not None and not 1 <= cite.line <= lines:
             yield f"cites line {cite.line} of {lines}: {record!r:.200}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thpdiag.case.roots import roots
-from thpdiag.model import Event, Fact, Note, Profile, Record, Sample
+from thpdiag.model import Event, Fact, Note, Profile, Record, Sample, Series
 from thpdiag.model.event import OPERATOR_KINDS
 from thpdiag.recognise import MAIN, Reading
 
@@ -40,7 +40,7 @@ class Hosts:
 
 def _measures(record: Record) -> bool:
     """Whether the record measures a host, rather than tell what it is or was told to do."""
-    if isinstance(record, (Sample, Profile)):
+    if isinstance(record, (Sample, Series, Profile)):
         return True
     if isinstance(record, Event):
         return record.kind not in OPERATOR_KINDS

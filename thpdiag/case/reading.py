@@ -12,8 +12,8 @@ from thpdiag.case.beside import beside
 from thpdiag.case.options import Options
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import system_path, wants
-from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile
-from thpdiag.model.record import begun
+from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile, Record, Series
+from thpdiag.model.record import begun, ended
 from thpdiag.reader import Content
 from thpdiag.readers import all_readers, bulk_readers
 from thpdiag.recognise import Reading, Recogniser
@@ -90,7 +90,7 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
         return [InputRecord(member.path, "", 0, sha256=member.sha256, problems=problems)]
     rows = []
     for reader, items in by_reader.items():
-        times = [t for r in items if (t := begun(r.record))]
+        times = [t for r in items for t in (begun(r.record), ended(r.record)) if t]
         same = times if len({t.clock for t in times}) == 1 else []
         first, last = (min(same), max(same)) if same else (None, None)
         rows.append(InputRecord(member.path, reader, _count(items), first, last, member.sha256, problems))
@@ -99,4 +99,10 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
 
 def _count(items: Sequence[Reading]) -> int:
     """Samples for recordings of stacks (rows where there are only shares); rows, snapshots, facts, events otherwise."""
-    return sum(r.record.ledger.read or len(r.record.rows) if isinstance(r.record, Profile) else 1 for r in items)
+    return sum(_size(reading.record) for reading in items)
+
+
+def _size(record: Record) -> int:
+    if isinstance(record, Profile):
+        return record.ledger.read or len(record.rows)
+    return len(record) if isinstance(record, Series) else 1

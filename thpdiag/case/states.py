@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TypeGuard
 
 from thpdiag.case.roots import roots
-from thpdiag.model import Citation, Clock, Event, Fact, Profile, Record, Sample, State
+from thpdiag.model import Citation, Clock, Event, Fact, Profile, Record, Sample, Series, State
 from thpdiag.model.record import begun
 
 Spans = Mapping[Clock, tuple[float, float] | None]  # first and last second by clock
@@ -63,9 +63,11 @@ def _is_measured(record: Record) -> TypeGuard[Fact]:
 
 def states(records: Sequence[Record]) -> tuple[State, ...]:
     """The states of one host, in the order of their places."""
-    placed = [r for r in records if isinstance(r, (Sample, Profile, Event)) or _is_setting(r)]
+    placed = [r for r in records if isinstance(r, (Sample, Series, Profile, Event)) or _is_setting(r)]
     placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
     changes = _changes(placed)
+    if changes:  # a row belongs to the state it was recorded in
+        placed = [row for r in placed for row in (r if isinstance(r, Series) else (r,))]
     segments = _by_line(placed, changes) if changes else _by_root(placed)
     return tuple(_state(s) for s in segments if s.records or s.facts) or (State("all", {}, 0),)
 
@@ -89,7 +91,7 @@ def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
     for record in later:
         if isinstance(record, Event) and record.fields.get("setting") == event.fields["setting"]:
             return None
-        if isinstance(record, (Sample, Profile)):
+        if isinstance(record, (Sample, Series, Profile)):
             return None
         if (
             isinstance(record, Fact)
@@ -245,7 +247,7 @@ def _span(segment: Segment, clock: Clock) -> tuple[float, float] | None:
 
 
 def _state(segment: Segment) -> State:
-    samples = tuple(r for r in segment.records if isinstance(r, Sample))
+    samples = tuple(r for r in segment.records if isinstance(r, (Sample, Series)))
     profiles = tuple(r for r in segment.records if isinstance(r, Profile))
     events = tuple(r for r in segment.records if isinstance(r, Event))
     return State(segment.key, segment.settings, segment.order, tuple(segment.facts), samples, profiles, events)

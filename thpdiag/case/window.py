@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from thpdiag.bundle.stamps import stamp
 from thpdiag.derive.boot_clock import Join, join_of
 from thpdiag.errors import UsageError
-from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample
+from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample, Series
 from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.readers.daytime import day_seconds
 
@@ -91,13 +91,13 @@ def inside(records: Sequence[Record], window: Window | None, process: str, joins
     """The records that take part."""
     kept: Iterable[Record] = records
     if process:
-        kept = [r for r in kept if not isinstance(r, Sample) or r.kind != "process" or _is(r, process)]
+        kept = [r for r in kept if not isinstance(r, (Sample, Series)) or r.kind != "process" or _is(r, process)]
     if window is None:
         return list(kept)
     return [part for r in kept if (part := _part(r, window, joins)) is not None]
 
 
-def _is(sample: Sample, process: str) -> bool:
+def _is(sample: Sample | Series, process: str) -> bool:
     labels = dict(sample.entity)
     return process in (labels.get("pid"), labels.get("comm"))
 
@@ -105,8 +105,19 @@ def _is(sample: Sample, process: str) -> bool:
 def _part(record: Record, window: Window, joins: Sequence[Join]) -> Record | None:
     if isinstance(record, Profile):
         return _cut(record, window, join_of(record, joins))
+    if isinstance(record, Series):
+        return _rows(record, window, joins)
     time = record.time if isinstance(record, (Sample, Event)) else None
     return None if time is not None and not window.may_hold(time, joins) else record
+
+
+def _rows(series: Series, window: Window, joins: Sequence[Join]) -> Series | None:
+    """The rows that may be inside."""
+    import numpy as np
+
+    times = (series.time(number) for number in range(len(series)))
+    keep = np.fromiter((time is None or bool(window.may_hold(time, joins)) for time in times), np.bool_, len(series))
+    return series.only(keep) if keep.any() else None
 
 
 def _cut(profile: Profile, window: Window, joins: Sequence[Join]) -> Profile | None:

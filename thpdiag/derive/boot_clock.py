@@ -24,7 +24,8 @@ from datetime import UTC, datetime
 from itertools import combinations
 from statistics import median
 
-from thpdiag.model import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind, Profile, Record, Sample
+from thpdiag.derive.series import having
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind, Profile, Record, Sample, Series
 
 DRIFT = 1e-4  # of the time since boot: a crystal is good to 50 parts in a million, its calibration adds as much
 STEADY = ("monotonic", "boottime", "tai")  # clocks of `perf record -k` that are kept in step with the wall clock
@@ -119,7 +120,7 @@ def captured(profile: Profile) -> Moment | None:
 
 def _by_btime(records: Iterable[Record]) -> list[Join]:
     name = "node_boot_time_seconds"
-    samples = (r for r in records if isinstance(r, Sample) and name in r.values)
+    samples = having((r for r in records if isinstance(r, (Sample, Series))), name)
     told = [Join(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite) for s in samples]
     return _distinct(told)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thpdiag.derive.series import Points, Track
+from thpdiag.derive.series import Points, Track, only
 from thpdiag.model import Sample
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def rates(track: Track) -> Points | None:
     deltas = points.values.diff()
     counted = _counted(points, deltas)
     seconds = points.values.index.to_series().diff()
-    samples = tuple(s for s, keep in zip(points.samples, counted, strict=True) if keep)
-    return Points((deltas / seconds)[counted.to_numpy()], samples, timed=True) if samples else None
+    keep = counted.to_numpy()
+    samples = only(points.samples, keep)
+    return Points((deltas / seconds)[keep], samples, timed=True) if samples else None
 
 
 def _counted(points: Points, deltas: pandas.Series[float]) -> pandas.Series[bool]:

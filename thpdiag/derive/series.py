@@ -7,18 +7,21 @@ merged. A Track is one column of such a frame; a track of a single row never loa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Clock, Moment, Sample
+from thpdiag.model import Citation, Clock, Moment, Sample, Series
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
+    from numpy.typing import NDArray
 
 Entity = tuple[tuple[str, str], ...]
+Samples = tuple[Sample, ...] | Series
 
 
 class Columns(dict[str, Mapping[str, str]]):
@@ -36,13 +39,23 @@ class Table:
     reader: str
     kind: str
     entity: Entity
-    samples: tuple[Sample, ...]
+    samples: Samples
 
     @cached_property
     def clock(self) -> Clock | None:
         """The clock of the rows, None if any row has no time or the clocks differ."""
+        if isinstance(self.samples, Series):
+            seconds = self.samples.seconds
+            return None if seconds is None or (seconds != seconds).any() else self.samples.clock  # NaN is no time
         clocks = {s.time.clock if s.time else None for s in self.samples}
         return next(iter(clocks)) if len(clocks) == 1 else None
+
+    @cached_property
+    def metrics(self) -> frozenset[str]:
+        """The names of all values in any row."""
+        if isinstance(self.samples, Series):
+            return frozenset(self.samples.values)
+        return frozenset(name for s in self.samples for name in s.values)
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
@@ -52,12 +65,24 @@ class Table:
         """
         import pandas
 
+        if isinstance(self.samples, Series):
+            return _of_columns(self.samples, self.clock)
         index = [s.time.seconds for s in self.samples if s.time] if self.clock else range(len(self.samples))
         rows = [dict(s.values) for s in self.samples]
         frame = pandas.DataFrame.from_records(rows, index=pandas.Index(list(index), dtype=float))
         frame.attrs["columns"] = Columns({name: _column(name) for name in frame.columns})
         lines = pandas.Series([s.cite.line for s in self.samples], index=frame.index, dtype=object)
         return frame.assign(line=lines, since_boot=[s.since_boot for s in self.samples])
+
+
+def _of_columns(series: Series, clock: Clock | None) -> pandas.DataFrame:
+    import pandas
+
+    index = pandas.Index(series.seconds if clock else range(len(series)), dtype=float)
+    frame = pandas.DataFrame(dict(series.values), index=index)
+    frame.attrs["columns"] = Columns({name: _column(name) for name in series.values})
+    marks = series.since_boot if series.since_boot is not None else False
+    return frame.assign(line=series.lines, since_boot=marks)
 
 
 def _column(name: str) -> Mapping[str, str]:
@@ -70,14 +95,14 @@ class Points:
     """Values with the samples that they stand for, one to one; the index is seconds, or sample numbers."""
 
     values: pandas.Series[float]
-    samples: tuple[Sample, ...]
+    samples: Samples
     timed: bool
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def part(self, start: int, end: int) -> Points:
-        return Points(self.values.iloc[start:end], self.samples[start:end], self.timed)
+        return Points(self.values.iloc[start:end], only(self.samples, slice(start, end)), self.timed)
 
     @property
     def span(self) -> tuple[Moment, Moment] | None:
@@ -92,7 +117,7 @@ class Track:
 
     metric: str
     table: Table
-    samples: tuple[Sample, ...]
+    samples: Samples
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -104,6 +129,8 @@ class Track:
     @cached_property
     def points(self) -> Points:
         """The column of the frame, without gaps."""
+        if isinstance(self.samples, Series):
+            return Points(_values(self.samples, self.metric, timed=self.timed), self.samples, self.timed)
         frame = self.table.frame
         column = frame.loc[~frame["since_boot"], self.metric].dropna()
         return Points(column, self.samples, self.timed)
@@ -115,6 +142,8 @@ class Track:
     @property
     def resolution(self) -> float:
         """The largest quantum the source rounded to."""
+        if isinstance(self.samples, Series):
+            return self.samples.resolution.get(self.metric, 0.0)
         return max((s.resolution.get(self.metric, 0.0) for s in self.samples), default=0.0)
 
     @property
@@ -128,7 +157,7 @@ class Track:
 
     def within(self, start: float, end: float) -> Track:
         """The same without what lies outside of these seconds."""
-        kept = tuple(s for s in self.samples if s.time and start <= s.time.seconds <= end)
+        kept = _between(self.samples, start, end)
         table = Table(self.table.member, self.table.reader, self.table.kind, self.table.entity, kept)
         return Track(self.metric, table, kept)
 
@@ -146,22 +175,77 @@ def spoken(entity: Entity) -> str:
     return " ".join(f"{k} {v}" for k, v in entity)
 
 
-def tables(samples: Iterable[Sample]) -> tuple[Table, ...]:
+def only(samples: Samples, keep: slice | NDArray[np.bool_]) -> Samples:
+    """A part of rows: a stretch, or those marked."""
+    if isinstance(samples, Series):
+        return samples.only(keep)
+    return samples[keep] if isinstance(keep, slice) else tuple(s for s, k in zip(samples, keep, strict=True) if k)
+
+
+def having(samples: Iterable[Sample | Series], *metrics: str) -> Iterator[Sample]:
+    """The rows that have all these metrics, one by one."""
+    for one in samples:
+        if isinstance(one, Series):
+            if all(metric in one.values for metric in metrics):
+                yield from (row for row in one if all(metric in row.values for metric in metrics))
+        elif all(metric in one.values for metric in metrics):
+            yield one
+
+
+def _values(series: Series, metric: str, *, timed: bool) -> pandas.Series[float]:
+    import pandas
+
+    index = pandas.Index(series.seconds if timed else range(len(series)), dtype=float)
+    return pandas.Series(series.values[metric], index=index)
+
+
+def _between(samples: Samples, start: float, end: float) -> Samples:
+    if isinstance(samples, Series):
+        return (
+            samples.only(slice(0))
+            if samples.seconds is None
+            else samples.only((samples.seconds >= start) & (samples.seconds <= end))
+        )
+    return tuple(s for s in samples if s.time and start <= s.time.seconds <= end)
+
+
+def tables(samples: Iterable[Sample | Series]) -> tuple[Table, ...]:
     """The rows by source and entity. A process is one entity over a source though its name changes."""
-    groups: dict[tuple[str, str, str, Entity], list[Sample]] = {}
+    groups: dict[tuple[str, str, str, Entity], list[Sample | Series]] = {}
     for sample in samples:
         labels = dict(sample.entity)
         entity: Entity = (("pid", labels["pid"]),) if "pid" in labels else sample.entity
         groups.setdefault((sample.cite.member, sample.reader, sample.kind, entity), []).append(sample)
     return tuple(
-        Table(member, reader, kind, rows[-1].entity, tuple(rows)) for (member, reader, kind, _), rows in groups.items()
+        Table(member, reader, kind, rows[-1].entity, _rows(rows)) for (member, reader, kind, _), rows in groups.items()
     )
+
+
+def _rows(parts: Sequence[Sample | Series]) -> Samples:
+    """Rows of one source and entity. Columns stay columns, unless the source gave several sets of them."""
+    first = parts[0]
+    if len(parts) == 1 and isinstance(first, Series):
+        return first
+    return tuple(row for part in parts for row in (part if isinstance(part, Series) else (part,)))
 
 
 def track(table: Table, metric: str) -> Track | None:
     """One metric of a table, None if it has no value of it."""
-    samples = tuple(s for s in table.samples if metric in s.values and not s.since_boot)
+    samples = _with(table.samples, metric)
     return Track(metric, table, samples) if samples else None
+
+
+def _with(samples: Samples, metric: str) -> Samples:
+    """The rows that have the metric and are no average since boot."""
+    if not isinstance(samples, Series):
+        return tuple(s for s in samples if metric in s.values and not s.since_boot)
+    column = samples.values.get(metric)
+    if column is None:
+        return ()
+    keep = column == column
+    if samples.since_boot is not None:
+        keep &= ~samples.since_boot
+    return samples if keep.all() else samples.only(keep)
 
 
 class Catalogue:
@@ -170,12 +254,12 @@ class Catalogue:
     Rules ask for few metrics of possibly thousands of processes, so tracks are made when asked for and kept.
     """
 
-    def __init__(self, samples: Iterable[Sample]) -> None:
+    def __init__(self, samples: Iterable[Sample | Series]) -> None:
         self._tables = tables(samples)
         self._with: dict[str, list[Table]] = {}
         self._tracks: dict[str, dict[tuple[str, ...] | None, list[Track]]] = {}
         for table in self._tables:
-            for metric in {name for s in table.samples for name in s.values}:
+            for metric in table.metrics:
                 self._with.setdefault(metric, []).append(table)
 
     def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:

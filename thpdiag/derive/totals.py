@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from thpdiag.derive.rates import rates
-from thpdiag.derive.series import Table, tables, track
-from thpdiag.model import Fact, Sample
+from thpdiag.derive.series import Table, having, tables, track
+from thpdiag.model import Fact, Sample, Series
 
 SUMS: Mapping[str, tuple[str, ...]] = {
     "process_faults_total": ("process_minor_faults_total", "process_major_faults_total"),
@@ -16,11 +16,14 @@ SUMS: Mapping[str, tuple[str, ...]] = {
 }
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+NEEDED = tuple(f"node_cpu_seconds_total.{mode}" for mode in MODES[:4])
 PAGE = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
 
 
-def with_sums(sample: Sample) -> Sample:
-    """The row with sums added where all parts are there."""
+def with_sums(sample: Sample | Series) -> Sample | Series:
+    """The row, or rows, with sums added where all parts are there."""
+    if isinstance(sample, Series):
+        return _columns_with_sums(sample)
     added = {
         name: sum(sample.values[p] for p in parts)
         for name, parts in SUMS.items()
@@ -32,7 +35,20 @@ def with_sums(sample: Sample) -> Sample:
     return replace(sample, values={**sample.values, **added}) if added else sample
 
 
-def rates_of_counters(samples: Iterable[Sample]) -> Iterator[Sample]:
+def _columns_with_sums(series: Series) -> Series:
+    """The same for columns; where a part is missing in a row (NaN), so is the sum."""
+    added = {
+        name: sum((series.values[part] for part in parts[1:]), series.values[parts[0]])
+        for name, parts in SUMS.items()
+        if name not in series.values and all(part in series.values for part in parts)
+    }
+    stalls = [series.values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in series.values]
+    if stalls:
+        added["node_allocstall_total"] = sum(stalls[1:], stalls[0])
+    return series.with_values({**series.values, **added}) if added else series
+
+
+def rates_of_counters(samples: Iterable[Sample | Series]) -> Iterator[Sample]:
     """CPU shares from /proc/stat and swap rates from /proc/vmstat, one row per interval."""
     for table in tables(samples):
         if table.kind == "system" and len(table.samples) > 1:
@@ -41,7 +57,9 @@ def rates_of_counters(samples: Iterable[Sample]) -> Iterator[Sample]:
 
 
 def _cpu(table: Table) -> Iterator[Sample]:
-    rows = [s for s in table.samples if all(f"node_cpu_seconds_total.{m}" in s.values for m in MODES[:4])]
+    if not table.metrics >= set(NEEDED):
+        return
+    rows = [s for s in table.samples if all(name in s.values for name in NEEDED)]
     for before, after in pairwise(rows):
         delta = {m: _delta(before, after, m) for m in MODES}
         total = sum(delta.values())
@@ -78,15 +96,14 @@ def _swap(table: Table) -> Iterator[Sample]:
             yield Sample("system", {name: float(value)}, sample.cite, f"{table.reader} ({name})", time=sample.time)
 
 
-def available(samples: Iterable[Sample]) -> Iterator[Fact]:
+def available(samples: Iterable[Sample | Series]) -> Iterator[Fact]:
     """memory.available_ratio from the last /proc/meminfo.
 
     MemAvailable, or free + cached + reclaimable before it existed.
     """
     last = None
-    for sample in samples:
-        if "node_memory_MemTotal_bytes" in sample.values:
-            last = sample
+    for sample in having(samples, "node_memory_MemTotal_bytes"):
+        last = sample
     if last is None or last.values["node_memory_MemTotal_bytes"] <= 0:
         return
     values, parts = last.values, ("MemFree", "Cached", "Buffers", "SReclaimable")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from thpdiag.model import Fact, Sample
+from thpdiag.model import Fact, Sample, Series
 
 _ORDER = re.compile(r"node_buddyinfo_blocks_order(\d+)")
 LEAST_FREE_PAGES = 16384  # 64 MiB of 4 KiB pages
@@ -21,12 +21,14 @@ def free_blocks(sample: Sample) -> dict[int, float]:
     return {int(m[1]): v for name, v in sample.values.items() if (m := _ORDER.fullmatch(name))}
 
 
-def zone_facts(samples: Iterable[Sample]) -> Iterator[Fact]:
+def zone_facts(samples: Iterable[Sample | Series]) -> Iterator[Fact]:
     """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
     last: dict[tuple[tuple[str, str], ...], Sample] = {}
-    for sample in samples:
-        if sample.kind == "zone" and free_blocks(sample):
-            last[sample.entity] = sample
+    for given in samples:
+        if given.kind == "zone" and len(given.values):
+            sample = given[len(given) - 1] if isinstance(given, Series) else given
+            if free_blocks(sample):
+                last[sample.entity] = sample
     for entity, sample in last.items():
         blocks = free_blocks(sample)
         if max(blocks) < HUGE_ORDER:

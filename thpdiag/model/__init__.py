@@ -9,7 +9,7 @@ from thpdiag.model.moment import Clock, Moment
 from thpdiag.model.problem import Problem, ProblemKind
 from thpdiag.model.profile import Chains, Frame, KernelImage, Ledger, Module, Profile, Rows, Stacks, Task
 from thpdiag.model.record import Record
-from thpdiag.model.series import Sample
+from thpdiag.model.series import Sample, Series
 from thpdiag.model.stack_counts import StackCounts
 from thpdiag.model.symbol_table import SymbolTable, TableKind
 
@@ -38,6 +38,7 @@ __all__ = [
     "Rows",
     "RuleOutcome",
     "Sample",
+    "Series",
     "StackCounts",
     "Stacks",
     "State",

@@ -11,7 +11,7 @@ from thpdiag.model.fact import Fact
 from thpdiag.model.moment import Moment
 from thpdiag.model.problem import Problem
 from thpdiag.model.profile import Profile
-from thpdiag.model.series import Sample
+from thpdiag.model.series import Sample, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class State:
     settings: Mapping[str, str]
     order: int | None
     facts: tuple[Fact, ...] = ()
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[Sample | Series, ...] = ()
     profiles: tuple[Profile, ...] = ()
     events: tuple[Event, ...] = ()
 

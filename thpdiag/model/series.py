@@ -1,16 +1,21 @@
-"""One row of a time series: what one source said about one entity at one moment.
+"""Time series: what one source said about one entity, row by row (`Sample`) or as columns (`Series`).
 
-Readers yield rows; `thpdiag.derive.series` joins those of one source and entity to a pandas frame when a check asks.
+Readers of lines yield rows, readers of whole recordings columns; `thpdiag.derive.series` makes tables of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from thpdiag.model.citation import Citation
-from thpdiag.model.moment import Moment
+from thpdiag.model.citation import EXCERPT, Citation
+from thpdiag.model.moment import Clock, Moment
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NOTHING: Mapping[str, float] = MappingProxyType({})
 
@@ -34,3 +39,83 @@ class Sample:
     time: Moment | None = None
     resolution: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     since_boot: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Many rows of one entity of one source as columns of equal length: a day of vmstat is one of these.
+
+    Everything means what it means in `Sample`. `values` holds NaN where the source printed nothing; `seconds` are on
+    `clock`, NaN where a row has no time; both are None where no row has one. `lines` is the line of each row (from 1;
+    for sources without lines the number of the record). `resolution` is that of all rows. Row `i` reads
+    `text[starts[i]:ends[i]]` in the source where the reader keeps the text. It is a sequence of samples, made when
+    asked for.
+    """
+
+    kind: str
+    values: Mapping[str, NDArray[np.float64]]
+    member: str
+    lines: NDArray[np.int64]
+    reader: str
+    entity: tuple[tuple[str, str], ...] = ()
+    seconds: NDArray[np.float64] | None = None
+    clock: Clock | None = None
+    resolution: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    since_boot: NDArray[np.bool_] | None = None
+    text: bytes = b""
+    starts: NDArray[np.int64] | None = None
+    ends: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, number: int) -> Sample:
+        number = range(len(self))[number]
+        values = {name: float(column[number]) for name, column in self.values.items()}
+        return Sample(
+            self.kind,
+            {name: value for name, value in values.items() if value == value},  # NaN: not printed
+            self.citation(number),
+            self.reader,
+            self.entity,
+            self.time(number),
+            {name: quantum for name, quantum in self.resolution.items() if name in values},
+            since_boot=self.since_boot is not None and bool(self.since_boot[number]),
+        )
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def cite(self) -> Citation:
+        """Of the first row."""
+        return self.citation(0)
+
+    def citation(self, number: int) -> Citation:
+        text = ""
+        if self.starts is not None and self.ends is not None:
+            text = self.text[self.starts[number] : self.ends[number]].decode("utf-8", "replace")
+        return Citation(self.member, int(self.lines[number]) or None, text[:EXCERPT])
+
+    def time(self, number: int) -> Moment | None:
+        if self.seconds is None or self.clock is None:
+            return None
+        seconds = float(self.seconds[number])
+        return Moment(seconds, self.clock) if seconds == seconds else None
+
+    def with_values(self, values: Mapping[str, NDArray[np.float64]]) -> Series:
+        """The same rows with these values."""
+        return replace(self, values=values)
+
+    def only(self, keep: NDArray[np.bool_] | slice) -> Series:
+        """The rows that `keep` marks."""
+
+        def part(column: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+            return None if column is None else column[keep]
+
+        marked = None if self.since_boot is None else self.since_boot[keep]
+        starts, ends = (None if column is None else column[keep] for column in (self.starts, self.ends))
+        return Series(
+            self.kind, {name: column[keep] for name, column in self.values.items()}, self.member, self.lines[keep],
+            self.reader, self.entity, part(self.seconds), self.clock, self.resolution, marked, self.text, starts, ends,
+        )  # fmt: skip

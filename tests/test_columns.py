@@ -1,0 +1,122 @@
+"""A recording as columns says what the same recording as rows says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from thpdiag.case.states import states
+from thpdiag.case.window import Window, inside
+from thpdiag.derive.rates import growth, knee, rates, slope
+from thpdiag.derive.series import Catalogue, Track, having
+from thpdiag.derive.totals import available, rates_of_counters, with_sums
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Sample, Series
+
+STALLS = "node_vmstat_compact_stall"
+SECONDS = np.arange(20, dtype=np.float64) * 2 + 1000
+VALUES = {
+    STALLS: np.array([5.0, 9, 9, 30, np.nan, 44, 2, 8, *range(10, 22)]),
+    "node_vmstat_allocstall_normal": np.arange(20, dtype=np.float64),
+    "node_vmstat_allocstall_dma32": np.arange(20, dtype=np.float64) * 3,
+    "node_memory_MemTotal_bytes": np.full(20, 2.0**34),
+    "node_memory_MemAvailable_bytes": np.linspace(2.0**33, 2.0**32, 20),
+    **{f"node_cpu_seconds_total.{mode}": np.arange(20, dtype=np.float64) * n
+       for n, mode in enumerate(("user", "nice", "system", "idle"), start=1)},
+}  # fmt: skip
+TEXT = b"".join(b"row %02d\n" % n for n in range(20))
+STARTS = np.arange(20) * 7
+
+
+def columns(clock: Clock | None = Clock.UTC) -> Series:
+    return Series(
+        "system", VALUES, "var/log/x", np.arange(20) + 3, "proc_vmstat",
+        seconds=SECONDS if clock else None, clock=clock, resolution={STALLS: 1.0},
+        since_boot=np.arange(20) == 0, text=TEXT, starts=STARTS, ends=STARTS + 6,
+    )  # fmt: skip
+
+
+def tracks(clock: Clock | None = Clock.UTC, metric: str = STALLS) -> tuple[Track, Track]:
+    one = columns(clock)
+    return Catalogue([one]).tracks(metric)[0], Catalogue(list(one)).tracks(metric)[0]
+
+
+def test_a_row_is_a_sample() -> None:
+    """Values that were not printed are not in it; its line is quoted."""
+    row = columns()[4]
+    assert STALLS not in row.values
+    assert row.cite == Citation("var/log/x", 7, "row 04")
+    assert row.time == Moment(1008.0, Clock.UTC)
+    assert [r.since_boot for r in columns()][:2] == [True, False]
+    with pytest.raises(IndexError):
+        columns()[20]
+
+
+@pytest.mark.parametrize("clock", [Clock.UTC, None])
+def test_a_track_of_columns_is_that_of_rows(clock: Clock | None) -> None:
+    """Values, places, times and everything computed from them are the same."""
+    fast, slow = tracks(clock)
+
+    assert len(fast) == len(slow) == 18
+    assert list(fast.points.values) == list(slow.points.values)
+    assert list(fast.points.values.index) == list(slow.points.values.index) or clock is None
+    assert list(fast.samples) == list(slow.samples)
+    assert (fast.last, fast.resolution, fast.duration, fast.cite(0)) == (
+        slow.last, slow.resolution, slow.duration, slow.cite(0),
+    )  # fmt: skip
+    figures: list[Callable[[Track], object]] = [growth, lambda t: slope(t.points)]
+    assert [f(fast) for f in figures] == [f(slow) for f in figures]
+
+
+def test_rates_of_columns_are_those_of_rows() -> None:
+    """A reset is a gap in both."""
+    fast, slow = (rates(track) for track in tracks())
+
+    assert fast is not None
+    assert slow is not None
+    assert list(fast.values) == list(slow.values)
+    assert list(fast.samples) == list(slow.samples)
+    assert len(fast) == 16
+
+
+def test_a_bend_of_columns_is_that_of_rows() -> None:
+    """The sample at the bend is the same."""
+    fast, slow = (knee(track.points) for track in tracks(metric="node_memory_MemAvailable_bytes"))
+    assert fast == slow
+
+
+def test_a_part_in_time() -> None:
+    """Cut to a window, both hold the same rows."""
+    fast, slow = (track.within(1010.0, 1020.0) for track in tracks())
+    assert list(fast.samples) == list(slow.samples)
+    assert len(fast) == 6
+
+
+def test_what_is_derived_from_columns() -> None:
+    """Sums, CPU shares and memory facts come out as from rows."""
+    one = columns()
+    assert list(with_sums(one)) == [with_sums(row) for row in one]
+    assert list(rates_of_counters([one])) == list(rates_of_counters(list(one)))
+    assert list(available([one])) == list(available(list(one)))
+    assert list(having([one], STALLS)) == [row for row in one if STALLS in row.values]
+
+
+def test_a_window_cuts_columns() -> None:
+    """Rows outside the time that was asked for take no part."""
+    window = Window(Moment(1005.0, Clock.UTC), Moment(1011.0, Clock.UTC))
+    (found,) = inside([columns()], window, "")
+    assert isinstance(found, Series)
+    assert [row.time for row in found] == [Moment(s, Clock.UTC) for s in (1006.0, 1008.0, 1010.0)]
+    assert inside([columns()], Window(Moment(9e9, Clock.UTC)), "") == []
+
+
+def test_rows_belong_to_the_state_they_were_recorded_in() -> None:
+    """A change of a setting at a line cuts columns there."""
+    name = "thp.enabled"
+    change = Event(
+        "setting_written", Citation("var/log/x", 10), fields={"setting": name, "value": "never", "how": "prompt"}
+    )
+    found = states([Fact(name, "always", Citation("var/log/x", 1)), columns(), change])
+    lines = [[s.cite.line for s in state.samples if isinstance(s, Sample)] for state in found]
+    assert lines == [list(range(3, 10)), list(range(10, 23))]
