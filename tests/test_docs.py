@@ -20,7 +20,7 @@ from test_architecture import MAY_IMPORT
 from thpdiag.cli import COMMANDS
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.errors import EXIT_CODES, ThpdiagError
-from thpdiag.readers import all_readers
+from thpdiag.readers import all_readers, bulk_readers
 
 README = ROOT / "README.md"
 CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
@@ -57,7 +57,9 @@ def commands() -> str:
 
 
 def formats() -> str:
-    return table(("reader", "format"), [(f"`{reader.name}`", reader.title) for reader in all_readers()])
+    """Of a format that is read as bytes and as lines, the title of the reader of lines."""
+    titles = {reader.name: reader.title for reader in (*bulk_readers(), *all_readers())}
+    return table(("reader", "format"), [(f"`{name}`", titles[name]) for name in sorted(titles)])
 
 
 def exit_codes() -> str:
