@@ -115,7 +115,7 @@ def merged(lines: list[str]) -> tuple[str, ...]:
         if found is None:
             sys.exit(f"not understood: {line}")
         address, name, dso = found.groups()
-        if int(address, 16) >= KERNEL_HALF:
+        if int(address, 16) >= KERNEL_HALF and dso != UNKNOWN:
             chain.append(normalise(name))
         elif not chain or chain[-1] != f"({dso})":
             chain.append(f"({dso})")
