@@ -26,16 +26,16 @@ def test_equal_lists_have_one_number(lists: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 2, 7, 64])
-def test_blocks_change_no_hash(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long arrays are hashed in parts; a list longer than a part and empty lists at the edges are whole."""
+def test_parts_change_no_key(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long arrays get their keys in parts; a list longer than a part and empty lists at the edges are whole."""
     lengths = np.array([0, 3, 0, 0, 20, 1, 2, 7, 0, 5, 0])
     starts = ragged.starts_of(lengths)
     values = np.arange(starts[-1], dtype=np.int32) % 5
-    whole = ragged.hashes(values, starts)
+    whole = ragged.keys_of(values, starts)
 
-    monkeypatch.setattr(ragged, "MIXED", block)
+    monkeypatch.setattr(ragged, "AT_ONCE", block)
 
-    assert ragged.hashes(values, starts).tolist() == whole.tolist()
+    assert ragged.keys_of(values, starts).tolist() == whole.tolist()
 
 
 def test_order_and_length_count() -> None:

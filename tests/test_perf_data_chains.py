@@ -9,11 +9,8 @@ import pytest
 
 from columns_by_hand import GARBAGE, KERNEL, USER, K, U, sample, samples
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.profile import chains
-from thpdiag.perf_data.profile.chain_keys import ChainKeys
 from thpdiag.perf_data.profile.chains import RawChains
 from thpdiag.perf_data.profile.numbers import Numbers, pair, unpaired
-from thpdiag.ragged import starts_of
 
 GUEST_KERNEL = 2**64 - 2176
 DEFERRED = 2**64 - 640
@@ -105,20 +102,6 @@ def test_memory_grows_with_distinct_chains_only() -> None:
     assert raw.nbytes > once
 
 
-def test_keys_of_lists_differ() -> None:
-    """Order, length, zeros and empty lists all count; where a list stands does not."""
-    lists = [[], [0], [0, 0], [1], [1, 0], [0, 1], [2], [1, 2], [2, 1], [1, 2], []]
-    values = np.array([v for one in lists for v in one], np.uint64)
-    keys = ChainKeys().of(values, starts_of(np.array([len(one) for one in lists]))).tolist()
-    assert len(set(keys)) == len(lists) - 2
-    assert (keys[7], keys[0]) == (keys[9], keys[10])
-
-
-def test_no_lists_have_no_keys() -> None:
-    """A window without samples."""
-    assert len(ChainKeys().of(np.empty(0, np.uint64), np.zeros(1, np.int64))) == 0
-
-
 def test_numbers_survive_growth() -> None:
     """Numbers stay what they were while the table grows by far, and new keys are told once each."""
     numbers, keys = Numbers(), np.arange(300_000, dtype=np.uint64) * np.uint64(1 << 40)
@@ -135,8 +118,3 @@ def test_pairs_come_back() -> None:
     high, low = np.array([0, 5, 2**31 - 1], np.int32), np.array([-1, 7, -(2**31)], np.int32)
     again = unpaired(pair(high, low))
     assert (again[0].tolist(), again[1].tolist()) == (high.tolist(), low.tolist())
-
-
-def test_all_markers_are_in_their_range() -> None:
-    """No marker could be taken for an address."""
-    assert all(marker >= chains.MARKERS for marker in chains._PLACES)

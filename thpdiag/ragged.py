@@ -6,10 +6,17 @@ callers' modules already, so that this one may do so at the top; nothing imports
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+AT_ONCE = 1 << 18  # values whose keys are made together
+_BASE = 0x2545F4914F6CDD1D  # odd; 5 modulo 8: its powers repeat only after 2**62
+_INVERSE = pow(_BASE, -1, 1 << 64)
+_LENGTH = np.uint64(0xA0761D6478BD642F)
 
 
 def starts_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
@@ -32,39 +39,53 @@ def any_of(marks: NDArray[np.bool_], starts: Ints) -> NDArray[np.bool_]:
     return found
 
 
-MIXED = 1 << 18  # values that are hashed at once: what the processor's cache holds
+class ListKeys:
+    """A 64-bit key of each list: equal lists have equal keys, different ones practically never.
 
-
-def hashes(values: NDArray[np.integer], starts: Ints) -> NDArray[np.uint64]:
-    """A hash of each list: its values times odd numbers that depend on their place, added up.
-
-    Equal lists have equal hashes. Of a million different lists two share one with a chance of about one in a million.
+    The key is a polynomial in an odd number, modulo 2**64, over the places of the list, with its length added. Powers
+    are taken by the place in the whole array and taken back at each list's start: no array of places within lists is
+    needed. The powers of the longest array so far are kept.
     """
-    weights = _odd_numbers(int(np.diff(starts).max(initial=0)) + 1)
-    sums = np.empty(len(starts) - 1, np.uint64)
-    inner = np.searchsorted(starts, np.arange(MIXED, int(starts[-1]), MIXED)).clip(max=len(sums)).tolist()
-    for first, last in zip([0, *inner], [*inner, len(sums)], strict=True):
+
+    def __init__(self) -> None:
+        self._powers = np.ones(1, np.uint64)
+        self._back = np.ones(1, np.uint64)
+
+    def of(self, values: NDArray[np.integer], starts: Ints) -> NDArray[np.uint64]:
+        """The key of each list."""
+        self._reach(len(values) + 1)
+        lengths = np.diff(starts)
+        filled = lengths > 0
+        keys = np.zeros(len(lengths), np.uint64)
+        begins = starts[:-1][filled]
+        if len(begins):
+            sums = np.add.reduceat(values.astype(np.uint64, copy=False) * self._powers[: len(values)], begins)
+            keys[filled] = sums * self._back[begins]
+        keys += lengths.astype(np.uint64) * _LENGTH
+        return keys
+
+    def _reach(self, length: int) -> None:
+        if length > len(self._powers):
+            ample = length + length // 2
+            self._powers, self._back = _powers(_BASE, ample), _powers(_INVERSE, ample)
+
+
+def _powers(base: int, length: int) -> NDArray[np.uint64]:
+    factors = np.full(length, base, np.uint64)
+    factors[0] = 1
+    powers: NDArray[np.uint64] = np.multiply.accumulate(factors)
+    return powers
+
+
+def keys_of(values: NDArray[np.integer], starts: Ints) -> NDArray[np.uint64]:
+    """The key of each list of a long array, some at a time: what the processor's cache holds."""
+    keys, inner = ListKeys(), np.searchsorted(starts, np.arange(AT_ONCE, int(starts[-1]), AT_ONCE))
+    edges = [0, *inner.clip(max=len(starts) - 1).tolist(), len(starts) - 1]
+    parts = []
+    for first, last in pairwise(edges):
         begin, end = int(starts[first]), int(starts[last])
-        own = starts[first : last + 1] - begin
-        lengths = np.diff(own)
-        places = np.arange(end - begin) - np.repeat(own[:-1], lengths)
-        products = values[begin:end].astype(np.uint64)
-        products += np.uint64(1)
-        products *= weights[places]
-        running = np.zeros(end - begin + 1, np.uint64)
-        np.cumsum(products, out=running[1:])
-        sums[first:last] = running[own[1:]] - running[own[:-1]] + weights[lengths]
-    return sums
-
-
-def _odd_numbers(count: int) -> NDArray[np.uint64]:
-    """Numbers that look random: the output of splitmix64, made odd."""
-    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed | np.uint64(1)
+        parts.append(keys.of(values[begin:end], starts[first : last + 1] - begin))
+    return np.concatenate(parts)
 
 
 def grouped(keys: NDArray[np.generic]) -> tuple[Ints, Ints]:
@@ -85,4 +106,4 @@ def grouped(keys: NDArray[np.generic]) -> tuple[Ints, Ints]:
 
 def distinct(values: NDArray[np.integer], starts: Ints) -> tuple[Ints, Ints]:
     """Which lists differ from all before them, and for each list its number among those."""
-    return grouped(hashes(values, starts))
+    return grouped(keys_of(values, starts))

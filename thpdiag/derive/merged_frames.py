@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Chains, Frame, Profile
-from thpdiag.ragged import grouped, hashes, starts_of
+from thpdiag.ragged import grouped, keys_of, starts_of
 
 _CUT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -22,7 +22,7 @@ def renamed(profile: Profile, frames: tuple[Frame, ...], number: NDArray[np.int3
     values, starts = number[profile.chains.frames], profile.chains.starts
     if alone >= 0:
         values, starts = _once(values, starts, alone)
-    keys, cut = hashes(values, starts), profile.chains.cut
+    keys, cut = keys_of(values, starts), profile.chains.cut
     if cut is not None:
         keys[cut] += _CUT
     first, chain = grouped(keys)

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.profile.chain_keys import ChainKeys
 from thpdiag.perf_data.profile.numbers import Ids, Numbers
-from thpdiag.ragged import any_of, gathered, starts_of
+from thpdiag.ragged import ListKeys, any_of, gathered, starts_of
 
 Addresses = NDArray[np.uint64]
 Starts = NDArray[np.int64]
@@ -32,6 +31,7 @@ GUEST, GUEST_KERNEL, GUEST_USER = _context(-2048), _context(-2176), _context(-25
 _MODES = np.array([0, KERNEL, USER, HYPERVISOR, GUEST_KERNEL, GUEST_USER, 0, 0], np.uint64)  # PERF_RECORD_MISC_*
 _MODES[[0, 6, 7]] = USER  # PERF_RECORD_MISC_CPUMODE_UNKNOWN
 _MODE_KEY = np.uint64(0xE7037ED1A0B428DB)
+_ADDRESS_KEY = np.uint64(0x8EBC6AF09C88C6E3)
 
 _IN_KERNEL, _IN_PROGRAM, _ELSEWHERE, _COOKIE, _GARBAGE = 1, 2, 3, 4, 5
 _PLACES = {
@@ -44,7 +44,7 @@ class Parts:
     """Distinct lists of numbers, in the order of their numbers."""
 
     def __init__(self) -> None:
-        self._numbers, self._keys = Numbers(), ChainKeys()
+        self._numbers, self._keys = Numbers(), ListKeys()
         self._values: list[Addresses] = []
         self._lengths: list[NDArray[np.int64]] = []
 
@@ -91,7 +91,7 @@ class RawChains:
 
     def __init__(self) -> None:
         self.kernel_parts, self.program_parts = Parts(), Parts()
-        self._numbers, self._keys = Numbers(), ChainKeys()
+        self._numbers, self._keys = Numbers(), ListKeys()
         self._known: list[Chained] = []
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ class RawChains:
         bare = _without_marker(samples, lengths)
         keys[bare] += modes[bare] * _MODE_KEY
         empty = np.flatnonzero(lengths == 0)
-        keys[empty] += samples.ip[empty] * _SPREAD_IP
+        keys[empty] += samples.ip[empty] * _ADDRESS_KEY
         ids, new = self._numbers.numbered(keys)
         if len(new):
             self._keep(samples, new, lengths[new], modes[new])
@@ -147,9 +147,6 @@ class RawChains:
                 any_of(places == _GARBAGE, starts),
             )
         )
-
-
-_SPREAD_IP = np.uint64(0x8EBC6AF09C88C6E3)
 
 
 def _without_marker(samples: Samples, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
