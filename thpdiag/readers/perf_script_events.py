@@ -75,10 +75,10 @@ def profile(
     import numpy as np
 
     chains, tasks, rows = columns
-    used, numbers = np.unique(chains.frames, return_inverse=True)
+    used, numbers = only_used(chains.frames, len(frames))
     lengths = np.diff(chains.starts)
     cut = lengths == _DEEPEST
-    chains = Chains(numbers.astype(np.int32), chains.starts, chains.lines, chains.texts, cut if cut.any() else None)
+    chains = Chains(numbers, chains.starts, chains.lines, chains.texts, cut if cut.any() else None)
     own = tuple(frames[i] for i in used.tolist())
     facts = {**around.header, **({"clock": _RELATIVE} if span.relative else {})}
     ledger = _ledger(own, chains, rows, around)
@@ -98,6 +98,15 @@ def profile(
         total_samples=ledger.kept,
         facts=facts,
     )
+
+
+def only_used(numbers: NDArray[np.int32], count: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Which of the numbers below `count` occur, and each as its place among those."""
+    import numpy as np
+
+    marks = np.zeros(count, np.bool_)
+    marks[numbers] = True
+    return np.flatnonzero(marks), (np.cumsum(marks, dtype=np.int32) - np.int32(1))[numbers]
 
 
 def _ledger(frames: Sequence[Frame], chains: Chains, rows: Rows, around: Around) -> Ledger:

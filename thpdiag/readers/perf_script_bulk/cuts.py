@@ -13,7 +13,7 @@ from thpdiag.readers.perf_script_bulk.plain import plain
 from thpdiag.readers.perf_script_lines import frame, single
 
 _SEARCHED = 1 << 20  # bytes behind an even cut in which two samples must stand
-_HEAD_START = 48 << 20  # bytes that one process reads while the others start
+_HEAD_START = 64 << 20  # bytes that one process reads while the others start
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 
 

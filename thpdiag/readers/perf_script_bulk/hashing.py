@@ -14,7 +14,6 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 BLOCK = 64  # bytes that are taken at once
-_PER_BLOCK = BLOCK // 8
 LONGEST = 16 * BLOCK  # pieces beyond are not hashed here
 _LOAD = 3  # slots of a table per entry, at least
 _NUMBER = np.uint64(24)  # bits of a slot
@@ -24,8 +23,14 @@ _NOT_EMPTY = np.uint64(1 << 63)
 ODD: Words = np.random.Generator(np.random.PCG64(3)).integers(0, 2**64, 4096, np.uint64) | np.uint64(1)
 _WEIGHTS, _OF_LENGTH, _LAST = ODD[: LONGEST // 8], ODD[-1], ODD[-2]
 _STEPS = (np.uint64(32), np.uint64(16))
-_keep = np.tril(np.full((BLOCK + 1, BLOCK), 255, np.uint8), -1)
-KEEP = _keep.view(f"V{BLOCK}").ravel()  # number n keeps the first n bytes of a block
+
+
+def _kept(width: int) -> NDArray[np.void]:
+    """Number n keeps the first n bytes of a block."""
+    return np.tril(np.full((width + 1, width), 255, np.uint8), -1).view(f"V{width}").ravel()
+
+
+KEEP = {width: _kept(width) for width in (BLOCK, BLOCK // 2)}
 
 
 def pieces(buffer: Bytes, width: int) -> NDArray[np.void]:
@@ -36,7 +41,7 @@ def pieces(buffer: Bytes, width: int) -> NDArray[np.void]:
 def words_at(buffer: Bytes, places: Ints, width: int = 8) -> Words:
     """The words of 8 bytes at each place: one column, or `width / 8` of them."""
     found: Words = pieces(buffer, width)[places].view(np.uint64)
-    return found if width == 8 else found.reshape(-1, width // 8)
+    return found if width == 8 else np.reshape(found, (-1, width // 8))
 
 
 def mixed(words: Words) -> Words:
@@ -49,14 +54,22 @@ def mixed(words: Words) -> Words:
 def hashed(buffer: Bytes, places: Ints, lengths: Ints) -> Words:
     """The hashes of pieces of at most LONGEST bytes."""
     total = lengths.astype(np.uint64) * _OF_LENGTH
-    at, left = 0, np.arange(len(places))
-    while len(left):
-        blocks = words_at(buffer, places[left] + at, BLOCK)
-        blocks &= KEEP.take(np.clip(lengths[left] - at, 0, BLOCK)).view(np.uint64).reshape(-1, _PER_BLOCK)
-        total[left] += mixed(blocks) @ _WEIGHTS[at // 8 : at // 8 + _PER_BLOCK]
-        at += BLOCK
-        left = np.flatnonzero(lengths > at)
+    if not len(places):
+        return total
+    longest = int(lengths.max())
+    total += _block(buffer, places, lengths, 0, BLOCK if longest > BLOCK // 2 else BLOCK // 2)
+    for at in range(BLOCK, longest, BLOCK):
+        more = np.flatnonzero(lengths > at)
+        total[more] += _block(buffer, places[more] + at, lengths[more] - at, at, BLOCK)
     return finished(total)
+
+
+def _block(buffer: Bytes, places: Ints, lengths: Ints, at: int, width: int) -> Words:
+    """The sums of one block of each piece; what is behind its end counts nothing."""
+    words = words_at(buffer, places, width)
+    words &= KEEP[width].take(np.clip(lengths, 0, width)).view(np.uint64).reshape(-1, width // 8)
+    total: Words = mixed(words) @ _WEIGHTS[at // 8 : (at + width) // 8]
+    return total
 
 
 def finished(total: Words) -> Words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from thpdiag.readers.perf_script_bulk.chains import ChainTable
 from thpdiag.readers.perf_script_bulk.hashing import Ints
 from thpdiag.readers.perf_script_bulk.tally import First, TallyRows, together
 from thpdiag.readers.perf_script_bulk.windows import LINE
-from thpdiag.readers.perf_script_events import Span, profile
+from thpdiag.readers.perf_script_events import Span, only_used, profile
 from thpdiag.readers.perf_script_samples import Around
 
 Who = tuple[Task, int | None]  # and on which CPU
@@ -73,7 +74,7 @@ def _profile(event: EventPart, part: Part, source: Source) -> Profile:
     span = Span(int(timed.min()) if len(timed) else None, first.last, first.zero)
     if not span.timed:
         rows = together([replace(rows, time=np.full(len(rows), UNKNOWN, np.int64))])
-    used, chain = np.unique(rows.chain, return_inverse=True)
+    used, chain = only_used(rows.chain, len(part.chain_starts) - 1)
     lengths = np.diff(part.chain_starts)[used]
     frames = part.chain_frames[gathered(part.chain_starts[:-1][used], lengths)]
     texts = tuple(event.texts.get(number, "") for number in used.tolist()) if len(event.texts) >= len(used) else ()
@@ -83,11 +84,9 @@ def _profile(event: EventPart, part: Part, source: Source) -> Profile:
     tasks: dict[Task, int] = {}
     task = np.array([tasks.setdefault(who, len(tasks)) for who, _ in part.whos], np.int32)
     cpu = np.array([UNKNOWN if number is None else number for _, number in part.whos], np.int32)
-    columns = Rows(
-        chain.astype(np.int32), task[rows.who], cpu[rows.who], bins.astype(np.int32), rows.weight, rows.samples
-    )
-    own, number = np.unique(columns.task, return_inverse=True)
-    columns = replace(columns, task=number.astype(np.int32))
+    columns = Rows(chain, task[rows.who], cpu[rows.who], bins.astype(np.int32), rows.weight, rows.samples)
+    own, number = only_used(columns.task, len(tasks))
+    columns = replace(columns, task=number)
     everyone = tuple(tasks)
     told = (chains, tuple(everyone[i] for i in own.tolist()), columns)
     return profile(event.name, source.cite(first.line, first.text), part.frames, told, span, part.around)
@@ -154,7 +153,27 @@ def _event(parts: list[EventPart]) -> EventPart:
             texts.setdefault(number, text)
         if part.first.timed:
             first.time(part.first.timed, part.first.last, zero=part.first.zero)
-    return EventPart(parts[0].name, first, together([part.rows for part in parts]), lines, texts)
+    return EventPart(parts[0].name, first, _rows([part.rows for part in parts]), lines, texts)
+
+
+def _rows(parts: list[TallyRows]) -> TallyRows:
+    """All rows. Ranges follow one another in time, so that few keys are in two of them."""
+    ends = [(int(rows.time.min()), int(rows.time.max())) for rows in parts if len(rows)]
+    shared = [np.zeros(len(rows), np.bool_) for rows in parts]
+    for (_, last), (first, _) in pairwise(ends):
+        low, high = min(last, first), max(last, first)
+        for rows, marks in zip(parts, shared, strict=True):
+            marks |= (rows.time >= low) & (rows.time <= high)
+    if sum(int(marks.sum()) for marks in shared) > sum(map(len, parts)) // 4 or not _in_turn(ends):
+        return together(parts)
+    apart = [rows.only(~marks) for rows, marks in zip(parts, shared, strict=True)]
+    mixed = together([rows.only(marks) for rows, marks in zip(parts, shared, strict=True)])
+    return TallyRows(*(np.concatenate([getattr(p, name) for p in (*apart, mixed)]) for name in TallyRows.__slots__))
+
+
+def _in_turn(ends: list[tuple[int, int]]) -> bool:
+    """Whether each range begins and ends later than the one before."""
+    return all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(ends))
 
 
 def _around(total: Around, part: Around, before: int) -> None:

@@ -32,6 +32,10 @@ class TallyRows:
     def __len__(self) -> int:
         return len(self.chain)
 
+    def only(self, keep: NDArray[np.bool_]) -> TallyRows:
+        """The rows that `keep` marks."""
+        return TallyRows(self.chain[keep], self.who[keep], self.time[keep], self.weight[keep], self.samples[keep])
+
 
 @dataclass(slots=True)
 class First:

@@ -157,10 +157,13 @@ def _rest_dropped(buffer: Bytes, begun: int, end: int) -> tuple[int, bool]:
 
 
 def _single_ends(buffer: Bytes, begin: int, end: int) -> int:
-    """Line feeds for carriage returns with line feeds; the new end."""
-    data = buffer[begin:end].tobytes() if (buffer[begin:end] == 13).any() else b""
-    if b"\r\n" not in data:
+    """Line feeds for carriage returns with line feeds, if the first or last line ends so; the new end.
+
+    Where only some lines between do, the exact grammar reads those.
+    """
+    first, last = buffer[begin : begin + LINE].tobytes(), buffer[max(begin, end - LINE) : end].tobytes()
+    if not first[: first.find(b"\n")].endswith(b"\r") and not last[: last.rfind(b"\n")].endswith(b"\r"):
         return end
-    data = data.replace(b"\r\n", b"\n")
+    data = buffer[begin:end].tobytes().replace(b"\r\n", b"\n")
     buffer[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
     return begin + len(data)
