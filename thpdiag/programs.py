@@ -1,0 +1,149 @@
+"""Programs of others that read what thpdiag does not decode itself: sadf, pmrep.
+
+The only place where a child process is started. It gets no shell, an environment of three words (no variable of the
+analyst's), the root folder to stand in, and its input as an open file; it may write no file. What it prints comes piece
+by piece; a program that hangs, prints without end or dies is ended with all that it started, and `ending` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+ENVIRONMENT: Mapping[str, str] = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+STDIN = "/dev/stdin"  # a name for the input, for programs that want one; the file may be unlinked
+_CHUNK = 1 << 16
+_SAID = 4096  # bytes kept of what it says on stderr
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a program may use. Time is what is spent on waiting for it: a slow reader of its output costs it nothing."""
+
+    seconds: float = 300.0
+    cpu_seconds: int = 300
+    output: int = 1 << 31  # bytes
+    memory: int = 1 << 30  # bytes of address space
+    files: int = 64
+
+
+class Ending(StrEnum):
+    """What became of a program."""
+
+    RUNNING = "is running"
+    DONE = "ended well"
+    FAILED = "ended with an error"
+    CRASHED = "crashed"
+    TIMED_OUT = "took too long and was ended"
+    TOO_LONG = "printed too much and was ended"
+    STOPPED = "was not needed any more"
+    NOT_STARTED = "could not be started"
+
+
+def installed(program: str) -> Path | None:
+    """Where a program is: in a folder of PATH that is named from the root, so never in one that was sent."""
+    folders = [f for f in os.environ.get("PATH", os.defpath).split(os.pathsep) if f.startswith("/")]
+    found = shutil.which(program, path=os.pathsep.join(folders))
+    return Path(found) if found else None
+
+
+class Run:
+    """One run of a program: iterating over it gives what it prints. `ending`, `said` (stderr) are complete then."""
+
+    def __init__(
+        self, program: Path, arguments: Sequence[str], stdin: IO[bytes] | None = None, bounds: Bounds = Bounds()
+    ) -> None:
+        self.ending = Ending.RUNNING
+        self.said = b""
+        self._command = [str(program), *arguments]
+        self._stdin = stdin
+        self._bounds = bounds
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            child = subprocess.Popen(
+                self._command, stdin=self._stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=dict(ENVIRONMENT), cwd="/", start_new_session=True, bufsize=0,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # gone, not executable, an argument with a NUL
+            self.ending, self.said = Ending.NOT_STARTED, str(error).encode()
+            return
+        _limit(child.pid, self._bounds)
+        try:
+            yield from self._printed(child)
+            self.ending = self._ended(child)
+        finally:
+            if self.ending is Ending.RUNNING:
+                self.ending = Ending.STOPPED
+            _end(child)
+
+    def _printed(self, child: subprocess.Popen[bytes]) -> Iterator[bytes]:
+        left, room = self._bounds.seconds, self._bounds.output
+        with selectors.DefaultSelector() as pipes:
+            for pipe in (child.stdout, child.stderr):
+                pipes.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
+            while pipes.get_map():
+                began = time.monotonic()
+                ready = pipes.select(left)
+                left -= time.monotonic() - began
+                if left <= 0 or not ready:
+                    self.ending = Ending.TIMED_OUT
+                    return
+                for key, _ in ready:
+                    part = os.read(key.fd, _CHUNK)
+                    if not part:
+                        pipes.unregister(key.fileobj)
+                    elif key.fileobj is child.stderr:
+                        self.said = (self.said + part)[:_SAID]
+                    else:
+                        yield part[:room]
+                        room -= len(part)
+                if room < 0:
+                    self.ending = Ending.TOO_LONG
+                    return
+
+    def _ended(self, child: subprocess.Popen[bytes]) -> Ending:
+        if self.ending is not Ending.RUNNING:
+            return self.ending
+        try:  # it closed its output: there is nothing more to do for it
+            code = child.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return Ending.TIMED_OUT
+        if code < 0:
+            return Ending.TIMED_OUT if -code in (signal.SIGXCPU, signal.SIGKILL) else Ending.CRASHED
+        return Ending.FAILED if code else Ending.DONE
+
+
+def _limit(pid: int, bounds: Bounds) -> None:
+    """Limits of the child, set from outside: code between fork and exec is not safe beside threads."""
+    limits = {
+        resource.RLIMIT_CPU: bounds.cpu_seconds,
+        resource.RLIMIT_AS: bounds.memory,
+        resource.RLIMIT_NOFILE: bounds.files,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+    }
+    for limit, most in limits.items():
+        with suppress(ProcessLookupError, PermissionError, ValueError):  # it has ended already; a lower hard limit
+            resource.prlimit(pid, limit, (most, most))
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """The child and what it started are gone after this, and its pipes are closed."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
