@@ -14,6 +14,7 @@ from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.checks.profile import matching, only, what
 from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import shown
+from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.model import Evidence, Finding, Profile, State
@@ -87,7 +88,7 @@ def _cited(diagnosis: Diagnosis) -> Iterator[tuple[Finding, Evidence, ProfileSpe
             check = rules[finding.outcome.rule].checks.get(evidence.check)
             if not isinstance(check, ProfileCheck) or check.profile.at_least is None or evidence.cite is None:
                 continue
-            for profile in state.profiles if state else ():
+            for profile in timed_ones(state.profiles) if state else ():
                 if profile.cite.member == evidence.cite.member:
                     yield finding, evidence, check.profile, profile
 

@@ -18,6 +18,7 @@ from thpdiag.engine.expression import negated
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Names, listed
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.stacks import Place, shortened
@@ -44,11 +45,16 @@ class Share:
 
 
 def judge(check: ProfileSpec, scene: Scene) -> Judged:
-    """The most telling answer over all profiles of the state: yes before unknown before no."""
+    """The most telling answer over all profiles of the state that measure CPU time: yes before unknown before no."""
     needed = _needed(check)
     if not scene.state.profiles:
         return unknown("profile", "no recording of call stacks in the input", needed=needed, kind="stack")
-    answers = [_on(check, compiled(profile), needed) for profile in scene.state.profiles]
+    timed = timed_ones(scene.state.profiles)
+    if not timed:
+        one = scene.state.profiles[0]
+        text = f"{one.cite.member} counts {one.event}, which does not tell where CPU time goes"
+        return unknown("profile", text, needed=needed, kind="stack")
+    answers = [_on(check, compiled(profile), needed) for profile in timed]
     return max(answers, key=lambda a: (a.value.value, _strength(a)))
 
 

@@ -17,6 +17,7 @@ from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Toggle, ToggleMetric, listed
 from thpdiag.model import Citation, Fact
 
@@ -244,7 +245,7 @@ def _rates(scene: Scene, metric: str) -> dict[str, Side]:
 
 def _compaction(scene: Scene) -> dict[str, Side]:
     found = {}
-    for source in scene.state.profiles:
+    for source in timed_ones(scene.state.profiles):
         profile = compiled(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
             found[source.reader] = Side(profile.share("compaction"), profile.samples or 1, source.cite)
