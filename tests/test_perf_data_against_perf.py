@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from thpdiag.model import Citation
 from thpdiag.perf_data.columns import Samples
 from thpdiag.perf_data.container.opening import opened
 from thpdiag.perf_data.profile.gather import Gathered
@@ -118,7 +119,7 @@ def frame(line: str) -> tuple[int, str]:
 def told_by_us(path: Path) -> Iterator[Sample]:
     found, seen = Gathered(), []
     with path.open("rb") as file:
-        recording = opened(iter(lambda: file.read(1 << 20), b""), path.stat().st_size)
+        recording = opened(iter(lambda: file.read(1 << 20), b""), path.stat().st_size, Citation("perf.data"))
         for window in recording.windows():
             assert not window.problems
             found.add(window, recording.events)

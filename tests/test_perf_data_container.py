@@ -10,7 +10,7 @@ import pytest
 
 import perf_files as perf
 from perf_files import Event, File, Taken, Writer
-from thpdiag.model import Problem, ProblemKind
+from thpdiag.model import Citation, Problem, ProblemKind
 from thpdiag.perf_data.columns import Recording, Window
 from thpdiag.perf_data.container import packed, stream
 from thpdiag.perf_data.container.opening import opened
@@ -26,7 +26,7 @@ def told(event: Event, *taken: Taken, order: str = "<") -> bytes:
 
 
 def read(raw: bytes, step: int = 1 << 20) -> tuple[Recording, list[Window]]:
-    recording = opened((raw[at : at + step] for at in range(0, len(raw), step)), len(raw))
+    recording = opened((raw[at : at + step] for at in range(0, len(raw), step)), len(raw), Citation("perf.data"))
     return recording, list(recording.windows())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from thpdiag.model import Problem
+from thpdiag.model import Citation, Problem
 from thpdiag.perf_data.columns import Features
 from thpdiag.perf_data.container.opening import opened
 
@@ -26,7 +26,7 @@ def expected(folder: Path) -> dict[str, dict[str, object]]:
 def read(file: Path, step: int) -> tuple[int, dict[str, int], list[Problem], Features]:
     """Samples, odd ones by reason, problems, features."""
     raw = file.read_bytes()
-    recording = opened((raw[at : at + step] for at in range(0, len(raw), step)), len(raw))
+    recording = opened((raw[at : at + step] for at in range(0, len(raw), step)), len(raw), Citation("perf.data"))
     windows = list(recording.windows())
     odd = {reason: count for window in windows for reason, count in window.odd.items()}
     problems = [problem for window in windows for problem in window.problems]

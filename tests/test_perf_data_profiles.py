@@ -29,13 +29,13 @@ from thpdiag.model import Citation, Clock, Frame, Module, Moment, Problem, Profi
 from thpdiag.perf_data.columns import EventInfo, Features, Map, Window
 from thpdiag.perf_data.profile import gather
 from thpdiag.perf_data.profile.maps import UNMAPPED, AddressSpaces
-from thpdiag.perf_data.profile.profiles import gathered, profiles
+from thpdiag.perf_data.profile.profiles import profiles, windows_gathered
 
 CITE = Citation("perf.data")
 
 
 def read(recording: ByHand) -> tuple[list[Profile], list[Problem]]:
-    found, problems = gathered(recording)
+    found, problems = windows_gathered(recording)
     made = list(profiles(recording, found, CITE))
     return [p for p in made if isinstance(p, Profile)], problems + [p for p in made if isinstance(p, Problem)]
 

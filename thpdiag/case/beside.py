@@ -11,7 +11,8 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-MAGICS = (b"PERFILE2", b"2ELIFREP")  # of either byte order (perf source tools/perf/util/header.c)
+from thpdiag.readers.perf_data import BULK
+
 _PACKED = r"(?:\.(?:gz|bz2|xz|zst))?"
 _SYMBOLS = re.compile(rf"(?:(?:proc[._-])?kallsyms(?:[.-][\w.+~-]*)?|System\.map(?:-[^/]*)?){_PACKED}$")
 _STORE = ".debug"
@@ -35,7 +36,7 @@ def is_recording(path: Path) -> bool:
         if not stat.S_ISREG(path.stat().st_mode):
             return False
         with path.open("rb") as file:
-            return file.read(8) in MAGICS
+            return bool(BULK.claims(path.name, file.read(8), None))
     except OSError:
         return False
 

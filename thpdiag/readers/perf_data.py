@@ -12,25 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from thpdiag.model import Citation, Problem, ProblemKind, Record
+from thpdiag.perf_data.container.header import MAGICS
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers import perf_header
 
-MAGICS = (b"PERFILE2", b"2ELIFREP")  # the second: written on a machine of the other byte order
-
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:
-    return head.startswith(MAGICS)
+    return head.startswith(tuple(MAGICS))
 
 
 def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """Problems, what the header tells of the host, and a profile for each event that has samples."""
     from thpdiag.perf_data.container.opening import opened
     from thpdiag.perf_data.profile.header_facts import header_facts  # numpy: only where there is a recording
-    from thpdiag.perf_data.profile.profiles import gathered, profiles
+    from thpdiag.perf_data.profile.profiles import profiles, windows_gathered
 
     cite = Citation(source.member)
     recording = opened(content.chunks, content.size, cite)
-    found, problems = gathered(recording)
+    found, problems = windows_gathered(recording)
     yield from problems
     yield from perf_header.of_host(header_facts(recording.features), cite)
     made = list(profiles(recording, found, cite))

@@ -17,23 +17,6 @@ LEAST = 48  # up to the flags: without these nothing can be read
 PRECISE = (15, 16)  # the two bits of precise_ip
 
 
-class SampleType(IntFlag):
-    """PERF_SAMPLE_*: the fields of a sample, as far as they stand before the call chain or tell the layout."""
-
-    IP = 1 << 0
-    TID = 1 << 1
-    TIME = 1 << 2
-    ADDR = 1 << 3
-    READ = 1 << 4
-    CALLCHAIN = 1 << 5
-    ID = 1 << 6
-    CPU = 1 << 7
-    PERIOD = 1 << 8
-    STREAM_ID = 1 << 9
-    STACK_USER = 1 << 13
-    IDENTIFIER = 1 << 16
-
-
 class ReadFormat(IntFlag):
     """PERF_FORMAT_*: what PERF_SAMPLE_READ puts into a sample."""
 

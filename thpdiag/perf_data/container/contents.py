@@ -16,18 +16,19 @@ from thpdiag.perf_data.container.events import MOST_EVENTS, Events
 from thpdiag.perf_data.container.features import FeatureTable, string
 from thpdiag.perf_data.container.header import Order
 from thpdiag.perf_data.container.record_types import KNOWN, Kind
-from thpdiag.perf_data.container.samples import View, Words, no_samples, samples
+from thpdiag.perf_data.container.samples import no_samples, samples
 from thpdiag.perf_data.container.side_records import SideRecords
 from thpdiag.perf_data.container.troubles import Troubles
+from thpdiag.perf_data.container.view import View, Words
 
 ANNOUNCING = (Kind.HEADER_ATTR, Kind.EVENT_UPDATE, Kind.HEADER_FEATURE, Kind.HEADER_BUILD_ID)
 NAME = 2  # PERF_EVENT_UPDATE__NAME
 COUNTED = frozenset({int(Kind.SAMPLE), int(Kind.THROTTLE), int(Kind.FINISHED_ROUND)})  # and what SideRecords reads
 UNDESCRIBED = "before any event was described"
-UNKNOWN = "of a type that is not known"
+OF_NO_TYPE = "of a type that is not known"
 
 
-class Numbers(NamedTuple):
+class Records(NamedTuple):
     """The records at `at`, of types `kinds`; `offset` is where they stand in the file."""
 
     at: Words
@@ -51,7 +52,7 @@ class Contents:
 
     def window(self, view: View, at: Words, offset: NDArray[np.int64]) -> Window:
         """The records at these places, `offset` where they stand in the file."""
-        records = Numbers(at, view.kinds(at), offset)
+        records = Records(at, view.kinds(at), offset)
         kinds, numbers = np.unique(records.kinds, return_counts=True)
         counts = dict(zip(kinds.tolist(), numbers.tolist(), strict=True))
         if any(kind in counts for kind in ANNOUNCING):
@@ -62,13 +63,13 @@ class Contents:
         window.throttled = counts.get(Kind.THROTTLE, 0)
         window.rounds = counts.get(Kind.FINISHED_ROUND, 0)
         for kind in counts.keys() - COUNTED - self._sides.readers.keys():
-            name = Kind(kind).name if kind in KNOWN else UNKNOWN
+            name = Kind(kind).name if kind in KNOWN else OF_NO_TYPE
             window.others[name] = window.others.get(name, 0) + counts[kind]
         if counts.keys() & self._sides.readers.keys():
             self._tell(view, records, window)
         return window
 
-    def _samples(self, view: View, records: Numbers, window: Window) -> Samples:
+    def _samples(self, view: View, records: Records, window: Window) -> Samples:
         mine = records.of(Kind.SAMPLE) if records.kinds.min() != records.kinds.max() else slice(None)
         at, offset = records.at[mine], records.offset[mine]
         if not len(self.events):
@@ -81,7 +82,7 @@ class Contents:
         window.odd.update(+odd)
         return found
 
-    def _tell(self, view: View, records: Numbers, window: Window) -> None:
+    def _tell(self, view: View, records: Records, window: Window) -> None:
         mine = records.of(*self._sides.readers)
         at = records.at[mine]
         rows = zip(records.kinds[mine].tolist(), self._raw(view, at), self._times(view, at), strict=True)
@@ -97,7 +98,7 @@ class Contents:
         times: list[int] = np.where(there, view.words(np.where(there, at + lengths - trailer, 0), 0), 0).tolist()
         return times
 
-    def _announced(self, view: View, records: Numbers) -> None:
+    def _announced(self, view: View, records: Records) -> None:
         mine = records.of(*ANNOUNCING)
         for kind, (raw, _) in zip(records.kinds[mine].tolist(), self._raw(view, records.at[mine]), strict=True):
             if not self._announce(kind, raw):

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.perf_data.columns import EventInfo
-from thpdiag.perf_data.container.attributes import Attribute, Flag, ReadFormat, SampleType
+from thpdiag.perf_data.container.attributes import Attribute, Flag
 from thpdiag.perf_data.container.event_names import event_name
+from thpdiag.perf_data.uapi import SampleType
 
 MOST_EVENTS = 4096  # far more than perf can open; a recording that has more was made to hurt
 NEAR = 1 << 16  # ids that lie this close together are looked up in a table
@@ -183,13 +184,3 @@ class Events:
         if self._tables is None:
             self._tables = Tables(self._attributes, self._ids)
         return self._tables
-
-
-def chain_place(shape: Layout) -> tuple[int, int, int]:
-    """For samples without a group read: words of PERF_SAMPLE_READ. With one: words around, and words per member."""
-    fmt = shape.read_format
-    if fmt is None:
-        return 0, 0, 0
-    around = bool(fmt & ReadFormat.ENABLED) + bool(fmt & ReadFormat.RUNNING)
-    each = 1 + bool(fmt & ReadFormat.ID) + bool(fmt & ReadFormat.LOST)
-    return around, each, int(bool(fmt & ReadFormat.GROUP))

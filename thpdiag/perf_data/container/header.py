@@ -1,8 +1,9 @@
 """The header of perf.data and its sections of attributes.
 
 Source: tools/perf/util/header.h and tools/perf/Documentation/perf.data-file-format.txt. A file begins with `PERFILE2`
-(`2ELIFREP` from a machine of the other byte order, `PERFFILE` before 2.6.32); header size 104, or 16 where perf wrote
-into a pipe. Up to perf 6.15 the attributes stand before the records; `perf inject` of later ones may put them behind.
+(`2ELIFREP` from a machine of the other byte order; `PERFFILE`, of before 2.6.32, is not read). The header has 104
+bytes, 16 where perf wrote into a pipe. Up to perf 6.15 the attributes stand before the records; `perf inject` of later
+ones may put them behind.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 
 Order = Literal["<", ">"]  # as struct and numpy write it: least significant byte first, or last
 
+MAGICS: dict[bytes, Order] = {b"PERFILE2": "<", b"2ELIFREP": ">"}
 PIPE = 16
 FILE = 104
 START = 16  # bytes that tell which of both it is
@@ -43,16 +45,7 @@ class Header:
 
 def byte_order(start: bytes) -> Order | None:
     """From the first 16 bytes; None: no recording."""
-    magic = start[:8]
-    if len(start) < START:
-        return None
-    if magic == b"PERFILE2":
-        return "<"
-    if magic == b"2ELIFREP":
-        return ">"
-    if magic == b"PERFFILE":
-        return "<" if int.from_bytes(start[8:16], "little") < 1 << 32 else ">"
-    return None
+    return MAGICS.get(start[:8]) if len(start) >= START else None
 
 
 def header_size(start: bytes, order: Order) -> int:

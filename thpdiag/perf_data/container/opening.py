@@ -14,7 +14,7 @@ from thpdiag.model import Citation
 from thpdiag.perf_data.columns import Recording
 from thpdiag.perf_data.container.contents import Contents
 from thpdiag.perf_data.container.header import FILE, PIPE, START, Header, Section, byte_order, header, header_size
-from thpdiag.perf_data.container.reading import Reading
+from thpdiag.perf_data.container.recording import OpenRecording
 from thpdiag.perf_data.container.stream import ByteStream
 from thpdiag.perf_data.container.troubles import Troubles
 
@@ -23,7 +23,7 @@ IN_MEMORY = 64 << 20  # of a file whose attributes stand behind the records; wha
 CHUNK = 1 << 20
 
 
-def opened(chunks: Iterator[bytes], size: int | None, cite: Citation = Citation("perf.data")) -> Recording:  # noqa: B008
+def opened(chunks: Iterator[bytes], size: int | None, cite: Citation) -> Recording:
     """The recording in these bytes, `size` of them if that is known; `cite` is where its problems are said to be."""
     stream = ByteStream(chunks)
     troubles = Troubles(cite)
@@ -31,10 +31,10 @@ def opened(chunks: Iterator[bytes], size: int | None, cite: Citation = Citation(
     order = byte_order(start)
     if order is None:
         troubles.unreadable("is no perf.data: it does not begin as one")
-        return Reading(Contents("<", troubles), None)
+        return OpenRecording(Contents("<", troubles), None)
     contents = Contents(order, troubles)
     if header_size(start, order) == PIPE:
-        return Reading(contents, stream, size=size)
+        return OpenRecording(contents, stream, size=size)
     return _file(stream, start, contents, size)
 
 
@@ -42,27 +42,27 @@ def _file(stream: ByteStream, start: bytes, contents: Contents, size: int | None
     raw = start + stream.read(FILE - START)
     if len(raw) < FILE:
         contents.troubles.damaged("ends inside its header")
-        return Reading(contents, None)
+        return OpenRecording(contents, None)
     found = header(raw, contents.order)
     if found.attributes.offset >= found.data.end and found.data.size:
         stream = _attributes_behind(stream, found, contents)
     else:
         front = stream.read(min(max(found.data.offset - FILE, 0), MOST_FRONT))
-        _attributes(found, Part(front, FILE), contents)
+        _attributes(found, HeldBytes(front, FILE), contents)
         stream.skip(max(found.data.offset - stream.position, 0))
     if not len(contents.events):
         contents.troubles.damaged("describes no event that can be read, so its samples cannot be either")
     if stream.position > found.data.offset:
         contents.troubles.damaged("says that its records begin inside its header")
-        return Reading(contents, None)
+        return OpenRecording(contents, None)
     if not found.data.size:
         contents.troubles.damaged(
             "was not closed by perf (its header gives no size): read to the end, without features"
         )
-    return Reading(contents, stream, found, size)
+    return OpenRecording(contents, stream, found, size)
 
 
-class Part:
+class HeldBytes:
     """Some bytes of a file, asked for by their place in it."""
 
     def __init__(self, raw: bytes, offset: int) -> None:
@@ -78,16 +78,16 @@ class Part:
         return found
 
 
-def _attributes(found: Header, part: Part, contents: Contents) -> None:
+def _attributes(found: Header, held: HeldBytes, contents: Contents) -> None:
     """Each entry is a perf_event_attr and the place of its ids."""
-    raw = part.get(found.attributes)
+    raw = held.get(found.attributes)
     size = found.attribute_size
     if not START < size <= len(raw):
         return
     for begin in range(0, len(raw) - size + 1, size):
         entry = raw[begin : begin + size]
         ids = Section(*struct.unpack_from(contents.order + "2Q", entry, size - 16))
-        if not contents.add(entry[: size - 16], part.get(ids)):
+        if not contents.add(entry[: size - 16], held.get(ids)):
             contents.troubles.damaged("describes events that cannot be read")
 
 
@@ -98,7 +98,7 @@ def _attributes_behind(stream: ByteStream, found: Header, contents: Contents) ->
     while part := stream.read(CHUNK):
         aside.write(part)
     aside.seek(min(found.data.end, stream.position) - begin)
-    _attributes(found, Part(aside.read(MOST_FRONT), found.data.end), contents)
+    _attributes(found, HeldBytes(aside.read(MOST_FRONT), found.data.end), contents)
     chunks = _from_front(aside)
     next(chunks)
     again = ByteStream(chunks, begin)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.perf_data.container.samples import Words
 from thpdiag.perf_data.container.stream import WINDOW, roomy
 from thpdiag.perf_data.container.troubles import Troubles
+from thpdiag.perf_data.container.view import Words
 
 try:
     import zstandard

@@ -15,45 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.perf_data.columns import Samples
-from thpdiag.perf_data.container.events import Layout, Tables, chain_place
-from thpdiag.perf_data.container.header import Order
+from thpdiag.perf_data.container.attributes import ReadFormat
+from thpdiag.perf_data.container.events import Layout, Tables
+from thpdiag.perf_data.container.view import View, Words
 from thpdiag.ragged import starts_of
-
-Words = NDArray[np.int64]  # places in a buffer, in words of eight bytes
 
 SHORT = "the record is shorter than its event says"
 OVERLONG = "the call chain is longer than the record"
 STRANGE = "of an event that the recording does not describe"
 MOST_WORDS = 1 << 13  # a record has no more
-
-
-class View:
-    """A buffer as numbers of 64, 32 and 16 bits in the byte order of the file."""
-
-    def __init__(self, buffer: NDArray[np.uint8], order: Order) -> None:
-        self.bytes = buffer
-        self.u64 = buffer.view(order + "u8")
-        self.u32 = buffer.view(order + "u4")
-        self.u16 = buffer.view(order + "u2")
-        self.order = order
-
-    def words(self, at: Words, place: int) -> NDArray[np.uint64]:
-        """The 64-bit numbers `place` words behind the positions."""
-        return self.u64[place:][at].astype(np.uint64, copy=False)
-
-    def halves(self, at: Words, place: int, half: int) -> NDArray[np.int32]:
-        """The first or second 32-bit number of such words, signed."""
-        return self.u32[2 * place + half :: 2][at].astype(np.uint32, copy=False).view(np.int32)
-
-    def kinds(self, at: Words) -> NDArray[np.uint32]:
-        return self.u32[::2][at].astype(np.uint32, copy=False)
-
-    def misc(self, at: Words) -> NDArray[np.uint16]:
-        return self.u16[2::4][at].astype(np.uint16, copy=False)
-
-    def lengths(self, at: Words) -> Words:
-        """Sizes of records in whole words."""
-        return (self.u16[3::4][at] >> 3).astype(np.int64)
 
 
 @dataclass(slots=True)
@@ -74,15 +44,25 @@ class Part:
     timed: NDArray[np.bool_]
 
 
+def _read_shape(read_format: int) -> tuple[int, int, bool]:
+    """What stands in PERF_SAMPLE_READ: words of times, words of each event; True where it begins with how many events.
+
+    Without such a number it is of one event.
+    """
+    times = bool(read_format & ReadFormat.ENABLED) + bool(read_format & ReadFormat.RUNNING)
+    each = 1 + bool(read_format & ReadFormat.ID) + bool(read_format & ReadFormat.LOST)
+    return times, each, bool(read_format & ReadFormat.GROUP)
+
+
 def _read_words(view: View, at: Words, shape: Layout, room: Words) -> Words | int:
     """How many words PERF_SAMPLE_READ takes in each sample; at most too many by one where it does not fit."""
     if shape.read_format is None:
         return 0
-    around, each, group = chain_place(shape)
+    times, each, group = _read_shape(shape.read_format)
     if not group:
-        return around + each
+        return times + each
     count = np.minimum(view.words(at, shape.variable), np.uint64(MOST_WORDS)).astype(np.int64)
-    return np.minimum(1 + around + each * count, room + 1)
+    return np.minimum(1 + times + each * count, room + 1)
 
 
 def _chains(view: View, at: Words, shape: Layout, odd: Counter[str]) -> tuple[NDArray[np.bool_] | None, Words, Words]:

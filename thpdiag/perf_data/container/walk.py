@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.perf_data.container.record_types import FOLLOWED, PACKED, TYPES, Kind
-from thpdiag.perf_data.container.samples import View, Words
 from thpdiag.perf_data.container.stream import roomy
+from thpdiag.perf_data.container.view import View, Words
+from thpdiag.ragged import starts_of
 
 HEADER = 8  # u32 type, u16 misc, u16 size
 MANY = 8  # runs this short on average are not worth looking for
@@ -170,12 +171,10 @@ def _payload(raw: memoryview, at: int, kind: int, order: str) -> int:
 
 def realigned(raw: NDArray[np.uint8], begins: Words, sizes: Words) -> tuple[NDArray[np.uint8], Words]:
     """Copies of records one after another, each at a multiple of eight, and their places in words."""
-    starts = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum((sizes + 7) & ~7, out=starts[1:])
+    starts = starts_of((sizes + 7) & ~7)
     copy = roomy(int(starts[-1]))
-    apart = (
-        np.flatnonzero(np.diff(begins) != np.diff(starts[:-1])) + 1
-    )  # records that stay together are copied together
+    # Records that stay together are copied together.
+    apart = np.flatnonzero(np.diff(begins) != np.diff(starts[:-1])) + 1
     first = np.concatenate((np.zeros(1, np.int64), apart))
     last = np.concatenate((apart, [len(sizes)])) - 1
     lengths = begins[last] + sizes[last] - begins[first]

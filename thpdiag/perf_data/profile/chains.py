@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thpdiag.perf_data.columns import Samples
 from thpdiag.perf_data.profile.numbers import Ids, Numbers
+from thpdiag.perf_data.uapi import CPU_MODE
 from thpdiag.ragged import ListKeys, any_of, gathered, starts_of
 
 Addresses = NDArray[np.uint64]
@@ -107,7 +108,7 @@ class RawChains:
     def numbered(self, samples: Samples) -> Ids:
         """The number of each sample's chain."""
         lengths = np.diff(samples.starts)
-        modes = _MODES[samples.misc & 7]
+        modes = _MODES[samples.misc & CPU_MODE]
         keys = self._keys.of(samples.chain, samples.starts)
         bare = _without_marker(samples, lengths)
         keys[bare] += modes[bare] * _MODE_KEY

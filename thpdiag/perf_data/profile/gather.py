@@ -23,12 +23,12 @@ from thpdiag.perf_data.profile.maps import AddressSpaces
 from thpdiag.perf_data.profile.numbers import Ids, Numbers, pair
 from thpdiag.perf_data.profile.tasks import UNRECORDED, Tasks
 from thpdiag.perf_data.profile.uses import Uses
+from thpdiag.perf_data.uapi import SampleType
 
 ONE_BY_ONE = 8_000_000
 HELD = 4_000_000  # samples that wait; more are settled as soon as two rounds have passed
 _HUNDREDTH = np.uint64(10_000_000)  # nanoseconds of a time bin
 _NEVER = np.uint64(2**64 - 1)  # samples without a time: whatever is known last
-_TID, _PERIOD = 1 << 1, 1 << 8  # PERF_SAMPLE_*
 _MOST_HELD = 3 * HELD
 _ROUNDS = 2  # after which all that belongs between the samples has been read
 _WITHOUT_ROUNDS = 2  # windows after which a recording without rounds is thought to be in order
@@ -117,9 +117,9 @@ class Gathered:
         self.first, self.last = min(self.first, low), max(self.last, high)
         tid, weight = samples.tid, samples.period.astype(np.float64)
         for number, event in enumerate(events):
-            if not event.sample_type & _TID:
+            if not event.sample_type & SampleType.TID:
                 tid = np.where(samples.event == number, UNRECORDED, tid).astype(np.int32)
-            if event.period and not event.sample_type & _PERIOD:
+            if event.period and not event.sample_type & SampleType.PERIOD:
                 weight[samples.event == number] = event.period
         chain = self.chains.numbered(samples)
         cpu = np.maximum(samples.cpu, UNKNOWN)

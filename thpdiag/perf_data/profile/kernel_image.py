@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from thpdiag.model import Frame, KernelImage, Module
 from thpdiag.perf_data.columns import Features, Map
+from thpdiag.perf_data.uapi import CPU_MODE, CpuMode
 
 KERNEL = "[kernel.kallsyms]"
 UNKNOWN = "[unknown]"
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
-_MODES, _KERNEL_MODE = 7, 1
 
 
 def of_kernel(one: Map) -> bool:
     """Whether a map record is of the host's kernel or one of its modules."""
-    return one.misc & _MODES == _KERNEL_MODE
+    return one.misc & CPU_MODE == CpuMode.KERNEL
 
 
 def kernel_image(maps: Sequence[Map], features: Features) -> KernelImage:
@@ -47,7 +47,7 @@ def kernel_frames(addresses: NDArray[np.uint64], image: KernelImage) -> list[Fra
     names = [f"[{m.name}]" for m in modules]
     ends = [m.end for m in modules]
     return [
-        Frame(UNKNOWN, names[i] if i >= 0 and address < ends[i] else KERNEL, True, address)  # noqa: FBT003 - `kernel`
+        Frame(UNKNOWN, names[i] if i >= 0 and address < ends[i] else KERNEL, kernel=True, address=address)
         for address, i in zip(addresses.tolist(), place.tolist(), strict=True)
     ]
 

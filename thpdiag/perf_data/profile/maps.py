@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from thpdiag.perf_data.columns import Fork, Map
 from thpdiag.perf_data.profile.latest import NONE, Latest
 from thpdiag.perf_data.profile.numbers import Ids
+from thpdiag.perf_data.uapi import CPU_MODE, CpuMode
 from thpdiag.ragged import gathered
 
 Ints = NDArray[np.int64]
 UNMAPPED = -1
 _DEEPEST = 1000  # forks without an exec between that are followed
 _MOST_PIECES = 4_000_000  # pieces of maps that cover one another; beyond, the oldest are forgotten
-_CPU_MODES, _PROGRAMS = 7, (0, 2, 5)  # PERF_RECORD_MISC_*: not known, USER, GUEST_USER
+_PROGRAMS = (CpuMode.NOT_KNOWN, CpuMode.USER, CpuMode.GUEST_USER)
 _NO_FORK = -(1 << 40)  # in place of the parent: no process has this number
 
 
@@ -45,7 +46,7 @@ class AddressSpaces:
     def learn(self, maps: Sequence[Map], forks: Sequence[Fork]) -> None:
         """Add records, in the order of the file. At equal times forks come first."""
         begun = [f for f in forks if not f.exit and f.pid != f.parent_pid]
-        shown = [m for m in maps if m.pid != -1 and m.misc & _CPU_MODES in _PROGRAMS]
+        shown = [m for m in maps if m.pid != -1 and m.misc & CPU_MODE in _PROGRAMS]
         if not begun and not shown:
             return
         self._latest = None

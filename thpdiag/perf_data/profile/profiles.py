@@ -16,10 +16,10 @@ from thpdiag.perf_data.profile.header_facts import clock_facts, header_facts
 from thpdiag.perf_data.profile.joined_chains import JoinedChains
 from thpdiag.perf_data.profile.kernel_image import kernel_image
 from thpdiag.perf_data.profile.numbers import Ids
+from thpdiag.perf_data.uapi import SampleType
 
 READER = "perf_data"
 DEPTH = 127  # kernel.perf_event_max_stack; before 4.8 PERF_MAX_STACK_DEPTH, markers counted
-_CALLCHAIN = 1 << 5  # PERF_SAMPLE_CALLCHAIN
 _GARBAGE = "call chains with a stray number where only markers can be: what follows it is left out"
 _FARTHEST = (1 << 31) - 1  # bins of 10 ms: 248 days
 _FAR = "samples at a time more than 248 days behind the first, which cannot be: kept without a time"
@@ -27,7 +27,7 @@ _FAR = "samples at a time more than 248 days behind the first, which cannot be: 
 Bools = NDArray[np.bool_]
 
 
-def gathered(recording: Recording) -> tuple[Gathered, list[Problem]]:
+def windows_gathered(recording: Recording) -> tuple[Gathered, list[Problem]]:
     """Read all windows: what is kept of them, and what could not be read. Features are complete afterwards."""
     found, problems = Gathered(), []
     for window in recording.windows():
@@ -72,7 +72,7 @@ class _Event:
 
     @property
     def with_chains(self) -> bool:
-        return bool(self.info.sample_type & _CALLCHAIN)
+        return bool(self.info.sample_type & SampleType.CALLCHAIN)
 
     def samples(self, marked: Bools) -> int:
         """The samples whose use of a chain is marked."""

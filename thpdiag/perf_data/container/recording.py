@@ -1,4 +1,4 @@
-"""From the data section of a recording to windows."""
+"""An opened recording: from its data section to windows, then the features behind it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from thpdiag.perf_data.container.contents import Contents
 from thpdiag.perf_data.container.features import Feature
 from thpdiag.perf_data.container.header import Header, sections
 from thpdiag.perf_data.container.packed import Inner, Unpacked
-from thpdiag.perf_data.container.samples import View, no_samples
+from thpdiag.perf_data.container.samples import no_samples
 from thpdiag.perf_data.container.stream import ByteStream, Stretch
+from thpdiag.perf_data.container.view import View
 from thpdiag.perf_data.container.walk import Ragged, realigned, walk, walk_ragged
 
 MOST_BEHIND = 64 << 20  # bytes behind the records: features
 
 
-class Reading:
-    """A Recording. `found` is the header of a file, None for a pipe; no stream: there is nothing to read."""
+class OpenRecording:
+    """A `Recording`. `found` is the header of a file, None for a pipe; no stream: there is nothing to read."""
 
     def __init__(
         self, contents: Contents, stream: ByteStream | None, found: Header | None = None, size: int | None = None
