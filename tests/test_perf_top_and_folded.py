@@ -79,7 +79,8 @@ def test_names_of_the_java_runtime_may_hold_a_semicolon() -> None:
 
 def test_lines_that_are_no_stacks_are_counted() -> None:
     """What stands between is in the ledger and in a problem."""
-    (found,), (problem,) = read("a;main;compact_zone_[k] 5\na;main;work 6\nstack;without count\na;main;rest 1\n")
-    assert problem.count == 1
-    assert sum(found.ledger.odd.values()) == 1
+    lines = ["a;main;compact_zone_[k] 5", "a;main;work 6", "stack;without count", ";; 5", "a;main;rest 1"]
+    (found,), (problem,) = read("\n".join(lines))
+    assert problem.count == 2
+    assert sum(found.ledger.odd.values()) == 2
     assert found.ledger.kept == 12

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BIN = 0.01  # seconds of a time bin
 UNKNOWN = -1  # in the columns `cpu` and `bin`
+NAMELESS = "[unknown]"  # name of a function, or of an object, that the source does not tell
 
 
 class Stacks(StrEnum):
@@ -35,7 +36,7 @@ class Stacks(StrEnum):
 class Frame:
     """A function.
 
-    `name` is normalised (no offset, no `.isra.0`, no `_[k]`), `[unknown]` where there is none; `kernel` is None when
+    `name` is normalised (no offset, no `.isra.0`, no `_[k]`), `NAMELESS` where there is none; `kernel` is None when
     the source does not say. `address` is the runtime address of a kernel function that has no name yet, or the offset
     in the object `dso` of a program's function that has none.
     """

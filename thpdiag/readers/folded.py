@@ -20,6 +20,7 @@ from statistics import median
 
 from thpdiag.knowledge.symbols import families_of, normalise, unresolved
 from thpdiag.model import Citation, Ledger, Problem, Profile, Record, StackCounts, Stacks, Task
+from thpdiag.model.profile import NAMELESS
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.perf_chains import ROOTS
 from thpdiag.readers.perf_stacks import Frames, symbol_like
@@ -39,6 +40,15 @@ class _Stack:
     names: list[str]  # root first
     count: float
     cite: Citation
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a text writes its stacks."""
+
+    task: bool  # in the first field
+    ids: bool  # behind the task's name
+    marked: bool  # functions of the kernel have a mark
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -64,22 +74,19 @@ def _stack(text: str, cite: Citation) -> _Stack | None:
     if not found:
         return None
     names = [n.strip() for n in found["stack"].replace(";::", "\0::").split(";")]
-    names = [n.replace("\0", ";") for n in names]  # Lorg/Inner;::step, a name of the Java runtime
-    return _Stack([n for n in names if n], float(found["count"]), cite)
+    names = [n.replace("\0", ";") for n in names if n]  # Lorg/Inner;::step, a name of the Java runtime
+    return _Stack(names, float(found["count"]), cite) if names else None
 
 
 def _profile(stacks: list[_Stack], odd: int) -> Profile:
-    task = _task_first(stacks[:_LOOKED_AT])
-    marked = any(name.endswith("_[k]") for stack in stacks for name in stack.names)
-    ids = task and all(_TASK.match(s.names[0]) for s in stacks[:_LOOKED_AT])
-    frames = Frames()
+    form, frames = _form(stacks), Frames()
     counts, facts = StackCounts(), {}
     period = _period([s.count for s in stacks])
     if period is not None:
         facts["counts"] = f"periods of {period} each" if period else "periods; at least one sample a line"
     samples = lonely = unknown = 0
     for stack in stacks:
-        who, chain = _sample(frames, stack.names, task, ids, marked)
+        who, chain = _sample(frames, stack.names, form)
         number = int(stack.count) // (period or 1) if period != 0 else 1
         counts.add(chain, stack.count, number, stack.cite, who)
         samples += number
@@ -108,13 +115,12 @@ def _period(counts: list[float]) -> int | None:
     return common if common >= _PERIODS else 0
 
 
-def _task_first(stacks: list[_Stack]) -> bool:
-    """Whether the first field is the task.
-
-    Collapsers write it, unless the first fields are functions that start a task.
-    """
-    roots = sum(_is_root(s.names[0]) for s in stacks)
-    return 2 * roots < len(stacks)
+def _form(stacks: list[_Stack]) -> _Form:
+    """Collapsers write the task into the first field, unless most of these are functions that start a task."""
+    first = [stack.names[0] for stack in stacks[:_LOOKED_AT]]
+    task = 2 * sum(map(_is_root, first)) < len(first)
+    marked = any(name.endswith("_[k]") for stack in stacks for name in stack.names)
+    return _Form(task, task and all(map(_TASK.match, first)), marked)
 
 
 def _is_root(name: str) -> bool:
@@ -122,12 +128,12 @@ def _is_root(name: str) -> bool:
     return bool(_PLACE.search(name)) or bare in ROOTS or unresolved(bare) or "::" in bare or bool(families_of(bare))
 
 
-def _sample(frames: Frames, names: list[str], task: object, ids: object, marked: object) -> tuple[Task, list[int]]:
-    """Who ran, and the chain, leaf first. `marked`: functions of the kernel have a mark in this text."""
+def _sample(frames: Frames, names: list[str], form: _Form) -> tuple[Task, list[int]]:
+    """Who ran, and the chain, leaf first."""
     who = Task()
-    if task and names:
+    if form.task:
         who, names = Task(names[0]), names[1:]
-        if ids and (found := _TASK.match(who.comm)):
+        if form.ids and (found := _TASK.match(who.comm)):
             pid = int(found["pid"]) if found["pid"] != "?" else None
             who = Task(found["comm"], pid, int(found["tid"]) if found["tid"] else None)
     numbers: list[int] = []
@@ -137,22 +143,17 @@ def _sample(frames: Frames, names: list[str], task: object, ids: object, marked:
             kernel = True
             continue
         place = _PLACE.search(name)
-        dso = name if name.startswith("[") and name.endswith("]") and not unresolved_word(name) else ""
+        dso = name if name.startswith("[") and name.endswith("]") and name != NAMELESS else ""  # `[libc.so.6]`
         inside = _kernel(place, border=kernel)
-        if dso and inside is None and (marked or _is_program(dso, who.comm)):
+        if dso and inside is None and (form.marked or _is_program(dso, who.comm)):
             inside = False
-        numbers.append(frames.number("[unknown]" if dso else name, dso, kernel=inside))
+        numbers.append(frames.number(NAMELESS if dso else name, dso, kernel=inside))
     return who, numbers[::-1]
 
 
 def _is_program(dso: str, comm: str) -> bool:
     """Whether `[gcc]` is the program of that name, which the kernel cuts to 15 characters, and not a kernel module."""
     return bool(comm) and dso[1:-1][:15] == comm
-
-
-def unresolved_word(name: str) -> bool:
-    """`[unknown]` itself; `[libc.so.6]` is an object whose functions have no names."""
-    return name == "[unknown]"
 
 
 def _kernel(place: re.Match[str] | None, *, border: bool) -> bool | None:
@@ -162,10 +163,7 @@ def _kernel(place: re.Match[str] | None, *, border: bool) -> bool | None:
 
 
 def _believable(text: str) -> bool:
-    """A stack and no sentence or table.
-
-    At least two fields, each a name, some with letters; the task may have blanks.
-    """
+    """Whether it is a stack and no sentence or table: at least two fields, each a name; the task may have blanks."""
     found = _LINE.match(text.strip())
     if not found:
         return False
@@ -184,10 +182,7 @@ def continues(text: str) -> bool:
 
 
 def _confirm(ahead: list[str]) -> bool:
-    """Two such lines in a row, or one with a mark of the kernel or with three fields of which one is a kernel.
-
-    Function we know.
-    """
+    """Two stacks in a row, or one with a mark of the kernel, or one of three functions of which we know one."""
     if not _believable(ahead[0]):
         return False
     if "_[k]" in ahead[0] or (len(ahead) > 1 and _believable(ahead[1])):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Frame
+from thpdiag.model.profile import NAMELESS
 
 _KERNEL_DSO = re.compile(
     r"\[(?:guest\.)?kernel(?:\.(?:kallsyms|vmlinux)(?:\.\d+)?)?\](?:\.[\w.]+)?$"  # [kernel.kallsyms].init.text
@@ -33,7 +34,7 @@ LONGEST_NAME = 2000
 
 def kernel_dso(dso: str) -> bool | None:
     """Whether code of this object runs in the kernel; None if there is no name."""
-    if not dso or dso == "[unknown]":
+    if not dso or dso == NAMELESS:
         return None
     return bool(_KERNEL_DSO.match(dso))
 
@@ -76,7 +77,7 @@ class Frames:
         """The number of a frame; the name is normalised here."""
         key = (name, dso, kernel)
         if (known := self._numbers.get(key)) is None:
-            frame = Frame(normalise(name) or "[unknown]", dso, kernel_dso(dso) if kernel is None else kernel)
+            frame = Frame(normalise(name) or NAMELESS, dso, kernel_dso(dso) if kernel is None else kernel)
             known = self._same(frame)
             self._numbers[key] = known
         return known
