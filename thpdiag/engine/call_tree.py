@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thpdiag.engine.compiled import Bools, Compiled, Ints
 from thpdiag.knowledge.symbols import unresolved
 from thpdiag.model import Chains, Frame
+from thpdiag.model.profile import NAMELESS
 from thpdiag.ragged import starts_of
 
 Floats = NDArray[np.float64]
@@ -85,7 +86,7 @@ def call_tree(profile: Compiled, most_text: int) -> Tree:
 def shown(frame: Frame) -> str:
     """A function as a report names it; one without a name by the object it is in: `[libc.so.6]`."""
     name = frame.name.replace(";", ":")
-    if not unresolved(name) or not frame.dso or frame.dso == "[unknown]":
+    if not unresolved(name) or not frame.dso or frame.dso == NAMELESS:
         return name
     place = frame.dso.removesuffix(" (deleted)").rpartition("/")[2].replace(";", ":")
     return place if place.startswith("[") else f"[{place or frame.dso}]"

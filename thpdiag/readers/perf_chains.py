@@ -1,6 +1,5 @@
-"""From the call graphs of a perf report to stacks.
-
-In which order, of what whole, what is left over, and which chains are not there as a whole. Not a reader.
+"""From the call graphs of a perf report to stacks: in which order they are printed, of what whole the shares are, what
+is left over, and which chains are not there as a whole. Not a reader.
 
 perf leaves out the first function of a graph with a single root where rows are sorted by symbol first, which it takes
 for the row's own. Leaf first it is; root first it is not: then the outermost function is lost. Source: tools/perf/ui/

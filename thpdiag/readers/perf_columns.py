@@ -170,10 +170,7 @@ def _names(middle: str, known: Columns, *, marked: bool) -> _Names:
 
 
 def _fit(middle: str, parts: list[str], wanted: list[str], alone: str, *, marked: bool) -> tuple[list[str], list[str]]:
-    """Columns whose header is missing, or whose blanks were collapsed.
-
-    The object looks like one, the rest is the task.
-    """
+    """Columns without a header, or whose blanks were collapsed: the object looks like one, the rest is the task."""
     if not middle:
         return [], []
     if len(wanted) == 1:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from thpdiag.model import Chains, Citation, Rows, StackCounts, Stacks, Task
-from thpdiag.model.profile import Frame
+from thpdiag.model.profile import NAMELESS, Frame
 from thpdiag.readers.perf_chains import Split, chains
 from thpdiag.readers.perf_columns import Columns, OverheadRow, kind, row, separated
 from thpdiag.readers.perf_report_tree import Path, part
@@ -176,7 +176,7 @@ def _add(counts: StackCounts, frames: Frames, entry: Entry, split: Sequence[Path
         leaf = [frames.number(shown.symbol, shown.dso, kernel=shown.kernel)] if shown.symbol and names else []
         stack = leaf + [frames.number(n) for n in names[len(leaf) :]]
         if not stack and shown.dso:
-            stack = [frames.number("[unknown]", shown.dso, kernel=shown.kernel)]
+            stack = [frames.number(NAMELESS, shown.dso, kernel=shown.kernel)]
         samples = shown.samples if len(split) == 1 else round(shown.samples * weight / shown.own) if shown.own else 0
         chain = counts.add(stack, weight, samples, entry.cite, Task(shown.comm or comm, shown.pid), shown.cpu)
         if cut:

@@ -228,10 +228,7 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def relative(nodes: Sequence[Node], total: float) -> bool:
-    """Whether the shares are of the parent (fractal) and not of everything (graph).
-
-    Somewhere the parts exceed the whole.
-    """
+    """Whether the shares are of the parent (fractal), not of everything (graph): somewhere parts exceed the whole."""
     if _exceeds(nodes, total):
         return True
     return any(

@@ -7,9 +7,10 @@ Shares are percent of the samples that perf top has not yet forgotten (it forget
 additive over screens; of several screens the last complete one counts. With `-g` the first of two shares includes
 callees, and the graph of a row was made a moment later than the row, so that parts may exceed their whole. Layouts:
 
-- 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - ` - 2.6.33 to 3.1: `samples
-pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is left out - 3.2 to today:
-the rows of perf report, by default `share  object  [k] symbol`
+- 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - `
+- 2.6.33 to 3.1: `samples  pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is
+  left out
+- 3.2 to today: the rows of perf report, by default `share  object  [k] symbol`
 
 `perf top --stdio` with its input closed prints prompts without end and no samples. Source: tools/perf/builtin-top.c
 of those versions, screens recorded with perf 6.1.
@@ -189,10 +190,7 @@ def _ledger(title: str, unlisted: float) -> Ledger:
 
 
 def _places(screen: _Screen) -> bool:
-    """Whether the screen shows objects.
-
-    Then a function without one is not the kernel's, whose object is short enough.
-    """
+    """Whether the screen shows objects: then a function without one is not the kernel's, whose object is short."""
     return screen.dso_column and any(entry.row.dso for entry in screen.rows)
 
 

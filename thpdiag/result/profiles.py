@@ -37,10 +37,7 @@ def profile_documents(diagnosis: Diagnosis, found: Sequence[Signature]) -> list[
 
 
 def _document(profile: Profile, state: State, room: int) -> dict[str, Any]:
-    """`folded` is [stack root first, share of non-idle weight].
-
-    `families` the share of stacks that hold each family.
-    """
+    """`folded` has [stack root first, share of the non-idle weight], `families` the share of what holds each family."""
     known = compiled(profile)
     symbols = profile.facts.get("symbols")
     return {

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Frame, KernelImage, Module
+from thpdiag.model.profile import NAMELESS
 from thpdiag.perf_data.columns import Features, Map
 from thpdiag.perf_data.uapi import CPU_MODE, CpuMode
 
 KERNEL = "[kernel.kallsyms]"
-UNKNOWN = "[unknown]"
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
 
 
@@ -47,7 +47,7 @@ def kernel_frames(addresses: NDArray[np.uint64], image: KernelImage) -> list[Fra
     names = [f"[{m.name}]" for m in modules]
     ends = [m.end for m in modules]
     return [
-        Frame(UNKNOWN, names[i] if i >= 0 and address < ends[i] else KERNEL, kernel=True, address=address)
+        Frame(NAMELESS, names[i] if i >= 0 and address < ends[i] else KERNEL, kernel=True, address=address)
         for address, i in zip(addresses.tolist(), place.tolist(), strict=True)
     ]
 

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Frame
+from thpdiag.model.profile import NAMELESS
 from thpdiag.perf_data.columns import Map
 from thpdiag.perf_data.profile.chains import GUEST, GUEST_KERNEL, GUEST_USER, HYPERVISOR, MARKERS, Parts
 from thpdiag.perf_data.profile.maps import Ints, Lookup
 from thpdiag.perf_data.profile.numbers import Ids, Numbers
 from thpdiag.ragged import gathered, starts_of
 
-UNKNOWN = "[unknown]"
 _PAGE = np.uint64(12)
 _ODD = np.uint64(0xFF51AFD7ED558CCD)
 _AT_ONCE = 1 << 18  # addresses that are looked up together: bounds the memory
@@ -47,9 +47,9 @@ class _Objects:
     def __init__(self, maps: Sequence[Map]) -> None:
         names: dict[str, int] = {}
         of_map = [names.setdefault(m.name, len(names)) for m in maps]
-        frames = [Frame(UNKNOWN, name, kernel=False) for name in names]
+        frames = [Frame(NAMELESS, name, kernel=False) for name in names]
         self.elsewhere = {marker: len(frames) + i for i, marker in enumerate(_ELSEWHERE)}
-        self.frames = (*frames, *_ELSEWHERE.values(), Frame(UNKNOWN, UNKNOWN, kernel=False))
+        self.frames = (*frames, *_ELSEWHERE.values(), Frame(NAMELESS, NAMELESS, kernel=False))
         self.of_map = np.array([*of_map, len(self.frames) - 1], np.int64)
 
 
