@@ -17,6 +17,7 @@ PT_NOTE = 4
 ALLOC, EXEC = 2, 4  # sh_flags
 MOST_SECTIONS = 65_536
 MOST_NOTES = 65_536  # bytes
+MOST_SEGMENTS = 64  # with notes; a kernel has one or two, and each is looked for in all that is read of a file
 _BUILD_ID = 3  # note type NT_GNU_BUILD_ID
 
 
@@ -92,7 +93,8 @@ class Elf:
         form = struct.Struct(self.order + ("IIQQQQQQ" if self.wide else "IIIIIIII"))
         rows = form.iter_unpack(self.held.part(offset, number * form.size) or b"")
         at, size = (2, 5) if self.wide else (1, 4)
-        return [(row[at], min(row[size], MOST_NOTES)) for row in rows if row[0] == PT_NOTE]
+        found = [(row[at], min(row[size], MOST_NOTES)) for row in rows if row[0] == PT_NOTE]
+        return found[:MOST_SEGMENTS]
 
     @property
     def notes(self) -> list[tuple[int, int]]:
