@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 from thpdiag.bundle.stamps import stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
-from thpdiag.knowledge.paths import system_path
+from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Reader, Source
 from thpdiag.readers.operator_actions import actions, entered, located, refused
@@ -27,6 +28,7 @@ _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 MAIN = ""  # the speaker of the text itself
+_Given = TypeVar("_Given", Record, Record | Foreign)  # by readers of lines, and of bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,14 @@ class Recogniser:
         self._farthest = max((r.lookahead for r in self._readers), default=0) + 1
         self._strict = strict
 
-    def read(self, member: str, lines: Iterable[tuple[int, str]], head: str = "") -> Iterator[Reading]:
-        """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs."""
-        context = _Context(member, system_path(member) or member)
+    def read(
+        self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
+    ) -> Iterator[Reading]:
+        """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs.
+
+        A reader may know the member by its own path, else by one of `aliases`, the paths of links that lead to it.
+        """
+        context = _Context(member, self.known_path(member, aliases), command=output_of(member))
         ahead = _Ahead(cleaned(lines, markup=looks_like_html(head)))
         if whole := self._claims_path(context.path):
             yield from self._block(whole, context, ahead, self._rest(ahead))
@@ -183,6 +190,11 @@ class Recogniser:
         following = ahead.peek(1)
         return bool(following and following[0].text.strip() and not prompt(following[0].text))
 
+    def known_path(self, member: str, aliases: Sequence[str] = ()) -> str:
+        """The path on the host by which a reader knows the member, else the member's own."""
+        paths = [system_path(path) or path for path in (member, *aliases)]
+        return next((path for path in paths if self._claims_path(path)), paths[0])
+
     def _claims_path(self, path: str) -> Reader | None:
         return next((r for r in self._by_path if any(p.search(path) for p in r.paths)), None)
 
@@ -207,8 +219,7 @@ class Recogniser:
             if isinstance(record, Foreign):
                 yield from self.read(member, record.lines)
                 continue
-            if isinstance(record, Fact) and record.name == "host.name":
-                host = str(record.value).split(".")[0]
+            host = _named_host(record) or host
             yield Reading(record, reader.name, (MAIN, host))
 
     def _block(
@@ -218,15 +229,12 @@ class Recogniser:
         source, first = context.source(), ahead.peek(1)
         cite = Citation(source.member, first[0].number if first else None)
         for record in self._records(reader.name, cite, reader.read(source, lines)):
-            if isinstance(record, Foreign):  # only readers of bytes give it
-                continue
-            if isinstance(record, Fact) and record.name == "host.name":
-                context.host = str(record.value).split(".")[0]
+            context.host = _named_host(record) or context.host
             yield Reading(record, reader.name, context.group)
         for _ in lines:
             pass
 
-    def _records(self, reader: str, cite: Citation, records: Iterable[Record | Foreign]) -> Iterator[Record | Foreign]:
+    def _records(self, reader: str, cite: Citation, records: Iterable[_Given]) -> Iterator[_Given | Problem]:
         """The same; a mistake of the reader becomes a problem behind what it gave before."""
         try:
             yield from records
@@ -294,6 +302,11 @@ class Recogniser:
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
+
+
+def _named_host(record: Record) -> str:
+    """The host that a record names, without its domain."""
+    return str(record.value).split(".")[0] if isinstance(record, Fact) and record.name == "host.name" else ""
 
 
 def _told(cite: Citation, text: str) -> Iterator[Record]:
