@@ -6,7 +6,7 @@ Samples carry theirs at a place that all events share; records of other types ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -103,13 +103,13 @@ def _info(what: Attribute, ids: tuple[int, ...], name: str) -> EventInfo:
 class Tables:
     """What samples are looked up in, for the events known at one moment."""
 
-    def __init__(self, attributes: Sequence[Attribute], ids: Iterable[tuple[int, ...]]) -> None:
-        self.layouts = list(dict.fromkeys(layout(a.sample_type, a.read_format) for a in attributes))
-        of = [self.layouts.index(layout(a.sample_type, a.read_format)) for a in attributes]
-        self.layout_of = np.array(of, np.int32)
+    def __init__(self, attributes: Sequence[Attribute], of_id: Mapping[int, int]) -> None:
+        numbers: dict[Layout, int] = {}
+        of = [numbers.setdefault(layout(a.sample_type, a.read_format), len(numbers)) for a in attributes]
+        self.layouts, self.layout_of = list(numbers), np.array(of, np.int32)
         self.id_place = id_place(attributes[0].sample_type) if len(attributes) > 1 else 0
         self.time_from_end = time_from_end(attributes[0].sample_type, attributes[0].flags)
-        known = sorted({number: event for event, own in enumerate(ids) for number in own}.items())
+        known = sorted(of_id.items())
         self._ids = np.array([number for number, _ in known], np.uint64)
         self._events = np.array([event for _, event in known], np.int32)
 
@@ -144,6 +144,7 @@ class Events:
     def __init__(self) -> None:
         self._attributes: list[Attribute] = []
         self._ids: list[tuple[int, ...]] = []
+        self._of_id: dict[int, int] = {}  # the event of each id: of several the last
         self._names: list[str] = []
         self._tables: Tables | None = None
         self._infos: tuple[EventInfo, ...] | None = None
@@ -153,11 +154,13 @@ class Events:
 
     def add(self, what: Attribute, ids: tuple[int, ...]) -> bool:
         """One more event; False where there are too many."""
-        if ids and ids in self._ids:
+        last = self._of_id.get(ids[0]) if ids else None
+        if last is not None and self._ids[last] == ids:
             return True  # repeated by perf inject
         if len(self._attributes) >= MOST_EVENTS:
             return False
         self._attributes.append(what)
+        self._of_id |= dict.fromkeys(ids, len(self._ids))
         self._ids.append(ids)
         self._names.append("")
         self._tables = self._infos = None
@@ -165,8 +168,7 @@ class Events:
 
     def rename(self, ids: Iterable[int], name: str, position: int | None = None) -> None:
         """The name of the event that has one of the ids, or else of that at the position."""
-        wanted = set(ids)
-        found = next((at for at, own in enumerate(self._ids) if wanted.intersection(own)), position)
+        found = next((self._of_id[number] for number in ids if number in self._of_id), position)
         if found is not None and found < len(self._names) and name:
             self._names[found] = name
             self._infos = None
@@ -182,5 +184,5 @@ class Events:
     def tables(self) -> Tables:
         """Only where there is an event."""
         if self._tables is None:
-            self._tables = Tables(self._attributes, self._ids)
+            self._tables = Tables(self._attributes, self._of_id)
         return self._tables
