@@ -11,7 +11,7 @@ from thpdiag.bundle import Member, members
 from thpdiag.case.beside import beside
 from thpdiag.case.options import Options
 from thpdiag.case.symbols import with_symbols
-from thpdiag.knowledge.paths import system_path, wants
+from thpdiag.knowledge.paths import is_tail, system_path, wants
 from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile, Record, Series
 from thpdiag.model.record import begun, ended
 from thpdiag.reader import Content
@@ -67,13 +67,16 @@ def _place(member: str) -> list[str]:
 
 def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
     head = member.head()
-    path = system_path(member.path) or member.path
-    if reader := next((r for r in bulk_readers() if r.claims(path, head, member.size)), None):
+    paths = [system_path(path) or path for path in (member.path, *member.aliases)]
+    if reader := next((r for r in bulk_readers() if any(r.claims(p, head, member.size) for p in paths)), None):
         content = Content(member.chunks(), member.size, member.file)
         return list(recogniser.bulk(reader, member.path, content))
     if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
-    return list(recogniser.read(member.path, member.lines(), head.decode("utf-8", "replace")))
+    lines = member.lines()
+    if is_tail(member.path):
+        next(lines, None)  # cut anywhere
+    return list(recogniser.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
 
 
 def _problem(member: Member, text: str, kind: ProblemKind) -> Reading:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from thpdiag.knowledge.yaml_nodes import shipped
+
+_TAILED = re.compile(r"sos_strings/(?P<plugin>[^/]+)/(?P<name>[^/]+)\.tailed")
+_OUTPUT = re.compile(r"(?:sos_commands/[^/]+|insights_commands)/([^/]+)")
+_FOLDERS = 4096  # whose place is remembered; members of one folder follow each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,7 @@ class _Paths:
     root: re.Pattern[str]
     folders_of_hosts: frozenset[str]
     wanted: re.Pattern[str]
+    beside_the_tree: re.Pattern[str]
     no_text: re.Pattern[str]
     of_programs: re.Pattern[str]
 
@@ -26,10 +31,11 @@ def _paths() -> _Paths:
     known = shipped("paths.yaml")
     wanted = "|".join(f"(?:{_joined(pattern)})" for pattern in known["wanted"])
     return _Paths(
-        system_folder=re.compile(known["system_folders"]),
+        system_folder=re.compile(_joined(known["system_folders"])),
         root=re.compile("|".join(f"(?:{pattern})" for pattern in known["roots"])),
         folders_of_hosts=frozenset(known["folders_of_hosts"]),
         wanted=re.compile(wanted),
+        beside_the_tree=re.compile(_joined(known["beside_the_tree"])),
         no_text=re.compile(rf".*\.(?:{_joined(known['no_text'])})$", re.IGNORECASE),
         of_programs=re.compile(_joined(known["of_programs"])),
     )
@@ -42,17 +48,43 @@ def _joined(pattern: str) -> str:
 
 def wants(path: str) -> bool:
     """Whether a member is worth reading: known files of a system tree, and what may be text outside of one."""
-    known, on_host = _paths(), system_path(path)
-    if on_host is None:
-        return not known.no_text.match(path) and not known.of_programs.fullmatch(path)
+    known, (folder, name) = _paths(), _split(path)
+    root, start = _place(folder)
+    if start is None:
+        below = f"{folder}{name}"[root:]
+        if known.beside_the_tree.fullmatch(below):
+            return False
+        return not known.no_text.match(name) and not known.of_programs.fullmatch(f"{folder}{name}")
+    on_host = _original(f"{folder[start:]}{name}")
     return known.wanted.fullmatch(on_host) is not None and not known.no_text.match(on_host)
 
 
 def system_path(path: str) -> str | None:
-    """The path on the host that a member is a copy of (`proc/vmstat`), None if it is not in a copied system tree."""
-    segments = _segments(path)
-    start = _system_start(segments)
-    return None if start is None else "/".join(segments[start:])
+    """The path on the host that a member is a copy of (`proc/vmstat`), None if it is not in a copied system tree.
+
+    sos keeps the end of what is too long under another name (`sos_strings/logs/var.log.messages.tailed`): that is a
+    copy of `var/log/messages` too.
+    """
+    folder, name = _split(path)
+    start = _place(folder)[1]
+    return None if start is None else _original(f"{folder[start:]}{name}")
+
+
+def is_tail(path: str) -> bool:
+    """Whether a member is the end of something, cut anywhere in a line."""
+    return path.endswith(".tailed") and "sos_strings/" in path
+
+
+def output_of(path: str) -> str:
+    """The command whose output a member holds, as far as the name of its file tells; empty if it holds none.
+
+    sos and insights-client write `_` for every run of blanks and signs, and `.` for `/`.
+
+    >>> output_of("sosreport-web1-2026-11-20-abcdefg/sos_commands/memory/free_-m")
+    'free -m'
+    """
+    found = _OUTPUT.fullmatch(system_path(path) or "")
+    return found[1].replace("_", " ") if found else ""
 
 
 def root_of(path: str) -> str:
@@ -60,32 +92,46 @@ def root_of(path: str) -> str:
 
     Members with the same root belong to the same host; `""` says nothing.
     """
-    segments = _segments(path)
-    start = _system_start(segments)
-    if start is None:
-        start = _after_root(segments) or 0
-    return "/".join(segments[:start])
+    folder, _ = _split(path)
+    root, start = _place(folder)
+    return folder[: root or start or 0].rstrip("/")
 
 
-def _segments(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in {"", "."}]
+def _split(path: str) -> tuple[str, str]:
+    """Folder, with a slash behind it, and name."""
+    if path.startswith(("/", "./")) or "//" in path or "/./" in path:
+        path = "/".join(part for part in path.split("/") if part not in {"", "."})
+    folder, slash, name = path.rpartition("/")
+    return folder + slash, name
 
 
-def _after_root(segments: list[str]) -> int | None:
-    """Where the last folder that is known as the root of a host ends."""
+@lru_cache(_FOLDERS)
+def _place(folder: str) -> tuple[int, int | None]:
+    """Where in a folder's path the root of the host ends (0: nothing says), and where the path on the host begins."""
     known = _paths()
-    after = None
-    for place, name in enumerate(segments[:-1]):
+    root, start, at, told, of_hosts = 0, None, 0, False, False
+    for name in folder.split("/")[:-1]:
+        following = at + len(name) + 1
         if known.root.fullmatch(name):
-            after = place + 1
-        elif name in known.folders_of_hosts and place + 2 < len(segments):
-            after = place + 2
-    return after
+            root, start, told = following, None, True
+        elif of_hosts and not (told and start is not None):
+            root, start = following, None
+        elif start is None and known.system_folder.fullmatch(name):
+            start = at
+        of_hosts = name in known.folders_of_hosts
+        at = following
+    return root, start
 
 
-def _system_start(segments: list[str]) -> int | None:
-    folder = _paths().system_folder
-    for place in range(_after_root(segments) or 0, len(segments) - 1):
-        if folder.fullmatch(segments[place]):
-            return place
-    return None
+def _original(on_host: str) -> str:
+    """The path that the end of a long file or output was taken from; another path stays as it is.
+
+    `var.log.kern.log` may be var/log/kern.log or var/log/kern/log: the one that is wanted.
+    """
+    tailed = _TAILED.fullmatch(on_host)
+    if not tailed:
+        return on_host
+    parts = tailed["name"].split(".")
+    tries = [f"sos_commands/{tailed['plugin']}/{tailed['name']}"]
+    tries += ["/".join([*parts[:cut], ".".join(parts[cut:])]) for cut in range(len(parts) - 1, 0, -1)]
+    return next((path for path in tries if _paths().wanted.fullmatch(path)), on_host)
