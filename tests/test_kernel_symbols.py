@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_recordings import BASE, BUILD_ID, FUNCTIONS, PROGRAM, RELEASE, SLIDE, recording, samples, table
-from thpdiag.derive.kernel_symbols import places, symbolised
+from thpdiag.derive.kernel_symbols import symbolised
+from thpdiag.derive.symbol_places import places
 from thpdiag.model import Citation, Frame, KernelImage, Ledger, Module, Problem, ProblemKind, SymbolTable, TableKind
 from thpdiag.symbol_tables import kallsyms
 

@@ -12,7 +12,7 @@ from stack_weights import RECORDING
 from thpdiag.engine.sampled_events import of_cpu_time
 
 TIME = ["cpu-clock", "cpu-clock:ppp", "cycles", "cycles:P", "cycles:uppp", "cpu_core/cycles/", "cpu/cycles/ppp",
-        "ref-cycles", "task-clock:u", "", "r3c", "r1a8:u", "cpu/event=0x3c/", "anon group { cpu-clock, page-faults }"]  # fmt: skip
+        "task-clock:u", "", "r3c", "r1a8:u", "cpu/event=0x3c/", "anon group { cpu-clock, page-faults }"]  # fmt: skip
 COUNTS = ["compaction:mm_compaction_begin", "kmem:mm_page_alloc", "probe:try_to_compact_pages", "page-faults",
           "major-faults:u", "cache-misses", "LLC-load-misses", "dTLB-loads:pp", "branches", "instructions:u", "cs",
           "context-switches", "cpu/mem-loads,ldlat=30/P", "mem:0xffffffff81000000:rw", "tracepoint 412",

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thpdiag.derive.kernel_entries import entered
 from thpdiag.derive.merged_frames import renamed
-from thpdiag.derive.symbol_choice import PAGE, Fit, Refusal, bounded, fits, module_of, module_tables
+from thpdiag.derive.symbol_choice import Fit, Refusal, bounded, fits, module_of, module_tables
+from thpdiag.derive.symbol_places import NOWHERE as _NONE
+from thpdiag.derive.symbol_places import places
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Citation, Frame, KernelImage, Problem, ProblemKind, Profile, SymbolTable, TableKind
 
@@ -22,7 +26,6 @@ Ints = NDArray[np.int64]
 
 KERNEL = "[kernel.kallsyms]"
 UNKNOWN = "[unknown]"
-_NONE = -1
 _MOST_NAMED = 3  # tables that do not fit and are named in the problem
 
 
@@ -52,29 +55,6 @@ class _Names:
         self.place[where[good]] = place[good]
 
 
-def places(table: SymbolTable, addresses: Addresses) -> Ints:
-    """The functions in which addresses lie, `_NONE` outside of all.
-
-    A function goes on to the next one. The last one of the kernel or of a module goes on to the end of the page behind
-    it, as perf has it (tools/perf/util/symbol.c, symbols__fixup_end).
-    """
-    if not len(table.addresses):
-        return np.full(len(addresses), _NONE, np.int64)
-    place = np.searchsorted(table.addresses, addresses, "right") - 1
-    found = np.maximum(place, 0)
-    following = np.minimum(found + 1, len(table.addresses) - 1)
-    last = (following == found) | (table.module[following] != table.module[found])
-    start = table.addresses[found]
-    beyond = last & (addresses - start >= _to_page_end(start))
-    nameless = table.ends[found] <= table.starts[found]
-    return np.where((place < 0) | beyond | nameless, _NONE, place)
-
-
-def _to_page_end(start: Addresses) -> Addresses:
-    page = np.uint64(PAGE)
-    return page + (page - start % page) % page
-
-
 def symbolised(profile: Profile, tables: Sequence[SymbolTable]) -> tuple[Profile, list[Problem]]:
     """The profile with names for its kernel functions, and what is to be said about the tables.
 
@@ -87,7 +67,7 @@ def symbolised(profile: Profile, tables: Sequence[SymbolTable]) -> tuple[Profile
     if not pending:
         return replace(profile, kernel=None), []
     addresses = np.array([profile.frames[i].address for i in pending], np.uint64)
-    fit, refused = fits(image, tables, addresses)
+    fit, refused = fits(image, tables, addresses, partial(entered, profile))
     if not fit:
         nameless = Frame(UNKNOWN, KERNEL, kernel=True)
         missing = _missing(image, refused)
@@ -95,7 +75,7 @@ def symbolised(profile: Profile, tables: Sequence[SymbolTable]) -> tuple[Profile
         return _described(plain, f"none: {missing}"), [_request(profile.cite, missing)]
     names, used = _names(image, fit, tables, addresses)
     frames, numbers = _frames(image, used, names)
-    named = _described(_renamed(profile, pending, frames, numbers), _source(fit))
+    named = _described(_renamed(profile, pending, frames, numbers), _source(fit), fit[0].doubt)
     return named, list(_nameless_modules(image, fit[0], names))
 
 
@@ -169,8 +149,10 @@ def _unknown(profile: Profile, renamed: set[int]) -> int:
     return int(profile.rows.samples[marked[profile.rows.chain]].sum())
 
 
-def _described(profile: Profile, symbols: str) -> Profile:
-    return replace(profile, facts={**profile.facts, "symbols": symbols})
+def _described(profile: Profile, symbols: str, doubt: str = "") -> Profile:
+    """`symbols_doubt` makes what the names prove weak evidence."""
+    doubts = {"symbols_doubt": doubt} if doubt else {}
+    return replace(profile, facts={**profile.facts, "symbols": symbols, **doubts})
 
 
 def _source(fit: Sequence[Fit]) -> str:
@@ -179,8 +161,7 @@ def _source(fit: Sequence[Fit]) -> str:
     said = [f"{best.table.cite.member}, shifted by {best.slide:#x}" if best.slide else best.table.cite.member]
     if best.table.kind is TableKind.KALLSYMS and not any(f.modules for f in fit):
         said.append("of another boot, so that functions of modules have no names from it")
-    if best.doubt:
-        said.append(best.doubt)
+    said += filter(None, [best.doubt, best.told])
     return "; ".join(said)
 
 

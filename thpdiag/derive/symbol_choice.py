@@ -8,23 +8,26 @@ KASLR makes (x86: multiples of 2 MiB, kernel CONFIG_PHYSICAL_ALIGN; elsewhere of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thpdiag.derive.symbol_places import PAGE
 from thpdiag.model import KernelImage, SymbolTable, TableKind
 
 Addresses = NDArray[np.uint64]
+Entered = Callable[[SymbolTable, int], float | None]  # share of call chains that begin at an entry; table and slide
 
-PAGE = 4096
 NO_MODULE = -1
 _X86_KERNEL = 0xFFFFFFFF80000000  # __START_KERNEL_map; nothing lies as high on other architectures
 _X86_MODULES = 0xFFFFFFFFC0000000
 _X86_STEP = 2 * 1024 * 1024
 _ENOUGH_INSIDE = 0.5  # of the kernel's addresses; a table of another kernel may still hold that many
 _ALL_INSIDE = 0.99  # where nothing else tells that the table fits
+_ENTERED = 0.5  # of the call chains; unwinding may stop before it is at the entry
+_ASTRAY = 0.1  # with a table of another kernel hardly any begins at one
 _ORDER = {TableKind.KALLSYMS: 0, TableKind.SYSTEM_MAP: 1, TableKind.VMLINUX: 2}
 
 
@@ -32,18 +35,20 @@ _ORDER = {TableKind.KALLSYMS: 0, TableKind.SYSTEM_MAP: 1, TableKind.VMLINUX: 2}
 class Fit:
     """A table that may be used: runtime address = address in the table + `slide`.
 
-    `modules`: its addresses of modules hold too. `doubt` says why it may be the wrong one, empty if nothing does.
+    `modules`: its addresses of modules hold too. `doubt` says why it may be the wrong one, empty if nothing does;
+    `told` by what else than release or build id it is known to be the right one.
     """
 
     table: SymbolTable
     slide: int
     modules: bool
     doubt: str = ""
+    told: str = ""
 
     @property
-    def rank(self) -> tuple[bool, int, bool, bool]:
+    def rank(self) -> tuple[bool, bool, int, bool, bool]:
         """The best is the lowest."""
-        return (bool(self.doubt), _ORDER[self.table.kind], not self.table.build_id, self.slide != 0)
+        return (bool(self.doubt), bool(self.told), _ORDER[self.table.kind], not self.table.build_id, self.slide != 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +59,25 @@ class Refusal:
     reason: str
 
 
-def fits(image: KernelImage, tables: Sequence[SymbolTable], addresses: Addresses) -> tuple[list[Fit], list[Refusal]]:
+def fits(
+    image: KernelImage, tables: Sequence[SymbolTable], addresses: Addresses, entered: Entered
+) -> tuple[list[Fit], list[Refusal]]:
     """Tables of the kernel that fit a recording with these addresses, the best first, and those that do not."""
-    judged = [_judged(image, table, addresses) for table in tables if table.kind is not TableKind.MODULE]
+    own = [table for table in tables if table.kind is not TableKind.MODULE]
+    judged = [_checked(image, _judged(image, table, addresses), entered) for table in own]
     good = [one for one in judged if isinstance(one, Fit)]
     return sorted(good, key=lambda fit: fit.rank), [one for one in judged if isinstance(one, Refusal)]
+
+
+def _checked(image: KernelImage, one: Fit | Refusal, entered: Entered) -> Fit | Refusal:
+    """Where there is a doubt, the call chains decide, if they can."""
+    if isinstance(one, Refusal) or not one.doubt or (share := entered(one.table, one.slide)) is None:
+        return one
+    if share >= _ENTERED:
+        return replace(one, doubt="", told="which fits the recorded call chains")
+    if share < _ASTRAY and image.address is not None and image.address >= _X86_KERNEL:
+        return Refusal(one.table, "is of another kernel: call chains would begin where no kernel is entered")
+    return one
 
 
 def module_tables(image: KernelImage, tables: Sequence[SymbolTable]) -> dict[str, SymbolTable]:
@@ -114,10 +133,10 @@ def _judged(image: KernelImage, table: SymbolTable, addresses: Addresses) -> Fit
     if not same and table.release and image.release and table.release != image.release:
         return Refusal(table, f"is of another kernel ({table.release}, recorded {image.release})")
     known = bool(same) or bool(table.release and image.release)
-    return _placed(image, table, addresses, known)
+    return _placed(image, table, addresses, known=known)
 
 
-def _placed(image: KernelImage, table: SymbolTable, addresses: Addresses, known: bool) -> Fit | Refusal:  # noqa: FBT001
+def _placed(image: KernelImage, table: SymbolTable, addresses: Addresses, *, known: bool) -> Fit | Refusal:
     """The table at its slide."""
     anchor = dict(table.anchors).get(image.symbol)
     if image.address is None or anchor is None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from thpdiag.engine.compiled import Compiled, Found, Sums
 
 MANY_LOST = 0.05  # of the samples; perf report warns above it (tools/perf/builtin-report.c)
+DOUBT = "symbols_doubt"  # fact of a profile: why the names of its kernel functions may be wrong
 SMALLEST_GROUP = 0.02  # of the non-idle weight: a command below it is no subject of `of: comm`
 
 
@@ -75,12 +76,14 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
     if profile.weight <= 0:
         return unknown("profile", f"no samples that are not idle in {source.cite.member}", needed=needed, kind="stack")
     share = _largest(check, profile)
+    doubt = DOUBT in source.facts
     value = _decided(check, share)
+    value = UNKNOWN if doubt and value is NO else value  # other names may say something else
     cite = source.cite if share.chain is None else source.citation(share.chain)
     missing = ("profile",) if value is UNKNOWN else ()
     window = (source.start, source.end) if source.start and source.end else None
     said = _said(check, profile, share, value)
-    surer = _fewer_lost(source)
+    surer = _fewer_lost(source) or (_sure_names(source) if doubt else "")
     return Judged(
         value, said, needed, "stack", cite, share.seen, "ratio",
         missing=missing, weak=bool(surer), surer=surer, window=window,
@@ -95,6 +98,12 @@ def _fewer_lost(source: Profile) -> str:
     few = shown(MANY_LOST, "ratio")
     better = f"a recording that loses at most {few} of its samples (perf record: smaller -F, larger -m)"
     return f"{better}: {source.cite.member} lost {shown(lost, 'ratio')}, so that what it shows counts as possible only"
+
+
+def _sure_names(source: Profile) -> str:
+    """What would show that the names of the kernel's functions are right."""
+    better = "a list of symbols that is known to be of the recorded kernel (/proc/kallsyms and `uname -r` of that boot)"
+    return f"{better}: {source.cite.member} has its names from {source.facts['symbols']}"
 
 
 def _decided(check: ProfileSpec, share: Share) -> Verdict3:
@@ -187,11 +196,13 @@ def _needed(check: ProfileSpec) -> str:
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
     where = _callers(check) if check.of == "symbol" and check.under is not None else f"in {what(check)}"
     text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
-    if value is UNKNOWN:
+    if value is UNKNOWN and share.high > share.low:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
     if share.chain is not None:
         names = profile.profile.names(share.chain)
         text += f", most in {shortened(names)}{'' if len(names) > 1 else ' alone'}"
+    if DOUBT in profile.profile.facts:
+        text += "; the names of the kernel's functions may be wrong"
     if (lost := profile.profile.ledger.lost_share or 0.0) > MANY_LOST:
         weak = ", which makes it weak evidence" if value is YES else ""
         text += f"; the recording lost {shown(lost, 'ratio')} of its samples{weak}"
