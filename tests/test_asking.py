@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +59,21 @@ def test_a_cause_that_is_not_about_huge_pages_needs_no_switch_of_them() -> None:
     _, ask = _asked("stories/redis-shop-first-test")
     assert PROFILE_REQUEST in ask["commands"]
     assert not any("setting was switched" in c for c in ask["commands"])
+
+
+def test_the_names_of_a_recording_that_is_there_come_before_a_new_one(tmp_path: Path) -> None:
+    """The kernel's functions in it have none; with them nobody asks for names."""
+    recording = ROOT / "fixtures/recordings/fault-compaction"
+    shutil.copy(recording / "perf.data", tmp_path / "hurts.data")
+    document = analyze([tmp_path], load_rules([builtin_rules()]), Options())
+    first, second, *_ = document["ask"]["commands"]
+    assert first.startswith("sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of hurts.data")
+    assert second == PROFILE_REQUEST
+    assert [(i["reader"], i["records"]) for i in document["inputs"]] == [("perf_data", 107)]
+
+    shutil.copy(recording / "kallsyms", tmp_path)
+    document = analyze([tmp_path], load_rules([builtin_rules()]), Options())
+    assert not any("kallsyms" in command for command in document["ask"]["commands"])
 
 
 @pytest.mark.parametrize("folder", FIXTURES, ids=str)

@@ -67,6 +67,15 @@ def test_a_list_is_known_by_its_names_whatever_the_file_is_called() -> None:
     assert kallsyms.BULK.claims("symbols from web1", FIXTURE[:65536], None)
 
 
+@pytest.mark.parametrize("typed", [b"$ cat /proc/kallsyms\n", b"[root@host ~]# sudo cat /boot/System.map-5.10\r\n"])
+def test_the_command_that_printed_a_list_may_stand_above_it(typed: bytes) -> None:
+    """Whatever the file is called; only that one line."""
+    assert kallsyms.BULK.claims("listing.txt", typed + FIXTURE, None)
+    assert not kallsyms.BULK.claims("listing.txt", typed + typed + FIXTURE, None)
+    (table, problems), (plain, _) = read(typed + FIXTURE), read(FIXTURE)
+    assert (names(table), problems, table.cite.line) == (names(plain), [], 2)
+
+
 def test_functions_only_by_address() -> None:
     """Types t and w count; lines out of order are sorted; data ends what stands before it; ARM's marks are left out."""
     text = (

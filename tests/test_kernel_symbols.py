@@ -182,7 +182,7 @@ def test_without_tables_the_kernel_is_one_function() -> None:
     assert named.facts["symbols"].startswith("none")
     assert problem.cite == Citation("perf.data")
     assert RELEASE in problem.text
-    for what in ("`cat /proc/kallsyms > kallsyms`", "`perf script --no-inline", "`perf archive"):
+    for what in ("`cat /proc/kallsyms > kallsyms-$(uname -r)`", "`perf script --no-inline", "`perf archive"):
         assert what in problem.text
 
 

@@ -102,7 +102,8 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
 
 def _count(items: Sequence[Reading]) -> int:
     """Samples for recordings of stacks (rows where there are only shares); rows, snapshots, facts, events otherwise."""
-    return sum(_size(reading.record) for reading in items)
+    counted = [reading for reading in items if isinstance(reading.record, Profile)] or items
+    return sum(_size(reading.record) for reading in counted)
 
 
 def _size(record: Record) -> int:

@@ -188,7 +188,7 @@ def _request(cite: Citation, missing: str) -> Problem:
     """What the customer should send."""
     text = (
         f"the kernel's functions have no names: {missing}."
-        " Send from that host, before it is restarted, what root gets by `cat /proc/kallsyms > kallsyms`,"
+        " Send from that host, before it is restarted, what root gets by `cat /proc/kallsyms > kallsyms-$(uname -r)`,"
         " or `perf script --no-inline -i perf.data > perf.script`, or `perf archive perf.data` (perf.data.tar.bz2)"
     )
     return Problem(cite, text, ProblemKind.UNREADABLE, hides=True)

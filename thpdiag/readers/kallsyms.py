@@ -22,6 +22,7 @@ _LINE = re.compile(
 _NAMED = re.compile(r"(?:^|/)(?:[\w.+-]*kallsyms[\w.+-]*|[\w.-]*System\.map(?:-[^/]*)?)$", re.IGNORECASE)
 _SYSTEM_MAP = re.compile(r"(?:^|/)[\w.-]*System\.map[^/]*$", re.IGNORECASE)
 # Names that every list for the kernel of a known architecture has near its beginning, and none of a program has.
+_COMMAND = re.compile(rb"(?!(?:[0-9a-f]{8}){1,2} )[^\n]{0,200}(?:kallsyms|System\.map)[^\n]{0,100}\n")  # copied with it
 _KERNEL_NAMES = re.compile(
     rb"(?m) [TtAaDd] (?:_s?text|startup_64|__per_cpu_start|fixed_percpu_data|irq_stack_union|_head|primary_entry)\r?$"
 )
@@ -32,7 +33,7 @@ _BUILD_ID = re.compile(
 )
 HIDDEN = (
     "all addresses are 0: kptr_restrict hid them from who read the file; read it as root:"
-    " `sudo cat /proc/kallsyms > kallsyms`"
+    " `sudo cat /proc/kallsyms > kallsyms-$(uname -r)`"
 )
 
 
@@ -49,6 +50,7 @@ def build_id_in(path: str) -> str:
 
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:
+    head = _without_command(head)
     lines = head.split(b"\n")[:-1][:TOLD] or [head]
     fit = [bool(_LINE.match(line)) for line in lines]
     if not fit[0]:
@@ -58,12 +60,21 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
     return all(fit) and bool(_KERNEL_NAMES.search(head))
 
 
+def _without_command(text: bytes) -> bytes:
+    """The text below the command that printed it, where somebody copied both."""
+    typed = _COMMAND.match(text[:512])
+    return text[typed.end() :] if typed else text
+
+
 def read(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
     """The list as one table."""
     from thpdiag.symbol_tables import kallsyms  # numpy: only where there is a list
 
-    text, cut = _text(content)
-    cite = source.cite(1, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip())
+    whole, cut = _text(content)
+    text = _without_command(whole)
+    cite = source.cite(
+        1 if text is whole else 2, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip()
+    )
     if cut:
         problem = f"only the first {MOST} bytes were read; functions at higher addresses have no names"
         yield Problem(Citation(source.member), problem, ProblemKind.LIMIT)

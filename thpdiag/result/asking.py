@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from thpdiag.diagnosis import Diagnosis
@@ -16,6 +16,11 @@ from thpdiag.model import Finding, Verdict3
 PROFILE_REQUEST = (
     "perf record -a -g -F 99 -o thp.data -- sleep 30; "
     "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script"
+)
+# After a restart the kernel lies elsewhere; perf on that host has kept the symbols of then (perf-buildid-cache(1)).
+NAMES_REQUEST = (
+    "sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of {member}, before it is restarted; "
+    "afterwards there: perf script --no-inline -i {member} > perf.script)"
 )
 MOST = 8  # requests; a longer list is not sent
 # Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
@@ -39,7 +44,7 @@ def request(name: str) -> str:
 def ask(diagnosis: Diagnosis) -> dict[str, Any]:
     """One request: for what would make the finding surer, or for what the open questions lack."""
     lacking = list(_lacking(diagnosis))
-    commands = _ordered([[request(name) for name in names] for names in lacking])[:MOST]
+    commands = [*_names(diagnosis, lacking), *_ordered([[request(name) for name in names] for names in lacking])][:MOST]
     if not commands:
         return {"text": "The verdict needs no further data.", "commands": []}
     about = "To be surer" if diagnosis.leader else "To decide it"
@@ -62,6 +67,15 @@ def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
         if _is_open(rule.id, diagnosis) and (diagnosis.status == "cannot_tell" or _is_alternative(rule)):
             yield outcomes[rule.id].missing
+
+
+def _names(diagnosis: Diagnosis, lacking: Iterable[Sequence[str]]) -> list[str]:
+    """What names the kernel's functions in recordings that are there: no new recording is as good as that one."""
+    if not any("profile" in names for names in lacking):
+        return []
+    profiles = [p for state in diagnosis.case.states for p in state.profiles]
+    members = dict.fromkeys(p.cite.member for p in profiles if p.facts.get("symbols", "").startswith("none"))
+    return [NAMES_REQUEST.format(member=member.rpartition("/")[2]) for member in list(members)[:1]]
 
 
 def _classes(finding: Finding) -> list[str]:
