@@ -71,10 +71,11 @@ class Series:
 
     def __getitem__(self, number: int) -> Sample:
         number = range(len(self))[number]
-        values = {name: float(column[number]) for name, column in self.values.items()}
+        cells = {name: float(column[number]) for name, column in self.values.items()}
+        values = {name: value for name, value in cells.items() if value == value}  # NaN: not printed
         return Sample(
             self.kind,
-            {name: value for name, value in values.items() if value == value},  # NaN: not printed
+            values,
             self.citation(number),
             self.reader,
             self.entity,
@@ -107,8 +108,8 @@ class Series:
         """The same rows with these values."""
         return replace(self, values=values)
 
-    def only(self, keep: NDArray[np.bool_] | slice) -> Series:
-        """The rows that `keep` marks."""
+    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Series:
+        """The rows that `keep` marks, or numbers."""
 
         def part(column: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
             return None if column is None else column[keep]
