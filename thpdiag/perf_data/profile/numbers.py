@@ -1,7 +1,8 @@
 """Numbers for 64-bit keys: each distinct key gets the next number, at the speed of whole arrays.
 
 An open-addressed table in numpy: a round looks at one slot for every key that is still without a number, so that the
-cost is a few rounds, not a sort. It lasts over windows of a recording and grows with distinct keys only.
+cost is a few rounds, not a sort. It lasts over windows of a recording and grows with distinct keys only. Keys that
+were made to get into each other's way stand aside after some rounds, sorted: no recording makes the rounds many.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ Keys = NDArray[np.uint64]
 Ids = NDArray[np.int32]
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: the high bits depend on all bits of the key
+_HOME = np.uint64(0xD1B54A32D192ED03)
 _STEP = np.uint64(0xD6E8FEB86659FD93)
 _FIRST_BITS = 16
 _GROW_BITS = 1
+_HALF = np.uint64(32)
+_MOST_ROUNDS = 64  # half of the slots are free: after so many one in 2**64 keys is still without a slot, if by chance
 
 
 class Numbers:
@@ -26,13 +30,14 @@ class Numbers:
         self._slots = np.full(1 << self._bits, -1, np.int32)
         self._keys = np.empty(1 << (self._bits - 1), np.uint64)
         self._count = 0
+        self._aside, self._aside_ids = np.empty(0, np.uint64), np.empty(0, np.int32)
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def nbytes(self) -> int:
-        return self._slots.nbytes + self._keys.nbytes
+        return self._slots.nbytes + self._keys.nbytes + self._aside.nbytes + self._aside_ids.nbytes
 
     @property
     def keys(self) -> Keys:
@@ -51,18 +56,18 @@ class Numbers:
         return ids, self._insert(keys[todo], todo, ids)
 
     def _home(self, keys: Keys) -> NDArray[np.int64]:
-        return ((keys * _SPREAD) >> np.uint64(64 - self._bits)).view(np.int64)
+        return ((_mixed(keys) * _HOME) >> np.uint64(64 - self._bits)).view(np.int64)
 
     def _next(self, slot: NDArray[np.int64], keys: Keys) -> NDArray[np.int64]:
         """The slot to look at after one that another key has: the step depends on the key too."""
-        step = ((keys * _STEP) >> np.uint64(64 - self._bits)).view(np.int64) | 1
+        step = ((_mixed(keys) * _STEP) >> np.uint64(64 - self._bits)).view(np.int64) | 1
         return (slot + step) & (len(self._slots) - 1)
 
     def _insert(self, keys: Keys, todo: NDArray[np.int64], ids: Ids) -> NDArray[np.int64]:
         """Find or place keys, whose numbers belong at `todo` of `ids`; the places of the new ones."""
         fresh = [np.empty(0, np.int64)]
         slot = self._home(keys)
-        while len(todo):
+        for _ in range(_MOST_ROUNDS):
             free = np.flatnonzero(self._slots[slot] < 0)
             won = free[self._claimed(slot[free], self._count)]
             numbers = slice(self._count, self._count + len(won))
@@ -73,9 +78,29 @@ class Numbers:
             held = self._slots[slot]
             ids[todo] = held
             left = np.flatnonzero(self._keys[held] != keys)
+            if not len(left):
+                return np.concatenate(fresh)
             todo, keys = todo[left], keys[left]
             slot = self._next(slot[left], keys)
-        return np.concatenate(fresh)
+        return np.concatenate([*fresh, self._put_aside(keys, todo, ids)])
+
+    def _put_aside(self, keys: Keys, todo: NDArray[np.int64], ids: Ids) -> NDArray[np.int64]:
+        """The same for keys that found no slot."""
+        distinct, first, of = np.unique(keys, return_index=True, return_inverse=True)
+        place = np.searchsorted(self._aside, distinct)
+        known = np.zeros(len(distinct), np.bool_)
+        inside = place < len(self._aside)
+        known[inside] = self._aside[place[inside]] == distinct[inside]
+        numbers = np.empty(len(distinct), np.int32)
+        numbers[known] = self._aside_ids[place[known]]
+        new = np.flatnonzero(~known)
+        numbers[new] = np.arange(self._count, self._count + len(new), dtype=np.int32)
+        self._keys[self._count : self._count + len(new)] = distinct[new]
+        self._count += len(new)
+        self._aside = np.insert(self._aside, place[new], distinct[new])
+        self._aside_ids = np.insert(self._aside_ids, place[new], numbers[new])
+        ids[todo] = numbers[of]
+        return todo[first[new]]
 
     def _claimed(self, slots: NDArray[np.int64], first: int) -> NDArray[np.bool_]:
         """Several keys may want one free slot: who stands there afterwards has it."""
@@ -99,12 +124,23 @@ class Numbers:
     def _place(self, keys: Keys, ids: Ids) -> None:
         """Put distinct keys, which have their numbers, into an empty table."""
         slot = self._home(keys)
-        while len(ids):
+        for _ in range(_MOST_ROUNDS):
             free = np.flatnonzero(self._slots[slot] < 0)
             self._slots[slot[free]] = ids[free]
             left = np.flatnonzero(self._slots[slot] != ids)
             keys, ids = keys[left], ids[left]
+            if not len(left):
+                break
             slot = self._next(slot[left], keys)
+        order = np.argsort(keys)
+        self._aside, self._aside_ids = keys[order], ids[order]
+
+
+def _mixed(keys: Keys) -> Keys:
+    """Keys at even distances, as addresses are, become as good as random; products alone keep the distances even."""
+    spread = keys * _SPREAD
+    spread ^= spread >> _HALF
+    return spread
 
 
 def pair(high: NDArray[np.integer], low: NDArray[np.integer]) -> Keys:
