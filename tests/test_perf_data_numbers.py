@@ -44,8 +44,9 @@ def test_keys_without_a_slot_have_numbers_too(name: str, monkeypatch: pytest.Mon
     check(BATCHES[name])
 
 
-def test_addresses_at_even_distances_do_not_meet_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few rounds are enough for a kernel's worth of addresses: the cost is that of whole arrays."""
-    monkeypatch.setattr(numbers, "_MOST_ROUNDS", 30)
+@pytest.mark.parametrize("distance", [1, 2, 16, 64, 4096, 1 << 20, 1 << 32, (1 << 32) + 16, 1 << 40])
+def test_keys_at_even_distances_do_not_meet_again_and_again(distance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rounds are enough for addresses and pairs of numbers: the cost is that of whole arrays."""
+    monkeypatch.setattr(numbers, "_MOST_ROUNDS", 24)
     monkeypatch.setattr(Numbers, "_put_aside", lambda *_: pytest.fail("a key found no slot"))
-    check(BATCHES["even"])
+    check([np.arange(60_000, dtype=np.uint64) * np.uint64(distance)])

@@ -18,7 +18,7 @@ _HOME = np.uint64(0xD1B54A32D192ED03)
 _STEP = np.uint64(0xD6E8FEB86659FD93)
 _FIRST_BITS = 16
 _GROW_BITS = 1
-_HALF = np.uint64(32)
+_FOLDS = np.uint64(33), np.uint64(29)
 _MOST_ROUNDS = 64  # half of the slots are free: after so many one in 2**64 keys is still without a slot, if by chance
 
 
@@ -138,8 +138,9 @@ class Numbers:
 
 def _mixed(keys: Keys) -> Keys:
     """Keys at even distances, as addresses are, become as good as random; products alone keep the distances even."""
-    spread = keys * _SPREAD
-    spread ^= spread >> _HALF
+    spread = keys ^ (keys >> _FOLDS[0])
+    spread *= _SPREAD
+    spread ^= spread >> _FOLDS[1]
     return spread
 
 
