@@ -99,6 +99,27 @@ def lines() -> st.SearchStrategy[list[str]]:
     return st.lists(parts, max_size=25).map(lambda found: [line for part in found for line in part])
 
 
+FLAT = (
+    "           churn 27257 [001]  2190.898316:   16393442 cpu-clock:  ffffffff815ff637 migrate_pages+0x27 ([kernel])",
+    "  churn worker 2 22367 [001]  2008.739307:   25000000 cpu-clock:      55cdac3cf316 compute+0x16 (/opt/churn)",
+    "  churn worker 2 22367 [001]  2008.739308:   25000000 cpu-clock:      55cdac3cf318 compute+0x18 (/opt/churn)",
+    "python 27182 [000] 11506.336615:      83333 cpu-clock:ppp:  1061eb is_memoized+0x3b (/lib/libpython3.11.so.1.0)",
+    "            perf 1 [000]  11.336615:  1 page-faults:u:      7f2d00001000      7f2d00001234 main+0x4 (/opt/churn)",
+    "comm: x 12 [000] 1.000000: 83333 cycles: ffff foo (/x)",
+    "            abc 1.000000: 5 cycles: ffff foo (/x)",
+    "           churn 27257 [001]  2190.898316:   16393442 cpu-clock:  ffffffff815ff637 PERF_RECORD_X+0x2 ([kernel])",
+    "           churn 27257 [001]  2190.898316: kmem:kmalloc: call_site=ffffffff815ff637 ptr=0x1",
+)
+
+
+def flat_lines() -> st.SearchStrategy[list[str]]:
+    flat = st.sampled_from(FLAT).map(lambda line: [line])
+    others = st.sampled_from((HEADS[0], FRAMES[0], FRAMES[11], *BETWEEN)).map(lambda line: [line])
+    same = st.just([HEADS[1], "\t    55cdac3cf320 compute+0x20 (/opt/churn)"])
+    parts = st.lists(st.one_of(*[flat] * 6, others, same), max_size=20)
+    return parts.map(lambda found: [line for part in found for line in part])
+
+
 def agree(data: bytes, size: int) -> None:
     """Both ways say the same of all lines that are not set aside as another format's."""
     foreign, found = in_bulk(data, size)
@@ -128,7 +149,9 @@ def test_texts_of_other_projects_are_read_alike(corpus: Path) -> None:
 
 
 @OFTEN
-@given(lines(), st.sampled_from(SIZES), st.sampled_from(["\n", "\r\n"]), st.booleans())
+@given(
+    st.one_of(lines(), lines(), flat_lines()), st.sampled_from(SIZES), st.sampled_from(["\n", "\r\n"]), st.booleans()
+)
 def test_any_text_is_read_alike(text: list[str], size: int, end: str, final: bool) -> None:
     """Whole samples between anything that may stand there; lines end with one character or two, the last with none."""
     agree((end.join(text) + end * final).encode(), size)

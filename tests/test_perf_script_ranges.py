@@ -90,6 +90,14 @@ def test_ranges_are_cut_between_samples(tmp_path: Path, count: int, end: bytes) 
         assert data[place.begin :].startswith(b"churn")
 
 
+def test_samples_of_one_line_are_cut_between_lines(tmp_path: Path) -> None:
+    """A recording without chains has no empty lines; several processes read it like one."""
+    path = tmp_path / "script.txt"
+    path.write_bytes((FIXTURES / "without_chains" / "script.txt").read_bytes() * 20)
+    assert len(ranges_of(path, path.stat().st_size, 3)) == 3
+    assert canonical(read(path, 2)) == canonical(read(path, 1)) == canonical(by_lines(path.read_bytes()))
+
+
 def test_a_text_without_samples_is_one_range(tmp_path: Path) -> None:
     """There is nowhere to cut it."""
     path = tmp_path / "script.txt"

@@ -21,6 +21,7 @@ _TIME = r"(?P<seconds>\d{1,12})\.(?P<fraction>\d{6}|\d{9}):"
 _EVENT = r"(?P<event>[A-Za-z_{]\S{0,200}?|raw 0x[0-9a-f]{1,16}):(?=\s|$)"
 _TAIL = rf"(?:(?P<period>\d{{1,20}})\s+)?(?:{_EVENT})?\s*(?P<rest>.*)$"
 _WITH_CPU = re.compile(rf"\s*(?:(?P<comm>\S.{{0,40}}?)\s{{1,40}})??{_IDS}\s{{1,40}}{_CPU}\s*{_TAIL}")
+_ANY_TIME = re.compile(rf"(?:^|\s){_TIME}(?:\s|$)")
 _TIME_ONLY = re.compile(rf"\s*{_TIME}(?:\s+|$){_TAIL}")
 _BARE = re.compile(
     rf"\s*(?P<comm>\S.{{0,40}}?)\s{{1,40}}{_IDS}\s{{1,40}}(?:(?P<period>\d{{1,20}})\s{{1,40}})?{_EVENT}\s*(?P<rest>.*)$"
@@ -74,7 +75,7 @@ def head(text: str) -> Head | None:
 
 def _timed(text: str) -> Head | None:
     """A head with a time. The ids are the last numbers before it, so the comm is matched as long as possible."""
-    at = re.search(rf"(?:^|\s){_TIME}(?:\s|$)", text)
+    at = _ANY_TIME.search(text)
     if not at:
         return None
     before, after = text[: at.start()], text[at.start() :].strip()

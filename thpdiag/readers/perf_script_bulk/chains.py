@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.ragged import gathered, starts_of
 from thpdiag.readers.perf_script_bulk.hashing import ODD, HashTable, Ints, Words, finished, mixed
 
+_KNOWN = 100_000  # chains that were asked for one by one and are remembered
 _SPREAD, _OF_LENGTH = ODD[-6], ODD[-7]
 
 
@@ -21,6 +20,7 @@ class ChainTable:
         self._weights = _weights(256)
         self._frames: list[NDArray[np.int32]] = []
         self._lengths: list[Ints] = []
+        self._single: dict[tuple[int, ...], int] = {}
 
     def __len__(self) -> int:
         return self._table.count
@@ -35,9 +35,16 @@ class ChainTable:
             self._lengths.append(lengths[new])
         return numbers
 
-    def one(self, frames: Iterable[int]) -> int:
+    def one(self, frames: tuple[int, ...]) -> int:
         """The number of a single chain, which may be empty."""
-        chain = np.fromiter(frames, np.int32)
+        if (known := self._single.get(frames)) is None:
+            if len(self._single) >= _KNOWN:
+                self._single.clear()
+            known = self._single[frames] = self._one(frames)
+        return known
+
+    def _one(self, frames: tuple[int, ...]) -> int:
+        chain = np.array(frames, np.int32)
         if len(chain):
             return int(self.of(chain, np.array([0, len(chain)]))[0])
         numbers, new = self._table.numbered(_SPREAD.reshape(1))

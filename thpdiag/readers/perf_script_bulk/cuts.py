@@ -8,12 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from thpdiag.readers.perf_script_bulk.heads import exact
+from thpdiag.readers.perf_script_bulk.heads import exact, strong
 from thpdiag.readers.perf_script_bulk.plain import plain
 from thpdiag.readers.perf_script_lines import frame, single
 
 _SEARCHED = 1 << 20  # bytes behind an even cut in which two samples must stand
 _HEAD_START = 64 << 20  # bytes that one process reads while the others start
+_LINES = 200  # of those where no line is empty
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 
 
@@ -46,7 +47,24 @@ def _cut(file: BinaryIO, near: int, length: int) -> int:
         if before and whole:
             return near + this.end()
         before = whole
-    return length
+    return near + found if (found := _flat_cut(data)) else length
+
+
+def _flat_cut(data: bytes) -> int:
+    """The place of the first sample of one line that stands behind another; 0 if there is none."""
+    at = data.find(b"\n") + 1
+    lines = data[at:].split(b"\n")[:_LINES]
+    for this, following in pairwise(lines):
+        at += len(this) + 1
+        if _is_flat(this) and _is_flat(following):
+            return at
+    return 0
+
+
+def _is_flat(raw: bytes) -> bool:
+    """A head with who, time, event and a frame."""
+    found = strong(raw.rstrip(b"\r"))
+    return found is not None and bool(single(found.rest))
 
 
 def _is_sample(block: bytes) -> bool:

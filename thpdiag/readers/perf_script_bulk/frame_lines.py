@@ -10,6 +10,7 @@ blanks end and that all else are digits. What a line means is asked of the exact
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,10 @@ class LineValues:
         self._lists: dict[tuple[int, ...], int] = {}
         self.lists: list[tuple[int, ...]] = []  # value -2 - i is list i
 
-    def behind(self, raw: bytes, begin: int) -> int:
+    def at(self, raw: bytes, begin: int | None) -> int:
         """The value of a line whose address ends at `begin`; most differ in the offset alone."""
+        if begin is None:
+            return self.value(raw)
         plus = raw.rfind(b"+0x")
         end = raw.find(b" (", plus)
         if plus < begin or not 3 < end - plus < _FIELD + 4 or raw[plus + 3 : end].strip(_HEX):
@@ -89,11 +92,15 @@ class LineValues:
         return -2 - number
 
 
-class FrameLineTable:
-    """The values of all lines seen, by hash; forgotten when they become too many."""
+class LineTable:
+    """The values of all lines seen, by hash; forgotten when they become too many.
 
-    def __init__(self, values: LineValues) -> None:
-        self._values = values
+    `value` is asked for that of a line which has a field of an address at the given place, or (None) somewhere else.
+    """
+
+    def __init__(self, value: Callable[[bytes, int | None], int], *, leads: Callable[[Bytes, Ints], Ints]) -> None:
+        self._value = value
+        self._leads = leads
         self._forget()
 
     def _forget(self) -> None:
@@ -105,55 +112,58 @@ class FrameLineTable:
         """The value of each of the lines."""
         starts = window.starts[lines]
         lengths = window.ends[lines] - starts
-        found = np.empty(len(lines), np.int32)
+        leads = self._leads(window.buffer, starts)
         usual, hashes = np.empty(len(lines), np.bool_), np.empty(len(lines), np.uint64)
         for begin in range(0, len(lines), _BATCH):
             some = slice(begin, begin + _BATCH)
-            usual[some], hashes[some] = _hashes(window.buffer, starts[some], lengths[some])
+            usual[some], hashes[some] = _hashes(window.buffer, starts[some], lengths[some], leads[some])
         if usual.all():
-            return self._looked_up(window, lines, hashes)
-        found[usual] = self._looked_up(window, lines[usual], hashes[usual])
+            return self._looked_up(window, lines, leads, hashes)
+        found = np.empty(len(lines), np.int32)
+        found[usual] = self._looked_up(window, lines[usual], leads[usual], hashes[usual])
         found[~usual] = [self._one(raw) for raw in window.raws(lines[~usual])]
         return found
 
-    def _looked_up(self, window: Window, lines: Ints, hashes: Words) -> NDArray[np.int32]:
+    def _looked_up(self, window: Window, lines: Ints, leads: Ints, hashes: Words) -> NDArray[np.int32]:
         if self._table.count > _KNOWN:
             self._forget()
         numbers, new = self._table.numbered(hashes)
         if len(new):
             while self._table.count > len(self._known):
                 self._known = np.concatenate((self._known, self._known))
-            values = [self._usual(raw) for raw in window.raws(lines[new])]
+            begins = (leads[new] + _FIELD).tolist()
+            values = list(map(self._value, window.raws(lines[new]), begins))
             self._known[self._table.count - len(new) : self._table.count] = values
         found: NDArray[np.int32] = self._known[numbers]
         return found
 
-    def _usual(self, raw: bytes) -> int:
-        return self._values.behind(raw, _FIELD + (1 if raw[0] == _TAB else 8))
-
     def _one(self, raw: bytes) -> int:
         """A line that is laid out in another way."""
         if (known := self._whole.get(raw)) is None:
-            known = self._values.value(raw)
+            known = self._value(raw, None)
             if len(self._whole) >= _KNOWN:
                 self._whole.clear()
             self._whole[raw] = known
         return known
 
 
-def _hashes(buffer: Bytes, starts: Ints, lengths: Ints) -> tuple[NDArray[np.bool_], Words]:
-    """Which lines begin with a tab or eight blanks and a field of an address, and the hashes of what tells them apart.
+def frame_leads(buffer: Bytes, starts: Ints) -> Ints:
+    """How many columns stand before the address: one for a tab, eight for blanks, 0 where it is neither."""
+    tabs = buffer[starts] == _TAB
+    if tabs.all():
+        return np.ones(len(starts), np.int64)
+    return np.where(tabs, 1, 8 * (words_at(buffer, starts) == np.uint64(_BLANKS)))
+
+
+def _hashes(buffer: Bytes, starts: Ints, lengths: Ints, leads: Ints) -> tuple[NDArray[np.bool_], Words]:
+    """Which lines begin with a lead and a field of an address, and the hashes of what tells them apart.
 
     The hash means nothing for others.
     """
-    tabs: NDArray[np.bool_] = buffer[starts] == _TAB
-    lead = 1 if tabs.all() else np.where(tabs, 1, 8)
-    places = starts + lead
+    places = starts + leads
     fits, filled = address_field(words_at(buffer, places, _FIELD))
-    rest = lengths - lead - _FIELD
-    usual = fits & (rest <= LONGEST)
-    if not isinstance(lead, int):
-        usual &= tabs | (words_at(buffer, starts) == np.uint64(_BLANKS))
+    rest = lengths - leads - _FIELD
+    usual = fits & (rest <= LONGEST) & (leads > 0)
     found = hashed(buffer, places + _FIELD, np.where(usual, rest, 0))
-    found ^= (filled[:, 0] * ODD[-3] + filled[:, 1] * ODD[-4]) ^ np.asarray(lead, np.uint64) * ODD[-5]
+    found ^= (filled[:, 0] * ODD[-3] + filled[:, 1] * ODD[-4]) ^ leads.astype(np.uint64) * ODD[-5]
     return usual, finished(found)

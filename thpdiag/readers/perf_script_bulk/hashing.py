@@ -53,7 +53,7 @@ def mixed(words: Words) -> Words:
 
 def hashed(buffer: Bytes, places: Ints, lengths: Ints) -> Words:
     """The hashes of pieces of at most LONGEST bytes."""
-    total = lengths.astype(np.uint64) * _OF_LENGTH
+    total: Words = lengths.astype(np.uint64) * _OF_LENGTH
     if not len(places):
         return total
     longest = int(lengths.max())

@@ -11,6 +11,7 @@ time, with a payload) are read one by one.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,21 +71,31 @@ def blank_columns(count: int) -> HeadColumns:
     )
 
 
-class HeadTable:
-    """Everything learnt of heads: events, tasks with CPU (`who`), shapes."""
+class HeadNumbers:
+    """Events, and tasks with their CPU (`who`), by number."""
 
     def __init__(self) -> None:
         self.events: dict[str, int] = {}
         self.whos: dict[tuple[Task, int | None], int] = {}
+
+    def of(self, found: Head) -> tuple[int, int]:
+        """Who and which event."""
+        who = (Task(found.comm, found.pid, found.tid), found.cpu)
+        return self.whos.setdefault(who, len(self.whos)), self.event(found.event)
+
+    def event(self, name: str) -> int:
+        return self.events.setdefault(name, len(self.events))
+
+
+class HeadTable:
+    """Everything learnt of heads. `read` is the exact grammar, None for a line that it does not take for one."""
+
+    def __init__(self, numbers: HeadNumbers, read: Callable[[bytes], Head | None]) -> None:
+        self._numbers, self._read = numbers, read
         self._shapes: list[Shape] = []
         self._table = HashTable(12)
         self._who = np.empty(0, np.int32)  # of each beginning
         self._whole: dict[bytes, Known] = {}
-
-    def number(self, found: Head) -> tuple[int, int]:
-        """Who and which event."""
-        who = (Task(found.comm, found.pid, found.tid), found.cpu)
-        return self.whos.setdefault(who, len(self.whos)), self.events.setdefault(found.event, len(self.events))
 
     def of(self, window: Window, lines: Ints) -> HeadColumns:
         columns = blank_columns(len(lines))
@@ -102,7 +113,7 @@ class HeadTable:
         return columns
 
     def _learn(self, raw: bytes) -> Shape | None:
-        if len(self._shapes) >= _SHAPES or (found := exact(raw)) is None:
+        if len(self._shapes) >= _SHAPES or (found := self._read(raw)) is None:
             return None
         shape = learnt(raw, found)
         if shape is None or shape in self._shapes:
@@ -118,7 +129,7 @@ class HeadTable:
         hits = left[fits]
         begins, nanoseconds, weight = read[0][fits], read[1][fits], read[2][fits]
         columns.who[hits] = self._beginnings(buffer, starts[hits], begins - starts[hits], ends[hits])
-        columns.event[hits] = self.events.setdefault(shape.event, len(self.events))
+        columns.event[hits] = self._numbers.event(shape.event)
         columns.hundredths[hits] = nanoseconds // 10**7
         columns.nanoseconds[hits] = nanoseconds
         columns.weight[hits] = weight
@@ -137,18 +148,18 @@ class HeadTable:
 
     def _beginning(self, raw: bytes, length: int) -> int:
         """Who a beginning names, -1 if the exact grammar would not part the line there."""
-        found = None if _TIME.search(raw[:length]) else exact(raw)
-        return -1 if found is None or found.rest or found.seconds is None else self.number(found)[0]
+        found = None if _TIME.search(raw[:length]) else self._read(raw)
+        return -1 if found is None or found.rest or found.seconds is None else self._numbers.of(found)[0]
 
     def _single(self, raw: bytes, columns: HeadColumns, index: int) -> None:
         """Read a head by the exact grammar."""
         if (known := self._whole.get(raw)) is not None:
             columns.who[index], columns.event[index], columns.weight[index] = known
             return
-        found = exact(raw)
+        found = self._read(raw)
         if found is None or single(found.rest):
             return
-        columns.who[index], columns.event[index] = self.number(found)
+        columns.who[index], columns.event[index] = self._numbers.of(found)
         columns.weight[index] = 1 if found.period is None else found.period
         if found.hundredths is not None and found.seconds is not None:
             columns.hundredths[index], columns.seconds[index] = found.hundredths, found.seconds
@@ -164,3 +175,9 @@ def exact(raw: bytes) -> Head | None:
     if not STRONG.match(text) and not text.endswith(":"):
         return None
     return head(text)
+
+
+def strong(raw: bytes) -> Head | None:
+    """A line as head of which no part could be a frame: who, a time and an event."""
+    found = exact(raw)
+    return found if found and found.event and STRONG.match(plain(raw) or "") else None

@@ -111,7 +111,8 @@ class Tally:
 
     def _cite(self, window: Window, lines: Ints, chains: NDArray[np.int32], numbers: Ints) -> None:
         self._room(int(chains.max()))
-        new = np.flatnonzero(self.lines[chains] == 0)
+        known = self.lines[chains]
+        new = np.flatnonzero((known == 0) | (known > numbers))
         if not len(new):
             return
         found, first = np.unique(chains[new], return_index=True)

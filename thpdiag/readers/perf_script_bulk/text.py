@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from thpdiag.ragged import gathered, starts_of
 from thpdiag.reader import Foreign, Source
 from thpdiag.readers.perf_script_bulk.chains import ChainTable
-from thpdiag.readers.perf_script_bulk.frame_lines import BAD, FrameLineTable, LineValues
+from thpdiag.readers.perf_script_bulk.flat import FlatLines, FlatSamples
+from thpdiag.readers.perf_script_bulk.frame_lines import BAD, LineTable, LineValues, frame_leads
 from thpdiag.readers.perf_script_bulk.hashing import Ints
-from thpdiag.readers.perf_script_bulk.heads import HeadColumns, HeadTable
+from thpdiag.readers.perf_script_bulk.heads import HeadColumns, HeadNumbers, HeadTable, exact
 from thpdiag.readers.perf_script_bulk.part import EventPart, Part
 from thpdiag.readers.perf_script_bulk.plain import plain
 from thpdiag.readers.perf_script_bulk.stretches import Stretches
@@ -36,8 +37,9 @@ class Text:
         self._around, self._frames = Around(), Frames()
         lines = FrameLines(self._frames)
         self._values = LineValues(lines)
-        self._table = FrameLineTable(self._values)
-        self._heads, self._chains = HeadTable(), ChainTable()
+        self._table = LineTable(self._values.at, leads=frame_leads)
+        self._numbers, self._chains = HeadNumbers(), ChainTable()
+        self._heads, self._flat = HeadTable(self._numbers, exact), FlatLines(self._numbers, lines)
         self._tallies: dict[int, Tally] = {}
         self._stretches = Stretches(Samples(source, lines, self._around, self._keep))
         self._lines = 0
@@ -54,13 +56,13 @@ class Text:
 
     def part(self) -> Part:
         """What was read."""
-        names = {number: name for name, number in self._heads.events.items()}
+        names = {number: name for name, number in self._numbers.events.items()}
         events = tuple(
             EventPart(names[number], tally.first, tally.rows(), tally.lines, tally.texts)
             for number, tally in self._tallies.items()
         )
         chains = self._chains.columns()
-        whos = tuple(self._heads.whos)
+        whos = tuple(self._numbers.whos)
         return Part(self._lines, self._frames.all(), *chains, whos, events, self._around, self._stretches.odd)
 
     def _window(self, window: Window) -> None:
@@ -69,17 +71,60 @@ class Text:
         begins[0] = window.fresh
         begins[1:] = blank[:-1]
         begins &= ~blank
-        first = np.flatnonzero(begins)
+        flat = self._flat.of(window, ~blank)
+        begins[flat.lines] = True
         within = ~(begins | blank)
-        values = self._table.of(window, np.flatnonzero(within))
-        bounds = np.append(np.cumsum(within)[first], len(values))
-        values, bounds, bad = self._expanded(values, bounds)
+        first = np.flatnonzero(begins)
+        bounds = np.append(np.cumsum(within)[first], np.count_nonzero(within))
+        whole = np.ones(len(first), np.bool_)
+        whole[-1:] = window.closed
+        done = whole & (bounds[1:] == bounds[:-1])
+        done = self._take_flat(window, first, flat, done)
+        left = np.flatnonzero(~done)
+        bounds = np.append(bounds[left], bounds[-1])  # what is done has no lines inside
+        done[left] = self._take(window, first[left], np.flatnonzero(within), bounds, whole[left])
+        self._leave(window, first, done)
+
+    def _take_flat(self, window: Window, first: Ints, flat: FlatSamples, alone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Count the samples of one line, of those that stand alone; which blocks they are."""
+        marks = np.zeros(len(window.starts), np.bool_)
+        marks[flat.lines] = True
+        done: NDArray[np.bool_] = alone & marks[first]
+        if done.any():
+            marks[:] = False
+            marks[first[done]] = True
+            mine = marks[flat.lines]
+            chains = self._chains.of(flat.frames[mine], np.arange(np.count_nonzero(mine) + 1))
+            self._count(window, flat.lines[mine], flat.heads.only(mine), chains)
+        return done
+
+    def _take(
+        self, window: Window, first: Ints, inner: Ints, bounds: Ints, whole: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Count the samples of blocks with a head and frames; which blocks they are."""
+        if not len(first):
+            return np.zeros(0, np.bool_)
+        values, bounds, bad = self._expanded(self._table.of(window, inner), bounds)
         heads = self._heads.of(window, first)
-        fast = (heads.who >= 0) & (bounds[1:] > bounds[:-1]) & ~bad
-        if not window.closed and len(fast):
-            fast[-1] = False
-        self._take(window, first, heads, fast, values, bounds)
-        self._leave(window, first, fast)
+        lengths = np.diff(bounds)
+        fast: NDArray[np.bool_] = whole & (heads.who >= 0) & (lengths > 0) & ~bad
+        if not fast.any():
+            return fast
+        if not fast.all() or bounds[0]:
+            first, heads, lengths = first[fast], heads.only(fast), lengths[fast]
+            values = values[gathered(bounds[:-1][fast], lengths)]
+        self._count(window, first, heads, self._chains.of(values, starts_of(lengths)))
+        return fast
+
+    def _count(self, window: Window, lines: Ints, heads: HeadColumns, chains: NDArray[np.int32]) -> None:
+        for event in np.unique(heads.event).tolist():
+            if event not in self._tallies:
+                self._tallies[event] = Tally()
+            mine = heads.event == event
+            if mine.all():
+                self._tallies[event].take(window, lines, chains, heads)
+            else:
+                self._tallies[event].take(window, lines[mine], chains[mine], heads.only(mine))
 
     def _expanded(self, values: NDArray[np.int32], bounds: Ints) -> tuple[NDArray[np.int32], Ints, NDArray[np.bool_]]:
         """Lines of several frames or none become frames; which blocks have a line that is none."""
@@ -95,32 +140,6 @@ class Text:
         for line in several.tolist():
             expanded[starts[line] : starts[line + 1]] = lists[-2 - values[line]]
         return expanded, starts[bounds], wrong[1:] > wrong[:-1]
-
-    def _take(
-        self,
-        window: Window,
-        first: Ints,
-        heads: HeadColumns,
-        fast: NDArray[np.bool_],
-        values: NDArray[np.int32],
-        bounds: Ints,
-    ) -> None:
-        """Count the samples of the blocks that were read."""
-        if not fast.any():
-            return
-        lengths = np.diff(bounds)
-        if not fast.all() or bounds[0]:
-            first, heads, lengths = first[fast], heads.only(fast), lengths[fast]
-            values = values[gathered(bounds[:-1][fast], lengths)]
-        chains = self._chains.of(values, starts_of(lengths))
-        for event in np.unique(heads.event).tolist():
-            if event not in self._tallies:
-                self._tallies[event] = Tally()
-            mine = heads.event == event
-            if mine.all():
-                self._tallies[event].take(window, first, chains, heads)
-            else:
-                self._tallies[event].take(window, first[mine], chains[mine], heads.only(mine))
 
     def _leave(self, window: Window, first: Ints, fast: NDArray[np.bool_]) -> None:
         """Give all other lines to the exact grammar, in stretches."""
@@ -144,7 +163,7 @@ class Text:
 
     def _keep(self, sample: Sample) -> None:
         """A sample that the exact grammar found."""
-        who, event = self._heads.number(sample.head)
+        who, event = self._numbers.of(sample.head)
         if event not in self._tallies:
             self._tallies[event] = Tally()
         self._tallies[event].one(sample, self._chains.one(sample.stack), who)
