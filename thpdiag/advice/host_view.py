@@ -84,6 +84,7 @@ def host_view(case: Case, state: State | None) -> HostView:
         settings=settings, assumed=frozenset(assumed), accepts=_accepts(facts),
         apps=tuple(dict.fromkeys(str(f.value) for f in facts if f.name == "app")),
         tuned=_profile(_last(facts, "tuned.profile")), bootline=_word(_last(facts, "boot.transparent_hugepage")),
+        container=_word(_last(facts, "host.container")),
         versions={f.label("app") or "": str(f.value) for f in facts if f.name == "app.version"},
     )  # fmt: skip
 

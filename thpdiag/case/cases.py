@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from thpdiag.case.collected import remarks
 from thpdiag.case.hosts import Pile, hosts
 from thpdiag.case.options import Options
 from thpdiag.case.reading import Input
@@ -43,4 +44,5 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> 
     name = options.case or pile.host or pile.root or "host"
     inputs = tuple(i for i in given.inputs if i.member in members_here or not given.readings.get(i.member))
     facts, own = [*facts, *booted], [*own, *contradictions]
-    return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, tuple(notes), *_damaged(given))
+    told = (*notes, *remarks(pile.records))
+    return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, told, *_damaged(given))

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thpdiag.case.collected import only_of_the_capture
 from thpdiag.case.roots import roots
 from thpdiag.model import Event, Fact, Note, Profile, Record, Sample, Series
 from thpdiag.model.event import OPERATOR_KINDS
@@ -56,7 +57,9 @@ def hosts(members: Mapping[str, Sequence[Reading]]) -> Hosts:
         own, told = _of_member(root(member), readings)
         piles += own
         notes += told
-    return Hosts(_joined(piles), notes)
+    every = _joined(piles)
+    told_of = [pile for pile in every if pile.host or not only_of_the_capture(pile.records)]
+    return Hosts(told_of or every, notes)
 
 
 def _of_member(root: str, readings: Sequence[Reading]) -> tuple[list[Pile], list[Note]]:

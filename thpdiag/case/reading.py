@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
 from thpdiag.case.beside import beside
+from thpdiag.case.collected import given_up, once
 from thpdiag.case.options import Options
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import is_tail, system_path, wants
@@ -51,7 +52,8 @@ def read(
         own = [r.record for r in found if isinstance(r.record, Problem)]
         problems += [*own, *member.problems]
         inputs += _inputs(member, found, len(own) + len(member.problems))
-    named, said = with_symbols(readings)
+    problems += given_up(readings)
+    named, said = with_symbols(once(readings, inputs))
     problems += said
     return Input(
         {member: named[member] for member in sorted(named, key=_place)},

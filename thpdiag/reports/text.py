@@ -197,7 +197,8 @@ def _undecided(document: Document, verbosity: int) -> Iterator[str]:
         yield from fold(f"{verdict.plural(count, 'rule')} could not be decided{rest}.")
     if verbosity:
         for unknown in document["unknown"]:
-            told = f"{verdict.title(document, unknown['rule'])}: needs {', '.join(unknown['missing']) or 'more data'}"
+            needs = ", ".join(unknown["missing"]) or "more data"
+            told = ". ".join([f"{verdict.title(document, unknown['rule'])}: needs {needs}", *unknown["because"]])
             yield from fold(prose(told), f"  {visible(unknown['rule'])}  ", "      ")
     if text:
         yield from fold(prose(text))

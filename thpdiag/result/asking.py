@@ -12,6 +12,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import event, term
 from thpdiag.model import Finding, Verdict3
+from thpdiag.result.absent import reasons
 
 PROFILE_REQUEST = (
     "perf record -a -g -F 99 -o thp.data -- sleep 30; "
@@ -23,6 +24,7 @@ NAMES_REQUEST = (
     "afterwards there: perf script --no-inline -i {member} > perf.script)"
 )
 MOST = 8  # requests; a longer list is not sent
+MOST_REASONS = 3  # why something is not in the input; all stand with the rules that lack it
 # Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
 _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
@@ -51,7 +53,9 @@ def ask(diagnosis: Diagnosis) -> dict[str, Any]:
     if diagnosis.status in ("not_applicable", "nothing_found"):
         about = "If the host is slow all the same"
     captured = any(i.member.rpartition("/")[2] == "capture.log" for i in diagnosis.case.inputs)
-    return {"text": f"{about}, {'ask for more' if captured else _SCRIPT}.", "commands": commands}
+    absent = reasons(diagnosis.case)(name for names in lacking for name in names)[:MOST_REASONS]
+    text = " ".join([f"{about}, {'ask for more' if captured else _SCRIPT}.", *absent])
+    return {"text": text, "commands": commands}
 
 
 def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:

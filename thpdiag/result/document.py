@@ -23,6 +23,7 @@ from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
+from thpdiag.result.absent import reasons
 from thpdiag.result.asking import ask, request
 from thpdiag.result.measures import measures
 from thpdiag.result.moments import clock_text
@@ -205,13 +206,15 @@ def _look_alikes_first(item: RuledOut) -> tuple[bool, str]:
 
 
 def _unknown(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    found = []
+    found, absent = [], reasons(diagnosis.case)
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
         outcome = diagnosis.outcomes[rule.id]
         if outcome.value is Verdict3.UNKNOWN:
             missing = list(outcome.missing)
             commands = list(dict.fromkeys(filter(None, (request(name) for name in missing))))
-            found.append({"rule": rule.id, "missing": missing, "ask_for": commands})
+            because = absent(missing)
+            told = {"because": because} if because else {}
+            found.append({"rule": rule.id, "missing": missing, "ask_for": commands, **told})
     return found
 
 
