@@ -181,12 +181,12 @@ def _bounds(own: Iterable[tuple[Sample, Answer]], total: float, rest: float, los
 def _purity(own: Sequence[tuple[Sample, Answer]], lost: float) -> Bounds:
     """Of the weight that holds the function, the part that fits: every combination of worlds.
 
-    Where nothing holds it, nothing fits.
+    Where nothing holds it, nothing fits, unless what was lost held it.
     """
     shares = []
     for worlds in product(*(sorted(told.outcomes) for _, told in own)):
         held = sum(s.weight for (s, _), (there, _) in zip(own, worlds, strict=True) if there)
         fits = sum(s.weight for (s, _), (_, fit) in zip(own, worlds, strict=True) if fit)
         share = fits / held if held > 0 else 0.0
-        shares += [share / (1 + lost), (share + lost) / (1 + lost) if held > 0 else 0.0]
+        shares += [share / (1 + lost), (share + lost) / (1 + lost) if held > 0 else float(lost > 0)]
     return Bounds(min(shares, default=0.0), max(shares, default=0.0))

@@ -57,7 +57,9 @@ def test_every_number_can_be_shown(value: float, unit: str) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (0.123, "ratio", "12.3 %"), (1.0, "ratio", "100 %"), (2**30, "bytes", "1.0 GiB"), (1500, "bytes", "1.5 KiB"),
+        (0.123, "ratio", "12.3 %"), (1.0, "ratio", "100 %"), (0.9958, "ratio", "99.6 %"),
+        (0.0004, "ratio", "0.04 %"), (1e-7, "ratio", "less than 0.01 %"), (0.0, "ratio", "0.0 %"),
+        (2**30, "bytes", "1.0 GiB"), (1500, "bytes", "1.5 KiB"),
         (0, "bytes", "0 B"),
         (3 * 2**20, "bytes/s", "3.0 MiB/s"), (5, "seconds", "5 s"), (90, "seconds", "90 s"), (7200, "seconds",
         "2.0 h"), (864000, "seconds", "10 days"),

@@ -19,7 +19,7 @@ from thpdiag.reports.text import render as text_report
 
 EXPECTED = (
     "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
-    "files, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
+    "files, perf.data, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
 )
 NOTHING = f"nothing in the input was recognised; {EXPECTED}"
 SUFFIXES = {"txt": "text", "htm": "html"}

@@ -33,7 +33,7 @@ def shown(value: float, unit: str) -> str:
     if abs(value) >= HUGE:
         return f"{value:.3g} {unit}".rstrip()
     if unit == "ratio":
-        return f"{value * 100:.1f} %" if abs(value) < 0.995 or abs(value) > 1.005 else f"{value * 100:.0f} %"
+        return _percent(100 * value)
     if unit.startswith("bytes"):
         return _bytes(value) + unit.removeprefix("bytes")
     if unit == "seconds":
@@ -41,6 +41,13 @@ def shown(value: float, unit: str) -> str:
     if unit == "1/s":
         return f"{_plain(value)}/s"
     return f"{_plain(value)} {unit}" if unit not in ("", "1") else _plain(value)
+
+
+def _percent(value: float) -> str:
+    """With as many digits as it takes that what is there is not 0 %, and what is not all is not 100 %."""
+    if 0 < value < 0.05:
+        return f"{value:.2f} %" if value >= 0.005 else "less than 0.01 %"
+    return "100 %" if (text := f"{value:.1f}") == "100.0" else f"{text} %"
 
 
 def _bytes(value: float) -> str:

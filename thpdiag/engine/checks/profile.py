@@ -153,7 +153,7 @@ def _share(sums: Sums, total: float, rest: float, lost: float, least: float | No
     """
     least = total if least is None else least
     if total <= 0 and least <= 0:
-        return Share(0.0, 0.0, 0.0, sums.group)
+        return Share(0.0, 0.0, 1.0 if lost > 0 else 0.0, sums.group)  # what was lost may be of it
     low = sums.sure / total if total > 0 else 0.0
     high = (sums.possible + rest) / least if least > 0 else 0.0
     return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group)
