@@ -1,4 +1,4 @@
-"""CPU time by mode, as top, mpstat and collectl split it, and the sums that other tools print."""
+"""CPU time by mode, as top, mpstat, sar and collectl split it, and the sums that other tools print."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def with_sums(parts: Mapping[str, float]) -> dict[str, float]:
     if user + system > 0:
         found["cpu_ratio.sys_share"] = system / (user + system)
     return found
+
+
+def with_totals(parts: Mapping[str, float]) -> dict[str, float]:
+    """The same where `system` has interrupts in it and `user` guests, as iostat and sar print it."""
+    found = {f"cpu_ratio.{mode}": parts[mode] for mode in ("user", "nice", "iowait", "steal", "idle") if mode in parts}
+    user = min(parts["user"] + parts["nice"], 1.0)
+    system = parts["system"]
+    found |= {"cpu_ratio.user_total": user, "cpu_ratio.sys_total": system, "cpu_ratio.busy": min(user + system, 1.0)}
+    return found | ({"cpu_ratio.sys_share": system / (user + system)} if user + system else {})
 
 
 def plausible(parts: Mapping[str, float]) -> bool:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from thpdiag.model import Clock, Moment
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DAY = 86400
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d{1,9})?)", re.ASCII)
@@ -48,3 +53,14 @@ class DayClock:
             self.midnight += DAY
         self._last, self._seen = seconds, 1
         return Moment(self.midnight + seconds, self.clock)
+
+    def all_at(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same of many times in a row: seconds on the clock."""
+        import numpy as np
+
+        first = self._last if self._seen else float(seconds[0])
+        days = np.cumsum(np.diff(seconds, prepend=first) < -DAY / 2)
+        found: NDArray[np.float64] = self.midnight + days * DAY + seconds
+        self.midnight += float(days[-1]) * DAY
+        self._last, self._seen = float(seconds[-1]), 1
+        return found

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Clock, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.cpu_parts import with_totals
 from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import share
@@ -28,10 +29,14 @@ TIME = re.compile(
     r"(?:Time: (\d\d:\d\d:\d\d(?: [AP]M)?)|(\d\d[/.]\d\d[/.]\d{2,4}) (\d\d:\d\d:\d\d(?: [AP]M)?)|"
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:Z|[+-]\d\d:?\d\d)?)\s*$"
 )
-SHARES = {
-    "%iowait": "cpu_ratio.iowait",
-    "%steal": "cpu_ratio.steal",
-    "%idle": "cpu_ratio.idle",
+MODES = {
+    "%user": "user",
+    "%nice": "nice",
+    "%system": "system",
+    "%sys": "system",
+    "%iowait": "iowait",
+    "%steal": "steal",
+    "%idle": "idle",
 }
 
 
@@ -51,12 +56,7 @@ def values(columns: list[str], cells: list[str]) -> dict[str, float] | None:
     found = {column: value for column, value in read_.items() if value is not None}
     if len(found) < len(read_) or not 0 < sum(found.values()) <= 1.05:
         return None
-    user = min(found["%user"] + found["%nice"], 1.0)
-    system = found.get("%system", found.get("%sys", 0.0))
-    result = {name: found[column] for column, name in SHARES.items() if column in found}
-    result |= {"cpu_ratio.user": found["%user"], "cpu_ratio.nice": found["%nice"], "cpu_ratio.user_total": user}
-    result |= {"cpu_ratio.sys_total": system, "cpu_ratio.busy": min(user + system, 1.0)}
-    return result | ({"cpu_ratio.sys_share": system / (user + system)} if user + system else {})
+    return with_totals({MODES[column]: value for column, value in found.items() if column in MODES})
 
 
 def _when(text: str, clock: DayClock) -> Moment | None:

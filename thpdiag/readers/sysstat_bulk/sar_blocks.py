@@ -1,0 +1,232 @@
+"""sar's text in bulk: reports are taken apart as blocks between empty lines, rows of a useful one all at once.
+
+Most of `sar -A` are tables per interrupt, device and interface: they are stepped over. A block that is not regular in
+every cell goes line by line through `sar_lines`, which is the one that decides what is odd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thpdiag.model import Record, Sample
+from thpdiag.reader import Foreign, Source
+from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.sar_lines import NAME, SarText, belongs, is_header
+from thpdiag.readers.sar_tables import PERCENT, Table, cpu_entity
+from thpdiag.readers.sysstat import BANNER
+from thpdiag.readers.sysstat_bulk.cpu_columns import shares
+from thpdiag.readers.sysstat_bulk.gather import Floats, Gather, Ints, Part
+
+LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at a line end
+MOST_FOREIGN = 200_000  # lines of other formats that are handed on
+_REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
+_NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
+_INSIDE = (b"/s", b"%", b"RESTART", b"runq-sz")  # no row has one of these, but for odd names
+_LARGEST = 2.0**60
+
+
+def read_blocks(source: Source, chunks: Iterator[bytes]) -> Iterator[Record | Foreign]:
+    """Facts and events as they come, then Problems, then a Series per entity."""
+    reading = _Blocks(source)
+    for number, block in _blocks(chunks):
+        yield from reading.block(number, block)
+    yield from reading.text.end()
+    yield from reading.odd.problems()
+    yield from reading.gather.series()
+    if reading.foreign:
+        yield Foreign(tuple(reading.foreign))
+
+
+def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """What stands between empty lines, with the number of its first line."""
+    number, rest = 1, b""
+    for chunk in chunks:
+        rest += chunk
+        if b"\r" in rest:
+            held = rest.endswith(b"\r")
+            rest = rest.replace(b"\r\n", b"\n") if not held else rest[:-1].replace(b"\r\n", b"\n") + b"\r"
+        end, step = rest.rfind(b"\n\n"), 2
+        if end < 0 and len(rest) > LONGEST:
+            end, step = rest.rfind(b"\n"), 1
+        if end < 0:
+            continue
+        whole, rest = rest[:end], rest[end + step :]
+        yield from _split(number, whole)
+        number += whole.count(b"\n") + step
+    yield from _split(number, rest.rstrip(b"\r\n"))
+
+
+def _split(number: int, whole: bytes) -> Iterator[tuple[int, bytes]]:
+    for block in whole.split(b"\n\n"):
+        text = block.lstrip(b"\n")
+        if text:
+            yield number + len(block) - len(text), text
+        number += block.count(b"\n") + 2
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """What was read so far."""
+
+    source: Source
+    foreign: list[tuple[int, str]] = field(default_factory=list)
+    odd: Oddities = field(init=False)
+    text: SarText = field(init=False)
+    gather: Gather = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.odd = Oddities(self.source, NAME)
+        self.text = SarText(self.source, self.odd)
+        self.gather = Gather(self.source.member, NAME)
+
+    def block(self, number: int, block: bytes) -> Iterator[Record]:
+        """A header with its rows, or lines of whatever kind."""
+        head, _, body = block.partition(b"\n")
+        line = head.decode("utf-8", "replace")
+        if is_header(line) and not any(word in body for word in _INSIDE):
+            yield from self.text.header(number, line)
+            if self.text.table is not None and body:
+                yield from self._rows(self.text.table, number + 1, head, body)
+        elif belongs(line) or BANNER.match(line):
+            yield from self._lines(number, block)
+        elif len(self.foreign) < MOST_FOREIGN:
+            self.foreign.extend(_numbered(number, block))
+
+    def _lines(self, number: int, block: bytes) -> Iterator[Record]:
+        for at, line in _numbered(number, block):
+            for record in self.text.line(at, line):
+                if isinstance(record, Sample):
+                    self.gather.row(record)
+                else:
+                    yield record
+
+    def _rows(self, table: Table, number: int, head: bytes, body: bytes) -> Iterator[Record]:
+        if table.columns[0] == "INTR":  # the sum is one row of hundreds
+            for at, line in enumerate(body.split(b"\n"), number):
+                if b" sum " in line:
+                    yield from self._lines(at, line)
+            return
+        other = _NO_ROW.search(body)  # averages, and the first line of the next day
+        rows, rest = (body[: other.start() - 1], body[other.start() :]) if other else (body, b"")
+        half = b"M " in head[8:12]
+        grid = _grid(rows, len(table.columns), half=half) if rows and _REGULAR.match(head) else None
+        if grid is None or not self._regular(table, number, rows, grid, head):
+            yield from self._lines(number, body)
+        elif rest:
+            yield from self._lines(number + len(grid), rest)
+
+    def _regular(self, table: Table, number: int, rows: bytes, grid: Floats, head: bytes) -> bool:
+        """Takes rows all at once; False if one of them needs a closer look."""
+        found = shares(table, grid) if table.modes else _plain(table, grid)
+        clock = self.text.times.clock
+        first = rows[: rows.find(b"\n")] if b"\n" in rows else rows
+        if found is None or clock is None or first[:11].rstrip() == head[:11].rstrip():
+            return False
+        values, keep = found
+        seconds = clock.all_at(_seconds(grid))
+        lines = np.arange(number, number + len(grid), dtype=np.int64)
+        starts, ends = _places(rows, self.gather.keep(rows))
+        resolution = _resolution(table, first.split()[-len(table.columns) :], values)
+        for place, entity in _entities(table, grid, keep):
+            part = Part(
+                {name: column[place] for name, column in values.items()},
+                lines[place], seconds[place], None, starts[place], ends[place],
+            )  # fmt: skip
+            kind = "cpu" if entity else "system"
+            self.gather.part(kind, entity, clock.clock, part, resolution)
+        return True
+
+
+def _numbered(number: int, block: bytes) -> Iterator[tuple[int, str]]:
+    return enumerate(block.decode("utf-8", "replace").split("\n"), number)
+
+
+def _grid(rows: bytes, columns: int, *, half: bool) -> Floats | None:
+    """The rows as numbers: hour, minute, second, cells; `all` is -1. None unless every cell is a plain number."""
+    text = rows
+    if half:
+        text = text.replace(b" AM ", b":0 ").replace(b" PM ", b":1 ")
+    if b"-" in text or (b"," in text and b"." in text):
+        return None
+    text = text.replace(b",", b".").replace(b":", b" ").replace(b" all ", b" -1 ")
+    if text.translate(None, b"0123456789. \n-"):
+        return None
+    count, width = rows.count(b"\n") + 1, columns + 3 + half
+    if not _even(text, count, width):
+        return None
+    cells = np.fromstring(text, sep=" ")
+    if len(cells) != count * width:  # a cell with two dots
+        return None
+    grid = cells.reshape(count, width)
+    if half:
+        grid[:, 0] = grid[:, 0] % 12 + 12 * grid[:, 3]
+        grid = np.delete(grid, 3, axis=1)
+    return grid if _clock_like(grid) else None
+
+
+def _even(text: bytes, count: int, width: int) -> bool:
+    """Whether each row has that many cells, and each dot a digit on both sides."""
+    letters = np.frombuffer(b" " + text + b"\n", np.uint8)
+    dots = np.flatnonzero(letters == ord("."))
+    if (letters[dots - 1] < ord("0")).any() or (letters[dots + 1] < ord("0")).any():
+        return False
+    blank = letters <= 32
+    begins = blank[:-1] & ~blank[1:]
+    line_ends = np.flatnonzero(letters == 10) - 1
+    counts = np.diff(np.cumsum(begins)[line_ends], prepend=0)
+    return len(counts) == count and bool((counts == width).all())
+
+
+def _clock_like(grid: Floats) -> bool:
+    return bool((grid[:, 0] < 24).all() and (grid[:, 1] < 60).all() and (grid[:, 2] < 61).all())
+
+
+def _seconds(grid: Floats) -> Floats:
+    found: Floats = grid[:, 0] * 3600 + grid[:, 1] * 60 + grid[:, 2]
+    return found
+
+
+def _plain(table: Table, grid: Floats) -> tuple[Mapping[str, Floats], NDArray[np.bool_]] | None:
+    """The columns of a table without instances."""
+    values = {m.name: grid[:, place + 3] * m.scale for place, metrics in table.metrics.items() for m in metrics}
+    if any(bool((column > _LARGEST).any()) for column in values.values()):
+        return None
+    return values, np.ones(len(grid), np.bool_)
+
+
+def _entities(
+    table: Table, grid: Floats, keep: NDArray[np.bool_]
+) -> Iterator[tuple[Ints, tuple[tuple[str, str], ...]]]:
+    """The rows of each entity."""
+    if not table.modes:
+        yield np.flatnonzero(keep), ()
+        return
+    cpus = grid[:, 3]
+    for cpu in np.unique(cpus).tolist():
+        place = np.flatnonzero((cpus == cpu) & keep)
+        if len(place):
+            yield place, cpu_entity(str(int(cpu)))[1]
+
+
+def _places(rows: bytes, begin: int) -> tuple[Ints, Ints]:
+    """Where each row begins and ends in the text that is kept."""
+    breaks = np.flatnonzero(np.frombuffer(rows, np.uint8) == 10).astype(np.int64)
+    if begin < 0:
+        nowhere = np.zeros(len(breaks) + 1, np.int64)
+        return nowhere, nowhere
+    starts = np.concatenate([[0], breaks + 1]) + begin
+    ends = np.concatenate([breaks, [len(rows)]]) + begin
+    return starts, ends
+
+
+def _resolution(table: Table, cells: list[bytes], values: Mapping[str, Floats]) -> Mapping[str, float]:
+    """The quantum of each metric, by the decimals of the first row."""
+    quanta = [10.0 ** -len(cell.replace(b",", b".").partition(b".")[2]) for cell in cells]
+    if table.modes:
+        return dict.fromkeys(values, PERCENT * max(quanta[place] for place in table.modes))
+    return {m.name: m.scale * quanta[place] for place, metrics in table.metrics.items() for m in metrics}
