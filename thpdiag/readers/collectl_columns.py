@@ -12,7 +12,7 @@ BYTES = {
     "Free": ("node_memory_MemFree_bytes", "size"),
     "Buff": ("node_memory_Buffers_bytes", "size"),
     "Cach": ("node_memory_Cached_bytes", "size"),
-    "Inac": ("node_memory_Inactive_bytes", "size"),
+    "Inac": ("node_memory_Inactive_file_bytes", "size"),  # the last line of /proc/meminfo that begins so
     "Slab": ("node_memory_Slab_bytes", "size"),
     "Map": ("collectl_map_bytes", "size"),
     "KBRead": ("block_in_bytes:rate", "rate"),
@@ -20,14 +20,22 @@ BYTES = {
 }
 ORDERS = 11
 _INNER = re.compile(r"(\d{1,3})([gtpGTP])(\d{1,3})", re.ASCII)
+_WRAPPED = re.compile(r"\.(10?)[gtpGTP]$")
 
 
 def quantum(text: str, unit: str = "size") -> Quantity | None:
-    """A number of bytes as collectl prints it; the value is the lower end of what it may stand for."""
+    """A number of bytes as collectl prints it; the value is the lower end of what it may stand for.
+
+    `1G` begins at 1000 MiB, which have no room in three characters. Fractions (-oG, -og) are rounded thousandths of a
+    remainder that goes to 1023; those of 1000 and more are printed as .1 or g10, which thus say nothing.
+    """
     if inner := _INNER.fullmatch(text):
         text = f"{inner[1]}.{inner[3]}{inner[2]}"
     if unit == "size":
-        return quantity(text, unit=1024)
+        found = quantity(text, unit=1024)
+        if found and (wrapped := _WRAPPED.search(text)):
+            return Quantity(found.value, found.resolution * 10 ** len(wrapped[1]))
+        return found
     found = quantity(text, unit=1)
     if found is None or found.value * 1024 > LARGEST:
         return None

@@ -9,8 +9,10 @@ sys_total_steal), user is cpu - sys. Memory in KiB and KB columns in KiB/s, cut 
 K M G T, so 1.99 GiB prints `1G`: the value given is the lower end, its resolution the unit. Fragments has one sign per
 order of free blocks, all zones together: 0-9 exact, a-i tens, j-r hundreds, s and further thousands.
 Varies: the columns (-s), the time before them (-oT, -od, -oD, with m also milliseconds), -oG and -og print fractions
-(`9.4G`, `9g37`), -w full numbers, `--memopts R` changes per second instead of sizes (not used). Web pages eat the
-`<---->` line as a tag. Columns are taken from the second header line by name.
+(`9.4G`, `9g37`), -w full numbers, `--memopts R` changes per second instead of sizes (not used), -on rates per interval
+(not used where the command is known). Inac is the last line of /proc/meminfo that begins so, Inactive(file) since
+2.6.28; Map is Mapped and AnonPages. Web pages eat the `<---->` line as a tag. Columns are taken from the second header
+line by name.
 Source: collectl formatit.ph, 3.5 to 4.3.
 """
 
@@ -62,6 +64,7 @@ class Table:
     odd: Oddities
     columns: Sequence[str] = ()
     changes: bool = False  # memory columns hold changes, not sizes
+    by_interval: bool = False  # rates are not per second
     interval: float | None = None
     clock: DayClock = field(default_factory=DayClock)
     rows: int = 0
@@ -69,6 +72,7 @@ class Table:
     def __post_init__(self) -> None:
         if command := typed(self.source.command, "collectl", with_value="siocfpPRrtAC"):
             self.interval = number(command.options.get("i", "1").partition(":")[0])
+            self.by_interval = "n" in command.options.get("o", "")
 
     def header(self, text: str) -> None:
         self.changes = bool(re.search(r"Free {2,}Buff {2,}", text))
@@ -111,7 +115,7 @@ class Table:
     def _values(self, line: int, text: str, cells: dict[str, str]) -> tuple[dict[str, float], dict[str, float]]:
         values, resolution = self._cpu(line, text, cells)
         for column, (name, unit) in BYTES.items():
-            if column not in cells or (self.changes and unit == "size"):
+            if column not in cells or (self.changes if unit == "size" else self.by_interval):
                 continue
             found = quantum(cells[column], unit)
             if found is None:
@@ -119,9 +123,11 @@ class Table:
                 continue
             values[name], resolution[name] = found.value, found.resolution
         for column, name in (("inter", INTERRUPTS), ("ctxsw", "node_context_switches_total:rate")):
-            if column in cells and (found := rate(cells[column])):
+            if column not in cells or self.by_interval:
+                continue
+            if found := rate(cells[column]):
                 values[name], resolution[name] = found.value, found.resolution
-            elif column in cells:
+            else:
                 self.odd.note(line, text, f"an impossible number in column {column} of collectl: not used")
         return values, resolution
 

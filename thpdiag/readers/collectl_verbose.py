@@ -5,11 +5,15 @@
     # User  Nice   Sys  Wait   IRQ  Soft Steal Guest NiceG  Idle  CPUs  Intr  Ctxsw  Proc  RunQ   Run   Avg1  ...
          2     0    48     0     0     0     0     0     0    48     2   374    206     0   104     1   0.77  ...
 
-Units: percent of all CPUs, Sys without interrupts and steal, guests inside User; memory in KiB, cut to the column with
-K M G; VSZ and RSS cut to four characters (a 50 GiB process hides steps under 1 GiB: see the resolution); Pct of one
-CPU; MajF and MinF per second unless the title says cumulative; THRD is threads less one.
+Units: percent of all CPUs (of one in SINGLE CPU STATISTICS), Sys without interrupts and steal, guests inside User;
+memory in KiB, cut to the column with K M G; VSZ and RSS cut to four characters (a 50 GiB process hides steps under
+1 GiB: see the resolution); Pct of one CPU; MajF and MinF per second unless the title says cumulative; THRD is threads
+less one. Inact is the last line of /proc/meminfo that begins so, Inactive(file) since 2.6.28; that of a NUMA node
+(MEMORY STATISTICS with Node) is all of it. MEMORY FRAGMENTATION counts free blocks by order.
 Varies: Guest, NiceG since 3.7.4, RunT, BlkT, Anon since 3.6.0, AnonH since 4.0.3; `--procopts m` has VmSize to VmSwp
-in KiB; the RECORD line is absent for a single subsystem; times as in the brief form. Columns go by name.
+in KiB; the RECORD line is absent for a single subsystem; times as in the brief form. Columns go by name. Not read:
+`--memopts R` (changes instead of sizes), `--memopts V` (its Total and Free are of swap), rates with -on (per interval:
+`/int` in the title), other subsystems.
 Source: collectl formatit.ph, 3.5 to 4.3.
 """
 
@@ -29,8 +33,21 @@ from thpdiag.readers.quantities import LARGEST, number, share
 from thpdiag.readers.tasks import cpu_seconds, entity, name_of
 
 RECORD = re.compile(r"### RECORD\s+\d+ >>> (\S{0,255}) <<< \((\d{9,10}\.\d+)[^)]{0,20}\)")
-TITLE = re.compile(r"# (?:CPU(?:\[HYPER\])? SUMMARY|MEMORY (?:SUMMARY|STATISTICS)|PROCESS SUMMARY|TOP PROCESSES) ?(.*)")
-HEADER = re.compile(r"#(?:Date\s+Time|Time)?\s+(?=User\s+Nice|Total\s+Used\s+Free|PID\s+User)")
+TITLE = re.compile(
+    r"# (?:CPU(?:\[HYPER\])? SUMMARY|MEMORY (?:SUMMARY|STATISTICS|FRAGMENTATION)|SINGLE CPU(?:\[HYPER\])? STATISTICS|"
+    r"PROCESS SUMMARY|TOP PROCESSES) ?(.*)"
+)
+# of subsystems that are not read; their tables stand between the others
+OTHER = re.compile(
+    r"# [A-Z][A-Z /\[\]]{0,40} (?:SUMMARY|STATISTICS|DETAILS?|\([\w/ ]{1,20}\))(?: .*)?$|# ENVIRONMENTALS?\b"
+)
+HEADER = re.compile(
+    r"#(?:Date\s+Time|Time)?\s+(?=User\s+Nice|Total\s+Used\s+Free|PID\s+User|Node\s+Total|Cpu\s+User|(?:Node\s+Zone\s+)?1Pg\s)"
+)
+NAMES = re.compile(
+    r"#(?:\s{2,20}|(?! ))[A-Za-z]\w{0,20}(?:\s{1,20}[\w%/.-]{1,20}){2,60}\s*$"
+)  # columns of another table
+NUMBERS = re.compile(r"\s*(?:(?!#)\S{1,40}\s+){0,4}?(?>(?:-?\d[\d.KMGTPgt]*(?!\S)\s*){3,60})$")
 BANNER = re.compile(r"#\s*<-+\w")
 WAITING = re.compile(r"waiting for \d+(?:\.\d+)? second sample")
 ROW = re.compile(r"\s*(?:(?:\d{8}|\d\d/\d\d)\s+)?(?:\d\d:\d\d:\d\d(?:\.\d+)?\s+)?\d[\d.KMGTPgt]*(?:\s+\S+){8,}\s*$")
@@ -54,7 +71,17 @@ MEMORY = {
     "Mapped": "node_memory_Mapped_bytes",
     "Anon": "node_memory_AnonPages_bytes",
     "AnonH": "node_memory_AnonHugePages_bytes",
-    "Inact": "node_memory_Inactive_bytes",
+    "Inact": "node_memory_Inactive_file_bytes",
+}
+NODE_MEMORY = {
+    "Used": "node_memory_numa_MemUsed_bytes",
+    "Free": "node_memory_numa_MemFree_bytes",
+    "Slab": "node_memory_numa_Slab_bytes",
+    "Mapped": "node_memory_numa_Mapped_bytes",
+    "Anon": "node_memory_numa_AnonPages_bytes",
+    "AnonH": "node_memory_numa_AnonHugePages_bytes",
+    "Locked": "node_memory_numa_Mlocked_bytes",
+    "Inact": "node_memory_numa_Inactive_bytes",
 }
 RATES = {
     "Intr": "node_intr_total:rate",
@@ -76,7 +103,8 @@ Values = tuple[dict[str, float], dict[str, float]]
 
 def belongs(text: str) -> bool:
     """Empty lines stand between the tables."""
-    return not text.strip() or any(p.match(text) for p in (RECORD, TITLE, HEADER, BANNER, ROW, WAITING))
+    known = (RECORD, TITLE, HEADER, BANNER, ROW, WAITING, OTHER, NAMES, NUMBERS)
+    return not text.strip() or any(p.match(text) for p in known)
 
 
 def confirm(lines: list[str]) -> bool:
@@ -90,31 +118,61 @@ class Tables:
     source: Source
     odd: Oddities
     columns: Sequence[str] = ()
-    cumulative: str = ""
+    cumulative: bool = False
+    changes: bool = False  # sizes are changes
+    by_interval: bool = False  # rates are not per second
     record_time: Moment | None = None
     clock: DayClock = field(default_factory=DayClock)
 
     def title(self, rest: str) -> None:
-        self.columns, self.cumulative = (), "cumulative" if "cumulative" in rest else ""
+        self.columns = ()
+        self.cumulative, self.changes = "cumulative" in rest, "change" in rest
+        self.by_interval |= "/int" in rest and not self.changes
 
     def row(self, line: int, text: str) -> Iterator[Sample]:
+        if self.changes:
+            return
         at = TIME.match(text.lstrip())
         cells = text.lstrip()[at.end() if at else 0 :].split(None, max(len(self.columns) - 1, 0))
         if len(cells) != len(self.columns) or (self.columns[-1] != "Command" and " " in cells[-1]):
             self.odd.note(line, text, "a row of collectl with other columns than its header")
             return
         named = dict(zip(reversed(self.columns), reversed(cells), strict=True))  # of twin columns the first is kept
-        who: tuple[tuple[str, str], ...] = ()
-        if "PID" in named:
-            values, resolution = self._task(line, text, named)
-            kind, who = "process", entity(named["PID"], name_of(named.get("Command", "")))
-        else:
-            values, resolution = self._cpu(line, text, named) if "Idle" in named else self._memory(line, text, named)
-            kind = "system"
+        time = self._when(at[1], at[2]) if at else self.record_time
+        (kind, who), (values, resolution) = self._entity(named), self._numbers(line, text, named)
         if values:
-            cite = self.source.cite(line, text)
-            time = self._when(at[1], at[2]) if at else self.record_time
-            yield Sample(kind, values, cite, "collectl_verbose", who, time, resolution)
+            yield Sample(kind, values, self.source.cite(line, text), "collectl_verbose", who, time, resolution)
+
+    def _entity(self, cells: dict[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        if "PID" in cells:
+            return "process", entity(cells["PID"], name_of(cells.get("Command", "")))
+        if "1Pg" in cells:
+            return "zone", (("node", cells.get("Node", "all")), ("zone", cells.get("Zone", "all")))
+        if "Node" in cells:
+            return "node", (("node", cells["Node"]),)
+        return ("cpu", (("cpu", cells["Cpu"]),)) if "Cpu" in cells else ("system", ())
+
+    def _numbers(self, line: int, text: str, cells: dict[str, str]) -> Values:
+        if "PID" in cells:
+            return self._task(line, text, cells)
+        if "1Pg" in cells:
+            return self._blocks(line, text, cells)
+        if "Idle" in cells:
+            return self._cpu(line, text, cells)
+        return self._memory(line, text, cells)
+
+    def _blocks(self, line: int, text: str, cells: dict[str, str]) -> Values:
+        found: Values = ({}, {})
+        for column, cell in cells.items():
+            if not column.endswith(("Pg", "Pgs")):
+                continue
+            blocks = number(cell)
+            if blocks is None:
+                self.odd.note(line, text, f"an impossible number in column {column} of collectl: not used")
+            else:
+                order = int(column.rstrip("Pgs")).bit_length() - 1
+                found[0][f"node_buddyinfo_blocks_order{order}"] = blocks
+        return found
 
     def _when(self, date: str | None, clock: str) -> Moment | None:
         if self.record_time is not None:
@@ -144,7 +202,8 @@ class Tables:
 
     def _memory(self, line: int, text: str, cells: dict[str, str]) -> Values:
         found: Values = ({}, {})
-        self._sizes(line, text, {name: cells[column] for column, name in MEMORY.items() if column in cells}, found)
+        sizes = NODE_MEMORY if "Node" in cells else MEMORY if "Buff" in cells else {}  # without Buff they are of swap
+        self._sizes(line, text, {name: cells[column] for column, name in sizes.items() if column in cells}, found)
         self._rates(line, text, cells, found)
         return found
 
@@ -175,7 +234,7 @@ class Tables:
 
     def _rates(self, line: int, text: str, cells: dict[str, str], found: Values) -> None:
         for column, name in RATES.items():
-            if column not in cells:
+            if column not in cells or self.by_interval:
                 continue
             if events := rate(cells[column]):
                 found[0][name], found[1][name] = events.value, events.resolution
@@ -184,7 +243,7 @@ class Tables:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """A Sample per row: of the host from the summaries, of a process from the process tables."""
+    """A Sample per row: of the host from the summaries, of a process, CPU, zone or NUMA node from their tables."""
     odd = Oddities(source, "collectl_verbose")
     tables = Tables(source, odd)
     for line, text in lines:
@@ -194,11 +253,18 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             tables.title(found[1])
         elif found := HEADER.match(text):
             tables.columns = text[found.end() :].split()
-        elif tables.columns and ROW.match(text):
+        elif tables.columns and not text.startswith("#") and (ROW.match(text) or NUMBERS.match(text)):
             yield from tables.row(line, text)
-        elif text.strip() and not BANNER.match(text) and not WAITING.match(text):
+        elif _says_something(text):
             odd.note(line, text, "a line that is no row of collectl")
+        elif text.startswith("#") and not BANNER.match(text):
+            tables.columns = ()  # of a table that is not read
     yield from odd.problems()
+
+
+def _says_something(text: str) -> bool:
+    known = (BANNER, WAITING, OTHER, NAMES, NUMBERS)
+    return bool(text.strip()) and not any(pattern.match(text) for pattern in known)
 
 
 READER = Reader(
