@@ -1,4 +1,4 @@
-"""perf.data that was cut, damaged or made to do harm: no exception, not much memory, every sample accounted for.
+"""perf.data that was cut, damaged or made to do harm: no exception, every sample accounted for.
 
 THPDIAG_PROOF=1 and the marker `proof` run the counts of the issue: every boundary of records, every bit.
 """
@@ -7,105 +7,22 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import struct
-import subprocess
-import sys
-import tracemalloc
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
-import numpy as np
 import pytest
-import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import perf_records as perf
-from thpdiag.model import Problem, ProblemKind, Profile, Record
-from thpdiag.reader import BulkReader, Content, Foreign, Source
-from thpdiag.readers import bulk_readers
+from perf_faults import check, read, samples
+from thpdiag.model import Problem, ProblemKind, Profile
 
 PROOF = pytest.mark.skipif(os.environ.get("THPDIAG_PROOF") != "1", reason="the full counts run with THPDIAG_PROOF=1")
-MIB = 1 << 20
-FLOOR = 24 * MIB  # of memory that a small file may take: windows, tables
-TIMES = 10  # the size of the input
-CHUNK = 64 * 1024
-MOST_PROBLEMS = 40
 CASES = sorted(path.parent.name for path in perf.FOLDER.glob("*/perf.data"))
 OPEN = [case for case in CASES if case not in ("zstd", "zstd_pipe", "compressed2")]  # whose records are in plain sight
 EXTREMES = (0, 1, 7, 0xFFFF, 2**31, 2**32 - 1, 2**61, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1)
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 MANY = settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-
-
-@cache
-def reader() -> BulkReader:
-    return next(r for r in bulk_readers() if r.name == "perf_data")
-
-
-def read(data: bytes, chunk: int = CHUNK) -> list[Record | Foreign]:
-    chunks = (data[at : at + chunk] for at in range(0, len(data), chunk))
-    return list(reader().read(Source("perf.data"), Content(chunks, len(data))))
-
-
-def samples(records: list[Record | Foreign]) -> int:
-    """Samples that were read, of all events."""
-    return sum(r.ledger.read for r in records if isinstance(r, Profile))
-
-
-def faults(records: list[Record | Foreign]) -> Iterator[str]:
-    """What is wrong with what was read; nothing, if all is well."""
-    problems = [r for r in records if isinstance(r, Problem)]
-    if len(problems) > MOST_PROBLEMS:
-        yield f"{len(problems)} problems"
-    for record in records:
-        match record:
-            case Foreign():
-                yield "lines for other readers"
-            case Problem() if record.kind is ProblemKind.BUG or CONTROL.search(record.text):
-                yield f"an odd problem: {record!r:.300}"
-            case Profile():
-                yield from _odd_columns(record)
-                yield from _odd_sums(record)
-
-
-def _odd_columns(profile: Profile) -> Iterator[str]:
-    """Numbers that point nowhere."""
-    chains, rows = profile.chains, profile.rows
-    if chains.starts[0] != 0 or chains.starts[-1] != len(chains.frames) or (np.diff(chains.starts) < 0).any():
-        yield "chains that do not follow one another"
-    for name, column, length in (
-        ("frame", chains.frames, len(profile.frames)),
-        ("chain", rows.chain, len(chains)),
-        ("task", rows.task, len(profile.tasks)),
-    ):
-        if len(column) and not 0 <= column.min() <= column.max() < length:
-            yield f"a {name} that does not exist"
-    if len(rows) and min(rows.cpu.min(), rows.bin.min()) < -1:
-        yield "a CPU or bin below unknown"
-
-
-def _odd_sums(profile: Profile) -> Iterator[str]:
-    """A ledger that does not account for every sample, weights that are no numbers."""
-    rows, ledger = profile.rows, profile.ledger
-    if not np.isfinite(rows.weight).all() or (len(rows) and rows.weight.min() < 0):
-        yield "a weight that is none"
-    if ledger.read != ledger.kept + sum(ledger.odd.values()) or min([0, *ledger.odd.values()]) < 0:
-        yield f"samples unaccounted for: {ledger}"
-    if ledger.kept != rows.samples.sum():
-        yield f"rows of {rows.samples.sum()} samples, {ledger.kept} kept"
-    if any(CONTROL.search(text) for text in (profile.event, *profile.facts.values(), *(t.comm for t in profile.tasks))):
-        yield "a control character"
-
-
-def check(data: bytes) -> list[Record | Foreign]:
-    """Read hostile bytes: no exception, no fault."""
-    records = read(data)
-    assert list(faults(records)) == []
-    return records
 
 
 def whole_samples(data: bytes, end: int) -> int:
@@ -272,94 +189,6 @@ def test_losses_that_are_told_twice_count_once() -> None:
     """perf repeats at the end what LOST records said before (fixtures/readers/perf_data/ORIGIN.md)."""
     profile = next(r for r in read(perf.fixture("lost_samples")) if isinstance(r, Profile))
     assert (profile.ledger.read, profile.ledger.lost) == (719, 300)
-
-
-def test_two_gigabytes_are_announced_and_not_there() -> None:
-    """Sizes in the header are no reason to make room."""
-    data = perf.recording(perf.sample(1, [perf.CONTEXT_USER, 0x400000]))
-    for at in (16, 24, 32, 40, 48, 56, 64):
-        peak = measured(perf.with_word(data, at, 2**31))
-        assert peak < FLOOR
-
-
-def measured(data: bytes) -> int:
-    """Bytes of Python and numpy at the peak while reading."""
-    tracemalloc.start()
-    try:
-        check(data)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_memory_keeps_within_ten_times_the_input(case: str) -> None:
-    """Whole, cut in half, and with bits flipped, on top of a floor that does not depend on the file."""
-    data = perf.fixture(case)
-    check(data)  # what is imported and cached the first time does not count
-    chance = random.Random(len(data))
-    mutants = [data, data[: len(data) // 2]] + [perf.with_bit(data, chance.randrange(8 * len(data))) for _ in range(4)]
-    for mutant in mutants:
-        assert measured(mutant) < FLOOR + TIMES * len(mutant)
-
-
-def distinct(count: int) -> bytes:
-    """Samples of which no two have a frame in common: nothing can be kept only once."""
-    frames = iter(range(2**64 - 2**40, 2**64 - 2**39, 16))
-    return b"".join(
-        perf.sample(1000 * i, [perf.CONTEXT_KERNEL, *(next(frames) for _ in range(8))], tid=i + 1) for i in range(count)
-    )
-
-
-def test_memory_of_samples_that_have_nothing_in_common() -> None:
-    """The worst recording for columns of distinct chains, frames and tasks still takes ten times its size at most."""
-    data = perf.recording(distinct(20_000))
-    assert samples(check(data)) == 20_000
-    assert measured(data) < FLOOR + TIMES * len(data)
-
-
-def peak_of_a_process(data: bytes, folder: Path) -> int:
-    """Bytes that a process takes for reading a file, beyond what it takes for a small one: zstd's own are in it."""
-    program = """
-import resource, sys
-from pathlib import Path
-from thpdiag.reader import Content, Source
-from thpdiag.readers import bulk_readers
-bulk = next(r for r in bulk_readers() if r.name == "perf_data")
-def read(path):
-    data = Path(path).read_bytes()
-    for record in bulk.read(Source("perf.data"), Content(iter([data]), len(data))):
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(read(sys.argv[1]), read(sys.argv[2]))
-"""
-    small, large = folder / "small", folder / "large"
-    small.write_bytes(perf.fixture("zstd"))
-    large.write_bytes(data)
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(small), str(large)], check=True, capture_output=True, timeout=300
-    )
-    before, after = map(int, done.stdout.split())
-    return (after - before) * 1024
-
-
-BOMBS = {
-    "zeros": lambda size: bytes(size),
-    "one_sample": lambda size: perf.sample(1, [perf.CONTEXT_KERNEL, 2**64 - 4096]) * (size // 72),
-    "headers": lambda size: struct.pack("<IHH", 2000, 0, 8) * (size // 8),
-}
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_compressed_bomb_is_read_in_windows(name: str, tmp_path: Path) -> None:
-    """Hundreds of megabytes in a few kilobytes of records: memory does not follow."""
-    size = (1024 if os.environ.get("THPDIAG_PROOF") == "1" else 160) * MIB
-    piece = BOMBS[name](16 * MIB)
-    packer = zstandard.ZstdCompressor(level=1).compressobj()
-    stream = b"".join([*(packer.compress(piece) for _ in range(size // len(piece))), packer.flush()])
-    parts = [stream[at : at + 60_000] for at in range(0, len(stream), 60_000)]
-    data = perf.recording(b"".join(perf.record(perf.COMPRESSED, part, misc=0) for part in parts))
-    assert peak_of_a_process(data, tmp_path) < 96 * MIB + TIMES * len(data)
 
 
 HEADED = st.binary(max_size=600).map(lambda rest: perf.MAGIC + rest)

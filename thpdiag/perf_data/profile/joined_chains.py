@@ -8,21 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Chains, Frame, KernelImage
+from thpdiag.model.profile import NAMELESS
 from thpdiag.perf_data.profile.chains import Chained, Parts, Starts
 from thpdiag.perf_data.profile.gather import Gathered
-from thpdiag.perf_data.profile.kernel_image import kernel_frames
+from thpdiag.perf_data.profile.kernel_image import KERNEL, kernel_frames
 from thpdiag.perf_data.profile.numbers import Ids, Numbers, pair, unpaired
 from thpdiag.perf_data.profile.programs import objects_of
 from thpdiag.perf_data.profile.uses import Uses
 from thpdiag.ragged import gathered, starts_of
 
 Bools = NDArray[np.bool_]
+MOST_ADDRESSES = 1 << 18  # distinct ones in the kernel; two million samples of a busy host have 20 thousand
 
 
 class JoinedChains:
     """Chains with names as far as there are any. Raw chains that differ in programs' addresses only become one.
 
-    `chain_of` tells for each use of a raw chain (chain and epoch) which chain it became, `raw` which it was.
+    `chain_of` tells for each use of a raw chain (chain and epoch) which chain it became, `raw` which it was. `beyond`
+    is the number of distinct kernel addresses that were too many to keep.
     """
 
     def __init__(self, found: Gathered, image: KernelImage) -> None:
@@ -32,7 +35,7 @@ class JoinedChains:
         of = questions.numbered(self.chained.program[self.raw], epoch, len(parts))
         programs = objects_of(parts, *questions.all(), found.spaces.lookup(), found.spaces.maps)
         (self._kernel_of, self._programs_of), self.chain_of = _distinct(self.chained.kernel[self.raw], programs.of[of])
-        self._kernel, self._kernel_starts, frames = _kernel(found.chains.kernel_parts, image)
+        self._kernel, self._kernel_starts, frames, self.beyond = _kernel(found.chains.kernel_parts, image)
         self._programs, self._programs_starts = programs.values + np.int32(len(frames)), programs.starts
         self.tasks = found.tasks.all()
         self._frames: tuple[Frame, ...] = (*frames, *programs.frames)
@@ -63,12 +66,17 @@ def _distinct(high: Ids, low: Ids) -> tuple[tuple[Ids, Ids], Ids]:
     return unpaired(numbers.keys), ids
 
 
-def _kernel(parts: Parts, image: KernelImage) -> tuple[NDArray[np.int32], Starts, Sequence[Frame]]:
-    """The kernel parts, their addresses replaced by numbers of frames."""
+def _kernel(parts: Parts, image: KernelImage) -> tuple[NDArray[np.int32], Starts, Sequence[Frame], int]:
+    """The kernel parts with numbers of frames for addresses, and how many addresses share the nameless frame."""
     addresses, starts = parts.all()
     numbers = Numbers()
     ids, _ = numbers.numbered(addresses)
-    order = np.argsort(numbers.keys)
-    place = np.empty(len(order), np.int32)
+    keys = numbers.keys[:MOST_ADDRESSES]
+    beyond = len(numbers) - len(keys)
+    order = np.argsort(keys)
+    place = np.full(len(numbers), len(keys), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    return place[ids], starts, kernel_frames(numbers.keys[order], image)
+    frames = kernel_frames(keys[order], image)
+    if beyond:
+        frames.append(Frame(NAMELESS, KERNEL, kernel=True))
+    return place[ids], starts, frames, beyond

@@ -8,18 +8,32 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.model import Chains, Citation, Clock, Frame, KernelImage, Ledger, Moment, Problem, Profile, Rows, Stacks
+from thpdiag.model import (
+    Chains,
+    Citation,
+    Clock,
+    Frame,
+    KernelImage,
+    Ledger,
+    Moment,
+    Problem,
+    ProblemKind,
+    Profile,
+    Rows,
+    Stacks,
+)
 from thpdiag.model.profile import UNKNOWN
 from thpdiag.perf_data.columns import EventInfo, Recording
 from thpdiag.perf_data.profile.gather import Gathered, Settled
 from thpdiag.perf_data.profile.header_facts import clock_facts, header_facts
-from thpdiag.perf_data.profile.joined_chains import JoinedChains
+from thpdiag.perf_data.profile.joined_chains import MOST_ADDRESSES, JoinedChains
 from thpdiag.perf_data.profile.kernel_image import kernel_image
 from thpdiag.perf_data.profile.numbers import Ids
 from thpdiag.perf_data.uapi import SampleType
 
 READER = "perf_data"
 DEPTH = 127  # kernel.perf_event_max_stack; before 4.8 PERF_MAX_STACK_DEPTH, markers counted
+_BEYOND = f"kernel addresses beyond the first {MOST_ADDRESSES}: the functions there stay without names"
 _GARBAGE = "call chains with a stray number where only markers can be: what follows it is left out"
 _FARTHEST = (1 << 31) - 1  # bins of 10 ms: 248 days
 _FAR = "samples at a time more than 248 days behind the first, which cannot be: kept without a time"
@@ -45,6 +59,8 @@ def profiles(recording: Recording, found: Gathered, cite: Citation) -> Iterator[
     rows = found.rows()
     image = kernel_image(found.kernel_maps, recording.features)
     joined = JoinedChains(found, image)
+    if joined.beyond:
+        yield Problem(cite, _BEYOND, ProblemKind.LIMIT, READER, joined.beyond)
     counts = _by_event(rows, len(recording.events))
     lost = _shares(found.lost, counts)
     for number in np.flatnonzero(counts).tolist():
