@@ -106,13 +106,14 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_compressed_bomb_is_read_in_windows(name: str, tmp_path: Path) -> None:
     """Hundreds of megabytes in a few kilobytes of records: memory does not follow."""
-    size = (1024 if os.environ.get("THPDIAG_PROOF") == "1" else 160) * MIB
+    size = (2048 if os.environ.get("THPDIAG_PROOF") == "1" else 160) * MIB
     piece = BOMBS[name](16 * MIB)
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     stream = b"".join([*(packer.compress(piece) for _ in range(size // len(piece))), packer.flush()])
     parts = [stream[at : at + 60_000] for at in range(0, len(stream), 60_000)]
     data = perf.recording(b"".join(perf.record(perf.COMPRESSED, part, misc=0) for part in parts))
-    assert peak_of_a_process(data, tmp_path) < 96 * MIB + TIMES * len(data)
+    most = 560 * MIB if name == "one_sample" else 128 * MIB  # eight million samples are kept one by one
+    assert peak_of_a_process(data, tmp_path) < most + TIMES * len(data)
 
 
 def test_kernel_addresses_without_end_share_a_nameless_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ HELD = 4_000_000  # samples that wait; more are settled as soon as two rounds ha
 _HUNDREDTH = np.uint64(10_000_000)  # nanoseconds of a time bin
 _NEVER = np.uint64(2**64 - 1)  # samples without a time: whatever is known last
 _MOST_HELD = 3 * HELD
+_STRETCH = 1 << 19  # rows that are added up together
 _ROUNDS = 2  # after which all that belongs between the samples has been read
 _WITHOUT_ROUNDS = 2  # windows after which a recording without rounds is thought to be in order
 
@@ -133,7 +134,8 @@ class Gathered:
                 break
             self._settled.append(self._settle(self._held.pop(0)))
         if sum(map(len, self._settled)) > ONE_BY_ONE:
-            self._settled = [added_up(joined(self._settled))]
+            parts = [added_up(self._settled.pop(0)) for _ in range(len(self._settled))]  # each alone takes little
+            self._settled = [added_up(joined(parts))]
 
     def _waiting(self) -> int:
         return sum(len(h.event) for h in self._held)
@@ -184,10 +186,20 @@ def added_up(rows: Settled) -> Settled:
     base = int(bins.min()) if len(bins) else 0
     ids, at = rows.event, np.arange(len(rows))
     for column in (rows.cpu, rows.use, rows.task, (bins - base) // 10):
-        ids, at = Numbers().numbered(pair(ids, column))
+        ids, at = _distinct(ids, column)
     weight, samples = (np.bincount(ids, column, len(at)).astype(np.float64) for column in (rows.weight, rows.samples))
     firsts = (rows.event[at], rows.use[at], rows.task[at], rows.cpu[at], bins[at])
     return Settled(*firsts, weight, samples.astype(np.int64))
+
+
+def _distinct(high: Ids, low: NDArray[np.integer]) -> tuple[Ids, NDArray[np.int64]]:
+    """The number of each pair, and where each is seen first; a stretch at a time, for most are seen often."""
+    numbers, ids, firsts = Numbers(), np.empty(len(high), np.int32), []
+    for begin in range(0, len(high), _STRETCH):
+        some = slice(begin, begin + _STRETCH)
+        ids[some], new = numbers.numbered(pair(high[some], low[some]))
+        firsts.append(new + begin)
+    return ids, np.concatenate(firsts)
 
 
 def _timed(records: list[_Record], last: int) -> list[_Record]:
