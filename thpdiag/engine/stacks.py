@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 
-from thpdiag.knowledge.symbols import families_of, normalise
+from thpdiag.knowledge.symbols import families_of, normalise, unresolved
 
 Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; each a choice of families
 
@@ -41,7 +41,9 @@ def in_order(names: Sequence[str], wanted: Wanted) -> bool:
 
 
 def shortened(names: Sequence[str], most: int = 6) -> str:
-    """A chain as `leaf < caller < ...` for people, shortened in the middle."""
+    """A chain as `leaf < caller < ...` for people, shortened in the middle; callers without a name tell nothing."""
+    named = max((at + 1 for at, name in enumerate(names) if not unresolved(name)), default=len(names))
+    names = names[:named]
     if len(names) > most:
         names = [*names[: most - 2], "...", *names[-1:]]
     return " < ".join(names)

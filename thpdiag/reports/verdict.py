@@ -142,6 +142,15 @@ def place(cited: Mapping[str, Any]) -> str:
     return f"{member}:{line}" if member and line is not None else member
 
 
+def places(evidence: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Evidence with a place, each place once."""
+    seen: dict[str, Mapping[str, Any]] = {}
+    for said in evidence:
+        if place(said):
+            seen.setdefault(place(said), said)
+    return list(seen.values())
+
+
 def plural(count: int, one: str) -> str:
     """`1 rule`, `2 rules`."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"

@@ -34,7 +34,7 @@ MOST_PROCESSES = 3
 
 def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, Any]:
     """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
-    series = [over_time(signature) for signature in seen]
+    series = [told for told in map(over_time, seen) if len(told["points"]) > 1]  # one point is no course
     for scene in scenes(diagnosis.case):
         for metric in SHOWN:
             tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 1]

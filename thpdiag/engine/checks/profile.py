@@ -196,6 +196,8 @@ def _needed(check: ProfileSpec) -> str:
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
     where = _callers(check) if check.of == "symbol" and check.under is not None else f"in {what(check)}"
     text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
+    if value is NO and check.at_least is not None and share.seen > 0:
+        text += f", less than {check.at_least}"
     if value is UNKNOWN and share.high > share.low:
         text += f"; up to {shown(share.high, 'ratio')} cannot be told from this source"
     if share.chain is not None:
