@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from thpdiag.bundle import Limits, Member, members
 from thpdiag.model import Problem, ProblemKind
 
+SCANDIR = os.scandir
 Answer = tuple[dict[str, bytes], list[Problem]]
 
 
@@ -84,6 +87,37 @@ def test_fifo_and_socket_are_refused_without_being_opened(bundle: Path) -> None:
     assert [(one.kind, one.count) for one in problems] == [(ProblemKind.REFUSED, 2)]
 
 
+class Listing:
+    """A directory as it is, with names that it says are regular files, which they are not or no longer."""
+
+    def __init__(self, folder: int, wrong: dict[str, bool]) -> None:
+        with SCANDIR(folder) as entries:
+            self.names = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries} | wrong
+
+    def __enter__(self) -> list[os.DirEntry[str]]:
+        return [cast("os.DirEntry[str]", Listed(name, regular)) for name, regular in self.names.items()]
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry of such a directory."""
+
+    name: str
+    regular: bool
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        return not self.regular and not follow_symlinks
+
+    def is_file(self, *, follow_symlinks: bool) -> bool:
+        return self.regular and not follow_symlinks
+
+
 def test_unreadable_file_is_a_problem(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wanted file without permission is said; the others are read."""
     (bundle / "secret").write_bytes(b"x")
@@ -120,8 +154,7 @@ def test_unreadable_directory_is_a_problem_that_hides(bundle: Path, monkeypatch:
 
 def test_file_that_vanishes_is_a_problem(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file listed and then gone is said."""
-    true_listdir = os.listdir
-    monkeypatch.setattr(os, "listdir", lambda folder: [*true_listdir(folder), "gone"])
+    monkeypatch.setattr(os, "scandir", lambda folder: Listing(folder, {"gone": True}))
     found, problems = read(bundle)
     assert list(found) == ["proc/vmstat"]
     assert {(one.cite.member, one.kind) for one in problems} == {
@@ -133,16 +166,10 @@ def test_file_that_vanishes_is_a_problem(bundle: Path, monkeypatch: pytest.Monke
 def test_file_that_becomes_a_link_is_not_followed(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between listing and opening nobody can slip in a link."""
     (bundle / "x").symlink_to("/etc/passwd")
-    regular = (bundle / "proc" / "vmstat").stat()
-    true_stat = os.stat
-
-    def deceived(name: str, **kwargs: object) -> os.stat_result:
-        return regular if name == "x" else true_stat(name, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "stat", deceived)
+    monkeypatch.setattr(os, "scandir", lambda folder: Listing(folder, {"x": True}))
     found, problems = read(bundle)
     assert list(found) == ["proc/vmstat"]
-    assert [one.cite.member for one in problems] == ["x"]
+    assert [one.cite.member for one in problems] == ["proc/x", "x"]  # none of that name is in proc
 
 
 def test_growing_file_is_read_up_to_its_size_at_the_start(bundle: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from thpdiag.bundle.codecs import codec_of, unpacked
-from thpdiag.bundle.directory import Found, open_regular, walk
+from thpdiag.bundle.directory import Found, open_regular, size_of, walk
 from thpdiag.bundle.entry import Entry, EntryKind
 from thpdiag.bundle.failure import StreamError
 from thpdiag.bundle.file import expected_size, read_file
@@ -28,6 +28,7 @@ from thpdiag.bundle.zip_cut import cut_zip
 from thpdiag.model import Citation, Problem, ProblemKind
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+LEAST_PACKED = 40  # bytes: no archive is smaller; a compressed line that is says by its name what it is
 
 
 @dataclass(slots=True)
@@ -130,6 +131,8 @@ class Intake:
 
     def _regular(self, found: Found, space: Namespace) -> Iterator[Entry | Problem]:
         wanted = space.interesting(found.path)
+        if not wanted and not _may_hold_members(found):
+            return
         try:
             opened = open_regular(found.name, found.folder)
         except StreamError as failure:
@@ -155,6 +158,11 @@ class Intake:
     def _too_deep(self, place: Place) -> Problem:
         text = f"lies in more than {self.limits.nesting} archives and was not opened (limit nesting)"
         return Problem(Citation(place.path), text, ProblemKind.LIMIT, hides=True)
+
+
+def _may_hold_members(found: Found) -> bool:
+    """Whether a file that nobody wants is worth opening: most of /proc and /sys are too small for an archive."""
+    return found.name.endswith(_SUFFIXES) or named_as_archive(found.name) or size_of(found) >= LEAST_PACKED
 
 
 def _closed(place: Place, head: bytes) -> str:

@@ -10,6 +10,7 @@ from thpdiag.knowledge.yaml_nodes import shipped
 
 _TAILED = re.compile(r"sos_strings/(?P<plugin>[^/]+)/(?P<name>[^/]+)\.tailed")
 _OUTPUT = re.compile(r"(?:sos_commands/[^/]+|insights_commands)/([^/]+)")
+_PACKED = re.compile(r"(?<![^/])([^/]+)\.tar/\1/")  # sos --pack-dir: proc/fs/ becomes proc/fs.tar
 _FOLDERS = 4096  # whose place is remembered; members of one folder follow each other
 
 
@@ -24,6 +25,14 @@ class _Paths:
     beside_the_tree: re.Pattern[str]
     no_text: re.Pattern[str]
     of_programs: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a folder is: its path on the host, None outside of a system tree, and how long the root's path is."""
+
+    root: int
+    on_host: str | None
 
 
 @cache
@@ -49,14 +58,13 @@ def _joined(pattern: str) -> str:
 def wants(path: str) -> bool:
     """Whether a member is worth reading: known files of a system tree, and what may be text outside of one."""
     known, (folder, name) = _paths(), _split(path)
-    root, start = _place(folder)
-    if start is None:
-        below = f"{folder}{name}"[root:]
-        if known.beside_the_tree.fullmatch(below):
+    place = _place(folder)
+    if place.on_host is None:
+        if known.beside_the_tree.fullmatch(f"{folder[place.root :]}{name}"):
             return False
         return not known.no_text.match(name) and not known.of_programs.fullmatch(f"{folder}{name}")
-    on_host = _original(f"{folder[start:]}{name}")
-    return known.wanted.fullmatch(on_host) is not None and not known.no_text.match(on_host)
+    on_host = _original(f"{place.on_host}{name}")
+    return known.wanted.fullmatch(on_host) is not None and not known.no_text.match(name)
 
 
 def system_path(path: str) -> str | None:
@@ -66,8 +74,8 @@ def system_path(path: str) -> str | None:
     copy of `var/log/messages` too.
     """
     folder, name = _split(path)
-    start = _place(folder)[1]
-    return None if start is None else _original(f"{folder[start:]}{name}")
+    on_host = _place(folder).on_host
+    return None if on_host is None else _original(f"{on_host}{name}")
 
 
 def is_tail(path: str) -> bool:
@@ -93,8 +101,7 @@ def root_of(path: str) -> str:
     Members with the same root belong to the same host; `""` says nothing.
     """
     folder, _ = _split(path)
-    root, start = _place(folder)
-    return folder[: root or start or 0].rstrip("/")
+    return folder[: _place(folder).root].rstrip("/")
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -106,8 +113,8 @@ def _split(path: str) -> tuple[str, str]:
 
 
 @lru_cache(_FOLDERS)
-def _place(folder: str) -> tuple[int, int | None]:
-    """Where in a folder's path the root of the host ends (0: nothing says), and where the path on the host begins."""
+def _place(folder: str) -> _Place:
+    """Where a folder is: known roots, the last of which counts, then what begins a path on a host."""
     known = _paths()
     root, start, at, told, of_hosts = 0, None, 0, False, False
     for name in folder.split("/")[:-1]:
@@ -120,7 +127,8 @@ def _place(folder: str) -> tuple[int, int | None]:
             start = at
         of_hosts = name in known.folders_of_hosts
         at = following
-    return root, start
+    on_host = None if start is None else _PACKED.sub(r"\1/", folder[start:])
+    return _Place(root or start or 0, on_host)
 
 
 def _original(on_host: str) -> str:

@@ -54,4 +54,4 @@ def _left_out(row: Copied, said: list[Fact]) -> Iterator[str]:
         yield f"{row.what} is missing because sos {versions[-1]} does not copy it; sos {row.since} and later do."
     ran = [set(str(f.value).split()) for f in said if f.name == "capture.plugins"]
     if ran and not any(plugins & set(row.plugins) for plugins in ran):
-        yield f"{row.what} is missing because sos ran without its plugin {row.plugins[0]}."
+        yield f"{row.what} is missing because sos did not run its plugin {row.plugins[0]}."
