@@ -71,7 +71,7 @@ def test_a_program_ends_with_what_it_started() -> None:
     pieces = iter(run)
     pids = [int(word) for word in next(pieces).split()]
     watched = [os.pidfd_open(pid) for pid in pids]
-    pieces.close()  # type: ignore[attr-defined]
+    pieces.close()
     assert run.ending is Ending.STOPPED
     for process in watched:  # readable once the process is gone
         assert select.select([process], [], [], 30)[0]

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,7 +70,7 @@ class Run:
         self._stdin = stdin
         self._bounds = bounds
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Generator[bytes, None, None]:
         try:
             child = subprocess.Popen(
                 self._command, stdin=self._stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -88,7 +88,7 @@ class Run:
                 self.ending = Ending.STOPPED
             _end(child)
 
-    def _printed(self, child: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    def _printed(self, child: subprocess.Popen[bytes]) -> Generator[bytes, None, None]:
         left, room = self._bounds.seconds, self._bounds.output
         with selectors.DefaultSelector() as pipes:
             for pipe in (child.stdout, child.stderr):

@@ -34,7 +34,8 @@ COMMANDS = (
     "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
     "service|cd|which|getconf|strace|pstack|gdb|hostname|hostnamectl|export|bt|foreach"
 )
-_PERF_COMMENT = r"# (?:hostname|perf version|time of \w+ sample) ?: "  # of perf's header, not typed by anybody
+# headers of perf and of sadf -d, not typed by anybody
+_NOT_TYPED = r"# (?:(?:hostname|perf version|time of \w+ sample) ?: |hostname;interval;timestamp)"
 _WHO = r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})"
 _KNOWN = rf"(?P<cmd>(?:[\w./]{{1,200}}/)?(?:{COMMANDS})\b.*)"
 _CLOCK = r"\d\d?:\d\d(?::\d\d)?"
@@ -45,7 +46,7 @@ _PROMPTS = (
     re.compile(rf"{_WHO}[: ](?P<folder>[~/][^#$%>]{{0,200}})[#$%>]\s*(?P<cmd>.*)"),
     re.compile(r"(?P<host>[A-Za-z][\w.-]{0,254}):(?P<folder>(?:~|/(?!/))[^#$%>]{0,200})\s?[#$]\s*(?P<cmd>.*)"),  # SUSE
     re.compile(r"-?(?:bash|sh|ksh|dash|zsh)-[\d.]+[#$]\s*(?P<cmd>.*)"),
-    re.compile(rf"(?!{_PERF_COMMENT})[#$%]\s?>?\s?{_KNOWN}"),
+    re.compile(rf"(?!{_NOT_TYPED})[#$%]\s?>?\s?{_KNOWN}"),
     re.compile(rf"(?:crash(?:64)?|gdb)>\s*{_KNOWN}"),
     re.compile(r"\$\s(?P<cmd>(?:\./|/)?[\w./-]+(?:\s.*)?)$"),
     # Forms that could be prose: only a known command makes them a prompt.

@@ -14,21 +14,19 @@ import re
 from collections.abc import Iterator
 
 from thpdiag.model import Clock, Moment, Record, Sample
+from thpdiag.model.moment import zoned
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.cpu_parts import with_totals
-from thpdiag.readers.daytime import DayClock, date_seconds, day_seconds
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import share
-from thpdiag.readers.sysstat import BANNER, banner_facts, midnight
+from thpdiag.readers.sysstat import BANNER, CLOCK, Times, banner_facts
 from thpdiag.readers.typed_command import Typed, typed
 
 HEADER = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%sys(?:tem)?\s+%iowait\s")
 DEVICE = re.compile(r"Device:?\s|\s+extended device statistics|Filesystem:?\s")
 ROW = re.compile(r"\S*(?:\s+\d+[.,]\d+){2}(?:\s+\d+(?:[.,]\d+)?)*\s*$")
-TIME = re.compile(
-    r"(?:Time: (\d\d:\d\d:\d\d(?: [AP]M)?)|(\d\d[/.]\d\d[/.]\d{2,4}) (\d\d:\d\d:\d\d(?: [AP]M)?)|"
-    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:Z|[+-]\d\d:?\d\d)?)\s*$"
-)
+_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\.?|\d{4}[年년.] ?\d{1,2}[月월.] ?\d{1,2}[日일.]"
+TIME = re.compile(rf"(?:Time: |({_DATE})[ T])({CLOCK})(Z|[+-]\d\d:?\d\d)?\s*$")
 MODES = {
     "%user": "user",
     "%nice": "nice",
@@ -59,32 +57,28 @@ def values(columns: list[str], cells: list[str]) -> dict[str, float] | None:
     return with_totals({MODES[column]: value for column, value in found.items() if column in MODES})
 
 
-def _when(text: str, clock: DayClock) -> Moment | None:
-    """The moment of a time line; the date stands in it or in the first line."""
+def _when(text: str, clock: Times) -> Moment | None:
+    """The moment of a time line; the date stands in it or is not known."""
     found = TIME.match(text)
     if not found:
         return None
-    time, _, half = (found[1] or found[3] or found[5]).partition(" ")
-    seconds = day_seconds(time, half)
-    if seconds is None:
-        return None
-    if found[4]:
-        year, month, day = (int(part) for part in found[4].split("-"))
-        start = date_seconds(year, month, day)
-    else:
-        start = midnight(found[2], half) if found[2] else None
-    return clock.at(seconds) if start is None else Moment(start + seconds, Clock.LOCAL)
+    times = Times(found[1], source=clock.source) if found[1] else clock
+    row = times.row(found[2])
+    if row is None or row.time is None or not found[3]:
+        return row.time if row else None
+    return zoned(row.time.seconds, found[3]) if row.time.clock is Clock.LOCAL else row.time
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """A Sample of the host per CPU line."""
     odd = Oddities(source, "iostat")
     command = typed(source.command, "iostat", with_value="pjgo")
-    clock, time = DayClock(), source.time
+    clock, time = Times(source=source), source.time
     columns: list[str] = []
     reports = 0
     for line, text in lines:
-        if BANNER.match(text):
+        if banner := BANNER.match(text):
+            clock.date = banner[3]
             yield from banner_facts(source, line, text)
         elif HEADER.match(text):
             columns = text.split()[1:]

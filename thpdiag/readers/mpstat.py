@@ -24,7 +24,7 @@ from thpdiag.readers.sysstat import BANNER, CLOCK, TimedRow, Times, banner_facts
 HEADER = re.compile(rf"{CLOCK}\s+CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowait\s+%irq\s+%soft\s")
 OTHER_HEADER = re.compile(rf"{CLOCK}\s+(?:CPU|NODE)\s+\S")
 ROW = re.compile(rf"{CLOCK}\s+(?:all|\d{{1,5}})\s+[\d.,]+(?:\s+[\d.,]+)*\s*$")
-AVERAGE = re.compile(r"[^\W\d]+\.?:\s+(?:CPU|NODE|all|\d{1,5})\s")
+AVERAGE = re.compile(r"[^\W\d][^\s:]{0,20}\s?:\s+(?:CPU|NODE|all|\d{1,5})\s")
 MODES = {
     "%usr": "user",
     "%user": "user",
@@ -73,7 +73,7 @@ def _sample(
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """A Sample of the host per row `all`, one per CPU for the others; averages at the end are left out."""
     odd = Oddities(source, "mpstat")
-    times = Times()
+    times = Times(source=source)
     columns: Sequence[str] = ()
     for line, text in lines:
         if banner := BANNER.match(text):

@@ -16,23 +16,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import Quantity, quantity
 from thpdiag.readers.sysstat import BANNER, CLOCK, Times, banner_facts
-from thpdiag.readers.tasks import entity
+from thpdiag.readers.tasks import entity, name_of
 from thpdiag.readers.typed_command import typed
 
 HEADER = re.compile(
     rf"(?:#\s*Time|{CLOCK})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s+(?:TID\s+)?"
     r"(?:%usr|%user|minflt/s|kB_rd/s|StkSize|cswch/s|threads|prio)\s"
 )
-OTHER_HEADER = re.compile(rf"(?:#\s*Time|{CLOCK}|[^\W\d]+\.?:)\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s")
-ROW = re.compile(rf"\s*(?:{CLOCK}|\d{{9,10}}|[^\W\d]+\.?:)\s+(?:\S+\s+)?(?:\d+|-)\s+(?:-|\d)")
-AVERAGE = re.compile(r"[^\W\d]+\.?:\s")
+_AVERAGE = r"[^\W\d][^\s:]{0,20}\s?:"  # in the locale's language
+OTHER_HEADER = re.compile(rf"(?:#\s*Time|{CLOCK}|{_AVERAGE})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s")
+ROW = re.compile(rf"\s*(?:{CLOCK}|\d{{9,10}}|{_AVERAGE})\s+(?:\S+\s+)?(?:\d+|-)\s+(?:-|\d)")
+AVERAGE = re.compile(rf"{_AVERAGE}\s")
 RATIOS = {
     "%usr": "process_cpu_ratio.user",
     "%user": "process_cpu_ratio.user",
@@ -63,7 +64,7 @@ class Table:
 
     source: Source
     odd: Oddities
-    times: Times = field(default_factory=Times)
+    times: Times
     columns: Sequence[str] = ()
 
     def row(self, line: int, text: str) -> Iterator[Sample]:
@@ -78,7 +79,7 @@ class Table:
             return
         values, resolution = self._values(line, text, named)
         if values:
-            who = entity(pid, named.get("Command", "").strip())
+            who = entity(pid, _comm(named.get("Command", "").strip()))
             cite = self.source.cite(line, text)
             boot = bool(timed.average)
             yield Sample("process", values, cite, "pidstat", who, timed.time, resolution, boot)
@@ -105,10 +106,15 @@ class Table:
         return found
 
 
+def _comm(command: str) -> str:
+    """The task's name; with -l there is a command line."""
+    return name_of(command) if command.startswith("/") or " -" in command else command
+
+
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """A Sample per row and process; averages at the end are left out."""
     odd = Oddities(source, "pidstat")
-    table = Table(source, odd)
+    table = Table(source, odd, Times(source=source))
     command = typed(source.command, "pidstat", with_value="pCGTe")
     held: list[Sample] = []  # rows of the first time under `# Time`: since boot if there is no second
     alone = command is None or command.interval() is None

@@ -24,7 +24,7 @@ BANNER = re.compile(  # groups: release, host, date, machine, number of CPUs
 _DAYTIME = r"\d{1,2}[:.時时시] ?\d\d[:.分분] ?\d\d[秒초]?"
 _HALF = r"[AaPp]\.?[Mm]\.?"
 _ZONE = r"(?!CPU|UID|PID|TGID|NODE|INTR|IFACE|DEV|TTY|BUS|FAN|TEMP|USER|LINUX|COM)[A-Z]{3,5}"
-CLOCK = rf"{_DAYTIME}(?:\s{_HALF})?(?:\s{_ZONE}(?=\s))?"
+CLOCK = rf"{_DAYTIME}(?:\s{_HALF})?(?:\s{_ZONE}(?=\s|$))?"
 AVERAGE = re.compile(r"[^\W\d][^\s:]{0,20}\s?:\s+\S")  # in the locale's language: `Average:`, `Moyenne :`
 _TIME = re.compile(rf"\s*(?:({_DAYTIME})(?:\s({_HALF}))?(?:\s({_ZONE}))?|(\d{{9,10}}))(?=\s|$)", re.ASCII)
 _NUMBERS = re.compile(r"\d+", re.ASCII)

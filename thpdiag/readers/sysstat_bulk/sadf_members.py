@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from thpdiag.model import Problem, ProblemKind, Record, Sample
 from thpdiag.reader import Source
 from thpdiag.readers.oddities import Oddities
+from thpdiag.readers.sadc_header import Head
 from thpdiag.readers.sadf_activities import Activities, TreeError
 from thpdiag.readers.sadf_lines import SadfLines
 from thpdiag.readers.sadf_rows import NAME, Rows
@@ -35,10 +36,11 @@ def read_tree(source: Source, chunks: Iterator[bytes], form: str) -> Iterator[Re
     yield from gather.series()
 
 
-def read_lines(source: Source, chunks: Iterator[bytes], reader: str = NAME, machine: str = "") -> Iterator[Record]:
-    """The line forms; also what an installed sadf prints of a binary file."""
+def read_lines(source: Source, chunks: Iterator[bytes], head: Head | None = None) -> Iterator[Record]:
+    """The line forms; with a `head`, what an installed sadf prints of the file that begins so."""
+    reader = NAME if head is None else "sadc"
     odd = Oddities(source, reader)
-    lines = SadfLines(Rows(source, odd, reader, machine))
+    lines = SadfLines(Rows(source, odd, reader, head.machine if head else ""), head.host if head else "")
     gather = Gather(source.member, reader)
     yield from _gathered(_records(lines, chunks), gather)
     yield from odd.problems()
