@@ -26,7 +26,7 @@ class Links:
         self._from: dict[str, str] = {}
         self._bytes = 0
         self._parent: str | None = None  # of the member asked for last
-        self._parent_linked = False
+        self._parents: list[str] = []  # the paths by which links lead to that parent
 
     def __bool__(self) -> bool:
         return bool(self._to)
@@ -57,20 +57,15 @@ class Links:
 
     def wanted(self, path: str) -> tuple[str, ...]:
         """The paths by which links lead to `path` and that are wanted."""
-        if not self._leads_to(path):
-            return ()
-        return tuple(alias for alias in self._aliases(path) if self._wants(alias))
-
-    def _leads_to(self, path: str) -> bool:
         if not self._to:
-            return False
-        if path in self._to:
-            return True
-        parent = path.rpartition("/")[0]
+            return ()
+        parent, slash, name = path.rpartition("/")
         if parent != self._parent:
-            self._parent = parent
-            self._parent_linked = any(above in self._to for above in _upwards(parent))
-        return self._parent_linked
+            self._parent, self._parents = parent, self._aliases(parent) if slash else []
+        aliases = [f"{above}/{name}" for above in self._parents]
+        if path in self._to or any(alias in self._to for alias in aliases):
+            aliases = self._aliases(path)
+        return tuple(alias for alias in aliases if self._wants(alias)) if aliases else ()
 
     def _aliases(self, path: str) -> list[str]:
         found = {path: 0}
