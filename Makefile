@@ -43,6 +43,8 @@ proof: $(TESTS)
 bench: $(TESTS)
 	@$(BIN)/python bench/intake.py
 	@$(BIN)/python bench/sosreport.py
+	@$(BIN)/python bench/perf_data.py
+	@$(BIN)/python bench/perf_script.py
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html
