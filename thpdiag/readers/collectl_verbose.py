@@ -8,8 +8,8 @@
 Units: percent of all CPUs (of one in SINGLE CPU STATISTICS), Sys without interrupts and steal, guests inside User;
 memory in KiB, cut to the column with K M G; VSZ and RSS cut to four characters (a 50 GiB process hides steps under
 1 GiB: see the resolution); Pct of one CPU; MajF and MinF per second unless the title says cumulative; THRD is threads
-less one. Inact is the last line of /proc/meminfo that begins so, Inactive(file) since 2.6.28; that of a NUMA node
-(MEMORY STATISTICS with Node) is all of it. MEMORY FRAGMENTATION counts free blocks by order.
+less one, RunT is without collectl itself. Inact is the last line of /proc/meminfo that begins so, Inactive(file) since
+2.6.28; that of a NUMA node (MEMORY STATISTICS with Node) is all of it. MEMORY FRAGMENTATION counts free blocks.
 Varies: Guest, NiceG since 3.7.4, RunT, BlkT, Anon since 3.6.0, AnonH since 4.0.3; `--procopts m` has VmSize to VmSwp
 in KiB; the RECORD line is absent for a single subsystem; times as in the brief form. Columns go by name. Not read:
 `--memopts R` (changes instead of sizes), `--memopts V` (its Total and Free are of swap), rates with -on (per interval:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from thpdiag.model import Clock, Problem, Record
+from thpdiag.model import Citation, Clock, Problem, Record
 from thpdiag.reader import Lines, Source
 from thpdiag.readers.collectl_bulk.header import Header
 from thpdiag.readers.collectl_bulk.plot_columns import Group, Key, groups
@@ -38,6 +38,7 @@ class Plot:
         self._rows: dict[Key, Rows] = {}
         self._seconds = array("d")
         self._clock: Clock | None = None
+        self._first: int | None = None  # line
         self._names: list[str] = []
         self._separator, self._utc, self._kind = " ", False, ""
         self._groups: dict[Key, Group] = {}
@@ -46,6 +47,7 @@ class Plot:
         self._midnights: dict[str, float | None] = {}
 
     def line(self, number_: int, text: str) -> None:
+        self._first = self._first or number_
         if text.startswith("#"):
             self._comment(number_, text)
         elif not text.strip():
@@ -157,7 +159,7 @@ class Plot:
         yield from self._odd(seconds)
 
     def _odd(self, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Iterator[Problem]:
-        cite = self.source.cite(1)
+        cite = Citation(self.source.member, self._first)
         if backward := int((np.diff(seconds) < 0).sum()):
             text = "times go back: the clock was set, or parts stand in the wrong order"
             yield Problem(cite, text, reader=NAME, count=backward, hides=False)

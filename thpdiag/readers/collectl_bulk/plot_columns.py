@@ -2,8 +2,9 @@
 
 Sizes are KiB as the kernel prints them. Rates are per second, cut to whole numbers (`/int` in the header: per interval,
 not read). `Inactive` of the host is the last line of /proc/meminfo that begins so: Inactive(file) since 2.6.28; that of
-a node is all of it. `Map` is Mapped alone. Not read: `Shared` (the last nr_shmem* of /proc/vmstat), and `Guest%` and
-`Intrpt` of a CPU, which stand in another order than their header says. Source: collectl formatit.ph, 3.5 to 4.3.
+a node is all of it. `Map` is Mapped alone. `RunTot` is procs_running less one: collectl does not count itself. Not
+read: `Shared` (the last nr_shmem* of /proc/vmstat), and `Guest%` and `Intrpt` of a CPU, which stand in another order
+than their header says. Source: collectl formatit.ph, 3.5 to 4.3.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from thpdiag.model import Clock, Event, Moment, Problem, ProblemKind, Record
+from thpdiag.model import Citation, Clock, Event, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import Content, Source
 from thpdiag.readers.collectl_bulk.counters import SYSTEM, Counters
 from thpdiag.readers.collectl_bulk.header import Header
@@ -138,7 +138,7 @@ def records(source: Source, content: Content) -> Iterator[Record]:
     yield from recording.records()
     yield from lines.problems(source, NAME)
     if not recording.epochs:
-        yield Problem(source.cite(1), "a recording of collectl without any counters", reader=NAME)
+        yield Problem(Citation(source.member), "a recording of collectl without any counters", reader=NAME)
 
 
 def _read(source: Source, lines: WholeLines) -> Generator[Record, None, Recording]:
