@@ -31,11 +31,12 @@ MAY_IMPORT = {
     "programs": "",
     "symbol_tables": "model",
     "perf_data": "model",
+    "recordings": "model",
     "perf_data.container": "model ragged perf_data",
     "perf_data.profile": "model ragged perf_data",
     "bundle": "model knowledge errors",
-    "readers": "model knowledge errors reader ragged programs symbol_tables perf_data.container perf_data.profile "
-    "bundle",
+    "readers": "model knowledge errors reader ragged recordings programs symbol_tables perf_data.container "
+    "perf_data.profile bundle",
     "recognise": "model knowledge errors reader readers bundle",
     "case": "model knowledge errors bundle reader readers recognise derive",
     "derive": "model knowledge errors ragged",

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from thpdiag.bundle.stamps import stamp
+from thpdiag.bundle.recorder_files import recorded
+from thpdiag.bundle.stamps import ahead_of_utc, stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
@@ -53,6 +54,7 @@ class _Context:
     folder: str = ""
     paths: deque[str] = field(default_factory=deque)
     looping: bool = False
+    ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
 
     @property
     def group(self) -> tuple[str, str]:
@@ -120,7 +122,9 @@ class Recogniser:
 
         A reader may know the member by its own path, else by one of `aliases`, the paths of links that lead to it.
         """
-        context = _Context(member, self.known_path(member, aliases), command=output_of(member))
+        told = recorded(member)
+        command = output_of(member) or told.command
+        context = _Context(member, self.known_path(member, aliases), time=told.begun, command=command)
         ahead = _Ahead(cleaned(lines, markup=looks_like_html(head)))
         if whole := self._claims_path(context.path):
             yield from self._block(whole, context, ahead, self._rest(ahead))
@@ -154,9 +158,18 @@ class Recogniser:
                 return
         if (moment := stamp(line.text)) is not None:
             context.time = moment
+            yield from self._clock(line, context)
         else:
             yield from self._words(line, context, ahead)
         ahead.take()
+
+    def _clock(self, line: TextLine, context: _Context) -> Iterator[Reading]:
+        """A time line may tell the zone of the host, each time anew."""
+        ahead = ahead_of_utc(line.text)
+        if ahead is not None and ahead != context.ahead:
+            context.ahead = ahead
+            fact = Fact("host.utc_offset", ahead, Citation(context.member, line.number, line.text), time=context.time)
+            yield Reading(fact, "prose", context.group)
 
     def _words(self, line: TextLine, context: _Context, ahead: _Ahead) -> Iterator[Reading]:
         """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""

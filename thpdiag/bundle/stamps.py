@@ -2,7 +2,7 @@
 
     Fri Nov 20 03:35:43 UTC 2026        date(1), C locale; also with AM/PM, day before month, German and ISO forms
     1795145743.25                       date +%s, date +%s.%N
-    zzz ***Fri Nov 20 03:35:43 UTC 2026 OSWatcher
+    zzz ***Fri Nov 20 03:35:43 UTC 2026 OSWatcher; `zzz <11/20/2026 03:35:43> Count:12` ExaWatcher
     TS 1351688400.123456789 2012-10-31 12:00:00   pt-stalk
 
 Epochs and stamps with an offset are UTC; anything else is the host's wall clock (Clock.LOCAL), for zone
@@ -27,13 +27,16 @@ MONTHS = {
     )
     for name in names.split()
 }  # fmt: skip
+ZONE_STEP, FARTHEST_ZONE = 900, 14 * 3600  # seconds
 FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
 
 _DECORATION = re.compile(r"^[\s#=*\-+>|]*(?:zzz\s*\*+\s*)?|[\s=*\-#|]*$")
 _EPOCH = re.compile(r"(?:TS\s+)?(\d{9,10}(?:\.\d{1,9})?)(?:\s+\d{4}-\d\d-\d\d[ T][\d:.]+)?$")
+_BOTH = re.compile(r"TS\s+(\d{9,10})(?:\.\d{1,9})?\s+(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)$", re.ASCII)
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|UTC|[+-]\d\d:?\d\d)?(?:\s+[A-Z]{2,5})?$"
 )
+_EXAWATCHER = re.compile(r"zzz <(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)>(?: (?:sub)?[Cc]ount: ?\d{1,9})?$", re.ASCII)
 _CLOCK = re.compile(r"\b(\d{1,2}):(\d\d):(\d\d)(?:[.,]\d+)?(?:\s*([AaPp])\.?[Mm]\.?)?(?:\s|$)")
 _YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
 _DAY = re.compile(r"(?<![\d:])(\d{1,2})\.?(?![\d:])")
@@ -48,9 +51,22 @@ def stamp(line: str) -> Moment | None:
     """The moment a line states, None if it says anything besides a time."""
     text = _DECORATION.sub("", line[:120]).strip()
     text = re.sub(r"\s*Sample interval:.*$", "", text)
+    if exa := _EXAWATCHER.match(text):
+        month, day, year, hour, minute, second = (int(part) for part in exa.groups())
+        return _moment((year, month, day, hour, minute, second), "", 0.0)
     if not text or not any(c.isdigit() for c in text):
         return None
     return _epoch(text) or _iso(text) or _date(text)
+
+
+def ahead_of_utc(line: str) -> int | None:
+    """Seconds that the wall clock is ahead of UTC, from a line with both (pt-stalk); to the quarter of an hour."""
+    found = _BOTH.match(line)
+    local = _iso(found[2]) if found else None
+    if not found or local is None:
+        return None
+    ahead = round((local.seconds - float(found[1])) / ZONE_STEP) * ZONE_STEP
+    return ahead if abs(ahead) <= FARTHEST_ZONE else None
 
 
 def _epoch(text: str) -> Moment | None:

@@ -1,4 +1,4 @@
-"""free: memory and swap of the host at one moment.
+"""free: memory and swap of the host at one moment, or every N seconds (-s N).
 
                    total        used        free      shared  buff/cache   available
     Mem:        24684096      404928    24297716        8816      361008    24279168
@@ -6,6 +6,7 @@
 
 Units: KiB, with -m, -g, --kilo and so on others, which only the command shows: numbers without a suffix that are no
 multiples of 4 KiB are not KiB and not used unless the command is known. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
+Tables of -s have an empty line between them and no time: they get one where the command and a time above it are known.
 Varies: `buffers` and `cached` up to procps 3.3.9 (or with -w), with a `-/+ buffers/cache:` line; then `buff/cache`
 and `available`. Source: procps free.c.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thpdiag.model import Record, Sample
+from thpdiag.model import Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import Quantity, number, quantity
@@ -52,27 +53,50 @@ def _unit(command: Typed | None, rows: list[tuple[int, str]]) -> int | None:
     return 1024 if kib else None
 
 
+def belongs(text: str) -> bool:
+    """Empty lines stand between the tables of -s."""
+    return not text.strip() or bool(ROW.match(text) or HEADER.match(text))
+
+
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One Sample of the host."""
+    """One Sample of the host per table."""
     odd = Oddities(source, "free")
     columns: list[str] = []
-    rows: list[tuple[int, str]] = []
+    tables: list[tuple[list[str], list[tuple[int, str]]]] = []
     for line, text in lines:
         if HEADER.match(text):
             columns = text.split()
+            tables.append((columns, []))
         elif ROW.match(text):
-            rows.append((line, text))
+            if not tables:
+                tables.append((columns, []))
+            tables[-1][1].append((line, text))
         elif text.strip():
             odd.note(line, text, "a line that is no row of free")
-    unit = _unit(typed(source.command, "free", with_value="sc"), rows)
+    command = typed(source.command, "free", with_value="sc")
+    unit = _unit(command, [row for _, rows in tables for row in rows])
+    step = number(command.options.get("s", "")) if command else None
+    for place, (names, rows) in enumerate(tables):
+        time = source.time if len(tables) == 1 or source.time is None or step else None
+        yield from _table(source, odd, names, rows, unit, time.plus(place * step) if time and step else time)
+    yield from odd.problems()
+
+
+def _table(
+    source: Source,
+    odd: Oddities,
+    columns: list[str],
+    rows: list[tuple[int, str]],
+    unit: int | None,
+    time: Moment | None,
+) -> Iterator[Sample]:
     values: dict[str, float] = {}
     resolution: dict[str, float] = {}
     for line, text in rows:
         for name, size in _row(odd, line, text, columns, unit):
             values[name], resolution[name] = size.value, size.resolution
     if values:
-        yield Sample("system", values, source.cite(*rows[0]), "free", time=source.time, resolution=resolution)
-    yield from odd.problems()
+        yield Sample("system", values, source.cite(*rows[0]), "free", time=time, resolution=resolution)
 
 
 def _row(odd: Oddities, line: int, text: str, columns: list[str], unit: int | None) -> Iterator[tuple[str, Quantity]]:
@@ -90,4 +114,4 @@ def _row(odd: Oddities, line: int, text: str, columns: list[str], unit: int | No
             odd.note(line, text, "the unit of free's numbers is not known: not used")
 
 
-READER = Reader("free", "free memory table", read, opens=HEADER, continues=ROW.match)
+READER = Reader("free", "free memory table", read, opens=HEADER, continues=belongs)

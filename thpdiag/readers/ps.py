@@ -38,6 +38,7 @@ EF_ROW = re.compile(
 AUX = Columns(["USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"])
 EF = Columns(["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"])
 WEEKDAYS = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+TIME_LINES = ("zzz ", "TS ")  # OSWatcher's, pt-stalk's
 NO_WCHAN = {"-", "0", "?", "*", ""}
 KIB = {
     "RSS": "process_resident_memory_bytes",
@@ -67,7 +68,7 @@ def belongs(text: str) -> bool:
     """A row has a number among its first words, after words that are no labels; prose and other tables rarely do."""
     words = text.split(None, 6)[:6]
     lead = next((i for i, word in enumerate(words[:4]) if word.isdecimal()), None)
-    if lead is None or len(words) < 2 or words[0] in WEEKDAYS:
+    if lead is None or len(words) < 2 or words[0] in WEEKDAYS or text.startswith(TIME_LINES):
         return False
     numeric = sum(word[0].isdecimal() for word in words)
     return not any(word.endswith((":", ",")) for word in words[:lead]) and (lead == 0 or numeric > 1 or len(words) == 3)

@@ -6,7 +6,7 @@
         PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
 
 Units: percent; the summary's unit stands before `Mem`; VIRT and RES are KiB or have a suffix (1.2g); %CPU of a task is
-of one CPU. The clock has no date.
+of one CPU. The clock has no date; a time line above the frame gives it one.
 Varies: `Cpu(s):  0.3%us,` up to procps 3.2, `%Cpu(s):  0.3 us,` since; `Mem: 16333764k total`, then `KiB Mem :`, `MiB
 Mem :`; one line per CPU after key 1; translated words and decimal commas; fields in any order. A `+` marks a cut
 number, which is not used. CPU figures of a recording's first frame are averages since boot (3.2) or of the instant in
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from thpdiag.model import Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.daytime import DayClock, day_seconds
+from thpdiag.readers.nearby_date import day_clock
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.quantities import number
 from thpdiag.readers.top_rows import TaskRows
@@ -49,7 +50,7 @@ class Frames:
 
     source: Source
     odd: Oddities
-    clock: DayClock = field(default_factory=DayClock)
+    clock: DayClock | None = None
     time: Moment | None = None
     frames: int = 0
     first: tuple[int, str] | None = None
@@ -65,7 +66,9 @@ class Frames:
     def begin(self, line: int, text: str, clock: str) -> Iterator[Record]:
         self.frames += 1
         seconds = day_seconds(clock)
-        self.time = self.source.time if seconds is None else self.clock.at(seconds)
+        if seconds is not None and self.clock is None:
+            self.clock = day_clock(self.source.time, seconds)
+        self.time = self.source.time if seconds is None or self.clock is None else self.clock.at(seconds)
         self.first = (line, text)
         if (load := LOAD.match(text)) and (value := number(load[1])) is not None:
             self.values["node_load1"] = value
@@ -127,7 +130,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         yield from _line(frames, line, text)
     held.extend(frames.end())
     command = typed(source.command, "top", with_value="dnpuUwo")
-    recorded = frames.old or (command and "b" in command.options)
+    second = command is not None and command.options.get("n") == "2"  # of which OSWatcher keeps the second frame only
+    recorded = not second and (frames.old or (command and "b" in command.options))
     yield from without_cpu(held) if recorded and frames.frames < 2 else held
     yield from odd.problems()
 
