@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -17,17 +17,21 @@ class Clock(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """Seconds on a clock. Moments of different clocks are never compared; `minus` says None for them."""
+    """Seconds on a clock. Moments of different clocks are never compared; `minus` says None for them.
+
+    `within` says by how many seconds a moment that was put on another clock than its source's may be wrong, either way.
+    """
 
     seconds: float
     clock: Clock
+    within: float = field(default=0.0, compare=False)
 
     def minus(self, other: Moment) -> float | None:
         """Seconds from `other` to this moment, None if the clocks differ."""
         return self.seconds - other.seconds if self.clock is other.clock else None
 
     def plus(self, seconds: float) -> Moment:
-        return Moment(self.seconds + seconds, self.clock)
+        return Moment(self.seconds + seconds, self.clock, self.within)
 
 
 def zoned(seconds: float, zone: str) -> Moment:
