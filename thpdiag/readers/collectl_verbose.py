@@ -42,7 +42,7 @@ OTHER = re.compile(
     r"# [A-Z][A-Z /\[\]]{0,40} (?:SUMMARY|STATISTICS|DETAILS?|\([\w/ ]{1,20}\))(?: .*)?$|# ENVIRONMENTALS?\b"
 )
 HEADER = re.compile(
-    r"#(?:Date\s+Time|Time)?\s+(?=User\s+Nice|Total\s+Used\s+Free|PID\s+User|Node\s+Total|Cpu\s+User|(?:Node\s+Zone\s+)?1Pg\s)"
+    r"#(?:Date\s+Time|Time)?\s*(?=User\s+Nice|Total\s+Used\s+Free|PID\s+User|Node\s+Total|Cpu\s+User|(?:Node\s+Zone\s+)?1Pg\s)"
 )
 NAMES = re.compile(
     r"#(?:\s{2,20}|(?! ))[A-Za-z]\w{0,20}(?:\s{1,20}[\w%/.-]{1,20}){2,60}\s*$"
