@@ -9,7 +9,7 @@
 Units: percent of all CPUs, nice in usr, interrupts in sys unless hiq and siq stand beside; bytes; per second. CPU
 shares of a run's first row are averages since boot, its other rates are totals and not used. Times have no year, which
 the head's Date gives, or are epochs (-T). Varies: a run appended to the file has a head of its own; pcp-dstat writes
-`total usage:usr` for a column, counts interrupts into usr, prints memory in KiB and paging in pages; its int and csw are
+`total usage:usr` for a column, counts interrupts into usr, prints memory in KiB and paging in pages; int and csw are
 counts of an interval that it does not name, and not used. Its first row has sizes only, and a group without anything a
 single empty cell.
 Source: dstat 0.6 to 0.8, pcp-dstat 4.1 to 6.0.
