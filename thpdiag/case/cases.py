@@ -10,7 +10,7 @@ from thpdiag.case.hosts import Pile, hosts
 from thpdiag.case.options import Options
 from thpdiag.case.reading import Input
 from thpdiag.case.states import effective, runtime_setting, states
-from thpdiag.case.window import inside
+from thpdiag.case.window import inside, unplaced
 from thpdiag.derive.boot_clock import boot_times, joins
 from thpdiag.derive.host import derived
 from thpdiag.model import Case, Event, Fact, Note
@@ -43,6 +43,7 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> 
     own = [p for p in given.problems if p.cite.member in members_here or not given.readings.get(p.cite.member)]
     name = options.case or pile.host or pile.root or "host"
     inputs = tuple(i for i in given.inputs if i.member in members_here or not given.readings.get(i.member))
-    facts, own = [*facts, *booted], [*own, *contradictions]
+    own += [*contradictions, *unplaced(pile.records, options.window, joins(booted))]
+    facts += booted
     told = (*notes, *remarks(pile.records))
     return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, told, *_damaged(given))

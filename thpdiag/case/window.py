@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.bundle.stamps import stamp
-from thpdiag.derive.boot_clock import Join, join_of
+from thpdiag.derive.boot_clock import DAY, Join, join_of
 from thpdiag.errors import UsageError
-from thpdiag.model import Clock, Event, Moment, Profile, Record, Sample, Series
+from thpdiag.model import Citation, Clock, Event, Moment, Problem, Profile, Record, Sample, Series
 from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.readers.daytime import day_seconds
 
+UNPLACED = "takes part whole: nothing joins its times to those of --since, --until or --at"
 AROUND = 300.0  # seconds before and after `--at`
 _DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
 _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
@@ -27,7 +28,7 @@ _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
 class Window:
     """From `since` to `until`, either open.
 
-    Both are on one clock; wall clocks with and without zone compare as equal.
+    Both are on one clock; wall clocks with and without zone compare as equal. A time of day means every day.
     """
 
     since: Moment | None = None
@@ -38,11 +39,18 @@ class Window:
         for bound, sign in ((self.since, 1), (self.until, -1)):
             if bound is None:
                 continue
-            if not _comparable(bound.clock, moment.clock):
+            at = _on(bound.clock, moment, self._middle)
+            if at is None:
                 return None
-            if (moment.seconds - bound.seconds) * sign < -within:
+            if (at - bound.seconds) * sign < -within:
                 return False
         return True
+
+    @property
+    def _middle(self) -> float:
+        """Around which seconds of a day the window lies: it may reach over midnight (`--at 00:02`)."""
+        bounds = [bound.seconds for bound in (self.since, self.until) if bound is not None]
+        return sum(bounds) / 2 if len(bounds) == 2 else DAY / 2
 
     def may_hold(self, moment: Moment, joins: Iterable[Join]) -> bool:
         """Whether the moment may be inside: by its own clock, else by the first join to the window's."""
@@ -52,9 +60,19 @@ class Window:
             held = next((inside for inside in told if inside is not None), None)
         return held is not False
 
+    def places(self, moment: Moment, joins: Iterable[Join]) -> bool:
+        """Whether it can be told if the moment is inside."""
+        known = [moment, *(join.wall(moment) for join in joins if moment.clock is Clock.BOOT)]
+        return any(self.holds(one) is not None for one in known)
 
-def _comparable(one: Clock, other: Clock) -> bool:
-    return one is other or {one, other} == {Clock.UTC, Clock.LOCAL}
+
+def _on(clock: Clock, moment: Moment, middle: float) -> float | None:
+    """The moment's seconds on a window's clock, None if nothing joins the two."""
+    if moment.clock is clock or {moment.clock, clock} == {Clock.UTC, Clock.LOCAL}:
+        return moment.seconds
+    if clock is Clock.DAY and moment.clock in (Clock.UTC, Clock.LOCAL):
+        return (moment.seconds - middle + DAY / 2) % DAY + middle - DAY / 2
+    return None
 
 
 def parsed(since: str | None, until: str | None, at: str | None) -> Window | None:
@@ -95,6 +113,18 @@ def inside(records: Sequence[Record], window: Window | None, process: str, joins
     if window is None:
         return list(kept)
     return [part for r in kept if (part := _part(r, window, joins)) is not None]
+
+
+def unplaced(records: Iterable[Record], window: Window | None, joins: Sequence[Join] = ()) -> list[Problem]:
+    """What is said of recordings of stacks that take part whole, for nobody knows when they were made."""
+    profiles = [record for record in records if isinstance(record, Profile)] if window else []
+    whole = dict.fromkeys(p.cite.member for p in profiles if window and not _placed(p, window, joins))
+    return [Problem(Citation(member), UNPLACED) for member in whole]
+
+
+def _placed(profile: Profile, window: Window, joins: Sequence[Join]) -> bool:
+    start = profile.start if profile.has_time else None
+    return start is not None and window.places(start, join_of(profile, joins))
 
 
 def _is(sample: Sample | Series, process: str) -> bool:
