@@ -44,8 +44,8 @@ class _Folder:
     names: Iterator[tuple[str, int]]
 
 
-def walk(root: Path, limits: Limits) -> Iterator[Found]:
-    """Everything below `root` but directories, in sorted order.
+def walk(root: Path, limits: Limits, only: int = 0) -> Iterator[Found]:
+    """Everything below `root` but directories, in sorted order; of one kind (`stat.S_IFLNK`) if that is asked for.
 
     One loop for the whole tree, and the kinds of names as the directory has them: a sosreport has 80,000 files.
     """
@@ -63,7 +63,7 @@ def walk(root: Path, limits: Limits) -> Iterator[Found]:
             elif mode == stat.S_IFDIR:
                 if failure := _enter(above, name, limits):
                     yield failure
-            else:
+            elif only in {0, mode}:
                 yield _found(at, name, mode)
     finally:
         for left in above:
@@ -98,11 +98,11 @@ def _opened(name: str, prefix: str, inside: int | None) -> _Folder:
 
 def _kind(entry: os.DirEntry[str]) -> int:
     """What the directory says that a name is; whoever opens it looks again."""
-    if entry.is_symlink():
-        return stat.S_IFLNK
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG
     if entry.is_dir(follow_symlinks=False):
         return stat.S_IFDIR
-    return stat.S_IFREG if entry.is_file(follow_symlinks=False) else stat.S_IFSOCK
+    return stat.S_IFLNK if entry.is_symlink() else stat.S_IFSOCK
 
 
 def _found(at: _Folder, name: str, mode: int) -> Found:

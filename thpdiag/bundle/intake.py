@@ -25,6 +25,7 @@ from thpdiag.bundle.stream import Stream
 from thpdiag.bundle.tar import TarWalker
 from thpdiag.bundle.zip import ZipFile, open_zip
 from thpdiag.bundle.zip_cut import cut_zip
+from thpdiag.knowledge.paths import of_kernel
 from thpdiag.model import Citation, Problem, ProblemKind
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
@@ -45,8 +46,8 @@ class Intake:
 
     def directory(self, root: Path, name: str) -> Iterator[Member | Problem]:
         space = self._namespace(Place(name))
-        for found in walk(root, self.limits):
-            if stat.S_ISLNK(found.mode):
+        for found in walk(root, self.limits, stat.S_IFLNK):
+            if not found.failure:
                 space.link(Entry(found.path, EntryKind.SYMLINK, target=found.target))
         yield from self._opened(space, self._files(root, name, space))
 
@@ -161,8 +162,10 @@ class Intake:
 
 
 def _may_hold_members(found: Found) -> bool:
-    """Whether a file that nobody wants is worth opening: most of /proc and /sys are too small for an archive."""
-    return found.name.endswith(_SUFFIXES) or named_as_archive(found.name) or size_of(found) >= LEAST_PACKED
+    """Whether a file that nobody wants is worth opening, because an archive may lie there under any name."""
+    if found.name.endswith(_SUFFIXES) or named_as_archive(found.name):
+        return True
+    return not of_kernel(found.path) and size_of(found) >= LEAST_PACKED
 
 
 def _closed(place: Place, head: bytes) -> str:

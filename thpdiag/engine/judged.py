@@ -69,10 +69,14 @@ class Scene:
     others: Sequence[Scene] = ()
     entity: Entity | None = None
     bound_kind: str = ""
+    _named: dict[str, list[Fact]] = field(default_factory=dict, repr=False, compare=False)  # facts by name, once asked
 
     def facts(self, name: str, where: Mapping[str, str] | None = None) -> Iterator[Fact]:
         """Facts of a name in this state and of the whole case; measured ones hide those merely assumed or told."""
-        found = [f for f in (*self.state.facts, *self.case.facts) if f.name == name and _fits(f, where)]
+        if not self._named:
+            for fact in (*self.state.facts, *self.case.facts):
+                self._named.setdefault(fact.name, []).append(fact)
+        found = [fact for fact in self._named.get(name, ()) if _fits(fact, where)]
         measured = [f for f in found if f.provenance not in ("assumed", "prose")]
         yield from measured or found
 
@@ -85,5 +89,7 @@ class Scene:
 
 
 def _fits(fact: Fact, where: Mapping[str, str] | None) -> bool:
+    if not where:
+        return True
     labels = dict(fact.labels)
-    return all(labels.get(k) == v for k, v in (where or {}).items())
+    return all(labels.get(k) == v for k, v in where.items())

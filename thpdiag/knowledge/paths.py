@@ -78,6 +78,12 @@ def system_path(path: str) -> str | None:
     return None if on_host is None else _original(f"{on_host}{name}")
 
 
+def of_kernel(path: str) -> bool:
+    """Whether a member is a copy of what the kernel made up: such files are small, and no archives."""
+    on_host = _place(_split(path)[0]).on_host
+    return on_host is not None and on_host.startswith(("proc/", "sys/"))
+
+
 def is_tail(path: str) -> bool:
     """Whether a member is the end of something, cut anywhere in a line."""
     return path.endswith(".tailed") and "sos_strings/" in path
@@ -136,7 +142,7 @@ def _original(on_host: str) -> str:
 
     `var.log.kern.log` may be var/log/kern.log or var/log/kern/log: the one that is wanted.
     """
-    tailed = _TAILED.fullmatch(on_host)
+    tailed = _TAILED.fullmatch(on_host) if on_host.startswith("sos_strings/") else None
     if not tailed:
         return on_host
     parts = tailed["name"].split(".")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import re2
 
 from thpdiag.derive.series import Track
@@ -18,9 +20,7 @@ def judge(check: Process, scene: Scene) -> Judged:
         if found:
             return Judged(YES, f"{found[0].value} runs here", wanted, "state", found[0].cite, str(found[0].value))
         return _absent(scene, wanted)
-    running = [
-        f for f in scene.facts("process.command") if check.comm and re2.fullmatch(check.comm, f.label("comm") or "")
-    ]
+    running = [f for f in scene.facts("process.command") if check.comm and _called(check.comm, f.label("comm") or "")]
     if check.cpu_above is not None:
         return _busy(check, scene, wanted)
     if running:
@@ -59,4 +59,10 @@ def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
 
 def _is(check: Process, track: Track) -> bool:
     comm = dict(track.table.entity).get("comm", "")
-    return bool(re2.fullmatch(check.comm or ".*", comm))
+    return _called(check.comm or ".*", comm)
+
+
+@lru_cache(2**16)
+def _called(pattern: str, comm: str) -> bool:
+    """Asked again and again: the same few names, in listings of thousands of processes."""
+    return bool(re2.fullmatch(pattern, comm))
