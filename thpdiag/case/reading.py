@@ -91,8 +91,9 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
     for reading in found:
         if not isinstance(reading.record, Problem):
             by_reader.setdefault(reading.reader, []).append(reading)
-    if not by_reader:
-        return [InputRecord(member.path, "", 0, sha256=member.sha256, problems=problems)]
+    if not by_reader:  # recognised all the same, if a reader says what is wrong with it
+        reader = next((reading.reader for reading in found if reading.reader), "")
+        return [InputRecord(member.path, reader, 0, sha256=member.sha256, problems=problems)]
     rows = []
     for reader, items in by_reader.items():
         times = [t for r in items for t in (begun(r.record), ended(r.record)) if t]

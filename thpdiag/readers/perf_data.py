@@ -36,8 +36,9 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     if not made and found.odd:
         reasons = ", ".join(f"{count} {reason}" for reason, count in found.odd.items())
         yield Problem(cite, f"holds no sample that can be read: {reasons}", ProblemKind.DAMAGED, BULK.name)
-    elif not made and not problems:
-        yield Problem(cite, "holds no samples", reader=BULK.name)
+    elif not made:
+        text = "no sample was found in it" if problems else "holds no samples"
+        yield Problem(cite, text, reader=BULK.name)
     yield from made
 
 
