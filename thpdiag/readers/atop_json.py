@@ -27,6 +27,7 @@ NAME = "atop_json"
 TITLE = "atop -J, JSON"
 LONGEST = 64 << 20  # bytes of an interval with all its processes
 MOST = 1e18
+OTHER_NAMES = {"compacts": "compactstall", "migrates": "pgmigrate", "numamigs": "numamigrate"}  # as elsewhere in atop
 _OPENS = re.compile(r'\{"host": ?"[^"]{1,255}", ?"timestamp": ?\d{9,10}, ?"elapsed": ?\d')
 _CUT = "an interval of atop -J that is no JSON, or cut: not used"
 
@@ -73,7 +74,8 @@ class Recording:
             cells = _numbers(row)
             yield from atop.cpu(interval, cells, cite, str(int(cells.get("cpuid", -1))))
         for label in ("CPL", "MEM", "SWP", "PAG", "PSI"):
-            yield from atop.system(interval, _numbers(sample.get(label)), cite)
+            cells = _numbers(sample.get(label))
+            yield from atop.system(interval, {OTHER_NAMES.get(k, k): v for k, v in cells.items()}, cite)
         yield from self._processes(interval, sample, cite)
 
     def _processes(self, interval: atop.Interval, sample: Mapping[str, object], cite: Citation) -> Iterator[Record]:

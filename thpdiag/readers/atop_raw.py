@@ -130,7 +130,7 @@ def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, command
     host = header.SStat.from_buffer_copy(given.inflated(record.scomplen, header.sstatlen))
     listed = given.inflated(record.pcomplen, tasks * size) if tasks else given.take(record.pcomplen)
     given.whole(getattr(record, "ccomplen", 0) + getattr(record, "icomplen", 0))  # control groups
-    interval = atop.Interval(record.curtime, record.interval, bool(record.flags & SINCE_BOOT), NAME)
+    interval = atop.Interval(float(record.curtime), float(record.interval), bool(record.flags & SINCE_BOOT), NAME)
     yield from _host(interval, header, host, cite)
     for at in range(0, tasks * size, size):
         task = header.TStat.from_buffer_copy(listed[at : at + size])
@@ -148,14 +148,14 @@ def _host(interval: atop.Interval, header: Any, host: Any, cite: Citation) -> It
     yield from atop.cpu(interval, _cells(host.cpu.all) | {"hertz": hertz}, cite)
     for cpu in host.cpu.cpu[: max(0, min(int(host.cpu.nrcpu), len(host.cpu.cpu)))]:
         yield from atop.cpu(interval, _cells(cpu) | {"hertz": hertz}, cite, str(cpu.cpunr))
-    load = _cells(host.cpu)
+    load = {k: round(v, 2) for k, v in _cells(host.cpu).items()}  # averages are single precision there
     yield from atop.system(interval, {k: load[k] for k in ("lavg1", "csw", "devint") if k in load}, cite)
     memory = {k: v * page if k in atop.BYTES and v >= 0 else v for k, v in _cells(host.mem).items()}
     for keys in (MEMORY, SWAP, PAGING):
         yield from atop.system(interval, {k: memory[k] for k in keys if k in memory}, cite, page)
     if getattr(host, "psi", None) is not None and host.psi.present:
         averages = {
-            f"{short}{window}": getattr(getattr(host.psi, name), f"avg{window}")
+            f"{short}{window}": round(getattr(getattr(host.psi, name), f"avg{window}"), 2)
             for short, name in PSI
             for window in (10, 60, 300)
         }
