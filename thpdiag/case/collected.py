@@ -27,16 +27,19 @@ def once(readings: Mapping[str, Sequence[Reading]], inputs: Iterable[InputRecord
     for item in inputs:
         if item.reader and item.sha256:
             same[(root_of(item.member), item.sha256)].add(item.member)
-    doubled: set[str] = set()
-    for (root, _), members in same.items():
-        if root and len(members) > 1 and any(map(_in_place, members)):
-            doubled |= {member for member in members if not _in_place(member)}
+    doubled = {m for (root, _), members in same.items() if root and len(members) > 1 for m in _copies(members)}
     return {member: found if member not in doubled else () for member, found in readings.items()}
 
 
-def _in_place(member: str) -> bool:
-    """Whether a member lies where the host or the collector had put it, not where a link was or a tail was kept."""
-    return system_path(member) is not None and not is_tail(member)
+def _copies(members: set[str]) -> set[str]:
+    """Of members that hold the same: what has no place on the host beside what has, and the log beside its tail.
+
+    The tail says by its name that it is one.
+    """
+    paths = {member: system_path(member) for member in members}
+    tails = {paths[member] for member in members if is_tail(member)}
+    outside = {member for member in members if paths[member] is None} if set(paths.values()) != {None} else set()
+    return outside | {member for member in members if paths[member] in tails and not is_tail(member)}
 
 
 def given_up(readings: Mapping[str, Sequence[Reading]]) -> list[Problem]:
