@@ -42,6 +42,7 @@ proof: $(TESTS)
 
 bench: $(TESTS)
 	@$(BIN)/python bench/intake.py
+	@$(BIN)/python bench/vmstat.py
 	@$(BIN)/python bench/sosreport.py
 	@$(BIN)/python bench/perf_data.py
 	@$(BIN)/python bench/perf_script.py

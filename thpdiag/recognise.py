@@ -227,7 +227,8 @@ class Recogniser:
 
     def bulk(self, reader: BulkReader, member: str, content: Content) -> Iterator[Reading]:
         """All records of a member that is read as bytes; lines of another format in it go to the line readers."""
-        source, host = Source(member, path=system_path(member) or member), ""
+        source = Source(member, command=output_of(member), path=system_path(member) or member)
+        host = ""
         for record in self._records(reader.name, Citation(member), reader.read(source, content)):
             if isinstance(record, Foreign):
                 yield from self.read(member, record.lines)

@@ -19,50 +19,58 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from thpdiag.bundle.transcript import clean, prompt
 from thpdiag.model import Record
-from thpdiag.reader import Lines, Reader, Source
+from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
 from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.vmstat_run import Run
+from thpdiag.readers.vmstat_lines import BANNER, HEADER, OTHER, belongs, is_header
+from thpdiag.readers.vmstat_run import NO_ROW, Run
 
-HEADER = re.compile(r"\s*r\s+b(?:\s+\S+){4}\s+si\s+so\s+bi\s+bo\s+in\s+cs\s+us\s+sy\s+id\s+wa(?:\s|$)")
-BANNER = re.compile(
-    r"\s*-{0,2}[^\W\d]+-{0,2}\s+-{3,}[^\W\d]+-{3,}\s+-+[^\W\d]+-+(?:\s+-*[^\W\d]+(?:/[^\W\d]+)?-*){2,4}\s*$"
-)
-ROW = re.compile(r"\s*-?\d+(?:\s+[-+]?\d[\d:.,+-]*){9,22}(?:\s+[A-Z]{2,5})?\s*$")
-OTHER = re.compile(
-    r"disk-+ -+reads-+ |\s+total merged sectors\s+ms\s+total|Cache\s+Num\s+Total\s+Size\s+Pages\s*$|"
-    r"\S+\s+reads\s+read sectors\s+writes\s+requested writes|\s+\d+ (?:disks|forks)\s*$"
-)
-OTHER_ROW = re.compile(
-    r"(?!cpu)[a-z][\w!-]*(?:\s+\d+){10}\s*$|[A-Za-z][\w:.()-]*(?:\s+\d+){4}\s*$|"
-    r"\s+(?:\d+\s+){3}\d+\s*$|\s+\d+ [a-z][a-z ]{3,30}$"
-)
-SHORTEST = 16  # columns before st, gu and the time
-
-
-def belongs(text: str) -> bool:
-    return any(pattern.match(text) for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW))
+LONG = 1 << 20  # bytes from which it is worth to load numpy
+MANY = 1 << 15  # bytes of the beginning that are looked at, at least
+MOST_ABOVE = 8  # lines above the first header
+FEW_FOREIGN = 0.02  # of the lines
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """One Sample of the host per row."""
     odd = Oddities(source, "vmstat")
     run = Run(source, odd)
-    after_banner = False
+    above = ""
     for number, text in lines:
-        words = text.split()
+        words, before, above = text.split(), above, text
         if not words:
             continue
         if run.layout and words[0][-1] in "0123456789":
             yield from run.row(number, text, words)
-        elif HEADER.match(text) or (after_banner and len(words) >= SHORTEST):
+        elif is_header(text, words, after_banner=bool(BANNER.match(before))):
             yield from run.header(words)
         elif OTHER.match(text):
             break
-        elif not (after_banner := bool(BANNER.match(text))):
-            odd.note(number, text, "a line that is no row of vmstat")
+        elif not BANNER.match(text):
+            odd.note(number, text, NO_ROW)
     yield from run.end()
     yield from odd.problems()
+
+
+def _claims(path: str, head: bytes, size: int | None) -> bool:
+    """A header comes first, and nearly all lines of a long text are of vmstat; none was typed."""
+    if len(head) < MANY or (size is not None and size < LONG):
+        return False
+    rows = head.split(b"\n", MOST_ABOVE)
+    if not any(b" us " in row and b" si " in row for row in rows[:MOST_ABOVE]):
+        return False
+    lines = [clean(line) for line in head.decode("utf-8", "replace").split("\n")[:-1]]
+    foreign = [line for line in lines if not belongs(line)]
+    if len(foreign) > FEW_FOREIGN * len(lines) or not any(HEADER.match(line) for line in lines):
+        return False
+    return not any(prompt(line) for line in foreign)
+
+
+def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    from thpdiag.readers.vmstat_bulk.series import records  # numpy: only where there is a recording
+
+    return records(source, content)
 
 
 READER = Reader(
@@ -72,3 +80,4 @@ READER = Reader(
     opens=re.compile(f"{HEADER.pattern}|{BANNER.pattern}|{OTHER.pattern}"),
     continues=belongs,
 )
+BULK = BulkReader(READER.name, READER.title, _claims, _read_bulk)

@@ -12,7 +12,7 @@ from thpdiag.model import Citation, Clock, Moment, Sample
 from thpdiag.model.citation import EXCERPT
 from thpdiag.reader import Source
 from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.typed_command import typed
+from thpdiag.readers.typed_command import Typed, typed
 
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 FEWEST_KIB = 100_000  # free + buff + cache of a host are more KiB than this; below it -S was probably used
@@ -20,6 +20,12 @@ FROZEN_AFTER = 20  # rows; a busy host changes its free memory sooner
 SCREEN = 10  # rows; a header repeated sooner than a screen is that of a new run
 LARGEST = 2**50
 SHARES = tuple(min(i / 100, 1.0) for i in range(106))  # sums of rounded percents may exceed 100 a little
+NO_ROW = "a line that is no row of vmstat"
+OTHER_COLUMNS = "a row of vmstat with other columns than its header"
+NO_TIME = "a row of vmstat with a time that is none"
+UNKNOWN_UNIT = "the unit of the memory columns is not known (vmstat -S?): they are not used"
+FROZEN = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): only the first is used"
+BAD_CPU = "CPU columns of vmstat that do not add up to 100 %: not used"
 CPU = 12  # index of us, the first CPU column
 MEMORY = slice(2, 6)
 RATES = {
@@ -76,6 +82,10 @@ class Layout:
     memory: tuple[str, ...] = ()  # the metrics that 4.0.0 to 4.0.2 freeze
     resolution: Mapping[str, float] = field(default_factory=dict)
 
+    def like(self, other: Layout) -> bool:
+        """Whether the columns are the same."""
+        return self.width == other.width and list(self.words[: self.width]) == list(other.words[: self.width])
+
     def set_unit(self, unit: int | None) -> None:
         self.unit = unit
         names = {i: n for i, n in _names(self.words).items() if unit or not 2 <= i <= 7}
@@ -84,6 +94,42 @@ class Layout:
         self.factors = tuple(FACTORS.get(i, (unit or 1) if 2 <= i <= 7 else 1) for i in names)
         self.memory = tuple(n for i, n in names.items() if 2 <= i <= 5)
         self.resolution = dict.fromkeys((*SUMS, *CPU_NAMES[: self.width - CPU - 2]), 0.01)
+
+
+def unit_of(command: Typed | None) -> int | None:
+    """Bytes per printed unit of memory as the command asks for it, None if it does not."""
+    if command is None:
+        return None
+    return UNITS.get((command.options.get("S") or command.options.get("unit") or "K")[0])
+
+
+def first_is_boot(command: Typed | None) -> bool:
+    """Whether the first row is an average since boot."""
+    return command is None or not {"y", "no-first"} & command.options.keys()
+
+
+def is_kib(values: Sequence[int]) -> bool:
+    """Whether a row shows memory in KiB: it is counted in pages, so KiB are multiples of 4."""
+    memory = values[MEMORY]
+    return sum(memory[1:]) >= FEWEST_KIB and all(value % 4 == 0 for value in memory)
+
+
+def stamped(words: Sequence[str], zone: str) -> Moment | None:
+    """What -t appends to a row, None if it is no time; the zone stands in the header, in very old versions here."""
+    zone = words[2] if len(words) == 3 else zone
+    try:
+        seconds = datetime.fromisoformat(f"{words[0]}T{words[1]}").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    return Moment(seconds, clock_of(zone))
+
+
+def impossible(name: str) -> str:
+    return f"an impossible number for {name}: not used"
+
+
+def clock_of(zone: str) -> Clock:
+    return Clock.UTC if zone in ("UTC", "GMT") else Clock.LOCAL
 
 
 def layout_of(words: Sequence[str]) -> Layout:
@@ -112,17 +158,17 @@ class Run:
 
     def __post_init__(self) -> None:
         if command := typed(self.source.command, "vmstat", with_value="SpT"):
-            unit = command.options.get("S") or command.options.get("unit") or "K"
-            self._unit, self._unit_known = UNITS.get(unit[0]), True
+            self._unit, self._unit_known = unit_of(command), True
             self._delay = command.interval()
-            self._first_is_boot = not {"y", "no-first"} & command.options.keys()
+            self._first_is_boot = first_is_boot(command)
 
     def header(self, words: Sequence[str]) -> Iterator[Sample]:
         """A header begins a run, or it is the repetition after a screenful."""
         gap, self._since_header = self._since_header, 0
         fresh = layout_of(words)
-        if self.layout and self._rows and gap >= (self._screen or SCREEN) and fresh.width == self.layout.width:
+        if self.layout and self._rows and gap >= (self._screen or SCREEN) and fresh.like(self.layout):
             self._screen = self._screen or gap
+            self.layout.zone = fresh.zone  # which changes with summer time
             return
         yield from self.end()
         self.layout, self._rows, self._holding = fresh, 0, True
@@ -131,17 +177,17 @@ class Run:
         layout = self.layout
         assert layout is not None
         width = layout.width
+        self._since_header += 1
         try:
             values = list(map(int, words[:width]))
         except ValueError:
             values = []
         if len(values) != width or len(words) - width not in (0, 2, 3):
-            self.odd.note(number, text, "a row of vmstat with other columns than its header")
+            self.odd.note(number, text, OTHER_COLUMNS)
             return ()
         when = self._when(number, text, words[width:]) if len(words) > width else self._computed()
         if not self._rows:
             layout.set_unit(self._unit if self._unit_known else self._guess(number, text, values))
-        self._since_header += 1
         row = (number, text, values, when)
         self._rows += 1
         if not self._holding:
@@ -154,8 +200,7 @@ class Run:
         held = self._held
         frozen = len(held) > FROZEN_AFTER and len({tuple(row[2][:1] + row[2][11:12]) for row in held}) > 1
         if frozen and self.layout:
-            why = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): only the first is used"
-            self.odd.note(held[0][0], held[0][1], why)
+            self.odd.note(held[0][0], held[0][1], FROZEN)
         yield from self._release(from_first_only=self.layout.memory if frozen and self.layout else ())
 
     def _release(self, from_first_only: Sequence[str] = ()) -> Iterator[Sample]:
@@ -166,22 +211,17 @@ class Run:
             yield self._sample(row, "boot" if boot and not index else "", drop)
 
     def _guess(self, number: int, text: str, values: list[int]) -> int | None:
-        """KiB unless the values say otherwise: memory is counted in pages, so KiB are multiples of 4."""
-        memory = values[MEMORY]
-        if sum(memory[1:]) >= FEWEST_KIB and all(value % 4 == 0 for value in memory):
-            return 1024
-        self.odd.note(number, text, "the unit of the memory columns is not known (vmstat -S?): they are not used")
+        if is_kib(values):
+            return UNITS["K"]
+        self.odd.note(number, text, UNKNOWN_UNIT)
         return None
 
     def _when(self, number: int, text: str, words: Sequence[str]) -> Moment | None:
-        """The time that -t appends; the zone stands in the header, in very old versions in the row."""
-        zone = words[2] if len(words) == 3 else self.layout.zone if self.layout else ""
-        try:
-            seconds = datetime.fromisoformat(f"{words[0]}T{words[1]}").replace(tzinfo=UTC).timestamp()
-        except ValueError:
-            self.odd.note(number, text, "a row of vmstat with a time that is none")
-            return None
-        return Moment(seconds, Clock.UTC if zone in ("UTC", "GMT") else Clock.LOCAL)
+        """The time that -t appends."""
+        when = stamped(words, self.layout.zone if self.layout else "")
+        if when is None:
+            self.odd.note(number, text, NO_TIME)
+        return when
 
     def _computed(self) -> Moment | None:
         if self.source.time is None or self._delay is None:
@@ -227,9 +267,9 @@ class Run:
             if 0 <= value <= LARGEST:
                 found[name] = value * factor
             else:
-                self.odd.note(number, text, f"an impossible number for {name}: not used")
+                self.odd.note(number, text, impossible(name))
         if min(values[CPU:]) >= 0 and 0 < sum(values[CPU:]) <= 105:
             self._cpu(found, values)
         else:
-            self.odd.note(number, text, "CPU columns of vmstat that do not add up to 100 %: not used")
+            self.odd.note(number, text, BAD_CPU)
         return found
