@@ -11,7 +11,7 @@ from thpdiag.case.options import Options
 from thpdiag.case.reading import Input
 from thpdiag.case.states import effective, runtime_setting, states
 from thpdiag.case.window import inside, unplaced
-from thpdiag.derive.boot_clock import boot_times, joins
+from thpdiag.derive.clock import on_one_clock
 from thpdiag.derive.host import derived
 from thpdiag.model import Case, Event, Fact, Note
 
@@ -35,15 +35,16 @@ def _damaged(given: Input) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> Case:
-    booted, contradictions = boot_times(pile.records)
-    records = effective(inside(pile.records, options.window, options.process, joins(booted)))
+    placed, clock = on_one_clock(pile.records)
+    window = options.window.on(clock.zone) if options.window else None
+    records = effective(inside(placed, window, options.process, clock.joins))
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
     operator = tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting"))
     members_here = {r.cite.member for r in pile.records}
     own = [p for p in given.problems if p.cite.member in members_here or not given.readings.get(p.cite.member)]
     name = options.case or pile.host or pile.root or "host"
     inputs = tuple(i for i in given.inputs if i.member in members_here or not given.readings.get(i.member))
-    own += [*contradictions, *unplaced(pile.records, options.window, joins(booted))]
-    facts += booted
-    told = (*notes, *remarks(pile.records))
-    return Case(name, tuple(facts), states(records), operator, tuple(own), inputs, told, *_damaged(given))
+    own += [*clock.problems, *unplaced(placed, window, clock.joins)]
+    facts += clock.facts
+    told = (*notes, *remarks(pile.records), *clock.notes)
+    return Case(name, tuple(facts), states(records, clock), operator, tuple(own), inputs, told, *_damaged(given))

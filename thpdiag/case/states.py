@@ -1,9 +1,9 @@
 """Cut a host's records into states: stretches in which the huge-page settings did not change.
 
 A state ends where an operator wrote another value at a prompt, where a later reading of a setting differs in the
-same member, or where another bundle of the same host was recorded under other settings. Records that cannot be
-placed are a state of their own with unknown settings, so that a profile from before a fix never meets the setting
-after it.
+same member, where another bundle of the same host was recorded under other settings, or at a reboot that may have
+brought what was read after it (`thpdiag.case.reboots`). Records that cannot be placed are a state of their own with
+unknown settings, so that a profile from before a fix never meets the setting after it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,29 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeGuard
 
+from thpdiag.case.reboots import before_reboot
 from thpdiag.case.roots import roots
-from thpdiag.model import Citation, Clock, Event, Fact, Profile, Record, Sample, Series, State
-from thpdiag.model.record import begun
+from thpdiag.derive.clock import HostClock
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Profile, Record, Sample, Series, State
 
-Spans = Mapping[Clock, tuple[float, float] | None]  # first and last second by clock
 UNPLACED = "unplaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """First and last second on a clock, right to `within`."""
+
+    first: float
+    last: float
+    within: float
+
+    def holds(self, moment: Moment) -> bool:
+        """Whether the moment may be inside."""
+        off = self.within + moment.within
+        return self.first - off <= moment.seconds <= self.last + off
+
+
+Spans = Mapping[Clock, Span | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +78,17 @@ def _is_measured(record: Record) -> TypeGuard[Fact]:
     return _is_setting(record) and not record.labels and not record.provenance
 
 
-def states(records: Sequence[Record]) -> tuple[State, ...]:
+def states(records: Sequence[Record], clock: HostClock | None = None) -> tuple[State, ...]:
     """The states of one host, in the order of their places."""
+    clock = clock or HostClock()
     placed = [r for r in records if isinstance(r, (Sample, Series, Profile, Event)) or _is_setting(r)]
     placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
     changes = _changes(placed)
     if changes:  # a row belongs to the state it was recorded in
         placed = [row for r in placed for row in (r if isinstance(r, Series) else (r,))]
-    segments = _by_line(placed, changes) if changes else _by_root(placed)
-    return tuple(_state(s) for s in segments if s.records or s.facts) or (State("all", {}, 0),)
+    segments = _by_line(placed, changes, clock) if changes else _by_root(placed, clock)
+    cut = [part for segment in segments for part in _at_reboot(segment, clock)]
+    return tuple(_state(s) for s in cut if s.records or s.facts) or (State("all", {}, 0),)
 
 
 def effective(records: Iterable[Record]) -> list[Record]:
@@ -126,17 +145,17 @@ def _change(record: Record) -> Change | None:
     return None
 
 
-def _by_line(records: Sequence[Record], changes: dict[str, list[Change]]) -> list[Segment]:
+def _by_line(records: Sequence[Record], changes: dict[str, list[Change]], clock: HostClock) -> list[Segment]:
     """Segments of the members that hold changes; what stands elsewhere is placed by time, else left unplaced."""
     segments: list[Segment] = []
     for member, cuts in changes.items():
         own = [r for r in records if r.cite.member == member]
         segments += _member_segments(member, own, cuts, ordered=len(changes) == 1, first=len(segments))
     unplaced = Segment(UNPLACED, {}, None, [], [])
-    spans = [(segment, {clock: _span(segment, clock) for clock in Clock}) for segment in segments]
+    spans = [(segment, {of: _span(segment, of, clock) for of in Clock}) for segment in segments]
     for record in records:
         if record.cite.member not in changes:
-            _put(record, _at_time(record, spans) or unplaced)
+            _put(record, _at_time(record, spans, clock) or unplaced)
     return [*segments, unplaced]
 
 
@@ -172,19 +191,22 @@ def _put(record: Record, segment: Segment) -> None:
         segment.records.append(record)
 
 
-def _at_time(record: Record, spans: Sequence[tuple[Segment, Spans]]) -> Segment | None:
-    """The segment whose own times hold the record's, None if the clocks cannot be compared."""
-    moment = begun(record)
-    if moment is None:
+def _at_time(record: Record, spans: Sequence[tuple[Segment, Spans]], clock: HostClock) -> Segment | None:
+    """The segment whose own times hold the record's; None if they cannot be compared, or it may be of two."""
+    begun, ended = clock.begun(record), clock.ended(record)
+    if begun is None or ended is None:
         return None
-    for segment, times in spans:
-        span = times[moment.clock]
-        if span and span[0] <= moment.seconds <= span[1]:
-            return segment
-    return None
+    first, last = (
+        [(segment, span) for segment, times in spans if (span := times[moment.clock]) and span.holds(moment)]
+        for moment in (begun, ended)
+    )
+    if not first or (len(first) > 1 and (begun.within or any(span.within for _, span in first))):
+        return None
+    segment = first[0][0]
+    return segment if not last or any(other is segment for other, _ in last) else None
 
 
-def _by_root(records: Sequence[Record]) -> list[Segment]:
+def _by_root(records: Sequence[Record], clock: HostClock) -> list[Segment]:
     """One segment, or one per bundle root where two of the host's bundles were recorded under different settings."""
     place = _places(records)
     settings: dict[str, dict[str, str]] = defaultdict(dict)
@@ -199,7 +221,20 @@ def _by_root(records: Sequence[Record]) -> list[Segment]:
     unplaced = Segment(UNPLACED, {}, None, [], [])
     for record in records:
         _put(record, segments.get(place(record.cite.member), unplaced))
-    return [*_in_time(list(segments.values())), unplaced]
+    return [*_in_time(list(segments.values()), clock), unplaced]
+
+
+def _at_reboot(segment: Segment, clock: HostClock) -> Iterable[Segment]:
+    """A segment in two, if its settings may hold only since the host was booted."""
+    past = before_reboot(segment.facts, segment.records, clock)
+    if past is None:
+        return [segment]
+    order = None if segment.order is None else 2 * segment.order
+    earlier = Segment(f"{segment.key} before the boot", {}, order, [], past.before)
+    for fact in past.kept:
+        _put(fact, earlier)
+    segment.order, segment.records = None if order is None else order + 1, past.after
+    return [earlier, segment]
 
 
 def _readings(records: Iterable[Record]) -> Iterable[Fact]:
@@ -225,14 +260,15 @@ def _differ(settings: Sequence[dict[str, str]]) -> bool:
     return any(one.get(k) != other[k] for one in settings for other in settings for k in other if k in one)
 
 
-def _in_time(segments: list[Segment]) -> list[Segment]:
+def _in_time(segments: list[Segment], clock: HostClock) -> list[Segment]:
     """Segments with an order where all have times of one clock and these do not overlap."""
-    for clock in (Clock.UTC, Clock.LOCAL, Clock.BOOT):
-        spans = [_span(segment, clock) for segment in segments]
-        known = sorted(((span, s) for span, s in zip(spans, segments, strict=True) if span), key=lambda item: item[0])
+    for of in (Clock.UTC, Clock.LOCAL, Clock.BOOT):
+        spans = [_span(segment, of, clock) for segment in segments]
+        known = [(span, segment) for span, segment in zip(spans, segments, strict=True) if span]
         if len(known) < len(segments):
             continue
-        if any(before[0][1] > after[0][0] for before, after in pairwise(known)):
+        known.sort(key=lambda item: (item[0].first, item[0].last))
+        if any(one.last + one.within > other.first - other.within for (one, _), (other, _) in pairwise(known)):
             return segments
         for number, (_, segment) in enumerate(known):
             segment.order = number
@@ -240,10 +276,13 @@ def _in_time(segments: list[Segment]) -> list[Segment]:
     return segments
 
 
-def _span(segment: Segment, clock: Clock) -> tuple[float, float] | None:
+def _span(segment: Segment, of: Clock, clock: HostClock) -> Span | None:
     """First and last second of the segment's records on a clock."""
-    times = [m.seconds for r in segment.records if (m := begun(r)) and m.clock is clock]
-    return (min(times), max(times)) if times else None
+    times = [m for r in segment.records for m in (clock.begun(r), clock.ended(r)) if m and m.clock is of]
+    if not times:
+        return None
+    seconds = [moment.seconds for moment in times]
+    return Span(min(seconds), max(seconds), max(moment.within for moment in times))
 
 
 def _state(segment: Segment) -> State:

@@ -1,26 +1,33 @@
 """The time that hurt, as the user names it: `--since`, `--until`, `--at`; and the one process (`--process`).
 
 Records with a time outside the window take no part. Records without a time, or on another clock than the window's,
-stay: they cannot be placed. Times since boot are compared with a window of the wall clock where something joins the two
-(`thpdiag.derive.boot_clock`); what may be inside, as far as the join is uncertain, stays too.
+stay: they cannot be placed, and recordings among them are named. Times since boot are compared with a window of the
+wall clock where something joins the two (`thpdiag.derive.boot_clock`); what may be inside, as far as that is uncertain,
+stays too. A time typed without a zone is the host's where its zone is known, else it is taken as sources write theirs.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from thpdiag.bundle.stamps import stamp
-from thpdiag.derive.boot_clock import DAY, Join, join_of
+from thpdiag.derive.boot_clock import DAY, Join, join_of, of_one_boot
+from thpdiag.derive.host_zone import Zone
+from thpdiag.derive.wall_times import local_times
 from thpdiag.errors import UsageError
 from thpdiag.model import Citation, Clock, Event, Moment, Problem, Profile, Record, Sample, Series
 from thpdiag.model.profile import BIN, UNKNOWN
+from thpdiag.model.record import begun
 from thpdiag.readers.daytime import day_seconds
 
 UNPLACED = "takes part whole: nothing joins its times to those of --since, --until or --at"
 AROUND = 300.0  # seconds before and after `--at`
 _DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
+_SHORT = re.compile(r"([ T]\d\d:\d\d) ?(Z|UTC|[+-]\d\d:?\d\d)$")
 _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
 
 
@@ -33,18 +40,55 @@ class Window:
 
     since: Moment | None = None
     until: Moment | None = None
+    zone: Zone | None = None
+
+    def on(self, zone: Zone | None) -> Window:
+        """The same for a host of this zone: a wall clock's times in UTC, with all of an hour that is shown twice."""
+        if zone is None:
+            return self
+        since, until = self.since, self.until
+        if since and since.clock is Clock.LOCAL:
+            since = Moment(since.seconds - max(zone.offsets(since.seconds)), Clock.UTC)
+        if until and until.clock is Clock.LOCAL:
+            until = Moment(until.seconds - min(zone.offsets(until.seconds)), Clock.UTC)
+        return Window(since, until, zone)
 
     def holds(self, moment: Moment, within: float = 0.0) -> bool | None:
         """Whether the moment, right to `within` seconds, may be inside; None if its clock is another one."""
         for bound, sign in ((self.since, 1), (self.until, -1)):
             if bound is None:
                 continue
-            at = _on(bound.clock, moment, self._middle)
+            at = self._on(bound.clock, moment.clock, moment.seconds)
             if at is None:
                 return None
-            if (at - bound.seconds) * sign < -within:
+            if (at - bound.seconds) * sign < -(within + moment.within):
                 return False
         return True
+
+    def rows(self, series: Series) -> Series | None:
+        """The rows that may be inside; all if their clock is another one, none if there are none."""
+        import numpy as np
+
+        if series.seconds is None or series.clock is None:
+            return series
+        keep = np.ones(len(series), np.bool_)
+        for bound, sign in ((self.since, 1), (self.until, -1)):
+            if bound is not None:
+                at = self._on(bound.clock, series.clock, series.seconds)
+                if at is None:
+                    return series
+                keep &= ~((at - bound.seconds) * sign < -series.within)  # a row without a time stays
+        return series if keep.all() else series.only(keep) if keep.any() else None
+
+    def _on(self, clock: Clock, of: Clock, seconds: Any) -> Any:
+        """Seconds of one clock on a window's, one or many; None if nothing joins the two."""
+        if of is clock or {of, clock} == {Clock.UTC, Clock.LOCAL}:
+            return seconds
+        if clock is not Clock.DAY or of is Clock.BOOT:
+            return None
+        if self.zone and of is Clock.UTC:
+            seconds = self.zone.local(seconds) if isinstance(seconds, (int, float)) else local_times(seconds, self.zone)
+        return (seconds - self._middle + DAY / 2) % DAY + self._middle - DAY / 2
 
     @property
     def _middle(self) -> float:
@@ -66,15 +110,6 @@ class Window:
         return any(self.holds(one) is not None for one in known)
 
 
-def _on(clock: Clock, moment: Moment, middle: float) -> float | None:
-    """The moment's seconds on a window's clock, None if nothing joins the two."""
-    if moment.clock is clock or {moment.clock, clock} == {Clock.UTC, Clock.LOCAL}:
-        return moment.seconds
-    if clock is Clock.DAY and moment.clock in (Clock.UTC, Clock.LOCAL):
-        return (moment.seconds - middle + DAY / 2) % DAY + middle - DAY / 2
-    return None
-
-
 def parsed(since: str | None, until: str | None, at: str | None) -> Window | None:
     """The window of the options; UsageError if a time cannot be read."""
     if at is not None:
@@ -93,12 +128,12 @@ def parsed(since: str | None, until: str | None, at: str | None) -> Window | Non
 def moment(text: str) -> Moment:
     """A time as typed.
 
-    `2026-11-20 03:35[:43]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
+    `2026-11-20 03:35[:43][Z]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
     """
     plain = text.strip()
     if (found := _DAYTIME.match(plain)) and (seconds := day_seconds(found[1] + (found[2] or ":00"))) is not None:
         return Moment(seconds, Clock.DAY)
-    if known := stamp(plain) or stamp(f"{plain}:00"):
+    if known := stamp(plain) or stamp(f"{plain}:00") or stamp(_SHORT.sub(r"\1:00\2", plain)):
         return known
     if found := _UPTIME.match(plain):
         return Moment(float(found[1]), Clock.BOOT)
@@ -116,10 +151,26 @@ def inside(records: Sequence[Record], window: Window | None, process: str, joins
 
 
 def unplaced(records: Iterable[Record], window: Window | None, joins: Sequence[Join] = ()) -> list[Problem]:
-    """What is said of recordings of stacks that take part whole, for nobody knows when they were made."""
-    profiles = [record for record in records if isinstance(record, Profile)] if window else []
-    whole = dict.fromkeys(p.cite.member for p in profiles if window and not _placed(p, window, joins))
+    """What is said of recordings that take part whole, for nobody knows when they were made. A snapshot is none."""
+    if window is None:
+        return []
+    rows: Counter[tuple[object, ...]] = Counter()
+    whole: dict[str, None] = {}
+    for record in records:
+        member = record.cite.member
+        if isinstance(record, Profile) and not _placed(record, window, joins):
+            whole[member] = None
+        elif isinstance(record, (Sample, Series)) and not _row_placed(record, window, joins):
+            key = (member, record.reader, record.kind, record.entity)
+            rows[key] += len(record) if isinstance(record, Series) else 1
+            if rows[key] > 1:
+                whole[member] = None
     return [Problem(Citation(member), UNPLACED) for member in whole]
+
+
+def _row_placed(row: Sample | Series, window: Window, joins: Sequence[Join]) -> bool:
+    time = begun(row)
+    return time is not None and window.places(time, of_one_boot(joins, row.cite))
 
 
 def _placed(profile: Profile, window: Window, joins: Sequence[Join]) -> bool:
@@ -136,18 +187,9 @@ def _part(record: Record, window: Window, joins: Sequence[Join]) -> Record | Non
     if isinstance(record, Profile):
         return _cut(record, window, join_of(record, joins))
     if isinstance(record, Series):
-        return _rows(record, window, joins)
+        return window.rows(record)
     time = record.time if isinstance(record, (Sample, Event)) else None
-    return None if time is not None and not window.may_hold(time, joins) else record
-
-
-def _rows(series: Series, window: Window, joins: Sequence[Join]) -> Series | None:
-    """The rows that may be inside."""
-    import numpy as np
-
-    times = (series.time(number) for number in range(len(series)))
-    keep = np.fromiter((time is None or bool(window.may_hold(time, joins)) for time in times), np.bool_, len(series))
-    return series.only(keep) if keep.any() else None
+    return None if time is not None and not window.may_hold(time, of_one_boot(joins, record.cite)) else record
 
 
 def _cut(profile: Profile, window: Window, joins: Sequence[Join]) -> Profile | None:

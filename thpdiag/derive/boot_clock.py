@@ -25,6 +25,7 @@ from itertools import combinations
 from statistics import median
 
 from thpdiag.derive.series import having
+from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind, Profile, Record, Sample, Series
 
 DRIFT = 1e-4  # of the time since boot: a crystal is good to 50 parts in a million, its calibration adds as much
@@ -40,13 +41,17 @@ _REFERENCE = re.compile(r".* = (\d{9,11}\.\d{1,9}) \(TOD\) = (\d{1,12}\.\d{1,9})
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The wall clock's time at second 0 of the boot's clock, right to `within` seconds and `drift` per second since."""
+    """The wall clock's time at second 0 of the boot's clock, right to `within` seconds and `drift` per second since.
+
+    `read` is when it was read, if that is known: the boot lasted until then.
+    """
 
     zero: Moment
     within: float
     how: str
     cite: Citation
     drift: float = DRIFT
+    read: Moment | None = None
 
     def wall(self, boot: Moment) -> Moment:
         """The time of day of a moment on the boot's clock; of a clock without date that of its first day."""
@@ -62,11 +67,11 @@ def boot_times(records: Iterable[Record]) -> tuple[list[Fact], list[Problem]]:
     """When the host was booted, one fact for each way to know it, the most exact first; and what contradicts."""
     known = list(records)
     found = [*_by_btime(known), *_by_uptime(known), *_by_messages(known)]
-    apart = [(one, other) for one, other in combinations(found, 2) if not _agree(one, other)]
+    apart = [pair for pair in combinations(found, 2) if not _agree(*pair) and not _in_turn(*pair)]
     problems = [_contradiction(one, other) for one, other in apart]
     good = [join for join in found if _supported(join, found, apart)]
     for profile in (r for r in known if isinstance(r, Profile)):
-        problems += _against_recording(profile, good)
+        problems += _against_recording(profile, of_one_boot(good, profile.cite))
     return [_fact(join) for join in sorted(good, key=lambda j: j.within)], problems
 
 
@@ -78,6 +83,7 @@ def joins(facts: Iterable[Fact]) -> list[Join]:
             float(fact.label("within") or 0),
             fact.label("how") or "",
             fact.cite,
+            read=fact.time,
         )
         for fact in facts
         if fact.name == "boot.time"
@@ -88,7 +94,25 @@ def join_of(profile: Profile, known: Sequence[Join]) -> list[Join]:
     """The joins for a recording, the most exact first: its own, else those of the host that fit its file's time."""
     if own := own_join(profile):
         return [own]
-    return [join for join in _of_clock(profile, known) if not _after(join, profile)]
+    return [join for join in _of_clock(profile, of_one_boot(known, profile.cite)) if not _after(join, profile)]
+
+
+def of_one_boot(known: Sequence[Join], cite: Citation) -> Sequence[Join]:
+    """The joins for what a member says, if it is known of which boot it speaks: of several that of its bundle."""
+    root = root_of(cite.member)
+    for joins_ in (known, [join for join in known if root and root_of(join.cite.member) == root]):
+        if all(_agree(one, other) for one, other in combinations(joins_, 2)):
+            return joins_
+    return ()
+
+
+def reboots(known: Iterable[Join]) -> list[Moment]:
+    """The boots of the host on the wall clock, of several joins of one boot the most exact, in time."""
+    boots: list[Join] = []
+    for join in (j for clock in (Clock.UTC, Clock.LOCAL) for j in known if j.zero.clock is clock):
+        if not any(_agree(join, other) for other in boots):
+            boots.append(join)
+    return sorted(replace(join.zero, within=join.within) for join in boots)
 
 
 def _of_clock(profile: Profile, known: Iterable[Join]) -> list[Join]:
@@ -121,7 +145,7 @@ def captured(profile: Profile) -> Moment | None:
 def _by_btime(records: Iterable[Record]) -> list[Join]:
     name = "node_boot_time_seconds"
     samples = having((r for r in records if isinstance(r, (Sample, Series))), name)
-    told = [Join(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite) for s in samples]
+    told = [Join(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite, read=s.time) for s in samples]
     return _distinct(told)
 
 
@@ -132,8 +156,9 @@ def _by_uptime(records: Iterable[Record]) -> list[Join]:
         if fact.time is None or fact.time.clock is Clock.BOOT:
             continue
         up = float(fact.value)
-        within = MINUTE if up % MINUTE == 0 else DATED
-        told.append(Join(fact.time.plus(-up), within, "by an uptime with a time of day", fact.cite))
+        within = (MINUTE if up % MINUTE == 0 else DATED) + fact.time.within
+        zero, how = Moment(fact.time.seconds - up, fact.time.clock), "by an uptime with a time of day"
+        told.append(Join(zero, within, how, fact.cite, read=fact.time))
     return _distinct(told)
 
 
@@ -159,7 +184,8 @@ def _paired(one: Sequence[Event], other: Sequence[Event]) -> Iterator[Join]:
         boot, wall = (first, second) if _clock(first) is Clock.BOOT else (second, first)
         if boot.time and wall.time and _clock(boot) is Clock.BOOT and _clock(wall) in (Clock.UTC, Clock.LOCAL):
             how = f"by the messages that also stand in {boot.cite.member}"
-            yield Join(wall.time.plus(-boot.time.seconds), 1.0, how, wall.cite)
+            zero = Moment(wall.time.seconds - boot.time.seconds, wall.time.clock)
+            yield Join(zero, 1.0 + wall.time.within, how, wall.cite, read=wall.time)
 
 
 def _middle(pairs: Sequence[Join]) -> Join | None:
@@ -168,7 +194,7 @@ def _middle(pairs: Sequence[Join]) -> Join | None:
     spread = max(abs(join.zero.seconds - middle) for join in pairs)
     if spread > APART:
         return None
-    return replace(pairs[0], zero=Moment(middle, pairs[0].zero.clock), within=1.0 + spread)
+    return replace(pairs[0], zero=Moment(middle, pairs[0].zero.clock), within=pairs[0].within + spread)
 
 
 def _clock(event: Event) -> Clock | None:
@@ -176,12 +202,20 @@ def _clock(event: Event) -> Clock | None:
 
 
 def _distinct(told: Sequence[Join]) -> list[Join]:
-    """The first of those that say the same."""
+    """The first of those that say the same, read when the last of them was."""
     kept: list[Join] = []
     for join in told:
-        if not any(join.zero.clock is other.zero.clock and _agree(join, other) for other in kept):
+        same = (n for n, one in enumerate(kept) if join.zero.clock is one.zero.clock and _agree(join, one))
+        if (known := next(same, None)) is None:
             kept.append(join)
+        else:
+            kept[known] = replace(kept[known], read=_later(kept[known].read, join.read))
     return kept
+
+
+def _later(one: Moment | None, other: Moment | None) -> Moment | None:
+    """The later reading; none if one of them is not known."""
+    return max(one, other) if one and other and one.clock is other.clock else None
 
 
 def _agree(one: Join, other: Join) -> bool:
@@ -193,6 +227,14 @@ def _agree(one: Join, other: Join) -> bool:
     if len(clocks) > 1 and abs(apart) <= FARTHEST + APART:
         apart -= round(apart / ZONES) * ZONES
     return abs(apart) <= APART + one.within + other.within
+
+
+def _in_turn(one: Join, other: Join) -> bool:
+    """Whether they are two boots, one after the other: the first was last read before the second began."""
+    first, second = sorted((one, other), key=lambda join: join.zero.seconds)
+    if first.read is None or {first.zero.clock, second.zero.clock, first.read.clock} != {second.zero.clock}:
+        return False
+    return first.read.seconds - first.read.within <= second.zero.seconds + second.within
 
 
 def _supported(join: Join, every: Sequence[Join], apart: Sequence[tuple[Join, Join]]) -> bool:
@@ -233,4 +275,4 @@ def _after(join: Join, profile: Profile) -> bool:
 
 def _fact(join: Join) -> Fact:
     labels = (("clock", join.zero.clock.value), ("within", f"{join.within:g}"), ("how", join.how))
-    return Fact("boot.time", join.zero.seconds, join.cite, labels)
+    return Fact("boot.time", join.zero.seconds, join.cite, labels, join.read)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
     from numpy.typing import NDArray
 
+SURE = 0.1  # of the time that two sources share: by more than this their clocks may not be wrong
 Entity = tuple[tuple[str, str], ...]
 Samples = tuple[Sample, ...] | Series
 
@@ -49,6 +50,13 @@ class Table:
             return None if seconds is None or (seconds != seconds).any() else self.samples.clock  # NaN is no time
         clocks = {s.time.clock if s.time else None for s in self.samples}
         return next(iter(clocks)) if len(clocks) == 1 else None
+
+    @cached_property
+    def off(self) -> float:
+        """By how many seconds the times may be wrong, as far as they were put on another clock."""
+        if isinstance(self.samples, Series):
+            return self.samples.within
+        return max((s.time.within for s in self.samples if s.time), default=0.0)
 
     @cached_property
     def metrics(self) -> frozenset[str]:

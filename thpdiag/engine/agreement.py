@@ -1,7 +1,8 @@
 """Two sources that speak of the same thing and differ: one of them is wrong, and the report says so.
 
 Several tools read the same /proc/stat; perf script, folded stacks and perf report may render one recording. Such
-sources are one witness, not two. Where they disagree beyond rounding, that is a problem, not a choice.
+sources are one witness, not two. Where they disagree beyond rounding, that is a problem, not a choice. So is a figure
+that two tools recorded at times which cannot both be right.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from thpdiag.derive.series import Track
+from thpdiag.derive.offsets import offset
+from thpdiag.derive.series import SURE, Track
 from thpdiag.engine.judged import Scene
 from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import shown
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from thpdiag.engine.compiled import Compiled
 
 METRICS = ("cpu_ratio.sys_total", "cpu_ratio.user_total", "cpu_ratio.iowait", "cpu_ratio.softirq")
+SAME_FIGURE = ("node_memory_MemFree_bytes",)  # moves all the time, and every tool prints it
+MOST_SOURCES = 4  # that are compared with each other
 FAR = 0.15  # of all CPU time, between the means of two tools over the same time; rounding and start-up rows stay below
 LEAST_SAMPLES = 5
 OVERLAP = 0.8  # of the shorter recording
@@ -35,6 +39,10 @@ def disagreements(scene: Scene) -> Iterator[Problem]:
         tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) >= LEAST_SAMPLES]
         for one, other in combinations(tracks, 2):
             yield from _of_series(metric, one, other)
+    for metric in SAME_FIGURE:
+        tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and t.table.kind == "system"][:MOST_SOURCES]
+        for one, other in combinations(tracks, 2):
+            yield from _of_clocks(metric, one, other)
     profiles = [compiled(p) for p in scene.state.profiles if p.stacks is not Stacks.NONE]
     for first, second in combinations(profiles, 2):
         if _one_recording(first, second):
@@ -52,6 +60,17 @@ def _of_series(metric: str, one: Track, other: Track) -> Iterator[Problem]:
         yield Problem(one.cite(0), text, ProblemKind.DISAGREEMENT, one.table.reader)
 
 
+def _of_clocks(metric: str, one: Track, other: Track) -> Iterator[Problem]:
+    """Two recordings of one figure whose curves fit only if one of them is moved."""
+    if one.table.clock is not other.table.clock or one.table.reader == other.table.reader:
+        return
+    ahead = offset(one.points, other.points)
+    if ahead is not None and abs(ahead) > one.table.off + other.table.off:
+        apart = shown(abs(ahead), "seconds")
+        text = f"{metric} here and in {other.cite(0)} is the same curve, if their clocks are {apart} apart"
+        yield Problem(one.cite(0), text, ProblemKind.DISAGREEMENT, one.table.reader)
+
+
 def _common(one: Track, other: Track) -> Sequence[Track] | None:
     """Both cut to the time they share, if that is most of the shorter one."""
     if one.table.clock is not other.table.clock or one.table.reader == other.table.reader:
@@ -59,7 +78,8 @@ def _common(one: Track, other: Track) -> Sequence[Track] | None:
     spans = [[s.time.seconds for s in t.samples if s.time] for t in (one, other)]
     start, end = max(min(s) for s in spans), min(max(s) for s in spans)
     shorter = min(max(s) - min(s) for s in spans)
-    if end - start <= 0 or end - start < OVERLAP * shorter:
+    off = one.table.off + other.table.off
+    if end - start <= 0 or end - start < OVERLAP * shorter or off > SURE * (end - start):
         return None
     cut = [t.within(start, end) for t in (one, other)]
     return cut if min(len(t) for t in cut) >= LEAST_SAMPLES else None

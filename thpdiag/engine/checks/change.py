@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from thpdiag.derive.rates import change as gauge_change
 from thpdiag.derive.rates import growth
-from thpdiag.derive.series import Track
+from thpdiag.derive.series import SURE, Track
 from thpdiag.engine.checks.series import evidence_kind
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Change, listed
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Clock
+
+NO_COMMON = "have no common time"
 
 
 def judge(check: Change, scene: Scene) -> Judged:
@@ -24,8 +27,8 @@ def judge(check: Change, scene: Scene) -> Judged:
     if missing := [n for n, t in zip((*of, *per), (*numerator, *denominator), strict=True) if t is None]:
         return unknown(missing, f"not in the input: {', '.join(missing)}", needed=needed, kind=kind)
     shared = _common([t for t in (*numerator, *denominator) if t])
-    if shared is None:
-        text = "the sources have no common time, so their changes cannot be set against each other"
+    if isinstance(shared, str):
+        text = f"the sources {shared}, so their changes cannot be set against each other"
         return unknown((*of, *per), text, needed=needed, kind=kind)
     tops, bottoms = shared[: len(of)], shared[len(of) :]
     top, bottom = _sum(tops), _sum(bottoms) if per else None
@@ -85,19 +88,27 @@ def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
     return found
 
 
-def _common(tracks: Sequence[Track]) -> list[Track] | None:
-    """The tracks cut to the time that all cover. Tracks of one table need no clock; others need the same one."""
+def _common(tracks: Sequence[Track]) -> list[Track] | str:
+    """The tracks cut to the time that all cover, or why they cannot be.
+
+    Tracks of one table need no clock; others need the same one, and one that is known much better than for how long
+    they overlap.
+    """
     if len({id(t.table) for t in tracks}) == 1 or len({(t.table.member, t.table.clock, len(t)) for t in tracks}) == 1:
         return list(tracks)
     clocks = {t.table.clock for t in tracks}
-    if len(clocks) != 1 or None in clocks:
-        return None
+    undated = Clock.DAY in clocks and len({t.table.member for t in tracks}) > 1  # of which day, nobody knows
+    if len(clocks) != 1 or None in clocks or undated:
+        return NO_COMMON
     spans = [(t.samples[0].time, t.samples[-1].time) for t in tracks]
     start = max(first.seconds for first, _ in spans if first)
     end = min(last.seconds for _, last in spans if last)
-    slack = 0.02 * (end - start) + 1.0  # samples of one round are taken one after the other
+    off = sum(sorted(t.table.off for t in tracks)[-2:])
+    if off > SURE * (end - start) and end + off > start:
+        return f"may overlap, but their clocks may be {shown(off, 'seconds')} apart"
+    slack = 0.02 * (end - start) + 1.0 + off  # samples of one round are taken one after the other
     cut = [t.within(start - slack, end + slack) for t in tracks]
-    return cut if all(len(t) > 1 for t in cut) else None
+    return cut if all(len(t) > 1 for t in cut) else NO_COMMON
 
 
 def _sum(tracks: Sequence[Track]) -> float | None:
