@@ -29,6 +29,7 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 SYSTEM: Key = ("system", ())
 TWICE = "a counter twice under one time: a time may be missing; the second is left out"
 CUT = "a line that is cut or holds no number; it is left out"
+_LONGEST_PLAIN = 16  # digits; longer numbers are looked at more closely
 MOST_WORDS = 10_000  # first words remembered
 MODES = tuple(
     f"node_cpu_seconds_total.{mode}"
@@ -69,6 +70,7 @@ class Counters:
         self._load: tuple[float, float] | None = None
         self._nodes: dict[bytes, tuple[int, bytes, dict[str, float]]] = {}
         self._names: dict[bytes, str] = {}
+        self._plain: dict[bytes, tuple[str, int, bytes]] = {}
         self._takers: dict[bytes, Taker] = {b"cpu": self._all_cpus, b"buddy": self._zone, b"load": self._loads}
         self._takers |= {b"numai": self._node} | dict.fromkeys(_COUNTS, self._count)
         self._names.update(_COUNTS)
@@ -78,6 +80,12 @@ class Counters:
 
     def line(self, number: int, line: bytes) -> None:
         word, _, rest = line.partition(b" ")
+        if word in self._plain:  # nearly all lines
+            name, factor, unit = self._plain[word]
+            count, _, said = rest.strip().partition(b" ")
+            if said == unit and name not in self.values and count.isdigit() and len(count) < _LONGEST_PLAIN:
+                self.values[name] = int(count) * factor
+                return
         take = self._takers.get(word)
         if take is None:
             take = self._taker(word)
@@ -113,9 +121,11 @@ class Counters:
         if found := _SIZE.fullmatch(word):
             name = found[1] + (b"_" + found[2] if found[2] else b"")
             self._names[word] = f"node_memory_{name.decode()}"
+            self._plain[word] = (f"node_memory_{name.decode()}_bytes", 1024, b"kB")
             return self._size
         if _VMSTAT.fullmatch(word):
             self._names[word] = f"node_vmstat_{word.decode()}"
+            self._plain[word] = (self._names[word], 1, b"")
             return self._count
         return self._other if _OTHERS.match(word) else self._unknown
 

@@ -55,7 +55,8 @@ class Intervals:
         """Whether the interval was made before the one that stands above it."""
         if len({round(boot, -2) for start, boot in self.boots if start in (at, self._start(at - 1))}) > 1:
             return True
-        found = next((c for n in _GROWING if system and (c := system.column(n)) is not None), None)
+        known = system.columns() if system else {}
+        found = next((known[name] for name in _GROWING if name in known), None)
         if found is None or system is None:
             return True
         rows = np.frombuffer(system.at, np.int64)
@@ -69,7 +70,8 @@ class Intervals:
 
     def _forward(self, system: Rows, source: Source) -> list[Problem]:
         """Clock steps forward, by the CPU time that was counted meanwhile."""
-        columns = [column for name in BUSY if (column := system.column(name)) is not None]
+        known = system.columns()
+        columns = [known[name] for name in BUSY if name in known]
         if len(columns) < 4:
             return []
         counted = np.diff(np.sum(columns, axis=0))

@@ -22,6 +22,7 @@ from thpdiag.readers.collectl_bulk.header import Header
 from thpdiag.readers.collectl_bulk.intervals import Intervals
 from thpdiag.readers.collectl_bulk.lines import WholeLines
 from thpdiag.readers.collectl_bulk.rows import Room, Times, printable
+from thpdiag.readers.collectl_bulk.sieve import sieved
 from thpdiag.readers.collectl_bulk.tasks import Tasks
 from thpdiag.readers.oddities import Oddities
 
@@ -29,6 +30,7 @@ NAME = "collectl_raw"
 BOOT_APART = 60.0  # seconds between two figures of one boot
 _TIME = re.compile(rb">>> (\d{9,10}\.\d{1,6}) <<<\s*$")
 _BAD_TIME = "a damaged time: what stands below it, up to the next one, is left out"
+_MARKS = (b">", b"#")
 _NO_TIME = "lines above the first time; they are left out"
 
 
@@ -65,9 +67,14 @@ class Recording:
         self.lines.append(number)
         self.timed, self._marker = True, line
 
-    def without_time(self, number: int, line: bytes) -> None:
-        if line.strip() and not self.epochs:
-            self.damage.note(number, printable(line.decode("utf-8", "replace")), _NO_TIME)
+    def line(self, number: int, line: bytes) -> None:
+        if not self.timed:
+            if line.strip() and not self.epochs:
+                self.damage.note(number, printable(line.decode("utf-8", "replace")), _NO_TIME)
+        elif line[:5] == b"proc:":
+            self.tasks.line(number, line)
+        else:
+            self.counters.line(number, line)
 
     def close(self) -> None:
         """The interval is over."""
@@ -144,19 +151,17 @@ def records(source: Source, content: Content) -> Iterator[Record]:
 def _read(source: Source, lines: WholeLines) -> Generator[Record, None, Recording]:
     """The last recording of the lines; what stands above one of another host is given before."""
     recording, header = Recording(source, Header()), Header()
-    for number, line in lines:
-        if line.startswith(b">>>"):
+    for number, line in sieved(lines):
+        if line[:1] not in _MARKS:
+            recording.line(number, line)
+        elif line.startswith(b">>>"):
             if header.places:
                 recording, header = (yield from _begun(recording, header)), Header()
             recording.marker(number, line)
         elif line.startswith(b"#"):
             header.line(number, printable(line.decode("utf-8", "replace")))
-        elif not recording.timed:
-            recording.without_time(number, line)
-        elif line.startswith(b"proc:"):
-            recording.tasks.line(number, line)
         else:
-            recording.counters.line(number, line)
+            recording.line(number, line)
     if header.places:
         recording = yield from _begun(recording, header)
     return recording

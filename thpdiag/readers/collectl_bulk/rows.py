@@ -15,6 +15,7 @@ from thpdiag.model.citation import EXCERPT
 
 NAN = float("nan")
 MOST_TEXT = 1 << 25  # bytes of cited lines kept of one member; rows after that are cited by line only
+_PLAIN = bytes(byte if 32 <= byte != 127 else ord(" " if byte == 9 else "?") for byte in range(256))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -30,15 +31,25 @@ def printable(text: str) -> str:
     return text if text.isprintable() else _CONTROL.sub("?", text.replace("\t", " "))
 
 
-class Rows:
-    """One row per interval at most; `add` says whether there was none yet."""
+def excerpt(line: bytes) -> bytes:
+    """What is kept of a cited line."""
+    kept = line[:EXCERPT].translate(_PLAIN)
+    return kept if kept.isascii() else printable(kept.decode("utf-8", "replace")).encode()
 
-    __slots__ = ("_columns", "_ends", "_room", "_text", "at", "lines")
+
+class Rows:
+    """One row per interval at most; `add` says whether there was none yet.
+
+    Rows of the same metrics, which is nearly all of them, are one flat array.
+    """
+
+    __slots__ = ("_ends", "_more", "_parts", "_room", "_text", "at", "lines")
 
     def __init__(self, room: Room) -> None:
         self.at = array("q")  # number of the interval
         self.lines = array("q")
-        self._columns: dict[str, array[float]] = {}
+        self._parts: list[tuple[tuple[str, ...], array[float]]] = []
+        self._more: dict[str, NDArray[np.float64]] = {}
         self._text = bytearray()
         self._ends = array("q")
         self._room = room
@@ -49,45 +60,45 @@ class Rows:
     def add(self, at: int, line: int, values: Mapping[str, float], text: bytes) -> bool:
         if self.at and self.at[-1] == at:
             return False
-        count = len(self.at)
-        columns = self._columns
-        for name, value in values.items():
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = array("d")
-            if len(column) < count:
-                column.extend([NAN] * (count - len(column)))
-            column.append(value)
+        names = tuple(values)
+        if not self._parts or self._parts[-1][0] != names:
+            self._parts.append((names, array("d")))
+        self._parts[-1][1].extend(values.values() if names else (NAN,))
         self.at.append(at)
         self.lines.append(line)
         if self._room.left > 0:
-            kept = printable(text[:EXCERPT].decode("utf-8", "replace")).encode()
+            kept = excerpt(text)
             self._text += kept
             self._room.left -= len(kept)
         self._ends.append(len(self._text))
         return True
 
-    def column(self, name: str) -> NDArray[np.float64] | None:
-        """The values of a metric in order of the recording, NaN where it was not printed."""
-        column = self._columns.get(name)
-        if column is None:
-            return None
-        if missing := len(self.at) - len(column):
-            column.extend([NAN] * missing)
-        return np.frombuffer(column, np.float64)
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([name for names, _ in self._parts for name in names] + list(self._more)))
 
     def put(self, name: str, column: NDArray[np.float64]) -> None:
         """A metric for all rows."""
-        self._columns[name] = array("d", column.tobytes())
+        self._more[name] = column
 
-    def metrics(self) -> tuple[str, ...]:
-        return tuple(self._columns)
+    def columns(self) -> dict[str, NDArray[np.float64]]:
+        """The values of all metrics in order of the recording, NaN where one was not printed."""
+        parts = [(names, np.frombuffer(flat).reshape(-1, max(len(names), 1))) for names, flat in self._parts]
+        if len(parts) == 1:
+            names, table = parts[0]
+            return {**dict(zip(names, table.T.copy() if names else (), strict=True)), **self._more}
+        columns = {name: np.full(len(self.at), np.nan) for name in self.metrics()}
+        first = 0
+        for names, table in parts:
+            for name, column in zip(names, table.T if names else (), strict=True):
+                columns[name][first : first + len(table)] = column
+            first += len(table)
+        return {**columns, **self._more}
 
     def series(self, kind: str, entity: tuple[tuple[str, str], ...], source: tuple[str, str], times: Times) -> Series:
         """As columns, in the order of `times`; `source` is member and reader."""
         at, ends = np.frombuffer(self.at, np.int64), np.frombuffer(self._ends, np.int64)
         starts = np.concatenate(([0], ends[:-1]))
-        values = {name: column for name in self._columns if (column := self.column(name)) is not None}
+        values = self.columns()
         text = bytes(self._text)
         seconds = None if times.seconds is None else times.seconds[at]
         resolution = {name: quantum for name, quantum in times.resolution.items() if name in values}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from thpdiag.model import Fact, Series
 from thpdiag.reader import Source
@@ -28,15 +29,9 @@ UNUSED = frozenset(
     (b"Tgid", b"Uid:", b"VmPe", b"VmSi", b"VmLc", b"VmPi", b"VmHW", b"VmDa", b"VmSt", b"VmEx", b"VmLi", b"VmPT",
      b"VmPM", b"volu", b"nonv", b"io r", b"io w", b"io s", b"io c", b"cmd")
 )  # fmt: skip
-_START, _RSS_PAGES = 19, 21  # places behind the command's last bracket
-_COUNTS = (
-    (7, "process_minor_faults_total"),
-    (9, "process_major_faults_total"),
-    (17, "process_threads"),
-    (19, "process_start_time_ticks"),
-    (20, "process_virtual_memory_bytes"),
-)
-_TICKS = ((11, "process_cpu_seconds_total.user"), (12, "process_cpu_seconds_total.system"))
+# behind the command's last bracket: faults, CPU time, threads, start, sizes
+_START, _RSS_PAGES = 19, 21
+_FIELDS = itemgetter(7, 9, 11, 12, 17, _START, 20, _RSS_PAGES)
 
 
 @dataclass(slots=True)
@@ -54,10 +49,10 @@ class Seen:
 class Task:
     """One process over the recording."""
 
-    __slots__ = ("comm", "commands", "rows")
+    __slots__ = ("comm", "commands", "name", "rows")
 
     def __init__(self, room: Room) -> None:
-        self.comm = ""
+        self.name, self.comm = b"", ""
         self.rows = Rows(room)
         self.commands: dict[bytes, tuple[int, int]] = {}  # interval and line of the first sight
 
@@ -84,17 +79,17 @@ class Tasks:
         if seen is None:
             seen = self._seen[pid] = Seen()
         if what == STAT:
-            self._stat(number, line, seen, rest[5:])
+            self._stat(number, line, seen)
         elif what == COMMAND:
             seen.command, seen.command_line = rest[4:].strip(), number
         else:
             self._size(number, line, seen, what)
 
-    def _stat(self, number: int, line: bytes, seen: Seen, text: bytes) -> None:
+    def _stat(self, number: int, line: bytes, seen: Seen) -> None:
         if seen.stat:
             self._note(number, line, "a process twice under one time; the second is left out")
         else:
-            seen.line, seen.stat = number, text
+            seen.line, seen.stat = number, line
 
     def _size(self, number: int, line: bytes, seen: Seen, what: int) -> None:
         size = kib(line.rpartition(b":")[2])
@@ -118,45 +113,46 @@ class Tasks:
 
     def _add(self, at: int, pid: bytes, seen: Seen) -> bool:
         head, bracket, tail = seen.stat.rpartition(b") ")
-        number, opened, comm = head.partition(b" (")
-        fields = tail.split()
-        if not bracket or not opened or number != pid or len(fields) <= _RSS_PAGES or not pid.isdigit():
+        named, opened, comm = head.partition(b" (")
+        fields = tail.split(None, _RSS_PAGES + 1)
+        if not bracket or not opened or len(fields) <= _RSS_PAGES + 1 or named != b"proc:%b stat %b" % (pid, pid):
             return False
-        values = self._values(fields)
+        values = self._values(fields) if pid.isdigit() else None
         if values is None:
             return False
         if seen.resident is not None:
             values["process_resident_memory_bytes"] = seen.resident
         if seen.swap is not None:
             values["process_swap_bytes"] = seen.swap
-        key = (pid, int(fields[_START]), self.boot)
+        key = (pid, int(values["process_start_time_ticks"]), self.boot)
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = Task(self._room)
-        task.comm = printable(comm.decode("utf-8", "replace"))
+        if comm != task.name:
+            task.name, task.comm = comm, printable(comm.decode("utf-8", "replace"))
         if seen.command:
             task.commands.setdefault(seen.command, (at, seen.command_line))
-        task.rows.add(at, seen.line, values, b"proc:%b stat %b" % (pid, seen.stat))
+        task.rows.add(at, seen.line, values, seen.stat)
         return True
 
     def _values(self, fields: list[bytes]) -> dict[str, float] | None:
         """None if one of the numbers is none."""
-        values: dict[str, float] = {}
-        for place, name in _COUNTS:
-            field = fields[place]
-            if not field.isdigit() or (value := int(field)) >= LARGEST:
-                return None
-            values[name] = value
-        for place, name in _TICKS:
-            field = fields[place]
-            if not field.isdigit() or (value := int(field)) >= LARGEST:
-                return None
-            values[name] = value / self.hz
-        field = fields[_RSS_PAGES]
-        if not field.isdigit() or (value := int(field)) >= LARGEST:
+        wanted = _FIELDS(fields)
+        if not b"".join(wanted).isdigit() or b"" in wanted:
             return None
-        values["process_resident_memory_bytes"] = value * self.page
-        return values
+        minor, major, user, system, threads, start, virtual, resident = map(int, wanted)
+        if max(minor, major, user, system, threads, start, virtual, resident) >= LARGEST:
+            return None
+        return {
+            "process_minor_faults_total": minor,
+            "process_major_faults_total": major,
+            "process_cpu_seconds_total.user": user / self.hz,
+            "process_cpu_seconds_total.system": system / self.hz,
+            "process_threads": threads,
+            "process_start_time_ticks": start,
+            "process_virtual_memory_bytes": virtual,
+            "process_resident_memory_bytes": resident * self.page,
+        }
 
     def _note(self, number: int, line: bytes, reason: str) -> None:
         self._odd.note(number, printable(line.decode("utf-8", "replace")), reason)
