@@ -113,9 +113,10 @@ def _joined(piles: Sequence[Pile]) -> list[Pile]:
     """
     apart = len({pile.root for pile in piles if pile.root}) > 1
     named = {pile.host for pile in piles if pile.host}
+    of_root = {root: _host_of(root, piles) for root in {pile.root for pile in piles}}
     joined: dict[tuple[str, str], Pile] = {}
     for pile in piles:
-        host = pile.host or _host_of(pile.root, piles) or (next(iter(named)) if len(named) == 1 else "")
+        host = pile.host or of_root[pile.root] or (next(iter(named)) if len(named) == 1 else "")
         key = (host, pile.root if apart and not named else "")
         joined.setdefault(key, Pile(host, pile.root)).records.extend(pile.records)
     return list(joined.values())
