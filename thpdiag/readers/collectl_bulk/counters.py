@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from thpdiag.model import Series
 from thpdiag.readers.buddyinfo import FEWEST_ORDERS, MOST_ORDERS
 from thpdiag.readers.collectl_bulk.rows import Room, Rows, Times, printable
-from thpdiag.readers.collectl_bulk.tasks import kib
-from thpdiag.readers.kernel_numbers import LARGEST, LARGEST_KIB, NOT_A_COUNT
+from thpdiag.readers.collectl_bulk.tasks import kib, whole
+from thpdiag.readers.kernel_numbers import LARGEST_KIB, NOT_A_COUNT
 from thpdiag.readers.oddities import Oddities
 
 Taker = Callable[[int, bytes, bytes], None]
@@ -130,18 +130,19 @@ class Counters:
         return self._other if _OTHERS.match(word) else self._unknown
 
     def _count(self, number: int, word: bytes, rest: bytes) -> None:
-        text = rest.split(None, 1)[0] if b" " in rest else rest.strip()
-        if text.isdigit() and (value := int(text)) < LARGEST:
+        text = rest.split(None, 1)[0] if rest.strip() else b""
+        if (value := whole(text)) is not None:
             self._take(number, word, rest, self._names[word], value)
         else:
             self._note(number, word, rest, NOT_A_COUNT if text else CUT)
 
     def _size(self, number: int, word: bytes, rest: bytes) -> None:
         name = self._names[word]
+        pages = whole(rest.strip()) if name.startswith("node_memory_HugePages_") else None
         if (size := kib(rest)) is not None:
             self._take(number, word, rest, f"{name}_bytes", size)
-        elif name.startswith("node_memory_HugePages_") and rest.strip().isdigit() and int(rest) < LARGEST_KIB:
-            self._take(number, word, rest, name, int(rest))
+        elif pages is not None and pages < LARGEST_KIB:
+            self._take(number, word, rest, name, pages)
         else:
             self._note(number, word, rest, CUT)
 

@@ -81,8 +81,9 @@ class Header:
             ("Collectl", "recorder.options", self.options, options, ""),
         )
         for key, name, value, labels, provenance in told:
-            if value is not None and value != "":
-                yield Fact(name, value, source.cite(*self.places[key]), labels, at, provenance)
+            place = self.places.get(key) or self.places.get("Host")  # which has the daemon's options
+            if value is not None and value != "" and place:
+                yield Fact(name, value, source.cite(*place), labels, at, provenance)
 
 
 def utc_offset(text: str) -> int | None:

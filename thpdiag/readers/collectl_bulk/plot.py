@@ -53,7 +53,7 @@ class Plot:
         elif not text.strip():
             return
         elif not self._names:
-            self.odd.note(number_, text, "a line above the names of the columns")
+            self.odd.note(number_, printable(text), "a line above the names of the columns")
         else:
             self._row(number_, text)
 
@@ -62,7 +62,7 @@ class Plot:
         if not found:
             if "NEW LOG" in text:
                 self.tasks.new_log()
-            self.header.line(number_, text)
+            self.header.line(number_, printable(text))
             return
         self._utc, self._separator, self._kind = found[1] == "UTC", found["next"], found["first"]
         self._names = text[1:].rstrip().rstrip(self._separator).split(self._separator)

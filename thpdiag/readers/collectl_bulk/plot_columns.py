@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from thpdiag.readers.collectl_bulk.rows import printable
+
 KIB = 1024.0
 MODES = {
     "User%": "user", "Nice%": "nice", "Sys%": "system", "Wait%": "iowait", "Irq%": "irq", "Soft%": "softirq",
@@ -72,7 +74,7 @@ def groups(names: list[str], letters: str) -> dict[Key, Group]:
     for place, name in enumerate(names):
         if not (parts := _NAME.match(name)):
             continue
-        subsystem, entity, column = parts[1], parts[2] or "", parts[3]
+        subsystem, entity, column = parts[1], printable(parts[2] or ""), parts[3]
         key = _entity(subsystem, entity)
         if key is None:
             continue

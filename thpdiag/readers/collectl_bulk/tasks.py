@@ -31,6 +31,7 @@ UNUSED = frozenset(
 )  # fmt: skip
 # behind the command's last bracket: faults, CPU time, threads, start, sizes
 _START, _RSS_PAGES = 19, 21
+MOST_DIGITS = 19  # of a number below 2**63
 _FIELDS = itemgetter(7, 9, 11, 12, 17, _START, 20, _RSS_PAGES)
 
 
@@ -138,7 +139,7 @@ class Tasks:
     def _values(self, fields: list[bytes]) -> dict[str, float] | None:
         """None if one of the numbers is none."""
         wanted = _FIELDS(fields)
-        if not b"".join(wanted).isdigit() or b"" in wanted:
+        if not b"".join(wanted).isdigit() or max(map(len, wanted)) > MOST_DIGITS:
             return None
         minor, major, user, system, threads, start, virtual, resident = map(int, wanted)
         if max(minor, major, user, system, threads, start, virtual, resident) >= LARGEST:
@@ -172,10 +173,17 @@ class Tasks:
                 yield Fact("process.command", text, cite, labels, times.moment(at))
 
 
+def whole(text: bytes) -> int | None:
+    """A plain count, None if the text is anything else or larger than a counter can be."""
+    if not text.isdigit() or len(text) > MOST_DIGITS:
+        return None
+    value = int(text)
+    return value if value < LARGEST else None
+
+
 def kib(text: bytes) -> int | None:
     """Bytes of `   15712 kB`, None if that is not what is there."""
     parts = text.split()
-    if len(parts) != 2 or parts[1] != b"kB" or not parts[0].isdigit():
+    if len(parts) != 2 or parts[1] != b"kB" or (value := whole(parts[0])) is None:
         return None
-    value = int(parts[0])
     return value * 1024 if value <= LARGEST_KIB else None
