@@ -20,7 +20,7 @@ from functools import lru_cache
 from io import BytesIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from thpdiag.knowledge.paths import root_of
+from thpdiag.knowledge.paths import root_of, system_path
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
 
 QUARTER = 900  # seconds: zones differ by quarters of an hour, and change at them
@@ -219,7 +219,7 @@ def of_boots(boots: Iterable[tuple[Moment, float, Citation]]) -> Zone | None:
     known = list(boots)
     for local, off, cite in (b for b in known if b[0].clock is Clock.LOCAL):
         for utc, more, other in (b for b in known if b[0].clock is Clock.UTC):
-            if (root := root_of(cite.member)) and root == root_of(other.member):
+            if root_of(cite.member) == root_of(other.member) and system_path(other.member):
                 offset = ahead(local.seconds, utc.seconds, min(SAME, off + more + 5.0))
                 if offset is not None:
                     return Zone(spoken(offset), cite, None, (Reading(offset),))
