@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from command_line import Run
 from judging import STRICT, documents, rules
 from packing import gz, tar
 from sosreports import GENERATIONS, MEMINFO, MESSAGES, ROOT_NAME, TAIL, UNAME, VMSTAT, WAYS, Report, archive, folder
@@ -260,3 +261,17 @@ def test_the_path_goes_before_the_content(tmp_path: Path) -> None:
     log.write_text(f"{TAIL}{VMSTAT}")
 
     assert {item.reader for item in given(tmp_path).inputs} == {"kernel_log"}
+
+
+def test_what_no_reader_knows_is_listed_with_its_begin(tmp_path: Path, run: Run) -> None:
+    """Path, size and first line tell which reader is missing; nothing of that is said of what was read."""
+    (tmp_path / "unknown.txt").write_text("\n\n  frobnication of web1: 17 \x1b[31mfrobs\n" + "x\n" * 500)
+    (tmp_path / "image.bin").write_bytes(bytes(4096))
+    (tmp_path / "vmstat.txt").write_text(VMSTAT)
+    rows = {row["member"]: row for row in run("inputs", tmp_path, "-f", "json").document["inputs"]}
+    text = run("inputs", tmp_path).out
+
+    assert (rows["unknown.txt"]["size"], rows["unknown.txt"]["first_line"]) == (1040, "frobnication of web1: 17 frobs")
+    assert (rows["image.bin"]["size"], rows["image.bin"]["first_line"]) == (4096, "")
+    assert "size" not in rows["vmstat.txt"]
+    assert 'unknown.txt\n    not recognised: 1,040 bytes, begins "frobnication of web1: 17 frobs"\n' in text

@@ -81,6 +81,11 @@ class Member:
         """Of the content (decompressed), as far as it was read."""
         return self._hash.hexdigest()
 
+    @property
+    def length(self) -> int:
+        """Bytes of the content (decompressed), as far as it was read."""
+        return self._given
+
     def _problem(self, kind: ProblemKind, text: str) -> None:
         self.problems.append(Problem(Citation(self.path), text, kind))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
+from thpdiag.bundle.transcript import clean
 from thpdiag.case.beside import beside
 from thpdiag.case.collected import given_up, once
 from thpdiag.case.options import Options
@@ -19,6 +20,7 @@ from thpdiag.reader import Content
 from thpdiag.readers import all_readers, bulk_readers
 from thpdiag.recognise import Reading, Recogniser
 
+FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
 NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
 Progress = Callable[[str], None]
 
@@ -46,12 +48,14 @@ def read(
             continue
         if progress:
             progress(member.path)
+        begin = _begin(member)
         found = _read(member, recogniser)
         member.finish()
         readings.setdefault(member.path, []).extend(found)
         own = [r.record for r in found if isinstance(r.record, Problem)]
         problems += [*own, *member.problems]
-        inputs += _inputs(member, found, len(own) + len(member.problems))
+        rows = _inputs(member, found, len(own) + len(member.problems))
+        inputs += [row if row.reader else replace(row, size=member.length, first_line=begin) for row in rows]
     problems += given_up(readings)
     named, said = with_symbols(once(readings, inputs))
     problems += said
@@ -79,6 +83,15 @@ def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
     if is_tail(member.path):
         next(lines, None)  # cut anywhere
     return list(recogniser.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
+
+
+def _begin(member: Member) -> str:
+    """How the text of a member begins: its first line that is not empty; nothing, if it is no text."""
+    head = member.head()[:FIRST_BYTES]
+    if b"\0" in head:
+        return ""
+    lines = (clean(line) for line in head.decode("utf-8", "replace").splitlines())
+    return next((line.strip()[:FIRST_LINE] for line in lines if line.strip()), "")
 
 
 def _problem(member: Member, text: str, kind: ProblemKind) -> Reading:

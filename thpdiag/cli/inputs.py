@@ -45,12 +45,18 @@ def _document(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _unrecognised(item: dict[str, Any]) -> str:
+    """What a reader would have to be written for."""
+    begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
+    return f"not recognised: {item.get('size') or 0:,} bytes{begins}"
+
+
 def _lines(document: dict[str, Any]) -> list[str]:
     lines = []
     for item in document["inputs"]:
         span = f"  {item['first']} to {item['last']}" if item.get("first") else ""
-        reader = item["reader"] or "not recognised"
-        lines.append(f"{visible(item['member'])}\n    {reader}: {item['records']} records{span}")
+        told = f"{item['reader']}: {item['records']} records{span}" if item["reader"] else _unrecognised(item)
+        lines.append(f"{visible(item['member'])}\n    {told}")
     lines.append("")
     lines += [f"{r['id']}: lacks {', '.join(r['missing'])}" for r in document["rules"] if r["missing"]]
     lines += [f"{p['kind']}: {visible(p.get('member', ''))}: {visible(p['text'])}" for p in document["problems"]]

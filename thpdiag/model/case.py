@@ -16,7 +16,10 @@ from thpdiag.model.series import Sample, Series
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """A member of which at least one reader read something (or which none recognised: `reader` is empty)."""
+    """A member of which at least one reader read something (or which none recognised: `reader` is empty).
+
+    Of one that none recognised `size` is how many bytes it has and `first_line` how its text begins.
+    """
 
     member: str
     reader: str
@@ -25,6 +28,8 @@ class InputRecord:
     last: Moment | None = None
     sha256: str = ""
     problems: int = 0
+    size: int | None = None
+    first_line: str = ""
 
 
 @dataclass(frozen=True, slots=True)

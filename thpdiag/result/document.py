@@ -263,9 +263,10 @@ def _input(item: InputRecord) -> dict[str, Any]:
         for key, moment in (("first", item.first), ("last", item.last))
         if moment
     }
+    unknown = {} if item.size is None else {"size": item.size, "first_line": item.first_line}
     return {
         "member": item.member, "reader": item.reader or None, "records": item.records, **times, "sha256": item.sha256,
-        "problems": item.problems,
+        "problems": item.problems, **unknown,
     }  # fmt: skip
 
 
