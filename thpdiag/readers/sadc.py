@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -63,7 +64,7 @@ def _rows(source: Source, head: Head, sadf: Path, file: IO[bytes]) -> Iterator[R
         with closing(iter(run)) as printed:
             first = next(printed, b"")
             if first or run.ending is not Ending.FAILED:
-                yield from read_lines(source, _with(first, printed), head)
+                yield from read_lines(source, chain((first,), printed), head)
                 break
     if run.ending is not Ending.DONE:
         said = run.said.partition(b"\n")[0].decode("ascii", "replace").strip()
@@ -115,11 +116,6 @@ def _opened(front: bytes, chunks: Iterator[bytes], file: Path | None) -> IO[byte
             break
     spooled.flush()
     return spooled
-
-
-def _with(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from others
 
 
 BULK = BulkReader(NAME, "sysstat's own files, saDD (rows by an installed sadf)", _claims, read_bulk)

@@ -96,7 +96,7 @@ def _number(raw: bytes, order: str, at: int, size: int) -> int | None:
 
 def _epoch(raw: bytes, order: str, at: int, size: int) -> int | None:
     found = _number(raw, order, at, size)
-    return found if found in _EPOCHS else None
+    return found if found is not None and found in _EPOCHS else None
 
 
 def _cpus(raw: bytes, order: str, at: int) -> int | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from thpdiag.model import Record
 from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
@@ -23,7 +24,11 @@ _TITLE = "sadf rows, JSON and XML"
 _LARGE = 64 * 1024  # bytes of rows; what is shorter is read line by line
 _LINE_FORMS = (D_HEADER, D_ROW, P_ROW, P_RESTART)
 _JSON = re.compile(rb'\s*\{\s*"sysstat"\s*:')
-_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!DOCTYPE[^>]{0,400}>\s*)?<sysstat[\s>]")
+_XML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?"
+    rb"(?:<sysstat[\s>]|<!DOCTYPE\s+(?:sysstat\b|\w+[^<]{0,200}\bsysstat\b))"
+)
+_FORM = 1024  # bytes in which the form shows
 
 
 def belongs(text: str) -> bool:
@@ -66,16 +71,11 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """The same as columns: a Series per entity."""
     from thpdiag.readers.sysstat_bulk.sadf_members import read_lines, read_tree  # numpy
 
-    chunks = content.chunks
-    head = next(chunks, b"")
-    whole = _with(head, chunks)
-    form = _form(head)
+    head, chunks = b"", content.chunks
+    while len(head) < _FORM and (chunk := next(chunks, b"")):
+        head += chunk
+    whole, form = chain((head,), chunks), _form(head)
     yield from read_tree(source, whole, form) if form else read_lines(source, whole)
-
-
-def _with(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from chunks
 
 
 READER = Reader(NAME, _TITLE, read, opens=re.compile(f"{D_HEADER.pattern}|{P_ROW.pattern}"), continues=belongs)

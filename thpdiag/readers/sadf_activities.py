@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from thpdiag.bundle.transcript import clean
 from thpdiag.model import Clock, Fact, Moment, Record
 from thpdiag.readers.quantities import number
 from thpdiag.readers.sadf_rows import Rows, moment
 
+LONGEST_NAME = 255
 Columns = Mapping[str, str]  # attribute to column
 _MODES = ("nice", "iowait", "steal", "irq", "soft", "guest", "gnice", "idle", "usr", "user", "sys", "system")
 _CPU = {mode: f"%{mode}" for mode in _MODES}
@@ -63,7 +65,8 @@ class Activities:
 
     def scalar(self, line: int, name: str, text: str) -> Iterator[Record]:
         """Something about the host."""
-        if name in self.facts or not text or len(text) > 255:
+        text = clean(text[:LONGEST_NAME])
+        if name in self.facts or not text:
             return
         cite = self.rows.source.cite(line, text)
         if fact := _FACTS.get(name):
@@ -86,7 +89,7 @@ class Activities:
         elif activity in ("interrupts", "int-global") and given.get("intr") == "sum":
             yield from self._interrupts(line, given)
         elif activity in ("boot", "restarts") and "date" in given:
-            yield from self.rows.restart((line, ""), _moment(given), given.get("cpu_count", ""))
+            yield from self.rows.restart((line, ""), _moment(given), clean(given.get("cpu_count", "")[:5]))
         for table in TABLES.get(activity, ()):
             known = {column: given[attribute] for attribute, column in table.items() if attribute in given}
             if known:
@@ -95,7 +98,7 @@ class Activities:
     def _cpu(self, line: int, given: Mapping[str, str]) -> Iterator[Record]:
         known = {_CPU[name]: cell for name, cell in given.items() if name in _CPU}
         cpu = given.get("cpu", given.get("number", ""))
-        yield from self.rows.row((line, f"cpu {cpu}"), self.time, ("CPU", *known), (cpu, *known.values()))
+        yield from self.rows.row((line, f"cpu {clean(cpu[:20])}"), self.time, ("CPU", *known), (cpu, *known.values()))
 
     def _interrupts(self, line: int, given: Mapping[str, str]) -> Iterator[Record]:
         cell = given.get("all", given.get("value"))

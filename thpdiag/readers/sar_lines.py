@@ -56,13 +56,16 @@ class SarText:
     _all: dict[tuple[str, ...], Times] = field(default_factory=dict)
     _held: list[tuple[int, str, str]] = field(default_factory=list)  # restarts, until a header tells the report
     _restarts: set[object] = field(default_factory=set)
+    blank: bool = True  # the line before was empty
+    lost: bool = False  # the header of the rows was not understood
 
     def line(self, number: int, text: str) -> Iterator[Record]:
         """What a line says."""
         if banner := BANNER.match(text):
             yield from self.end()
             self.date, self.machine = banner[3], banner[4] or ""
-            self._all, self.table, self.times = {}, None, Times(self.date, source=self.source)
+            self._all, self.times = {}, Times(self.date, source=self.source)
+            self.table, self.lost = None, False
             yield from banner_facts(self.source, number, text)
         elif restart := RESTART.match(text):
             self._held.append((number, text, restart[1] or ""))
@@ -70,14 +73,16 @@ class SarText:
             yield from self.header(number, text)
         elif not belongs(text):
             self.odd.note(number, text, "a line that is none of sar's")
-        elif self.table and text.strip() and not AVERAGE.match(text) and not COMMENT.match(text):
-            yield from self._row(self.table, number, text)
+            self.lost |= self.blank  # where a header should be
+        elif text.strip() and not AVERAGE.match(text) and not COMMENT.match(text):
+            yield from self._row(number, text)
+        self.blank = not text.strip()
 
     def header(self, number: int, text: str) -> Iterator[Event]:
         """Begins a report or goes on with one."""
         columns = tuple(Times().header(text).split())
         self.times = self._all.setdefault(columns, Times(self.date, source=self.source))
-        self.table = table(columns, self.machine)
+        self.table, self.lost = table(columns, self.machine), False
         yield from self.end()
         self.times.header(text)
         if self.times.undated and len(self._all) == 1:
@@ -93,7 +98,13 @@ class SarText:
                 yield Event("restart", self.source.cite(number, text), time, {"cpus": cpus} if cpus else {})
         self._held = []
 
-    def _row(self, table: Table, number: int, text: str) -> Iterator[Sample]:
+    def _row(self, number: int, text: str) -> Iterator[Sample]:
+        table = self.table
+        if self.lost:
+            self.odd.note(number, text, "a row without its header")
+            return
+        if table is None or (table.columns[0] == "INTR" and " sum " not in text):  # one of hundreds
+            return
         timed = self.times.row(text)
         found = table.row(timed.cells.split()) if timed else "a line that is none of sar's"
         if isinstance(found, str):

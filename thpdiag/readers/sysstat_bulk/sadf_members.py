@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from thpdiag.bundle.transcript import clean
 from thpdiag.model import Problem, ProblemKind, Record, Sample
 from thpdiag.reader import Source
 from thpdiag.readers.oddities import Oddities
@@ -63,7 +64,7 @@ def _records(lines: SadfLines, chunks: Iterator[bytes]) -> Iterator[Record]:
         rest = rest[:_LINE]
         for line in whole:
             number += 1
-            yield from lines.line(number, line.decode("utf-8", "replace").rstrip("\r"))
+            yield from lines.line(number, clean(line.decode("utf-8", "replace")))
     if rest:
-        yield from lines.line(number + 1, rest.decode("utf-8", "replace").rstrip("\r"))
+        yield from lines.line(number + 1, clean(rest.decode("utf-8", "replace")))
     yield from lines.end()

@@ -7,12 +7,13 @@ every cell goes line by line through `sar_lines`, which is the one that decides 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thpdiag.bundle.transcript import clean
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Foreign, Source
 from thpdiag.readers.oddities import Oddities
@@ -26,6 +27,7 @@ LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at
 MOST_FOREIGN = 200_000  # lines of other formats that are handed on
 _REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
 _NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
+_NEXT = b"\nLinux "
 _INSIDE = (b"/s", b"%", b"RESTART", b"runq-sz")  # no row has one of these, but for odd names
 _LARGEST = 2.0**60
 
@@ -87,18 +89,27 @@ class _Blocks:
     def block(self, number: int, block: bytes) -> Iterator[Record]:
         """A header with its rows, or lines of whatever kind."""
         head, _, body = block.partition(b"\n")
-        line = head.decode("utf-8", "replace")
-        if is_header(line) and not any(word in body for word in _INSIDE):
+        line = clean(head.decode("utf-8", "replace"))
+        self.text.blank = True
+        if is_header(line) and not any(word in body for word in _INSIDE) and not body.startswith(_NEXT[1:]):
+            self.text.blank = False
             yield from self.text.header(number, line)
+            body, _, banner = body.partition(_NEXT)  # no empty line stands before the next file
             if self.text.table is not None and body:
                 yield from self._rows(self.text.table, number + 1, head, body)
-        elif belongs(line) or BANNER.match(line):
-            yield from self._lines(number, block)
-        elif len(self.foreign) < MOST_FOREIGN:
-            self.foreign.extend(_numbered(number, block))
+            if banner:
+                yield from self._lines(_numbered(number + 2 + body.count(b"\n"), _NEXT[1:] + banner))
+            return
+        lines = list(_numbered(number, block))
+        if any(belongs(text) or BANNER.match(text) for _, text in lines):
+            yield from self._lines(lines)
+            return
+        self.text.lost = True
+        if len(self.foreign) < MOST_FOREIGN:
+            self.foreign.extend(lines)
 
-    def _lines(self, number: int, block: bytes) -> Iterator[Record]:
-        for at, line in _numbered(number, block):
+    def _lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
+        for at, line in lines:
             for record in self.text.line(at, line):
                 if isinstance(record, Sample):
                     self.gather.row(record)
@@ -109,16 +120,16 @@ class _Blocks:
         if table.columns[0] == "INTR":  # the sum is one row of hundreds
             for at, line in enumerate(body.split(b"\n"), number):
                 if b" sum " in line:
-                    yield from self._lines(at, line)
+                    yield from self._lines(_numbered(at, line))
             return
         other = _NO_ROW.search(body)  # averages, and the first line of the next day
         rows, rest = (body[: other.start() - 1], body[other.start() :]) if other else (body, b"")
         half = b"M " in head[8:12]
         grid = _grid(rows, len(table.columns), half=half) if rows and _REGULAR.match(head) else None
         if grid is None or not self._regular(table, number, rows, grid, head):
-            yield from self._lines(number, body)
+            yield from self._lines(_numbered(number, body))
         elif rest:
-            yield from self._lines(number + len(grid), rest)
+            yield from self._lines(_numbered(number + len(grid), rest))
 
     def _regular(self, table: Table, number: int, rows: bytes, grid: Floats, head: bytes) -> bool:
         """Takes rows all at once; False if one of them needs a closer look."""
@@ -143,11 +154,13 @@ class _Blocks:
 
 
 def _numbered(number: int, block: bytes) -> Iterator[tuple[int, str]]:
-    return enumerate(block.decode("utf-8", "replace").split("\n"), number)
+    return enumerate((clean(line) for line in block.decode("utf-8", "replace").split("\n")), number)
 
 
 def _grid(rows: bytes, columns: int, *, half: bool) -> Floats | None:
     """The rows as numbers: hour, minute, second, cells; `all` is -1. None unless every cell is a plain number."""
+    if not _timed(rows):
+        return None
     text = rows
     if half:
         text = text.replace(b" AM ", b":0 ").replace(b" PM ", b":1 ")
@@ -159,26 +172,36 @@ def _grid(rows: bytes, columns: int, *, half: bool) -> Floats | None:
     count, width = rows.count(b"\n") + 1, columns + 3 + half
     if not _even(text, count, width):
         return None
-    cells = np.fromstring(text, sep=" ")
-    if len(cells) != count * width:  # a cell with two dots
-        return None
-    grid = cells.reshape(count, width)
+    grid = np.fromstring(text, sep=" ").reshape(count, width)
     if half:
         grid[:, 0] = grid[:, 0] % 12 + 12 * grid[:, 3]
         grid = np.delete(grid, 3, axis=1)
     return grid if _clock_like(grid) else None
 
 
+def _timed(rows: bytes) -> bool:
+    """Whether each row begins with a time, dd:dd:dd, and has no other colon."""
+    letters = np.frombuffer(rows + b"\n", np.uint8)
+    ends = np.flatnonzero(letters == 10)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    if (ends - starts < 9).any() or rows.count(b":") != 2 * len(starts):
+        return False
+    times = letters[starts[:, None] + np.arange(8)]
+    digits = times[:, [0, 1, 3, 4, 6, 7]]
+    return bool((times[:, [2, 5]] == ord(":")).all() and ((digits >= ord("0")) & (digits <= ord("9"))).all())
+
+
 def _even(text: bytes, count: int, width: int) -> bool:
-    """Whether each row has that many cells, and each dot a digit on both sides."""
+    """Whether each row has that many cells, and no cell more than one dot, with digits around it."""
     letters = np.frombuffer(b" " + text + b"\n", np.uint8)
+    blank = letters <= 32
+    cells = np.cumsum(blank[:-1] & ~blank[1:])
     dots = np.flatnonzero(letters == ord("."))
     if (letters[dots - 1] < ord("0")).any() or (letters[dots + 1] < ord("0")).any():
         return False
-    blank = letters <= 32
-    begins = blank[:-1] & ~blank[1:]
-    line_ends = np.flatnonzero(letters == 10) - 1
-    counts = np.diff(np.cumsum(begins)[line_ends], prepend=0)
+    if (np.diff(cells[dots - 1]) == 0).any():
+        return False
+    counts = np.diff(cells[np.flatnonzero(letters == 10) - 1], prepend=0)
     return len(counts) == count and bool((counts == width).all())
 
 
