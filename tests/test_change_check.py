@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thpdiag.derive.series import Catalogue
+from thpdiag.derive.catalogue import Catalogue
 from thpdiag.engine.checks.change import judge
 from thpdiag.engine.judged import Scene
 from thpdiag.engine.schema import Change

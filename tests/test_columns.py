@@ -9,8 +9,9 @@ import pytest
 
 from thpdiag.case.states import states
 from thpdiag.case.window import Window, inside
+from thpdiag.derive.catalogue import Catalogue
 from thpdiag.derive.rates import growth, knee, rates, slope
-from thpdiag.derive.series import Catalogue, Track, having
+from thpdiag.derive.series import Track, having
 from thpdiag.derive.totals import available, rates_of_counters, with_sums
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Sample, Series
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thpdiag.derive.catalogue import tables, track
 from thpdiag.derive.rates import change, growth, knee, longest_run, rates, slope, step
-from thpdiag.derive.series import Track, tables, track
+from thpdiag.derive.series import Track
 from thpdiag.derive.zones import zone_facts
 from thpdiag.model import Citation, Clock, Moment, Sample
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from slow_matching import Question, answer, bounds, samples
-from thpdiag.derive.series import Catalogue
+from thpdiag.derive.catalogue import Catalogue
 from thpdiag.engine.checks.profile import judge
 from thpdiag.engine.compiled import Compiled, Found
 from thpdiag.engine.judged import Judged, Scene

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from thpdiag.derive.catalogue import Catalogue, tables, track
 from thpdiag.derive.rates import growth, knee, longest_run, rates, slope, step
-from thpdiag.derive.series import Catalogue, Track, tables, track
+from thpdiag.derive.series import Track
 from thpdiag.model import Citation, Clock, Moment, Sample
 from thpdiag.result.timeline import MOST_BUCKETS, buckets
 

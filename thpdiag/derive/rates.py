@@ -5,15 +5,25 @@ A counter that falls was reset (reboot, new process): that interval is a gap, ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from thpdiag.derive.intervals import gaps, gaps_of, typical
 from thpdiag.derive.series import Points, Track, only
-from thpdiag.model import Sample
+from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Clock, Moment, Sample
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
+    from numpy.typing import NDArray
 
+    Floats = NDArray[np.floating[Any]]
+
+WRAP = 2.0**32  # where counters of 32-bit kernels begin anew
+UNSCALED = ("1", "pages", "blocks")  # units in which the figure is the kernel's own
+LIKE = 4.0  # times the fastest interval without a reset: what grew more in one interval was reset, it did not wrap
 MOST_OF_A_BEND = 400  # points that the search for a bend looks at; longer curves are thinned evenly
 
 
@@ -32,55 +42,102 @@ def growth(track: Track) -> float | None:
     """What a counter grew by over the whole track, resets left out; None with fewer than two samples."""
     if len(track) < 2:
         return None
-    deltas = track.points.values.diff()
-    return float(deltas[_counted(track.points, deltas)].sum())
+    deltas, counted = _deltas(track)
+    return float(deltas[counted].sum())
 
 
 def change(track: Track) -> float | None:
     """Last value minus first, for gauges; None with fewer than two samples."""
-    return track.last - float(track.samples[0].values[track.metric]) if len(track) > 1 else None
+    return track.last - float(track.column[0]) if len(track) > 1 else None
 
 
 def rates(track: Track) -> Points | None:
-    """The counter as a rate per second at the end of each interval; None without a clock or a second sample."""
+    """The counter as a rate per second at the end of each interval; None without a clock or a second sample.
+
+    What a counter grew by while nothing was recorded is no rate over hours: such gaps are left out.
+    """
     if len(track) < 2 or not track.timed:
         return None
+    import numpy as np
+    import pandas
+
     points = track.points
-    deltas = points.values.diff()
-    counted = _counted(points, deltas)
-    seconds = points.values.index.to_series().diff()
-    keep = counted.to_numpy()
-    samples = only(points.samples, keep)
-    return Points((deltas / seconds)[keep], samples, timed=True) if samples else None
+    deltas, counted = _deltas(track)
+    seconds = points.values.index.to_numpy()
+    counted &= ~gaps(seconds)
+    if not counted.any():
+        return None
+    samples = only(points.samples, np.concatenate(([False], counted)))
+    values = deltas[counted] / np.diff(seconds)[counted]
+    return Points(pandas.Series(values, index=points.values.index[1:][counted]), samples, timed=True)
 
 
-def _counted(points: Points, deltas: pandas.Series[float]) -> pandas.Series[bool]:
-    """Intervals that count: the counter did not fall, and the clock went on."""
-    keep = deltas >= 0
-    if points.timed:
-        keep &= (points.values.index.to_series().diff() > 0).to_numpy()
-    return keep
+def _deltas(track: Track) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """What a counter grew by in each interval, and which of them count: it was not reset, and the clock went on."""
+    import numpy as np
+
+    deltas = np.diff(track.column)
+    if (deltas < 0).any():
+        deltas = _unwrapped(track, deltas)
+    counted = deltas >= 0
+    if track.seconds is not None:
+        counted &= np.diff(track.seconds) > 0
+        counted &= ~_booted(track.seconds, track.table.boots, track.table.clock)
+    return deltas, counted
+
+
+def _unwrapped(track: Track, deltas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A counter of a 32-bit kernel begins anew at 2**32: near it, and if it went on about as fast as before."""
+    known = term(track.metric)
+    if known is None or known.unit not in UNSCALED or track.column.max() >= WRAP:
+        return deltas
+    grown = deltas[deltas > 0]
+    wrapped = deltas + WRAP
+    near = (deltas < 0) & (track.column[:-1] > WRAP / 2) & (track.column[1:] < WRAP / 2)
+    if not near.any() or not len(grown):
+        return deltas
+    near &= wrapped <= LIKE * grown.max()
+    import numpy as np
+
+    return np.where(near, wrapped, deltas)
+
+
+def _booted(seconds: NDArray[np.float64], boots: Sequence[Moment], clock: Clock | None) -> NDArray[np.bool_]:
+    """Intervals within which the host was booted."""
+    import numpy as np
+
+    found = np.zeros(len(seconds) - 1, np.bool_)
+    for boot in boots:
+        if boot.clock is clock:
+            found |= (seconds[:-1] < boot.seconds + boot.within) & (seconds[1:] >= boot.seconds - boot.within)
+    return found
 
 
 def longest_run(points: Points, low: float, high: float) -> Run:
-    """The longest consecutive stretch of values above `low` and below `high`; the first of several."""
-    fits = ((points.values > low) & (points.values < high)).to_numpy()
-    best, start = (0, 0), 0
-    for at, fit in enumerate([*fits, False]):
-        if not fit:
-            best = (start, at) if at - start > best[1] - best[0] else best
-            start = at + 1
-    part = points.part(*best)
-    return Run(part, _seconds(part, points))
+    """The longest consecutive stretch of values above `low` and below `high`, without a gap; the first of several."""
+    import numpy as np
+
+    values = points.values.to_numpy()
+    fits = (values > low) & (values < high)
+    apart = gaps_of(points)
+    both = fits[1:] & fits[:-1] & ~apart  # goes on from the one before
+    begins = np.flatnonzero(fits & ~np.concatenate(([False], both))[: len(fits)])
+    ends = np.flatnonzero(fits & ~np.concatenate((both, [False]))[: len(fits)]) + 1
+    best = int((ends - begins).argmax()) if len(begins) else -1
+    part = points.part(int(begins[best]), int(ends[best])) if len(begins) else points.part(0, 0)
+    return Run(part, _lasted(part, points))
 
 
-def _seconds(part: Points, points: Points) -> float | None:
+def fitting(points: Points, low: float, high: float) -> int:
+    """How many values are above `low` and below `high`."""
+    values = points.values.to_numpy()
+    return int(((values > low) & (values < high)).sum())
+
+
+def _lasted(part: Points, points: Points) -> float | None:
     if not points.timed or not len(part):
         return None
-    index = points.values.index.to_numpy()
-    steps = sorted(index[1:] - index[:-1])
-    typical = float(steps[len(steps) // 2]) if steps else 0.0
-    return float(part.values.index[-1] - part.values.index[0]) + typical
+    return float(part.values.index[-1] - part.values.index[0]) + typical(points.values.index.to_numpy())
 
 
 def slope(points: Points) -> float | None:
@@ -125,18 +182,19 @@ def knee(points: Points, least: int = 10) -> Knee | None:
     """
     if not points.timed:
         return None
-    values, seconds = points.values.to_numpy(), points.values.index.to_numpy()
+    import numpy as np
+
+    values, seconds = points.values.to_numpy(np.float64), points.values.index.to_numpy()
     end = len(values)
     while end > 2 and values[end - 2] >= values.max() and values[end - 1] >= values.max():
         end -= 1
     if end < least:
         return None
-    places = list(range(0, end, -(-end // MOST_OF_A_BEND)))
+    places = np.arange(0, end, -(-end // MOST_OF_A_BEND))
     v, t = values[places], seconds[places]
-    errors = [_error(t[: i + 1], v[: i + 1]) + _error(t[i:], v[i:]) for i in range(1, len(places) - 2)]
-    bend = 1 + min(range(len(errors)), key=errors.__getitem__)
+    bend = 1 + int(_errors(t, v)[1 : len(places) - 2].argmin())
     before, after = _chord(t[: bend + 1], v[: bend + 1]), _chord(t[bend:], v[bend:])
-    return Knee(before, max(after, 0.0), points.samples[places[bend]]) if before > 0 else None
+    return Knee(before, max(after, 0.0), points.samples[int(places[bend])]) if before > 0 else None
 
 
 def _chord(seconds: Any, values: Any) -> float:
@@ -144,7 +202,16 @@ def _chord(seconds: Any, values: Any) -> float:
     return float(values[-1] - values[0]) / span if span > 0 else 0.0
 
 
-def _error(seconds: Any, values: Any) -> float:
-    """Squared error of the chord from the first to the last value."""
-    line = values[0] + _chord(seconds, values) * (seconds - seconds[0])
-    return float(((values - line) ** 2).sum())
+def _errors(seconds: Floats, values: Floats) -> Floats:
+    """For each point the squared errors of two chords that meet in it, from the first point and to the last one."""
+    return _of_chords(seconds, values) + _of_chords(-seconds[::-1], values[::-1])[::-1]
+
+
+def _of_chords(seconds: Floats, values: Floats) -> Floats:
+    """For each point the squared error of the chord from the first point to it, from sums over all points before."""
+    import numpy as np
+
+    t, v = seconds - seconds[0], values - values[0]
+    slopes = np.divide(v, t, out=np.zeros(len(t)), where=t != 0)
+    found: Floats = np.cumsum(v * v) - 2 * slopes * np.cumsum(v * t) + slopes**2 * np.cumsum(t * t)
+    return found

@@ -7,8 +7,8 @@ merged. A Track is one column of such a frame; a track of a single row never loa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
     from numpy.typing import NDArray
 
+LIFE = "life"  # the label that tells processes of one pid apart
 SURE = 0.1  # of the time that two sources share: by more than this their clocks may not be wrong
 Entity = tuple[tuple[str, str], ...]
 Samples = tuple[Sample, ...] | Series
@@ -34,13 +35,14 @@ class Columns(dict[str, Mapping[str, str]]):
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of one source about one entity, in reading order."""
+    """All rows of one source about one entity, in reading order. `boots` are times at which counters began anew."""
 
     member: str
     reader: str
     kind: str
     entity: Entity
     samples: Samples
+    boots: tuple[Moment, ...] = ()
 
     @cached_property
     def clock(self) -> Clock | None:
@@ -143,6 +145,31 @@ class Track:
         column = frame.loc[~frame["since_boot"], self.metric].dropna()
         return Points(column, self.samples, self.timed)
 
+    @cached_property
+    def column(self) -> NDArray[np.float64]:
+        """The values."""
+        return self.beside(self.metric)
+
+    def beside(self, metric: str) -> NDArray[np.float64]:
+        """Another metric of the same rows, NaN where a row does not have it."""
+        import numpy as np
+
+        if isinstance(self.samples, Series):
+            known = self.samples.values.get(metric)
+            return np.full(len(self), np.nan) if known is None else known
+        return np.array([s.values.get(metric, np.nan) for s in self.samples], np.float64)
+
+    @cached_property
+    def seconds(self) -> NDArray[np.float64] | None:
+        """The times of the rows, None without a clock."""
+        import numpy as np
+
+        if not self.timed:
+            return None
+        if isinstance(self.samples, Series):
+            return self.samples.seconds
+        return np.array([s.time.seconds for s in self.samples if s.time], np.float64)
+
     @property
     def timed(self) -> bool:
         return self.table.clock is not None
@@ -166,8 +193,7 @@ class Track:
     def within(self, start: float, end: float) -> Track:
         """The same without what lies outside of these seconds."""
         kept = _between(self.samples, start, end)
-        table = Table(self.table.member, self.table.reader, self.table.kind, self.table.entity, kept)
-        return Track(self.metric, table, kept)
+        return Track(self.metric, replace(self.table, samples=kept), kept)
 
     @property
     def name(self) -> str:
@@ -176,17 +202,18 @@ class Track:
 
 
 def spoken(entity: Entity) -> str:
-    """An entity for people: `java (4711)`, `node 0 zone Normal`."""
+    """An entity for people: `java (4711)`, `java (4711, the second of this pid)`, `node 0 zone Normal`."""
     labels = dict(entity)
     if "pid" in labels:
-        return f"{labels.get('comm', 'pid')} ({labels['pid']})"
+        life = f", {labels[LIFE]}" if LIFE in labels else ""
+        return f"{labels.get('comm', 'pid')} ({labels['pid']}{life})"
     return " ".join(f"{k} {v}" for k, v in entity)
 
 
 def only(samples: Samples, keep: slice | NDArray[np.bool_]) -> Samples:
     """A part of rows: a stretch, or those marked."""
     if isinstance(samples, Series):
-        return samples.only(keep)
+        return samples.only(keep) if isinstance(keep, slice) else marked(samples, keep)
     return samples[keep] if isinstance(keep, slice) else tuple(s for s, k in zip(samples, keep, strict=True) if k)
 
 
@@ -194,10 +221,42 @@ def having(samples: Iterable[Sample | Series], *metrics: str) -> Iterator[Sample
     """The rows that have all these metrics, one by one."""
     for one in samples:
         if isinstance(one, Series):
-            if all(metric in one.values for metric in metrics):
-                yield from (row for row in one if all(metric in row.values for metric in metrics))
+            yield from rows_with(one, *metrics)
         elif all(metric in one.values for metric in metrics):
             yield one
+
+
+def last_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample | None:
+    """The last of these rows."""
+    found: Sample | None = None
+    for one in samples:
+        if isinstance(one, Series):
+            rows = rows_with(one, *metrics)
+            found = rows[len(rows) - 1] if len(rows) else found
+        elif all(metric in one.values for metric in metrics):
+            found = one
+    return found
+
+
+def rows_with(series: Series, *metrics: str) -> Series:
+    """The rows that have all these metrics."""
+    if not all(metric in series.values for metric in metrics):
+        return series.only(slice(0))
+    keep = None
+    for metric in metrics:
+        known = series.values[metric] == series.values[metric]
+        keep = known if keep is None else keep & known
+    return series if keep is None else marked(series, keep)
+
+
+def marked(series: Series, keep: NDArray[np.bool_]) -> Series:
+    """The rows that are marked; without copies where they are one stretch."""
+    if keep.all():
+        return series
+    first, count = int(keep.argmax()), int(keep.sum())
+    if keep[first : first + count].all():
+        return series.only(slice(first, first + count))
+    return series.only(keep)
 
 
 def _values(series: Series, metric: str, *, timed: bool) -> pandas.Series[float]:
@@ -212,89 +271,6 @@ def _between(samples: Samples, start: float, end: float) -> Samples:
         return (
             samples.only(slice(0))
             if samples.seconds is None
-            else samples.only((samples.seconds >= start) & (samples.seconds <= end))
+            else marked(samples, (samples.seconds >= start) & (samples.seconds <= end))
         )
     return tuple(s for s in samples if s.time and start <= s.time.seconds <= end)
-
-
-def tables(samples: Iterable[Sample | Series]) -> tuple[Table, ...]:
-    """The rows by source and entity. A process is one entity over a source though its name changes."""
-    groups: dict[tuple[str, str, str, Entity], list[Sample | Series]] = {}
-    for sample in samples:
-        labels = dict(sample.entity)
-        entity: Entity = (("pid", labels["pid"]),) if "pid" in labels else sample.entity
-        groups.setdefault((sample.cite.member, sample.reader, sample.kind, entity), []).append(sample)
-    return tuple(
-        Table(member, reader, kind, rows[-1].entity, _rows(rows)) for (member, reader, kind, _), rows in groups.items()
-    )
-
-
-def _rows(parts: Sequence[Sample | Series]) -> Samples:
-    """Rows of one source and entity. Columns stay columns, unless the source gave several sets of them."""
-    first = parts[0]
-    if len(parts) == 1 and isinstance(first, Series):
-        return first
-    return tuple(row for part in parts for row in (part if isinstance(part, Series) else (part,)))
-
-
-def track(table: Table, metric: str) -> Track | None:
-    """One metric of a table, None if it has no value of it."""
-    samples = _with(table.samples, metric)
-    return Track(metric, table, samples) if samples else None
-
-
-def _with(samples: Samples, metric: str) -> Samples:
-    """The rows that have the metric and are no average since boot."""
-    if not isinstance(samples, Series):
-        return tuple(s for s in samples if metric in s.values and not s.since_boot)
-    column = samples.values.get(metric)
-    if column is None:
-        return ()
-    keep = column == column
-    if samples.since_boot is not None:
-        keep &= ~samples.since_boot
-    return samples if keep.all() else samples.only(keep)
-
-
-class Catalogue:
-    """All tables of a state, asked by metric: the source with more samples first, then the more exact one.
-
-    Rules ask for few metrics of possibly thousands of processes, so tracks are made when asked for and kept.
-    """
-
-    def __init__(self, samples: Iterable[Sample | Series]) -> None:
-        self._tables = tables(samples)
-        self._with: dict[str, list[Table]] = {}
-        self._tracks: dict[str, dict[tuple[str, ...] | None, list[Track]]] = {}
-        for table in self._tables:
-            for metric in table.metrics:
-                self._with.setdefault(metric, []).append(table)
-
-    def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:
-        """All tracks of a metric (of one entity if given), best first."""
-        if metric not in self._tracks:
-            self._tracks[metric] = self._made(metric)
-        return self._tracks[metric].get(identity(entity) if entity is not None else None, [])
-
-    def _made(self, metric: str) -> dict[tuple[str, ...] | None, list[Track]]:
-        """The tracks of a metric, all of them under None and by entity."""
-        found = [t for table in self._with.get(metric, ()) if (t := track(table, metric))]
-        found.sort(key=lambda t: (-min(len(t), 3), t.resolution, -len(t), str(t.cite(0))))
-        by_entity: dict[tuple[str, ...] | None, list[Track]] = {None: found}
-        for one in found:
-            by_entity.setdefault(identity(one.table.entity), []).append(one)
-        return by_entity
-
-    def entities(self, kind: str) -> Sequence[Entity]:
-        """The entities of a kind, each once, in the order they were read."""
-        seen: dict[tuple[str, ...], Entity] = {}
-        for table in self._tables:
-            if table.kind == kind:
-                seen.setdefault(identity(table.entity), table.entity)
-        return tuple(seen.values())
-
-
-def identity(entity: Entity) -> tuple[str, ...]:
-    """What makes two entities of different sources the same: the pid, else all labels."""
-    labels = dict(entity)
-    return ("pid", labels["pid"]) if "pid" in labels else tuple(f"{k}={v}" for k, v in entity)

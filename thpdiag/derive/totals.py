@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
+from thpdiag.derive.catalogue import tables, track
 from thpdiag.derive.rates import rates
-from thpdiag.derive.series import Table, having, tables, track
+from thpdiag.derive.series import Table, having
 from thpdiag.model import Fact, Sample, Series
 
 SUMS: Mapping[str, tuple[str, ...]] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from thpdiag.derive.series import Catalogue, Entity
+from thpdiag.derive.catalogue import Catalogue
+from thpdiag.derive.series import Entity
 from thpdiag.model import Case, Citation, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from thpdiag.derive.series import Catalogue
+from thpdiag.derive.catalogue import Catalogue
 from thpdiag.engine.judged import Scene
 from thpdiag.model import Case
 

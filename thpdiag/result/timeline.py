@@ -67,14 +67,19 @@ def _series(track: Track) -> dict[str, Any]:
 
 def buckets(points: Points) -> list[list[float]]:
     """[time, min, max, mean] per bucket; a bucket is one sample while there are few enough."""
-    size = -(-len(points) // MOST_BUCKETS) or 1
-    number = [i // size for i in range(len(points))]
-    table = points.values.groupby(number).agg(["min", "max", "mean"])
-    starts = points.values.index[::size]
-    return [
-        [float(f"{v:.12g}") for v in (start, *row)]
-        for start, row in zip(starts, table.itertuples(index=False), strict=True)
-    ]
+    if not len(points):
+        return []
+    import numpy as np
+
+    size = -(-len(points) // MOST_BUCKETS)
+    values, starts = points.values.to_numpy(np.float64), np.arange(0, len(points), size)
+    columns = (
+        points.values.index.to_numpy()[starts],
+        np.minimum.reduceat(values, starts),
+        np.maximum.reduceat(values, starts),
+        np.add.reduceat(values, starts) / np.diff(starts, append=len(values)),
+    )
+    return [[float(f"{v:.12g}") for v in row] for row in zip(*(c.tolist() for c in columns), strict=True)]
 
 
 def _episodes(diagnosis: Diagnosis, seen: Sequence[Signature]) -> list[dict[str, Any]]:

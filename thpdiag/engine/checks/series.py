@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from thpdiag.derive import rates
 from thpdiag.derive.rates import Run
@@ -17,6 +18,9 @@ from thpdiag.model import Citation
 
 _FOR = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
 EFFECTS = ("cpu_ratio.", "process_", "swap_", "node_load", "node_procs", "node_pressure", "block_", "vmstat_cache")
+OF_THE_WHOLE = ("mean", "last", "since_boot_rate")  # figures that one source says of all of the time
+FINE = 3  # times the resolution: what an effect must exceed
+MOST_NAMED = 2  # further sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,33 @@ def judge(check: SeriesCheck, scene: Scene) -> Judged:
     answers = [_on(check, track, scene, needed, kind) for track in tracks]
     if entity is None and known and known.entity != "system":
         return max(answers, key=lambda a: a.value.value)
-    return next((a for a in answers if a.value is not UNKNOWN), answers[0])
+    return _settled(check, tracks, answers)
+
+
+def _settled(check: SeriesCheck, tracks: Sequence[Track], answers: Sequence[Judged]) -> Judged:
+    """The answer of the best source that has one; the others are named.
+
+    What another source shows is there too, though the best one recorded another time, or too seldom to see it.
+    """
+    told = [at for at, answer in enumerate(answers) if answer.value is not UNKNOWN]
+    best = told[0] if told else 0
+    if told and answers[best].value is NO and check.above is not None and check.as_ not in OF_THE_WHOLE:
+        best = next((at for at in told if answers[at].value is YES), best)
+    used = answers[best]
+    others = [t for t in tracks if t.table.member != tracks[best].table.member]
+    if not others or used.value is UNKNOWN:
+        return used
+    against = [t for t, a in zip(tracks, answers, strict=True) if t in others and a.value not in (UNKNOWN, used.value)]
+    also = [t for t in others if t not in against]
+    text = used.text + _list("also recorded in", also) + _list("not so in", against)
+    return replace(used, text=text)
+
+
+def _list(words: str, tracks: Sequence[Track]) -> str:
+    """Sources by name, the first ones of many."""
+    names = list(dict.fromkeys(t.table.member for t in tracks))
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"; {words} {', '.join(names[:MOST_NAMED])}{more}" if names else ""
 
 
 def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) -> Judged:
@@ -132,8 +162,18 @@ def _extreme(check: SeriesCheck, points: Points) -> tuple[Citation, float]:
 
 
 def _run_text(run: Run, points: Points, unit: str) -> str:
-    seconds = f" ({shown(run.seconds, 'seconds')})" if run.seconds else ""
-    return f"{_range(run.points, unit)} in {len(run.points)} of {len(points)} samples in a row{seconds}"
+    told = [shown(run.seconds, "seconds") if run.seconds else "", _lines(run.points)]
+    return f"{_range(run.points, unit)} in {len(run.points)} of {len(points)} samples in a row{_bracketed(told)}"
+
+
+def _lines(points: Points) -> str:
+    """The lines that the samples stand in, if there are several."""
+    first, last = (points.samples[at].cite.line if len(points) > 1 else None for at in (0, -1))
+    return f"lines {first} to {last}" if first and last and first < last else ""
+
+
+def _bracketed(words: Sequence[str]) -> str:
+    return f" ({'; '.join(filter(None, words))})" if any(words) else ""
 
 
 def _short_text(check: SeriesCheck, run: Run, points: Points, unit: str) -> str:
@@ -179,11 +219,12 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
         return None, f"{_name(track)}: no times or too few samples for a {check.as_}", False
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
-    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(track)} samples{span}", False
+    lines = _bracketed([_lines(track.points)])
+    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(track)} samples{span}{lines}", False
 
 
 def _simple(as_: str, track: Track) -> float | None:
-    """The figures of the whole column."""
+    """The figures of the whole column; None where what changed may be rounding."""
     if as_ == "last" or len(track) == 1:
         return track.last
     values = track.points.values
@@ -193,21 +234,27 @@ def _simple(as_: str, track: Track) -> float | None:
         case "delta":
             return _delta(track)
         case "slope":
-            return rates.slope(track.points)
+            return rates.slope(track.points) if _beyond_rounding(track) else None
         case "spread":
             return float((values.max() - values.min()) / values.max()) if values.max() else 0.0
         case _:
-            return rates.step(values)
+            return rates.step(values) if _beyond_rounding(track) else None
+
+
+def _beyond_rounding(track: Track) -> bool:
+    """Whether the values are constant, or differ by more than they were rounded to: 1G and 2G may be 1 MiB apart."""
+    spread = float(track.column.max() - track.column.min())
+    return not spread or spread >= FINE * track.resolution
 
 
 def _delta(track: Track) -> float | None:
     known = term(track.metric)
     figure = rates.growth(track) if known and known.kind == "counter" else rates.change(track)
-    return None if figure is None or abs(figure) < 3 * track.resolution else figure
+    return None if figure is None or abs(figure) < FINE * track.resolution else figure
 
 
 def _knee(track: Track) -> tuple[float | None, str, bool]:
-    found = rates.knee(track.points)
+    found = rates.knee(track.points) if _beyond_rounding(track) else None
     if found is None:
         return None, f"{_name(track)}: too few timed samples to see a bend", False
     unit = f"{(t.unit if (t := term(track.metric)) else '')}/s"

@@ -1,0 +1,151 @@
+"""What a check asks for by a metric's name: the sources that have it, the best first.
+
+The best source is the one that covers the time in question; of those that do, the most exact one: the finest
+resolution, then the most samples. (A counter and the rate that another tool made of it have different names; checks
+ask for the counter first.) Sources are never merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from thpdiag.derive.intervals import covered
+from thpdiag.derive.joined import joined
+from thpdiag.derive.processes import Start, lives, named
+from thpdiag.derive.series import LIFE, Entity, Samples, Table, Track, marked
+from thpdiag.model import Moment, Sample, Series
+
+COVERS = 0.9  # of the time that the best source covers: less than that is a part of it
+Identity = tuple[str, ...]
+
+
+def tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()) -> tuple[Table, ...]:
+    """The rows by source and entity. A process is one entity over a source though its name changes."""
+    groups: dict[tuple[object, ...], list[Sample | Series]] = {}
+    for sample in samples:
+        labels = dict(sample.entity)
+        entity: object = ("pid", labels["pid"]) if "pid" in labels else sample.entity
+        clock = sample.clock if isinstance(sample, Series) else None
+        groups.setdefault((sample.cite.member, sample.reader, sample.kind, entity, clock), []).append(sample)
+    of_pid: dict[str, list[tuple[Start, list[Sample | Series]]]] = {}
+    found: list[Table] = []
+    for rows in groups.values():
+        if "pid" in (labels := dict(rows[0].entity)):
+            of_pid.setdefault(labels["pid"], []).extend(_by_life(rows))
+        else:
+            found.append(_table(rows, "", boots))
+    return (*found, *(table for parts in of_pid.values() for table in _processes(parts, boots)))
+
+
+def _by_life(rows: Sequence[Sample | Series]) -> Iterable[tuple[Start, list[Sample | Series]]]:
+    parts: dict[Start, list[Sample | Series]] = {}
+    for start, part in lives(rows):
+        parts.setdefault(start, []).append(part)
+    return parts.items()
+
+
+def _processes(parts: Sequence[tuple[Start, list[Sample | Series]]], boots: Sequence[Moment]) -> Iterator[Table]:
+    """The tables of one pid; of a pid that was used again each process has a name of its own."""
+    words = named([start for start, _ in parts])
+    merged: dict[tuple[object, ...], list[Sample | Series]] = {}
+    for start, rows in parts:
+        clock = rows[0].clock if isinstance(rows[0], Series) else None
+        merged.setdefault((rows[0].cite.member, rows[0].reader, clock, start[0], words[start]), []).extend(rows)
+    reused = any(words.values())
+    for key, rows in merged.items():
+        yield _table(rows, str(key[-1]) or ("one of several" if reused else ""), boots)
+
+
+def _table(rows: Sequence[Sample | Series], life: str, boots: Sequence[Moment]) -> Table:
+    last = rows[-1]
+    entity = (*last.entity, (LIFE, life)) if life else last.entity
+    return Table(last.cite.member, last.reader, last.kind, entity, _rows(rows), tuple(boots))
+
+
+def _rows(parts: Sequence[Sample | Series]) -> Samples:
+    """Rows of one source and entity. Columns stay columns."""
+    columns = [part for part in parts if isinstance(part, Series)]
+    if len(columns) == len(parts):
+        return joined(columns)
+    return tuple(row for part in parts for row in (part if isinstance(part, Series) else (part,)))
+
+
+def track(table: Table, metric: str) -> Track | None:
+    """One metric of a table, None if it has no value of it."""
+    samples = _with(table.samples, metric)
+    return Track(metric, table, samples) if samples else None
+
+
+def _with(samples: Samples, metric: str) -> Samples:
+    """The rows that have the metric and are no average since boot."""
+    if not isinstance(samples, Series):
+        return tuple(s for s in samples if metric in s.values and not s.since_boot)
+    column = samples.values.get(metric)
+    if column is None:
+        return ()
+    keep = column == column
+    if samples.since_boot is not None:
+        keep &= ~samples.since_boot
+    return marked(samples, keep)
+
+
+class Catalogue:
+    """All tables of a state, asked by metric.
+
+    Rules ask for few metrics of possibly thousands of processes, so tracks are made when asked for and kept.
+    """
+
+    def __init__(self, samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()) -> None:
+        self._tables = tables(samples, boots)
+        self._with: dict[str, list[Table]] = {}
+        self._tracks: dict[str, dict[Identity | None, list[Track]]] = {}
+        for table in self._tables:
+            for metric in table.metrics:
+                self._with.setdefault(metric, []).append(table)
+
+    def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:
+        """All tracks of a metric (of one entity if given), best first."""
+        if metric not in self._tracks:
+            self._tracks[metric] = self._made(metric)
+        return self._tracks[metric].get(identity(entity) if entity is not None else None, [])
+
+    def _made(self, metric: str) -> dict[Identity | None, list[Track]]:
+        """The tracks of a metric, all of them under None and by entity."""
+        found = ranked([t for table in self._with.get(metric, ()) if (t := track(table, metric))])
+        by_entity: dict[Identity | None, list[Track]] = {None: found}
+        for one in found:
+            by_entity.setdefault(identity(one.table.entity), []).append(one)
+        return by_entity
+
+    def metrics(self) -> list[str]:
+        """The names of all metrics."""
+        return sorted(self._with)
+
+    def entities(self, kind: str) -> Sequence[Entity]:
+        """The entities of a kind, each once, in the order they were read."""
+        seen: dict[Identity, Entity] = {}
+        for table in self._tables:
+            if table.kind == kind:
+                seen.setdefault(identity(table.entity), table.entity)
+        return tuple(seen.values())
+
+
+def ranked(tracks: Sequence[Track]) -> list[Track]:
+    """The best first: enough samples, the time covered, the resolution, the number of samples."""
+    known = {id(t): covered(t) for t in tracks}
+    longest = max((seconds for seconds in known.values() if seconds is not None), default=0.0)
+
+    def place(one: Track) -> tuple[float | str, ...]:
+        seconds = known[id(one)]
+        partly = seconds is not None and seconds < COVERS * longest
+        return (-min(len(one), 3), partly, one.resolution, -len(one), str(one.cite(0)))
+
+    return sorted(tracks, key=place)
+
+
+def identity(entity: Entity) -> Identity:
+    """What makes two entities of different sources the same: the pid (and which process of it), else all labels."""
+    labels = dict(entity)
+    if "pid" in labels:
+        return ("pid", labels["pid"], labels.get(LIFE, ""))
+    return tuple(f"{k}={v}" for k, v in entity)
