@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "readers": "model knowledge errors reader ragged recordings programs symbol_tables perf_data.container "
     "perf_data.profile bundle",
     "recognise": "model knowledge errors reader readers bundle",
-    "case": "model knowledge errors bundle reader readers recognise derive",
+    "case": "model knowledge errors bundle reader readers recordings recognise derive",
     "derive": "model knowledge errors ragged",
     "engine": "model knowledge errors derive ragged",
     "advice": "model knowledge",

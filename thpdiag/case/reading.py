@@ -11,6 +11,7 @@ from thpdiag.bundle import Member, members
 from thpdiag.bundle.transcript import clean
 from thpdiag.case.beside import beside
 from thpdiag.case.collected import given_up, once
+from thpdiag.case.folded import folded
 from thpdiag.case.options import Options
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import is_tail, system_path, wants
@@ -82,7 +83,7 @@ def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
     lines = member.lines()
     if is_tail(member.path):
         next(lines, None)  # cut anywhere
-    return list(recogniser.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
+    return folded(recogniser.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
 
 
 def _begin(member: Member) -> str:

@@ -92,7 +92,7 @@ def cpu_time(text: str) -> Quantity | None:
 
 def belongs(text: str) -> bool:
     """Empty lines stand between the host's figures and the tasks."""
-    return not text.strip() or any(p.match(text) for p in (FRAME, LINE, NOTICE, HEADER, ROW))
+    return not text.strip() or any(p.match(text) for p in (ROW, LINE, FRAME, NOTICE, HEADER))
 
 
 @dataclass(slots=True)

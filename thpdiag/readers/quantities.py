@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 LARGEST = 2.0**60  # base units; more than any host has bytes
+LONGEST = 32  # characters of a number
+RECENT = 4096  # texts of numbers that are kept
 BINARY = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 
@@ -34,11 +37,23 @@ def number(text: str) -> float | None:
     return value if value <= LARGEST else None
 
 
+@lru_cache(RECENT)
+def _in_units(text: str, unit: float) -> Quantity | None:
+    """With binary suffixes; lists say the same sizes again and again."""
+    return _read(text, unit, BINARY)
+
+
 def quantity(text: str, unit: float = 1, suffixes: dict[str, int] = BINARY) -> Quantity | None:
     """A number with an optional suffix (`1.2g`, `12,3m`, `564K`); without one it is in `unit`.
 
     A suffix is absolute: `1.2g` is 1.2 GiB whatever `unit` is.
     """
+    if len(text) > LONGEST:
+        return None
+    return _in_units(text, unit) if suffixes is BINARY else _read(text, unit, suffixes)
+
+
+def _read(text: str, unit: float, suffixes: dict[str, int]) -> Quantity | None:
     found = _SUFFIXED.fullmatch(text)
     if not found:
         return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from thpdiag.readers.quantities import number
+from thpdiag.readers.quantities import LONGEST, RECENT, number
 
 COMM = 15  # characters of a task name that the kernel keeps
 _TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,9}):(\d{1,2}(?:[.,]\d{1,3})?)", re.ASCII)
@@ -26,6 +27,11 @@ def entity(pid: str, comm: str = "") -> tuple[tuple[str, str], ...]:
 
 def cpu_seconds(text: str) -> float | None:
     """`[days-][hours:]minutes:seconds[.hundredths]`, or plain seconds."""
+    return _seconds(text) if len(text) <= LONGEST else None
+
+
+@lru_cache(RECENT)
+def _seconds(text: str) -> float | None:
     found = _TIME.fullmatch(text)
     if not found:
         return number(text)

@@ -41,7 +41,7 @@ def belongs(text: str) -> bool:
     """Empty lines stand between the summary, the tasks and the next frame."""
     if not text.strip():
         return True
-    return any(p.match(text) for p in (FRAME, TASKS, CPU, MEMORY, HEAD, ROW))
+    return bool(ROW.match(text)) or any(p.match(text) for p in (FRAME, TASKS, CPU, MEMORY, HEAD))
 
 
 @dataclass(slots=True)
@@ -122,12 +122,12 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     held: list[Record] = []  # the first frame, until it is known whether there is a second
     for line, text in lines:
         if frames.frames < 2:
-            held.extend(_line(frames, line, text))
+            held.extend(line_of(frames, line, text))
             continue
         if held:
             yield from without_cpu(held)
             held = []
-        yield from _line(frames, line, text)
+        yield from line_of(frames, line, text)
     held.extend(frames.end())
     command = typed(source.command, "top", with_value="dnpuUwo")
     second = command is not None and command.options.get("n") == "2"  # of which OSWatcher keeps the second frame only
@@ -136,8 +136,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     yield from odd.problems()
 
 
-def _line(frames: Frames, line: int, text: str) -> Iterator[Record]:
-    if frame := FRAME.match(text):
+def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
+    """What a line of a recording gives; figures of the host come when their frame ends."""
+    if ROW.match(text):  # most lines are rows
+        yield from frames.tasks.row(line, text, frames.time)
+    elif frame := FRAME.match(text):
         yield from frames.end()
         yield from frames.begin(line, text, frame[1])
     elif CPU.match(text):
@@ -146,8 +149,6 @@ def _line(frames: Frames, line: int, text: str) -> Iterator[Record]:
         frames.memory(line, text)
     elif HEAD.match(text):
         frames.tasks.header(text)
-    elif ROW.match(text):
-        yield from frames.tasks.row(line, text, frames.time)
     elif text.strip() and not TASKS.match(text):
         frames.odd.note(line, text, "a line that is none of top's")
 

@@ -33,11 +33,17 @@ class TaskRows:
     columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
     command: int = COMMAND_AT
     _named: set[str] = field(default_factory=set)
+    _sizes: Sequence[str] = ("RES", "VIRT")  # the columns of each sort, before the command
+    _counts: Sequence[str] = ()
+    _times: Sequence[str] = ("TIME+",)
 
     def header(self, text: str) -> None:
         self.columns = text.split()
         known = self.columns.index("COMMAND") if "COMMAND" in self.columns else None
         self.command = min(COMMAND_AT, len(self.columns) - 1) if known is None else known
+        before = set(self.columns[: self.command])
+        self._sizes, self._counts = sorted(SIZES.keys() & before), sorted(COUNTS.keys() & before)
+        self._times = sorted(TIMES & before)
 
     def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
         last = self.command == len(self.columns) - 1
@@ -60,17 +66,17 @@ class TaskRows:
     def _values(self, line: int, text: str, cells: dict[str, str]) -> tuple[dict[str, float], dict[str, float]]:
         values: dict[str, float] = {}
         resolution: dict[str, float] = {}
-        for column in SIZES.keys() & cells.keys():
+        for column in self._sizes:
             if (size := quantity(cells[column], 1024)) is None:
                 self.odd.note(line, text, f"an impossible number in column {column} of top: not used")
                 continue
             values[SIZES[column]], resolution[SIZES[column]] = size.value, size.resolution
-        for column in COUNTS.keys() & cells.keys():
+        for column in self._counts:
             if (count := number(cells[column])) is not None:
                 values[COUNTS[column]] = count
         if (used := number(cells.get("%CPU", ""))) is not None:
             values["process_cpu_ratio"], resolution["process_cpu_ratio"] = used / 100, 0.001
-        for column in TIMES & cells.keys():
+        for column in self._times:
             if (seconds := cpu_seconds(cells[column])) is not None:
                 values["process_cpu_seconds_total"] = seconds
         return values, resolution

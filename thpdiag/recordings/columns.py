@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.model import Clock, Record, Sample, Series
+from thpdiag.model import Clock, Moment, Record, Sample, Series
 
 Key = tuple[str, tuple[tuple[str, str], ...], str, str, tuple[str, ...], Clock | None]
 NAN = float("nan")
@@ -32,17 +32,17 @@ class _Rows:
     ends: array[int] = field(default_factory=lambda: array("q"))
     _seen: object = None
 
-    def add(self, row: Sample) -> None:
+    def add(self, row: Sample, seconds: float, line: int, text: str) -> None:
         for column, value in zip(self.columns, row.values.values(), strict=True):
             column.append(value)
         if row.resolution is not self._seen:
             self._seen = row.resolution
             for name, quantum in row.resolution.items():
                 self.resolution[name] = max(quantum, self.resolution.get(name, 0.0))
-        self.seconds.append(row.time.seconds if row.time else NAN)
-        self.lines.append(row.cite.line or 0)
+        self.seconds.append(seconds)
+        self.lines.append(line)
         self.marks.append(row.since_boot)
-        self.text += row.cite.text.encode("utf-8", "replace")
+        self.text += text.encode("utf-8", "replace")
         self.ends.append(len(self.text))
 
     def series(self) -> Series:
@@ -70,17 +70,38 @@ def _floats(column: array[float]) -> NDArray[np.float64]:
     return np.frombuffer(column, np.float64)
 
 
+class Columns:
+    """Rows of one source, gathered by entity and metrics."""
+
+    def __init__(self) -> None:
+        self._found: dict[Key, _Rows] = {}
+
+    def add(self, row: Sample) -> None:
+        time, cite = row.time, row.cite
+        rows = self._rows(row, time.clock if time else None)
+        rows.add(row, time.seconds if time else NAN, cite.line or 0, cite.text)
+
+    def again(self, row: Sample, time: Moment | None, line: int, text: str) -> None:
+        """A row that says what another one said, at a time and line of its own."""
+        self._rows(row, time.clock if time else None).add(row, time.seconds if time else NAN, line, text)
+
+    def _rows(self, row: Sample, clock: Clock | None) -> _Rows:
+        key = (row.kind, row.entity, row.cite.member, row.reader, tuple(row.values), clock)
+        rows = self._found.get(key)
+        if rows is None:
+            rows = self._found[key] = _Rows(key, tuple(array("d") for _ in row.values))
+        return rows
+
+    def series(self) -> Iterator[Series]:
+        return (rows.series() for rows in self._found.values())
+
+
 def as_series(records: Iterable[Record]) -> Iterator[Record]:
     """The same records: rows as columns, behind the last of them; everything else as it comes."""
-    found: dict[Key, _Rows] = {}
+    columns = Columns()
     for record in records:
-        if not isinstance(record, Sample):
+        if isinstance(record, Sample):
+            columns.add(record)
+        else:
             yield record
-            continue
-        clock = record.time.clock if record.time else None
-        key = (record.kind, record.entity, record.cite.member, record.reader, tuple(record.values), clock)
-        rows = found.get(key)
-        if rows is None:
-            rows = found[key] = _Rows(key, tuple(array("d") for _ in record.values))
-        rows.add(record)
-    yield from (rows.series() for rows in found.values())
+    yield from columns.series()

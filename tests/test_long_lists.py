@@ -1,0 +1,117 @@
+"""Hours of process lists: read as bytes they say what they say block by block, and what is long is kept as columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import ROOT
+from mutations import mutant
+from reading import faults, readings
+from thpdiag.case import folded
+from thpdiag.model import Fact, Problem, Record, Sample, Series
+from thpdiag.reader import BulkReader, Content, Source
+from thpdiag.readers import bulk_readers, ps_frames, top_frames
+from thpdiag.recognise import Reading
+
+ARCHIVE = ROOT / "fixtures" / "collectors" / "oswatcher" / "archive"
+FILES = {reader.name: next((ARCHIVE / f"osw{reader.name}").iterdir()) for reader in (ps_frames.BULK, top_frames.BULK)}
+LONG = 2 << 20
+CASES = [pytest.param(ps_frames.BULK, id="ps"), pytest.param(top_frames.BULK, id="top")]
+SMALL = settings(
+    max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def changed(path: Path) -> bytes:
+    """The file with a damaged row and a changed header in its middle."""
+    text = path.read_text()
+    at = text.rindex("zzz ")
+    wider = text[at:].replace("%CPU  %MEM", "%MEM  %CPU").replace("PRI  NI", "NI PRI")
+    return (text[:at] + wider + "\n      7 root\n" + text[text.index("zzz ") :]).encode()
+
+
+def whole(reader: BulkReader, data: bytes, path: str) -> list[Record]:
+    """What a reader of bytes makes of them."""
+    records = reader.read(Source(path), Content(iter([data[:5000], data[5000:]]), len(data)))
+    return [record for record in records if isinstance(record, Fact | Problem | Series)]
+
+
+def samples(records: list[Record]) -> list[str]:
+    """Rows in words, without their order."""
+    rows = [row for r in records for row in (r if isinstance(r, Series) else [r]) if isinstance(row, Sample)]
+    return sorted(
+        repr((r.kind, r.entity, r.time, sorted((n, float(v)) for n, v in r.values.items()), r.cite, r.since_boot))
+        for r in rows
+    )
+
+
+def commands(records: list[Record]) -> set[tuple[object, ...]]:
+    return {(r.name, r.value, r.labels) for r in records if isinstance(r, Fact) and r.name.startswith("process.")}
+
+
+@pytest.mark.parametrize("reader", CASES)
+def test_a_long_file_says_what_its_blocks_say(reader: BulkReader) -> None:
+    """The same rows, times, lines and commands, also behind another header."""
+    path = FILES[reader.name]
+    data = changed(path)
+    by_block = [reading.record for reading in readings(data, path.name)]
+    found = whole(reader, data, path.name)
+    assert len(samples(by_block)) > 50
+    assert samples(found) == samples(by_block)
+    assert commands(found) == commands(by_block)
+
+
+@pytest.mark.parametrize("reader", CASES)
+def test_a_long_file_is_claimed_and_a_short_one_is_not(reader: BulkReader) -> None:
+    """By its first lines and its size; by one reader only."""
+    path = FILES[reader.name]
+    head = path.read_bytes()
+    assert [r.name for r in bulk_readers() if r.claims(path.name, head, LONG)] == [reader.name]
+    assert [r.name for r in bulk_readers() if r.claims(path.name, head, len(head))] == []
+    assert [r.name for r in bulk_readers() if r.claims(path.name, head.replace(b"zzz", b"zz"), LONG)] == []
+
+
+@pytest.mark.parametrize("reader", CASES)
+def test_a_damaged_long_file_is_read_without_a_mistake(reader: BulkReader) -> None:
+    """Mutants of the file."""
+    path = FILES[reader.name]
+    data = path.read_bytes()
+
+    @SMALL
+    @given(st.integers(0, 1 << 40))
+    def run(seed: int) -> None:
+        damaged = mutant(data, seed)
+        lines = damaged.count(b"\n") + damaged.count(b"\r") + 1
+        assert list(faults(whole(reader, damaged, path.name), lines)) == []
+
+    run()
+
+
+def test_many_readings_become_columns_and_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number, rows are kept as columns, and a command that is said again is kept once."""
+    path = FILES["ps"]
+    given_ = readings(path.read_bytes(), path.name)
+    assert folded.folded(given_) == given_
+    monkeypatch.setattr(folded, "MANY", 10)
+    kept = folded.folded(given_)
+    before, after = ([r.record for r in these] for these in (given_, kept))
+    assert samples(after) == samples(before)
+    assert any(isinstance(record, Series) for record in after)
+    assert commands(after) == commands(before)
+    facts = [r for r in after if isinstance(r, Fact)]
+    assert len(facts) == len(commands(after)) < len([r for r in before if isinstance(r, Fact)])
+
+
+def test_columns_stay_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two hosts in one text do not meet."""
+    monkeypatch.setattr(folded, "MANY", 2)
+    path = FILES["top"]
+    ours = readings(path.read_bytes(), path.name)
+    theirs = [Reading(r.record, r.reader, ("", "other")) for r in ours]
+    kept = folded.folded([*ours, *theirs])
+    by_group = [samples([r.record for r in kept if r.group == group]) for group in (ours[0].group, ("", "other"))]
+    assert by_group[0] == by_group[1] == samples([r.record for r in ours])

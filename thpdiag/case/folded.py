@@ -1,0 +1,47 @@
+"""What was read of one member, kept small: a recorder's day is millions of rows and says most things many times.
+
+Rows become columns, and of what a listing says of a process in the same words each time only the first is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain, islice
+
+from thpdiag.model import Fact, Sample
+from thpdiag.recognise import Reading
+
+MANY = 50_000  # readings; below, rows stay rows, which costs less than to load numpy
+
+
+def folded(readings: Iterable[Reading]) -> list[Reading]:
+    """The same readings, rows as columns where they are many."""
+    rest = iter(readings)
+    held = list(islice(rest, MANY))
+    if len(held) < MANY:
+        return held
+    from thpdiag.recordings.columns import Columns
+
+    columns: dict[tuple[str, tuple[str, str]], Columns] = {}
+    said: set[tuple[object, ...]] = set()
+    kept: list[Reading] = []
+    for reading in chain(held, rest):
+        record = reading.record
+        if isinstance(record, Sample):
+            of = (reading.reader, reading.group)
+            columns.setdefault(of, Columns()).add(record)
+        elif not isinstance(record, Fact) or _is_new(record, reading, said):
+            kept.append(reading)
+    for (reader, group), rows in columns.items():
+        kept += (Reading(series, reader, group) for series in rows.series())
+    return kept
+
+
+def _is_new(fact: Fact, reading: Reading, said: set[tuple[object, ...]]) -> bool:
+    if not fact.name.startswith("process."):
+        return True
+    words = (fact.name, fact.value, fact.labels, reading.group)
+    if words in said:
+        return False
+    said.add(words)
+    return True
