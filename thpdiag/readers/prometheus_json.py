@@ -12,92 +12,26 @@ Source: Prometheus HTTP API v1.
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from thpdiag.bundle.stamps import FIRST_EPOCH, LAST_EPOCH
 from thpdiag.model import Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
+from thpdiag.readers.json_elements import BrokenError, Elements
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.prometheus_names import host_of, place, sample_value
 from thpdiag.readers.prometheus_points import Gathered
 
 NAME = "prometheus_json"
 TITLE = "Prometheus query answers, JSON"
-LONGEST = 8 << 20  # characters of one series; a server gives 11,000 points at most
 _HEAD = 4096
 _KIND = re.compile(r'"resultType"\s{0,20}:\s{0,20}"(matrix|vector)"')
 _RESULT = re.compile(r'"result"\s{0,20}:\s{0,20}\[')
 _FRONT = re.compile(r"\s{0,20}\{")
-_BETWEEN = re.compile(r"[\s,]*")
 _LINE = re.compile(r'\s*\{\s*"status"\s*:\s*"success"\s*,.{0,4000}"resultType"\s*:\s*"(?:matrix|vector)"')
 _NO_NAME = "a series without a name, which a function of the query made: not used"
 _ODD = "a series that is not of the form of an answer: not used"
-
-
-class BrokenError(Exception):
-    """The answer cannot be read further."""
-
-
-@dataclass(slots=True)
-class _Answer:
-    """The text of an answer from `at` on, as far as it was read; `line` is that of `at`."""
-
-    pieces: Iterator[str]
-    line: int
-    text: str = ""
-    at: int = 0
-    decoder: json.JSONDecoder = field(default_factory=json.JSONDecoder)
-
-    def series(self) -> Iterator[tuple[int, object]]:
-        """The members of `result`, each with its line."""
-        while not (begin := _RESULT.search(self.text)) and len(self.text) < 16 * _HEAD and self._more(1):
-            pass
-        if not begin:
-            raise BrokenError("it has no result")
-        self._advance(begin.end())
-        while self._next() != "]":
-            found, end = self._element()
-            yield self.line, found
-            self._advance(end)
-
-    def _next(self) -> str:
-        """The first character of what comes behind blanks and commas, if there is anything."""
-        while True:
-            if found := _BETWEEN.match(self.text, self.at):
-                self._advance(found.end())
-            if self.at < len(self.text) or not self._more(1):
-                return self.text[self.at : self.at + 1]
-
-    def _element(self) -> tuple[object, int]:
-        """The value that begins here, and its end; more is read until it is whole."""
-        while True:
-            try:
-                return self.decoder.raw_decode(self.text, self.at)
-            except RecursionError as error:
-                raise BrokenError("it is nested too deeply") from error
-            except ValueError as error:
-                length = len(self.text) - self.at
-                if length > LONGEST or not self._more(2 * length):
-                    raise BrokenError("it is cut or broken") from error
-
-    def _advance(self, end: int) -> None:
-        self.line += self.text.count("\n", self.at, end)
-        self.at = end
-
-    def _more(self, length: int) -> bool:
-        """Have this many characters, or what there is; False at the end."""
-        parts = [self.text[self.at :]]
-        have = before = len(parts[0])
-        while have < length or have == before:
-            if not (piece := next(self.pieces, "")):
-                break
-            parts.append(piece)
-            have += len(piece)
-        self.text, self.at = "".join(parts), 0
-        return have > before
 
 
 def _take(gathered: Gathered, odd: Oddities, line: int, found: object) -> None:
@@ -139,7 +73,7 @@ def _read(source: Source, pieces: Iterator[str], first_line: int) -> Iterator[Re
     odd, gathered = Oddities(source, NAME), Gathered(source.member, NAME)
     line, broken = first_line, ""
     try:
-        for line, found in _Answer(pieces, first_line).series():
+        for line, found in Elements(pieces, first_line).members(_RESULT):
             _take(gathered, odd, line, found)
     except BrokenError as error:
         broken = str(error)
