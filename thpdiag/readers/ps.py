@@ -8,7 +8,8 @@ or [days-]hours:minutes:seconds, MINFL and MAJFL faults since the start of the p
 Varies: everything, so columns go by the header's words; rows of aux and -ef are known without one (`ps aux | grep
 java`). The command is free text; columns that follow it are counted from the end. STARTED is one, two or five words.
 WCHAN is cut to the column's width (`compac`). With -L there is a row per thread: the sizes are those of the process and
-given once, CPU time and faults are the thread's and not used, wchan is given for each thread.
+given once, CPU time and faults are the thread's and not used, wchan is given for each thread. With m the threads stand
+below their process in rows with `-` for its pid and its sizes; they are passed over.
 Source: procps ps/output.c, 3.2 to 4.0.
 """
 
@@ -32,6 +33,7 @@ FOREIGN = {"FD", "NODE", "NAME", "VIRT", "DEVICE", "PR"}  # lsof, top
 AUX_ROW = re.compile(
     r"\S{1,32}\s+\d+\s+\d+(?:[.,]\d)?\s+\d+[.,]\d\s+\d+\s+\d+\s+\S+\s+[RSDZTtIWXK][<NLsl+]*\s+\S+\s+\d+:\d\d\s+\S"
 )
+THREAD_ROW = re.compile(r"\S{1,32}\s+-\s+\d{1,4}[.,]\d\s+-\s+-\s+-\s+\S+\s+\S+\s+\S+\s+[\d:-]{4,16}\s+-\s*$")
 EF_ROW = re.compile(
     r"\S{1,32}\s+\d+\s+\d+\s+\d+\s+(?:\d\d:\d\d|[A-Z][a-z]{2}\d\d|\d{4})\s+\S+\s+(?:\d+-)?\d\d:\d\d:\d\d\s+\S"
 )
@@ -66,6 +68,8 @@ def confirm(lines: list[str]) -> bool:
 
 def belongs(text: str) -> bool:
     """A row has a number among its first words, after words that are no labels; prose and other tables rarely do."""
+    if THREAD_ROW.match(text):
+        return True
     words = text.split(None, 6)[:6]
     lead = next((i for i, word in enumerate(words[:4]) if word.isdecimal()), None)
     if lead is None or len(words) < 2 or words[0] in WEEKDAYS or text.startswith(TIME_LINES):
@@ -148,7 +152,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             listing = Listing(source, odd, Columns(text.split()))
             continue
         listing = listing or Listing(source, odd, AUX if AUX_ROW.match(text) else EF)
-        yield from listing.row(line, text)
+        yield from () if THREAD_ROW.match(text) else listing.row(line, text)
     yield from odd.problems()
 
 
