@@ -47,6 +47,7 @@ bench: $(TESTS)
 	@$(BIN)/python bench/perf_data.py
 	@$(BIN)/python bench/perf_script.py
 	@$(BIN)/python bench/collectl.py
+	@$(BIN)/python bench/sysstat.py
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from thpdiag.bundle.transcript import clean
-from thpdiag.model import Problem, ProblemKind, Record, Sample
+from thpdiag.model import Problem, ProblemKind, Record
 from thpdiag.reader import Source
 from thpdiag.readers.oddities import Oddities
 from thpdiag.readers.sadc_header import Head
@@ -13,51 +13,38 @@ from thpdiag.readers.sadf_activities import Activities, TreeError
 from thpdiag.readers.sadf_lines import SadfLines
 from thpdiag.readers.sadf_rows import NAME, Rows
 from thpdiag.readers.sysstat_bulk import json_tree, xml_tree
-from thpdiag.readers.sysstat_bulk.gather import Gather
+from thpdiag.recordings.columns import as_series
 
 _LINE = 1 << 20  # bytes of a line; what is longer is cut
 
 
 def read_tree(source: Source, chunks: Iterator[bytes], form: str) -> Iterator[Record]:
     """`form` is json or xml."""
+    return as_series(_of_tree(source, chunks, form))
+
+
+def _of_tree(source: Source, chunks: Iterator[bytes], form: str) -> Iterator[Record]:
     odd = Oddities(source, NAME)
     activities = Activities(Rows(source, odd))
     read: Callable[[Activities, Iterator[bytes]], Iterator[Record]]
     read = json_tree.read_json if form == "json" else xml_tree.read_xml
-    gather = Gather(source.member, NAME)
-    broken: Problem | None = None
     try:
-        yield from _gathered(read(activities, chunks), gather)
+        yield from read(activities, chunks)
     except TreeError as error:
         text = f"{error.text}; what stands before was read"
-        broken = Problem(source.cite(max(error.line, 1)), text, ProblemKind.DAMAGED, NAME)
-    if broken:
-        yield broken
+        yield Problem(source.cite(max(error.line, 1)), text, ProblemKind.DAMAGED, NAME)
     yield from odd.problems()
-    yield from gather.series()
 
 
 def read_lines(source: Source, chunks: Iterator[bytes], head: Head | None = None) -> Iterator[Record]:
     """The line forms; with a `head`, what an installed sadf prints of the file that begins so."""
+    return as_series(_of_lines(source, chunks, head))
+
+
+def _of_lines(source: Source, chunks: Iterator[bytes], head: Head | None) -> Iterator[Record]:
     reader = NAME if head is None else "sadc"
     odd = Oddities(source, reader)
     lines = SadfLines(Rows(source, odd, reader, head.machine if head else ""), head.host if head else "")
-    gather = Gather(source.member, reader)
-    yield from _gathered(_records(lines, chunks), gather)
-    yield from odd.problems()
-    yield from gather.series()
-
-
-def _gathered(records: Iterator[Record], gather: Gather) -> Iterator[Record]:
-    """What is no row; rows are kept for their Series."""
-    for record in records:
-        if isinstance(record, Sample):
-            gather.row(record)
-        else:
-            yield record
-
-
-def _records(lines: SadfLines, chunks: Iterator[bytes]) -> Iterator[Record]:
     number, rest = 0, b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -68,3 +55,4 @@ def _records(lines: SadfLines, chunks: Iterator[bytes]) -> Iterator[Record]:
     if rest:
         yield from lines.line(number + 1, clean(rest.decode("utf-8", "replace")))
     yield from lines.end()
+    yield from odd.problems()

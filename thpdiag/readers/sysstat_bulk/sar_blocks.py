@@ -112,7 +112,7 @@ class _Blocks:
         for at, line in lines:
             for record in self.text.line(at, line):
                 if isinstance(record, Sample):
-                    self.gather.row(record)
+                    self.gather.rows.add(record)
                 else:
                     yield record
 
@@ -146,10 +146,9 @@ class _Blocks:
         for place, entity in _entities(table, grid, keep):
             part = Part(
                 {name: column[place] for name, column in values.items()},
-                lines[place], seconds[place], None, starts[place], ends[place],
+                lines[place], seconds[place], starts[place], ends[place],
             )  # fmt: skip
-            kind = "cpu" if entity else "system"
-            self.gather.part(kind, entity, clock.clock, part, resolution)
+            self.gather.part(entity, clock.clock, part, resolution)
         return True
 
 
