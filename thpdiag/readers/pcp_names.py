@@ -150,5 +150,5 @@ def _process(name: str, instance: str) -> Metric | None:
         return None
     program = (task[2] or "").split(" ")[0].strip("()")
     comm = program.rpartition("/")[2].rstrip(":")[:15]
-    entity = (("pid", task[1]), ("comm", comm)) if comm else (("pid", task[1]),)
+    entity = (("pid", task[1]), ("comm", comm)) if comm and comm.isprintable() else (("pid", task[1]),)
     return Metric("process", entity, known[0], known[1], counter=known[2] is not None, rate=known[2])

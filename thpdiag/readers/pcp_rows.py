@@ -80,7 +80,7 @@ class Rows:
         return with_sums(parts) if complete else {f"cpu_ratio.{mode}": min(parts[mode], 1.0) for mode in parts}
 
     def _fact(self, cell: Cell, cite: Citation) -> Iterator[Fact]:
-        if not cell.text or (cell.name, cell.text) in self.told or len(cell.text) > 255:
+        if not cell.text.isprintable() or not cell.text or (cell.name, cell.text) in self.told or len(cell.text) > 255:
             return
         self.told.add((cell.name, cell.text))
         value = number(cell.text)
