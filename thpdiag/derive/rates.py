@@ -128,10 +128,13 @@ def longest_run(points: Points, low: float, high: float) -> Run:
     return Run(part, _lasted(part, points))
 
 
-def fitting(points: Points, low: float, high: float) -> int:
-    """How many values are above `low` and below `high`."""
+def fitting(points: Points, low: float, high: float) -> tuple[int, Points]:
+    """How many values are above `low` and below `high`, and the stretch from the first to the last of them."""
+    import numpy as np
+
     values = points.values.to_numpy()
-    return int(((values > low) & (values < high)).sum())
+    found = np.flatnonzero((values > low) & (values < high))
+    return len(found), points.part(int(found[0]), int(found[-1]) + 1) if len(found) else points.part(0, 0)
 
 
 def _lasted(part: Points, points: Points) -> float | None:

@@ -53,7 +53,7 @@ def _of_series(metric: str, one: Track, other: Track) -> Iterator[Problem]:
     common = _common(one, other)
     if common is None:
         return
-    means = [sum(s.values[metric] for s in t.samples) / len(t) for t in common]
+    means = [float(t.column.mean()) for t in common]
     if abs(means[0] - means[1]) > FAR:
         values = f"{shown(means[0], 'ratio')} here, {shown(means[1], 'ratio')} in {other.cite(0)}"
         text = f"{metric} of the same time differs between two sources: {values}"
@@ -75,9 +75,9 @@ def _common(one: Track, other: Track) -> Sequence[Track] | None:
     """Both cut to the time they share, if that is most of the shorter one."""
     if one.table.clock is not other.table.clock or one.table.reader == other.table.reader:
         return None
-    spans = [[s.time.seconds for s in t.samples if s.time] for t in (one, other)]
-    start, end = max(min(s) for s in spans), min(max(s) for s in spans)
-    shorter = min(max(s) - min(s) for s in spans)
+    spans = [(float(t.seconds.min()), float(t.seconds.max())) for t in (one, other) if t.seconds is not None]
+    start, end = max(first for first, _ in spans), min(last for _, last in spans)
+    shorter = min(last - first for first, last in spans)
     off = one.table.off + other.table.off
     if end - start <= 0 or end - start < OVERLAP * shorter or off > SURE * (end - start):
         return None

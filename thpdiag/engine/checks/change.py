@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from thpdiag.derive.rates import change as gauge_change
 from thpdiag.derive.rates import growth
 from thpdiag.derive.series import SURE, Track
-from thpdiag.engine.checks.series import evidence_kind
+from thpdiag.engine.checks.series import FINE, bracketed, evidence_kind, lines_of
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Change, listed
@@ -22,11 +22,11 @@ def judge(check: Change, scene: Scene) -> Judged:
     """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
     of, per = listed(check.of), listed(check.per)
     needed, kind = _needed(check), _kind(of)
-    numerator = _tracks(of, scene)
-    denominator = _tracks(per, scene) if per else []
-    if missing := [n for n, t in zip((*of, *per), (*numerator, *denominator), strict=True) if t is None]:
+    names = (*of, *per)
+    found = _tracks(names, scene)
+    if missing := [n for n, t in zip(names, found, strict=True) if t is None]:
         return unknown(missing, f"not in the input: {', '.join(missing)}", needed=needed, kind=kind)
-    shared = _common([t for t in (*numerator, *denominator) if t])
+    shared = _common([t for t in found if t])
     if isinstance(shared, str):
         text = f"the sources {shared}, so their changes cannot be set against each other"
         return unknown((*of, *per), text, needed=needed, kind=kind)
@@ -47,8 +47,12 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
         return unknown(track.metric, text, needed=needed, kind=kind)
     said = f"{spelled([t.metric for t in tops], track.name)} changed by {shown(top, unit)}"
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
-    if check.at_least is not None and (abs(top) < quantity(check.at_least) or abs(top) < 3 * track.resolution):
+    said += bracketed([lines_of(track.points)])
+    rounded = abs(top) < FINE * max(t.resolution for t in tops)
+    if check.at_least is not None and (abs(top) < quantity(check.at_least) or rounded):
         return Judged(NO, said, needed, kind, track.cite(), top, unit)
+    if rounded:
+        return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
     if bottom is None:
         value, figure = _within(check, top), top
     else:
@@ -79,13 +83,20 @@ def _within(check: Change, figure: float) -> bool:
 
 
 def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
-    found: list[Track | None] = []
-    for name in names:
-        known = term(name)
-        entity = scene.entity_of(known.entity) if known else None
-        tracks = [t for t in scene.catalogue.tracks(name, entity) if len(t) > 1]
-        found.append(tracks[0] if tracks else next(iter(scene.catalogue.tracks(name, entity)), None))
-    return found
+    """A track of each: of the best source that has them all, else of the best for each."""
+    known = [_longer_first(name, scene) for name in names]
+    for first in known[0]:
+        same = [next((t for t in tracks if t.table is first.table), None) for tracks in known]
+        if all(t is not None and len(t) > 1 for t in same):
+            return same
+    return [next(iter(tracks), None) for tracks in known]
+
+
+def _longer_first(name: str, scene: Scene) -> list[Track]:
+    """The tracks of a metric, those of a single sample last."""
+    meant = term(name)
+    tracks = scene.catalogue.tracks(name, scene.entity_of(meant.entity) if meant else None)
+    return sorted(tracks, key=lambda t: len(t) < 2)
 
 
 def _common(tracks: Sequence[Track]) -> list[Track] | str:

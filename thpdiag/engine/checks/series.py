@@ -119,7 +119,10 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged
         what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
         return unknown(check.series, f"{_name(track)}: {what} are needed", needed=needed, kind=kind)
     unit = _unit(check)
-    must, run = lasting(check.for_), rates.longest_run(points, *_bounds(check))
+    must = lasting(check.for_)
+    if must.share is not None:
+        return _often(check, track, points, must.share, needed, kind)
+    run = rates.longest_run(points, *_bounds(check))
     long_enough = _long_enough(must, run, points)
     if long_enough is None:
         text = f"{_name(track)}: the source has no times, {check.for_} cannot be told"
@@ -131,6 +134,16 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged
     text = f"{_name(track)}: {_run_text(run, points, unit) if long_enough else _short_text(check, run, points, unit)}"
     window = run.points.span if long_enough else None
     return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit, window=window)
+
+
+def _often(check: SeriesCheck, track: Track, points: Points, share: float, needed: str, kind: str) -> Judged:
+    """Whether enough of the values fit, in a row or not."""
+    count, within = rates.fitting(points, *_bounds(check))
+    unit, answer = _unit(check), YES if count >= share * len(points) and count else NO
+    cite, value = _extreme(check, within if count else points)
+    told = bracketed([lines_of(points)])
+    text = f"{_name(track)}: {_bounded(check)} in {count} of {_samples(points)}{told}; {_range(points, unit)}"
+    return Judged(answer, text, needed, kind, cite, value, unit, window=within.span if answer is YES else None)
 
 
 def _single(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
@@ -147,8 +160,6 @@ def _single(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
 def _long_enough(must: Lasting, run: Run, points: Points) -> bool | None:
     if must.samples is not None:
         return len(run.points) >= must.samples
-    if must.share is not None:
-        return len(run.points) >= must.share * len(points)
     if not len(run.points):
         return False
     return None if run.seconds is None else run.seconds >= (must.seconds or 0)
@@ -162,30 +173,35 @@ def _extreme(check: SeriesCheck, points: Points) -> tuple[Citation, float]:
 
 
 def _run_text(run: Run, points: Points, unit: str) -> str:
-    told = [shown(run.seconds, "seconds") if run.seconds else "", _lines(run.points)]
-    return f"{_range(run.points, unit)} in {len(run.points)} of {len(points)} samples in a row{_bracketed(told)}"
+    told = [shown(run.seconds, "seconds") if run.seconds else "", lines_of(run.points)]
+    return f"{_range(run.points, unit)} in {len(run.points)} of {len(points)} samples in a row{bracketed(told)}"
 
 
-def _lines(points: Points) -> str:
+def lines_of(points: Points) -> str:
     """The lines that the samples stand in, if there are several."""
     first, last = (points.samples[at].cite.line if len(points) > 1 else None for at in (0, -1))
     return f"lines {first} to {last}" if first and last and first < last else ""
 
 
-def _bracketed(words: Sequence[str]) -> str:
+def bracketed(words: Sequence[str]) -> str:
     return f" ({'; '.join(filter(None, words))})" if any(words) else ""
 
 
 def _short_text(check: SeriesCheck, run: Run, points: Points, unit: str) -> str:
     """All samples, and for how long at most the values were where they would have to stay."""
-    told = f"{_range(points, unit)} in {len(points)} {'sample' if len(points) == 1 else 'samples'}"
+    told = f"{_range(points, unit)} in {_samples(points)}"
     if not len(run.points):
         return told
-    bounds = [
-        f"{word} {bound}" for word, bound in (("above", check.above), ("below", check.below)) if bound is not None
-    ]
     longest = f"for {shown(run.seconds, 'seconds')}" if run.seconds else f"in {len(run.points)}"
-    return f"{told}, {' and '.join(bounds)} {longest} {'in a row ' if not run.seconds else ''}at most"
+    return f"{told}, {_bounded(check)} {longest} {'in a row ' if not run.seconds else ''}at most"
+
+
+def _samples(points: Points) -> str:
+    return f"{len(points)} {'sample' if len(points) == 1 else 'samples'}"
+
+
+def _bounded(check: SeriesCheck) -> str:
+    return " and ".join(f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None)
 
 
 def _range(points: Points, unit: str) -> str:
@@ -219,7 +235,7 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
         return None, f"{_name(track)}: no times or too few samples for a {check.as_}", False
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
-    lines = _bracketed([_lines(track.points)])
+    lines = bracketed([lines_of(track.points)])
     return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(track)} samples{span}{lines}", False
 
 
@@ -295,6 +311,5 @@ def _name(track: Track) -> str:
 
 
 def _needed(check: SeriesCheck) -> str:
-    bounds = [f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
     as_ = "" if check.as_ == "level" else f" {check.as_.replace('_', ' ')}"
-    return f"{spelled([check.series])}{as_} {' and '.join(bounds)}" + (f" for {check.for_}" if check.for_ else "")
+    return f"{spelled([check.series])}{as_} {_bounded(check)}" + (f" for {check.for_}" if check.for_ else "")

@@ -8,9 +8,10 @@ cured by the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Track
@@ -20,6 +21,12 @@ from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Toggle, ToggleMetric, listed
 from thpdiag.model import Citation, Fact
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.float64]
 
 PERMISSIVE = (
     "never",
@@ -210,27 +217,27 @@ def _means(scene: Scene, metric: str) -> dict[str, Side]:
 
 def _mean(track: Track) -> Side:
     busy, user = _beside(track, "cpu_ratio.busy"), _beside(track, "cpu_ratio.user_total")
-    weights = busy if busy and sum(busy) > 0 and track.metric == "cpu_ratio.sys_share" else [1.0] * len(track)
-    values = [s.values[track.metric] for s in track.samples]
+    weighted = busy is not None and track.metric == "cpu_ratio.sys_share"
+    values, weights = track.column, busy if weighted else None
     end = max(LAST, len(track) // 3)
-    last = _weighted(values[-end:], weights[-end:])
+    last = _weighted(values[-end:], None if weights is None else weights[-end:])
     return Side(_weighted(values, weights), len(track), track.cite(0), _average(busy), _average(user), last)
 
 
-def _weighted(values: Sequence[float], weights: Sequence[float]) -> float:
+def _weighted(values: Column, weights: Column | None) -> float:
     """The weighted mean; the plain one where nothing has weight."""
-    total = sum(weights)
-    return sum(v * w for v, w in zip(values, weights, strict=True)) / total if total else sum(values) / len(values)
+    total = 0.0 if weights is None else float(weights.sum())
+    return float((values * weights).sum()) / total if weights is not None and total > 0 else float(values.mean())
 
 
-def _beside(track: Track, metric: str) -> list[float]:
-    """Another metric of the same rows, empty unless every row has it."""
-    values = [s.values[metric] for s in track.samples if metric in s.values]
-    return values if len(values) == len(track) else []
+def _beside(track: Track, metric: str) -> Column | None:
+    """Another metric of the same rows, None unless every row has it."""
+    values = track.beside(metric)
+    return values if (values == values).all() else None
 
 
-def _average(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _average(values: Column | None) -> float | None:
+    return None if values is None else float(values.mean())
 
 
 def _rates(scene: Scene, metric: str) -> dict[str, Side]:
