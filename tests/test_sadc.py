@@ -62,6 +62,14 @@ def test_a_format_that_is_not_known_still_names_its_host() -> None:
     assert BULK.claims("x", raw, len(raw))
 
 
+def test_a_host_on_utc_says_so() -> None:
+    """The header names the zone since 12.1; other abbreviations are of several zones."""
+    for word, known in ((b"UTC", [0.0]), (b"CST", []), (b"\0\1x", [])):
+        found = in_bulk(BULK, file_of(0x2175) + word.ljust(8, b"\0"))
+        facts = [fact for fact in found if isinstance(fact, Fact) and fact.name == "host.utc_offset"]
+        assert [fact.value for fact in facts] == known
+
+
 def test_a_file_of_rhel_5_has_no_magic() -> None:
     """It is known by its name, an epoch and a host."""
     raw = struct.pack("<QII", SINCE, 1, 2) + names()

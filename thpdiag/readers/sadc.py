@@ -22,6 +22,7 @@ from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, R
 from thpdiag.programs import STDIN, Bounds, Ending, Run, installed
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers.sadc_header import LOOK, Head, format_of, is_sysstat, read_head, without_magic
+from thpdiag.readers.sysstat import ON_UTC
 
 NAME = "sadc"
 SPOOLED = 1 << 30  # bytes of a member that is no file of its own
@@ -82,6 +83,8 @@ def _facts(head: Head, cite: Citation) -> Iterator[Fact]:
             yield Fact(name, value, cite, time=since if name == "sysstat.version" else None)
     if head.cpus is not None:
         yield Fact("cpu.count", head.cpus, cite)
+    if head.zone in ON_UTC:
+        yield Fact("host.utc_offset", 0.0, cite, time=since)
 
 
 def _wrote(head: Head) -> str:

@@ -32,6 +32,7 @@ class Head:
     machine: str = ""
     cpus: int | None = None
     since: int | None = None  # seconds since 1970, UTC
+    zone: str = ""  # abbreviation of the host's zone then, from 12.1 on
 
 
 def is_sysstat(head: bytes) -> bool:
@@ -65,7 +66,7 @@ def read_head(raw: bytes) -> Head:
         return Head(form, version, host, release, machine, cpus if long in (4, 8) else None, since)
     if form == _LATE:
         cpus, since = _cpus(raw, order, _HEADER + 16), _epoch(raw, order, _HEADER, 8)
-        return Head(form, version, host, release, machine, cpus, since)
+        return Head(form, version, host, release, machine, cpus, since, _zone(raw[where + 4 * FIELD :]))
     return Head(form, version, host, release, machine)
 
 
@@ -85,6 +86,11 @@ def _names(raw: bytes) -> tuple[str, str, str, str] | None:
     words = [name.decode("ascii", "replace") if name.isascii() else "" for name in found]
     one, two, three, four = (word if word.isprintable() and " " not in word else "" for word in words)
     return one, two, three, four
+
+
+def _zone(raw: bytes) -> str:
+    word = raw[:8].partition(b"\0")[0]
+    return word.decode() if word.isalpha() and word.isascii() and word.isupper() else ""
 
 
 def _number(raw: bytes, order: str, at: int, size: int) -> int | None:

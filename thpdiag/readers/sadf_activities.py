@@ -15,6 +15,7 @@ from thpdiag.bundle.transcript import clean
 from thpdiag.model import Clock, Fact, Moment, Record
 from thpdiag.readers.quantities import number
 from thpdiag.readers.sadf_rows import Rows, moment
+from thpdiag.readers.sysstat import ON_UTC
 
 LONGEST_NAME = 255
 Columns = Mapping[str, str]  # attribute to column
@@ -62,6 +63,7 @@ class Activities:
     rows: Rows
     time: Moment | None = None
     facts: set[str] = field(default_factory=set)
+    _made: dict[str, str] = field(default_factory=dict)
 
     def scalar(self, line: int, name: str, text: str) -> Iterator[Record]:
         """Something about the host."""
@@ -76,6 +78,11 @@ class Activities:
         elif name == "number-of-cpus" and (count := number(text)) is not None:
             self.facts.add(name)
             yield Fact("cpu.count", int(count), cite)
+        elif name in ("file-date", "file-utc-time"):
+            self._made[name] = text
+        elif name == "timezone" and text in ON_UTC:  # other words than these are of several zones
+            self.facts.add(name)
+            yield Fact("host.utc_offset", 0.0, cite, time=moment(f"{' '.join(self._made.values())} UTC"))
 
     def stamp(self, given: Mapping[str, str]) -> None:
         """The time of what follows."""

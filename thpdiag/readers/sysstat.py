@@ -29,6 +29,7 @@ AVERAGE = re.compile(r"[^\W\d][^\s:]{0,20}\s?:\s+\S")  # in the locale's languag
 _TIME = re.compile(rf"\s*(?:({_DAYTIME})(?:\s({_HALF}))?(?:\s({_ZONE}))?|(\d{{9,10}}))(?=\s|$)", re.ASCII)
 _NUMBERS = re.compile(r"\d+", re.ASCII)
 _OF_THE_DAY = re.compile(r"(?:^|/)sar?(?:(\d{4})(\d\d))?(\d\d)(?:[._-][^/]*)?$", re.ASCII)
+ON_UTC = frozenset(("UTC", "GMT"))  # the abbreviations of zones that say without doubt what time it is
 _NEAR = 40 * DAY  # recordings are kept for a month
 
 
@@ -133,7 +134,7 @@ class Times:
             return None
         if self.clock is None:
             start = midnight(self.date, half, self.source)
-            clock = Clock.UTC if found[3] in {"UTC", "GMT"} else Clock.LOCAL
+            clock = Clock.UTC if found[3] in ON_UTC else Clock.LOCAL
             self.clock = DayClock() if start is None else DayClock(start, clock)
         return self.clock.at(seconds)
 
