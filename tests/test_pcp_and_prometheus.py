@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 from mutations import mutant
 from reading import alone, faults, line_count
+from thpdiag.bundle import members
 from thpdiag.model import Clock, Fact, Problem, ProblemKind, Record, Sample, Series
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers import pcp2json, pcp_archive, pmrep, prometheus_json, prometheus_text
@@ -226,6 +227,16 @@ def test_an_archive_is_read_by_pmrep() -> None:
     assert rows[-1].time.clock is Clock.UTC
     assert {"node_vmstat_thp_fault_alloc", "node_cpu_seconds_total.system"} <= set(rows[-1].values)
     assert archive(ARCHIVE / "web1.meta") == archive(ARCHIVE / "web1.index") == []
+
+
+@WITH_PMREP
+def test_an_archive_that_is_given_as_a_file_is_read() -> None:
+    """The walk gives an open descriptor, from which the others are found."""
+    found: list[Record | Foreign] = []
+    for member in members([ARCHIVE / "web1.0"], lambda _: True):
+        assert not isinstance(member, Problem)
+        found += pcp_archive.BULK.read(Source("web1.0"), Content(member.chunks(), member.size, member.file))
+    assert values(found) == values(archive(ARCHIVE / "web1.0"))
 
 
 def test_a_lone_volume_says_what_to_ask_for(tmp_path: Path) -> None:

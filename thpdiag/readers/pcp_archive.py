@@ -3,8 +3,8 @@
     00 00 00 84 50 05 26 02 ...      NAME.0, NAME.1 ... (values), NAME.meta (names, units), NAME.index
 
 The three together are one archive, of which a support bundle often has some only, packed with xz. They are never taken
-apart here: where pmrep is installed and all lie beside each other as plain files, it prints counts of every record in
-UTC. Source: PCP pmlogger, archive versions 2 and 3 (PCP 6.0); pmrep 5.0 and later for -5.
+apart here: where pmrep is installed and NAME.0 itself is given as a file, the others beside it, it prints counts of
+every record, in UTC. Source: PCP pmlogger, archive versions 2 and 3 (PCP 6.0); pmrep 5.0 and later for -5.
 """
 
 from __future__ import annotations
@@ -52,11 +52,16 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
     if name:
         yield Fact("host.name", name, Citation(source.member))
     program = installed("pmrep")
-    archive = _archive(content.file)
+    file = _true(content.file)
+    archive = _archive(file)
     if program is None or archive is None:
-        missing = "no pmrep is installed here" if archive else "its .meta and .index do not lie beside it here"
-        yield _ask(source, f"an archive of Performance Co-Pilot: {missing}, so it was not read", ProblemKind.UNREADABLE)
-    elif content.file == _first(archive):
+        missing = (
+            "no pmrep is installed here"
+            if archive
+            else "that is done where its .0 itself is given as a file, with .meta and .index beside it"
+        )
+        yield _ask(source, f"an archive of Performance Co-Pilot was not read: {missing}", ProblemKind.UNREADABLE)
+    elif file == _first(archive):
         yield from _rows(source, program, archive)
 
 
@@ -65,6 +70,14 @@ def _label(head: bytes) -> tuple[int, str]:
     volume, host = _LABEL.get(head[7] if len(head) > 7 else 2, _LABEL[2])
     found = _HOST.match(head, host)
     return int.from_bytes(head[volume : volume + 4], "big"), found[0].decode("ascii") if found else ""
+
+
+def _true(file: Path | None) -> Path | None:
+    """The path under which the file lies beside others; it comes as an open descriptor."""
+    try:
+        return file.resolve() if file else None
+    except (OSError, RuntimeError):
+        return None
 
 
 def _archive(file: Path | None) -> Path | None:
