@@ -16,7 +16,7 @@ from thpdiag.derive.clock import HostClock
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Fact, Moment, Record, Series
 
-FORBIDS = frozenset({"never", "0", "no"})
+FORBIDS = frozenset({("thp.enabled", "never"), ("thp.defrag", "never")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def before_reboot(settings: Sequence[Fact], records: Iterable[Record], clock: Ho
     boots = reboots(join for join in clock.joins if root_of(join.cite.member) in roots)
     if not boots:
         return None
-    kept = [fact for fact in settings if str(fact.value) not in FORBIDS or _earlier(fact, boots[-1])]
+    kept = [fact for fact in settings if (fact.name, str(fact.value)) not in FORBIDS or _earlier(fact, boots[-1])]
     if len(kept) == len(settings):
         return None
     before: list[Record] = []

@@ -86,7 +86,8 @@ class _Manifest:
             if begun and first:
                 ahead = round((begun.seconds - first) / _ZONES) * _ZONES
                 if abs(begun.seconds - first - ahead) <= _NEAR and abs(ahead) <= 14 * 3600:
-                    yield Fact("host.utc_offset", ahead, self._cite(f'"start_time": {first!r}'))
+                    cite = self._cite(f'"start_time": {first!r}')
+                    yield Fact("host.utc_offset", ahead, cite, time=Moment(first, Clock.UTC))
                     return
 
     def _cite(self, key: str) -> Citation:
