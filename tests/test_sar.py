@@ -61,6 +61,14 @@ def test_bulk_says_what_lines_say(file: Path) -> None:
     assert [r for r in one if not hasattr(r, "values")] == [r for r in other if not isinstance(r, Series | Foreign)]
 
 
+@pytest.mark.parametrize("piece", [1, 13, 1 << 16])
+def test_bulk_does_not_depend_on_how_the_text_comes(piece: int) -> None:
+    """Cut anywhere, with line ends of Windows too."""
+    data = (FIXTURES / "rhel6" / "sar.txt").read_bytes() * 2
+    for text in (data, data.replace(b"\n", b"\r\n")):
+        assert samples(in_bulk(BULK, text, piece=piece)) == samples(by_lines(READER, data))
+
+
 @SOME
 @given(st.sampled_from(TEXTS), st.integers(0, 1 << 40))
 def test_bulk_says_what_lines_say_of_damaged_text(file: Path, seed: int) -> None:

@@ -24,6 +24,7 @@ _FIRST = frozenset(
     ("pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "pswpin/s", "proc/s", "%user", "%usr", "all", "intr/s")
 )
 _INSTANCE = frozenset(("CPU", "INTR", "DEV", "IFACE", "TTY"))
+MOST = 64  # values of one row; no table has as many
 _CPU = re.compile(r"cpu(\d{1,5})$")
 
 
@@ -39,7 +40,7 @@ class Group:
 
     def takes(self, stamp: str, item: str, metric: str) -> bool:
         fresh = metric in _FIRST or (metric.startswith("%s") and metric.endswith("-10")) or metric in self.columns
-        return not fresh and (stamp, item) == (self.stamp, self.item)
+        return not fresh and len(self.columns) < MOST and (stamp, item) == (self.stamp, self.item)
 
     def row(self) -> tuple[Sequence[str], Sequence[str]]:
         """Columns and cells as -d would print them."""

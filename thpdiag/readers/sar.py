@@ -44,7 +44,7 @@ def confirm(lines: list[str]) -> bool:
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:
     """A whole file of sar: it begins as one, and every line that is seen of it is one."""
-    if (size is not None and size < _LARGE) or len(head) < _LARGE:
+    if (size is not None and size < _LARGE) or len(head) < _LARGE or not head.lstrip().startswith(b"Linux "):
         return False
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     first = next((at for at, text in enumerate(lines) if text.strip()), 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from thpdiag.readers.cpu_parts import plausible, with_sums, with_totals
 from thpdiag.readers.quantities import quantity
@@ -150,7 +150,7 @@ def entity_known(cell: str) -> bool:
     return cell in _ALL_CPUS or (cell.isascii() and cell.isdecimal() and len(cell) <= 5)
 
 
-@cache
+@lru_cache(maxsize=512)
 def table(columns: tuple[str, ...], machine: str = "") -> Table | None:
     """The table with these columns, None if it has nothing of use. `machine` tells the size of a page."""
     if len(set(columns)) != len(columns) or not columns:

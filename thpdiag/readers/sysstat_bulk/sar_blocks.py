@@ -25,6 +25,7 @@ from thpdiag.readers.sysstat_bulk.gather import Floats, Gather, Ints, Part
 
 LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at a line end
 MOST_FOREIGN = 200_000  # lines of other formats that are handed on
+_BREAK = re.compile(rb"\n\r?\n")
 _REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
 _NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
 _NEXT = b"\nLinux "
@@ -46,28 +47,38 @@ def read_blocks(source: Source, chunks: Iterator[bytes]) -> Iterator[Record | Fo
 
 def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     """What stands between empty lines, with the number of its first line."""
-    number, rest = 1, b""
+    number = 1
+    for text in _stretches(chunks):
+        yield from _split(number, text)
+        number += text.count(b"\n")
+
+
+def _stretches(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The text cut behind empty lines; where there is none for long, behind any line, or anywhere."""
+    held: list[bytes] = []
+    size = 0
     for chunk in chunks:
-        rest += chunk
-        if b"\r" in rest:
-            held = rest.endswith(b"\r")
-            rest = rest.replace(b"\r\n", b"\n") if not held else rest[:-1].replace(b"\r\n", b"\n") + b"\r"
-        end, step = rest.rfind(b"\n\n"), 2
-        if end < 0 and len(rest) > LONGEST:
-            end, step = rest.rfind(b"\n"), 1
-        if end < 0:
-            continue
-        whole, rest = rest[:end], rest[end + step :]
-        yield from _split(number, whole)
-        number += whole.count(b"\n") + step
-    yield from _split(number, rest.rstrip(b"\r\n"))
+        last = held[-1][-2:] if held else b""  # a break may be cut in two
+        if b"\n" not in chunk or not _BREAK.search(last + chunk):
+            held.append(chunk)
+            size += len(chunk)
+            if size < LONGEST:
+                continue
+            text = b"".join(held)
+            end = text.rfind(b"\n") + 1 or len(text)
+        else:
+            text = b"".join([*held, chunk])
+            end = max(found.end() for found in _BREAK.finditer(text, max(size - 2, 0)))
+        yield text[:end].replace(b"\r\n", b"\n")
+        held, size = [text[end:]], len(text) - end
+    yield b"".join(held).replace(b"\r\n", b"\n")
 
 
 def _split(number: int, whole: bytes) -> Iterator[tuple[int, bytes]]:
     for block in whole.split(b"\n\n"):
-        text = block.lstrip(b"\n")
+        text = block.strip(b"\n")
         if text:
-            yield number + len(block) - len(text), text
+            yield number + len(block) - len(block.lstrip(b"\n")), text
         number += block.count(b"\n") + 2
 
 
