@@ -62,10 +62,12 @@ class Links:
         parent, slash, name = path.rpartition("/")
         if parent != self._parent:
             self._parent, self._parents = parent, self._aliases(parent) if slash else []
+        if not self._parents and path not in self._to:
+            return ()
         aliases = [f"{above}/{name}" for above in self._parents]
         if path in self._to or any(alias in self._to for alias in aliases):
             aliases = self._aliases(path)
-        return tuple(alias for alias in aliases if self._wants(alias)) if aliases else ()
+        return tuple(alias for alias in aliases if self._wants(alias))
 
     def _aliases(self, path: str) -> list[str]:
         found = {path: 0}

@@ -29,9 +29,10 @@ class _Paths:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a folder is: its path on the host, None outside of a system tree, and how long the root's path is."""
+    """Where a folder is: the root of its host, its path below that, and on the host, None outside of a system tree."""
 
-    root: int
+    root: str
+    below: str
     on_host: str | None
 
 
@@ -57,14 +58,13 @@ def _joined(pattern: str) -> str:
 
 def wants(path: str) -> bool:
     """Whether a member is worth reading: known files of a system tree, and what may be text outside of one."""
-    known, (folder, name) = _paths(), _split(path)
-    place = _place(folder)
+    folder, slash, name = path.rpartition("/")
+    known, place = _paths(), _place(folder + slash)
     if place.on_host is None:
-        if known.beside_the_tree.fullmatch(f"{folder[place.root :]}{name}"):
+        if known.beside_the_tree.fullmatch(place.below + name):
             return False
-        return not known.no_text.match(name) and not known.of_programs.fullmatch(f"{folder}{name}")
-    on_host = _original(f"{place.on_host}{name}")
-    return known.wanted.fullmatch(on_host) is not None and not known.no_text.match(name)
+        return not known.no_text.match(name) and not known.of_programs.fullmatch(f"{place.root}{place.below}{name}")
+    return known.wanted.fullmatch(_original(place.on_host + name)) is not None and not known.no_text.match(name)
 
 
 def system_path(path: str) -> str | None:
@@ -73,14 +73,14 @@ def system_path(path: str) -> str | None:
     sos keeps the end of what is too long under another name (`sos_strings/logs/var.log.messages.tailed`): that is a
     copy of `var/log/messages` too.
     """
-    folder, name = _split(path)
-    on_host = _place(folder).on_host
-    return None if on_host is None else _original(f"{on_host}{name}")
+    folder, slash, name = path.rpartition("/")
+    on_host = _place(folder + slash).on_host
+    return None if on_host is None else _original(on_host + name)
 
 
 def of_kernel(path: str) -> bool:
     """Whether a member is a copy of what the kernel made up: such files are small, and no archives."""
-    on_host = _place(_split(path)[0]).on_host
+    on_host = _place(path[: path.rfind("/") + 1]).on_host
     return on_host is not None and on_host.startswith(("proc/", "sys/"))
 
 
@@ -106,35 +106,30 @@ def root_of(path: str) -> str:
 
     Members with the same root belong to the same host; `""` says nothing.
     """
-    folder, _ = _split(path)
-    return folder[: _place(folder).root].rstrip("/")
-
-
-def _split(path: str) -> tuple[str, str]:
-    """Folder, with a slash behind it, and name."""
-    if path.startswith(("/", "./")) or "//" in path or "/./" in path:
-        path = "/".join(part for part in path.split("/") if part not in {"", "."})
-    folder, slash, name = path.rpartition("/")
-    return folder + slash, name
+    return _place(path[: path.rfind("/") + 1]).root.rstrip("/")
 
 
 @lru_cache(_FOLDERS)
 def _place(folder: str) -> _Place:
     """Where a folder is: known roots, the last of which counts, then what begins a path on a host."""
     known = _paths()
-    root, start, at, told, of_hosts = 0, None, 0, False, False
-    for name in folder.split("/")[:-1]:
-        following = at + len(name) + 1
+    names = [name for name in folder.split("/") if name not in {"", "."}]
+    root, start, told, of_hosts = 0, None, False, False
+    for at, name in enumerate(names):
         if known.root.fullmatch(name):
-            root, start, told = following, None, True
+            root, start, told = at + 1, None, True
         elif of_hosts and not (told and start is not None):
-            root, start = following, None
+            root, start = at + 1, None
         elif start is None and known.system_folder.fullmatch(name):
             start = at
         of_hosts = name in known.folders_of_hosts
-        at = following
-    on_host = None if start is None else _PACKED.sub(r"\1/", folder[start:])
-    return _Place(root or start or 0, on_host)
+    on_host = None if start is None else _PACKED.sub(r"\1/", _folder(names[start:]))
+    root = root or start or 0
+    return _Place(_folder(names[:root]), _folder(names[root:]), on_host)
+
+
+def _folder(names: list[str]) -> str:
+    return "".join(f"{name}/" for name in names)
 
 
 def _original(on_host: str) -> str:
