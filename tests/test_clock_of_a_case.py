@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from conftest import ROOT
 from judging import STDIN, STRICT, judged, rules, sure
 from less import variants
-from packing import tar
+from packing import files, tar
 from stack_weights import RECORDING
 from test_clock import at
 from thpdiag.analyze import analyze
@@ -258,6 +259,29 @@ BUNDLES: dict[str, Content] = {
     "rebooted": {**OVER_A_BOOT, **LOOPS, "script.txt": SCRIPT, **fixed("never")},
     "step": {**SOURCES, "more.txt": vmstat(LOCAL, 9) + vmstat(LOCAL + 20, 9).split(b"CET\n")[1]},
 }
+
+
+def in_local_time(data: bytes) -> bytes:
+    """The epochs of a capture as its wall clock in Berlin would have shown them."""
+
+    def shown(found: re.Match[bytes]) -> bytes:
+        return time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(int(found[0]) + 3600)).encode()
+
+    return re.sub(rb"(?m)^17\d{8}$", shown, data)
+
+
+def test_a_capture_in_local_time_is_as_sure_with_its_zone() -> None:
+    """The counters on the wall clock, the rest on others: what was found is found, and less of it is not surer."""
+    whole = files(ROOT / "fixtures/captures/alloc-churn/bundle")
+    content = {**whole, "loops/counters.txt": in_local_time(whole["loops/counters.txt"]), "etc/localtime": BERLIN}
+    full = sure(judged(given(content)))
+    assert full == sure(judged(given(whole)))
+    assert full
+    gone = ("member etc/localtime", "member loops/counters.txt", "member perf-script.txt", "all fact uptime.seconds")
+    for words, less in variants(given(content)):
+        if words in gone:
+            rest = sure(judged(less))
+            assert {r for r, level in rest.items() if level > full.get(r, 0)} == set(), words
 
 
 def smaller() -> Iterator[tuple[str, str, Input]]:

@@ -42,7 +42,7 @@ RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
     help="A folder with further rules; may be given several times.",
 )  # fmt: skip
-SINCE = click.option("--since", help="Only what happened from this time on.")
+SINCE = click.option("--since", help="Only what happened from this time of the host on.")
 UNTIL = click.option("--until", help="Only what happened up to this time.")
 AT = click.option("--at", help="Only five minutes before and after this time.")
 PROGRESS = click.option(
