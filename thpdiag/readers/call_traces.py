@@ -5,11 +5,11 @@
      [<ffffffff8115e2b8>] ? lru_add_drain+0x10/0x40
      [<ffffffff81170b02>] compact_zone+0x462/0x480
 
-The function of a kernel RIP (pc on arm64) is the leaf. Frames with `? ` are addresses that were found on the stack
-and may be left over from earlier calls: they are no part of the stack, their names are kept apart. A watchdog prints
-its own interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`, `<NMI>` ... `<<EOE>>`): that part is dropped when what was
-interrupted follows. A page fault taken in the kernel is no such interrupt, what it did is kept. Not a format of its
-own.
+The function of a kernel RIP (pc on arm64) is the leaf. Frames with `? ` (powerpc `(unreliable)`, s390 `([<...>] func)`,
+arm64 `(L)`) are addresses that were found on the stack and may be left over from earlier calls: they are no part of
+the stack, their names are kept apart. A watchdog prints its own interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`,
+`<NMI>` ... `<<EOE>>`): that part is dropped when what was interrupted follows. A page fault taken in the kernel is no
+such interrupt, what it did is kept. Not a format of its own.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from thpdiag.knowledge.symbols import normalise
 _ADDRESS = r"(?:\[<[0-9a-f]{1,16}>\] {0,4}|\[[0-9a-f]{8,16}\] \[[0-9a-f]{8,16}\] )"
 _NAME = r"[A-Za-z_.][\w.$]{0,200}"
 _SIZE = r"\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}"
-_AFTER = r"(?: \[[\w. -]{1,120}\])?(?: \([^()]{1,200}\))?(?: [\w./-]{1,200}:\d{1,7}\b.{0,400})?\s*$"
+_AFTER = r"(?: \[[\w. -]{1,120}\])?(?: \([^()]{1,200}\))?(?: [\w./-]{1,200}:\d{1,7}\b.{0,400})?\)?\s*$"
 _SOURCE_LINE = r" \([\w./-]{1,200}\.[chS]:\d{1,7}\b.{0,600}\)(?: \[[\w -]{1,120}\])?(?: \([A-Z]{1,4}\))?\s*$"
 _FRAME = re.compile(
-    rf"\s{{0,8}}{_ADDRESS}?(?P<odd>\? )?(?:(?P<name>{_NAME}){_SIZE}{_AFTER}"
+    rf"\s{{0,8}}\(?{_ADDRESS}?(?P<odd>\? )?(?:(?P<name>{_NAME}){_SIZE}{_AFTER}"
     rf"|(?P<decoded>{_NAME})(?:{_SIZE})?{_SOURCE_LINE}"
-    rf"|\(?(?P<arm>{_NAME})(?:{_SIZE})?(?: \[\w{{1,80}}\])?\)? from )"
+    rf"|\(?(?P<arm>{_NAME})(?:{_SIZE})?(?: \[\w{{1,80}}\])?\)? from (?=[\[(]|{_NAME}\+0x))"
 )
 _UNKNOWN = re.compile(rf"\s{{0,8}}{_ADDRESS}?(?:\? )?0x[0-9a-f]{{8,16}}\s*$")
 _MARKER = re.compile(r"\s{0,8}<(?P<end>/)?<?(?P<name>IRQ|EOI|NMI|EOE|TASK|SOFTIRQ|#?[A-Z]{2,8})>>?\s{0,8}")
 _START = re.compile(r"\s{0,8}(?:Call [Tt]race:?|Backtrace:)\s{0,4}(?!\w)")
 _RIP = re.compile(
-    r"\s{0,8}(?:(?:RIP|EIP):? (?:[0-9a-f]{4}:)?(?:\s{0,4}\[<[0-9a-f]{1,16}>\]){0,2}\s{0,4}|EIP is at |pc : )"
+    r"\s{0,8}(?:(?:RIP|EIP):? (?:[0-9a-f]{4}:)?(?:\s{0,4}\[<[0-9a-f]{1,16}>\]){0,2}\s{0,4}|(?:EIP|PC) is at |pc : "
+    r"|NIP \[[0-9a-f]{8,16}\] |Krnl PSW : [0-9a-f]{8,16} [0-9a-f]{16} \()"
     rf"(?P<name>{_NAME}){_SIZE}"
 )
 _USER_RIP = re.compile(r"\s{0,8}RIP: 00[0-9a-f]3:(?:0x|\[<)")
 _REGISTERS = re.compile(
     r"\s{0,8}(?:R[A-D]X|R[SD]I|R[BS]P|R\d\d?|E[A-D]X|E[SD]I|E[BS]P|ORIG_[RE]AX|[FCDEG]S|CR\d|DR\d|Code|Stack|EFLAGS|"
-    r"sp|x\d{1,2}|lr|pstate|PKRU|CFAR|GPR\d\d|NIP|MSR) ?:|\s*$"
+    r"sp|x\d{1,2}|lr|pc|pstate|PKRU|CFAR|GPR\d\d|NIP|MSR|REGS|Krnl \w{3,4}|[ \t]+R) ?:"
+    r"|\s{0,8}L[Rr] (?:is at |\[[0-9a-f])|\s*$"
 )  # fmt: skip
 _INTERRUPT_ENTRIES = frozenset(
     (
@@ -112,7 +114,7 @@ class Trace:
         if not found:
             return _UNKNOWN.match(rest) is not None
         name = normalise(found["name"] or found["decoded"] or found["arm"])
-        if found["odd"]:
+        if _doubtful(found):
             self.unreliable.append(name)
         else:
             self._add(name)
@@ -138,10 +140,19 @@ def _interrupt(name: str) -> bool:
     return name in _INTERRUPT_ENTRIES or name.startswith("asm_sysvec_")
 
 
+def _doubtful(found: re.Match[str]) -> bool:
+    """Whether the address may be left over: `? ` on x86, in parentheses on s390, `(unreliable)` on powerpc.
+
+    `(L)` on arm64 is what the link register held when an exception was taken, live or not.
+    """
+    text = found[0].strip()
+    return bool(found["odd"]) or text.startswith("([<") or text.endswith((" (unreliable)", " (L)"))
+
+
 def frame(text: str) -> str | None:
     """The function of a line that is one frame, '' for an address without a name, None if it is no frame."""
     found = _FRAME.match(text)
-    if found and not found["odd"]:
+    if found and not _doubtful(found):
         return normalise(found["name"] or found["decoded"] or found["arm"])
     return "" if found or _UNKNOWN.match(text) else None
 

@@ -66,6 +66,8 @@ HEADLINES = (
             rf"(?:Kernel panic - not syncing: )?(?:BUG: )?{_WATCHDOG}(?:CPU ?\d{{1,5}}: )?"
             r"Watchdog detected (?:hard )?LOCKUP on [Cc][Pp][Uu] ?(?P<cpu>\d{1,5})"
             r"|(?:BUG: )?NMI Watchdog detected LOCKUP on CPU ?(?P<cpu_>\d{1,5})"
+            r"|(?:watchdog: )?CPU (?P<cpu__>\d{1,5}) self-detected hard LOCKUP @ "  # powerpc from 4.13
+            r"|(?:watchdog: )?CPU \d{1,5} detected hard LOCKUP on other CPUs (?P<cpu___>\d{1,5})"
         ),
         trace=150,
     ),
@@ -90,7 +92,7 @@ HEADLINES = (
         "vmalloc",
         re.compile(
             rf"{_COMM}: (?P<vmalloc>vmalloc)(?:: allocation failure| error: | size \d{{1,20}} allocation failure)"
-            rf".{{0,100}}?(?:page order (?P<order>\d{{1,3}}))?(?:, .{{0,60}}?{_MODE}|$)"
+            rf"(?:.{{0,100}}?page order (?P<order>\d{{1,3}}))?.{{0,100}}?(?:, .{{0,60}}?{_MODE}|$)"
         ),
         trace=30,
         whole=True,

@@ -33,10 +33,10 @@ _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  
 _FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5}"
 _CLASSIC = r"[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
 _EPOCH = r"\d{9,10}\.\d{6}"
-_BOOT = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>)?\]"
+_BOOT = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>| {4,20})?\]"  # journalctl -o short-delta
 _CTIME = r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
 _RELATIVE = r"\[ {0,8}\+\d{1,7}\.\d{6}\]|\[[A-Z][a-z]{2}\d\d \d\d:\d\d\]"
-_BRACKET = rf"(?:{_BOOT}|{_CTIME}|{_RELATIVE})(?:\[ {{0,8}}[TC]\d{{1,8}}\])?"
+_BRACKET = rf"(?:{_BOOT}|{_CTIME}|{_RELATIVE})(?: ?\[ {{0,8}}[TC]\d{{1,8}}\])?"
 _STAMP = rf"(?:{_ISO}|{_FULL}|{_CLASSIC}|{_EPOCH})"
 _KERNEL = r"(?:[a-z]{3,7}\.[a-z]{3,7} )?kernel(?::| - - -)"
 
@@ -52,9 +52,12 @@ _SYSLOG = re.compile(
 )
 _DMESG = re.compile(
     rf"{_LEVEL}(?P<bracket>\[[^\]]{{1,40}}\]|\d{{4}}-\d\d-\d\dT[\d:,+-]{{20,24}})"
-    r"(?P<caller>\[ {0,8}[TC]\d{1,8}\])? ?"
+    r"(?: ?(?P<caller>\[ {0,8}[TC]\d{1,8}\]))? ?"
 )
 _DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
+SPOKEN = re.compile(
+    r"\s{0,4}(?:<\d>|kernel: ?)(?=\s{0,8}\S)"
+)  # of a console, of journalctl -o cat, of syslogd on all terminals
 _JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
 _BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
@@ -99,6 +102,9 @@ def split(line: str) -> KernelLine:
         journal = _JOURNAL_HOST.match(rest)
         host = (journal["host"] or "") if journal else ""
         return KernelLine(rest[journal.end() :] if journal else rest, "", found["bracket"], host, found["caller"] or "")
+    if spoken := SPOKEN.match(line):
+        said = split(line[spoken.end() :])
+        return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])
     return KernelLine(line)
 
 

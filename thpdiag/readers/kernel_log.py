@@ -17,14 +17,15 @@ from collections.abc import Iterator
 from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.call_traces import part_of_a_trace
-from thpdiag.readers.kernel_lines import OPENS, belongs
+from thpdiag.readers.kernel_lines import OPENS, SPOKEN, belongs
 from thpdiag.readers.kernel_messages import Messages
 
 _BARE = (
-    r"[ \t]{0,8}(?:INFO: task .{1,16}:\d{1,8} blocked |(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup |Watchdog detected )"
+    r"[ \t]{0,8}(?:<\d>)?(?:kernel: ?)?(?:INFO: task .{1,16}:\d{1,8} blocked "
+    r"|(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup |Watchdog detected )"
     r"|(?:rcu: )?INFO: rcu\w{0,40} (?:self-)?detected |.{1,16}: (?:page allocation (?:failure|stalls)|vmalloc)[ .:]"
     r"|.{1,16} invoked oom-killer: |(?:khugepaged: )?raising min_free_kbytes from "
-    r"|(?:Memory cgroup o|O)ut of memory: Kill)"
+    r"|(?:Memory cgroup o|O)ut of memory: [Kk]ill)"
 )
 _BODY = re.compile(
     r"\s{0,8}(?:Not tainted|Tainted:|\"echo 0 >|task:|Modules linked in:|CPU \d{1,5}:?\s*$|CPU: \d|P[Ii][Dd]: \d"
@@ -39,6 +40,7 @@ _BODY = re.compile(
     r"|.{1,16} +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +\d{1,8} 0x"
 )
 _HEAD = re.compile(_BARE)
+_UNSTAMPED = re.compile(rf"Message from syslogd@|{SPOKEN.pattern}")  # emergencies come on every terminal
 BOOT_LINES = 400  # the kernel names itself and its command line at the start
 _VERSION = re.compile(r"\bLinux version (\d+\.\d+\S{0,80})")
 _BOOT_LINE = re.compile(r"\bKernel command line: (.{1,4000})")
@@ -48,7 +50,12 @@ LEAST_LINES = 20  # a quoted message or trace is no log that could show what did
 
 def continues(text: str) -> bool:
     """Another line of a log, or without prefixes one that can stand inside a report."""
-    return belongs(text) or part_of_a_trace(text) or bool(_BODY.match(text) or _HEAD.match(text))
+    return (
+        belongs(text)
+        or bool(_UNSTAMPED.match(text))
+        or part_of_a_trace(text)
+        or bool(_BODY.match(text) or _HEAD.match(text))
+    )
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:

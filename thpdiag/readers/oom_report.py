@@ -29,7 +29,7 @@ _DETAILS = (
 )
 _NODE_HUGE = re.compile(r"Node \d{1,4} active_anon:.{0,700}\banon_thp: ?(\d{1,15})kB")
 _KILL = re.compile(
-    r"(?:(?P<scope>Memory cgroup out of memory|Out of memory)(?: \([\w ]{1,40}\))?: )?(?P<verb>Kill(?:ed)?) process "
+    r"(?:(?P<scope>Memory cgroup out of memory|Out of memory)(?: \([\w ]{1,40}\))?: )?(?P<verb>[Kk]ill(?:ed)?) process "
     r"(?P<victim_pid>\d{1,8})(?:, UID \d{1,10},)? \((?P<victim>.{0,16})\)"
     r"(?: total-vm:\d{1,15}kB, anon-rss:(?P<victim_anon_rss_kb>\d{1,15})kB)?"
 )
