@@ -33,7 +33,7 @@ LINE = re.compile(
     r"(PRC|CPU|cpu|CPL|GPU|MEM|SWP|PAG|PSI|LVM|MDD|DSK|NFM|NFC|NFS|NET|IFB|NUM|NUC|LLC) \|(?: [^|]{1,40}\|)+\s*$"
 )
 NOTICE = re.compile(r"\*\*\* .{3,60} \*\*\*")
-HEADER = re.compile(r"\s{0,8}PID\s(?:\s*[A-Z%][A-Z0-9_/%-]*)+\s*(?:\d+/\d+)?\s*$")
+HEADER = re.compile(r"\s{0,8}PID(?:\s{1,9}[A-Z%][A-Z0-9_/%-]*)+(?:\s{1,80}\d+/\d+)?\s*$")
 ROW = re.compile(r"\s{0,8}\d{1,10}\s+\S")
 CELL = re.compile(r"\s(\S{1,9})\s+(\S{1,14})\s$")
 _ELAPSED = re.compile(r"(\d{1,6})([dhms])")
