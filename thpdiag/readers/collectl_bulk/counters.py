@@ -15,10 +15,11 @@ those of the readers of these files. Disks, networks and other subsystems are no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from thpdiag.model import Series
 from thpdiag.readers.buddyinfo import FEWEST_ORDERS, MOST_ORDERS
+from thpdiag.readers.collectl_bulk.layout import Layout, layout
 from thpdiag.readers.collectl_bulk.rows import Room, Rows, Times, printable
 from thpdiag.readers.collectl_bulk.tasks import kib, whole
 from thpdiag.readers.kernel_numbers import LARGEST_KIB, NOT_A_COUNT
@@ -29,7 +30,6 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 SYSTEM: Key = ("system", ())
 TWICE = "a counter twice under one time: a time may be missing; the second is left out"
 CUT = "a line that is cut or holds no number; it is left out"
-_LONGEST_PLAIN = 16  # digits; longer numbers are looked at more closely
 MOST_WORDS = 10_000  # first words remembered
 MODES = tuple(
     f"node_cpu_seconds_total.{mode}"
@@ -70,7 +70,8 @@ class Counters:
         self._load: tuple[float, float] | None = None
         self._nodes: dict[bytes, tuple[int, bytes, dict[str, float]]] = {}
         self._names: dict[bytes, str] = {}
-        self._plain: dict[bytes, tuple[str, int, bytes]] = {}
+        self._plain = {word: (name, 1, b"") for word, name in _COUNTS.items()}
+        self._layout: Layout | None = None
         self._takers: dict[bytes, Taker] = {b"cpu": self._all_cpus, b"buddy": self._zone, b"load": self._loads}
         self._takers |= {b"numai": self._node} | dict.fromkeys(_COUNTS, self._count)
         self._names.update(_COUNTS)
@@ -78,20 +79,26 @@ class Counters:
     def open(self, at: int) -> None:
         self._at = at
 
-    def line(self, number: int, line: bytes) -> None:
+    def take(self, lines: Sequence[tuple[int, bytes]]) -> None:
+        """All lines of an interval."""
+        texts = [line for _, line in lines]
+        values = self._layout.values(texts) if self._layout else None
+        if values is not None and self._layout:
+            self.values = values
+            lines = [lines[place] for place in self._layout.rest]
+        for number, line in lines:
+            self._line(number, line)
+        if values is None:
+            self._layout = layout(texts, self._plain)
+
+    def _line(self, number: int, line: bytes) -> None:
         word, _, rest = line.partition(b" ")
-        if word in self._plain:  # nearly all lines
-            name, factor, unit = self._plain[word]
-            count, _, said = rest.strip().partition(b" ")
-            if said == unit and name not in self.values and count.isdigit() and len(count) < _LONGEST_PLAIN:
-                self.values[name] = int(count) * factor
-                return
-        take = self._takers.get(word)
-        if take is None:
-            take = self._taker(word)
+        taker = self._takers.get(word)
+        if taker is None:
+            taker = self._taker(word)
             if len(self._takers) < MOST_WORDS:
-                self._takers[word] = take
-        take(number, word, rest)
+                self._takers[word] = taker
+        taker(number, word, rest)
 
     def close(self, line: int, text: bytes) -> None:
         """The interval is over: what it said becomes a row, cited by its time."""

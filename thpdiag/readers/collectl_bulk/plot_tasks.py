@@ -66,12 +66,12 @@ class PlotTasks:
 
     def row(self, at: int, line: int, text: str, cells: list[str]) -> bool:
         """Whether the process was seen under this time already: another interval begins, with the same stamp."""
-        pid, command = cells[self._places["PID"]], cells[self._places.get("Command", -1)].strip()
+        pid, command = cells[self._places["PID"]], printable(cells[self._places.get("Command", -1)].strip())
         if not pid.isdecimal():
             self._odd.note(line, printable(text), "a process without a number; it is left out")
             return False
         values = self._values(line, text, cells)
-        task = self._task(pid, name_of(command), printable(command), line, values.get(ACCUMULATED))
+        task = self._task(pid, name_of(command), command, line, values.get(ACCUMULATED))
         if task.rows.add(at, line, values, text.encode()):
             return False
         self._twice += 1

@@ -47,6 +47,7 @@ class Recording:
         self.lines = array("q")
         self.timed = False
         self._marker = b""
+        self._lines: list[tuple[int, bytes]] = []
         self.header(first)
 
     def header(self, header: Header) -> None:
@@ -74,11 +75,13 @@ class Recording:
         elif line[:5] == b"proc:":
             self.tasks.line(number, line)
         else:
-            self.counters.line(number, line)
+            self._lines.append((number, line))
 
     def close(self) -> None:
         """The interval is over."""
         if self.timed:
+            self.counters.take(self._lines)
+            self._lines = []
             self.counters.close(self.lines[-1], self._marker.strip())
             self.tasks.close(len(self.epochs) - 1)
         self.timed = False
