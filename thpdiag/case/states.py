@@ -17,6 +17,7 @@ from typing import TypeGuard
 
 from thpdiag.case.reboots import before_reboot
 from thpdiag.case.roots import roots
+from thpdiag.case.series_parts import at_lines, at_times
 from thpdiag.derive.clock import HostClock
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Profile, Record, Sample, Series, State
 
@@ -84,8 +85,6 @@ def states(records: Sequence[Record], clock: HostClock | None = None) -> tuple[S
     placed = [r for r in records if isinstance(r, (Sample, Series, Profile, Event)) or _is_setting(r)]
     placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
     changes = _changes(placed)
-    if changes:  # a row belongs to the state it was recorded in
-        placed = [row for r in placed for row in (r if isinstance(r, Series) else (r,))]
     segments = _by_line(placed, changes, clock) if changes else _by_root(placed, clock)
     cut = [part for segment in segments for part in _at_reboot(segment, clock)]
     return tuple(_state(s) for s in cut if s.records or s.facts) or (State("all", {}, 0),)
@@ -153,10 +152,17 @@ def _by_line(records: Sequence[Record], changes: dict[str, list[Change]], clock:
         segments += _member_segments(member, own, cuts, ordered=len(changes) == 1, first=len(segments))
     unplaced = Segment(UNPLACED, {}, None, [], [])
     spans = [(segment, {of: _span(segment, of, clock) for of in Clock}) for segment in segments]
-    for record in records:
-        if record.cite.member not in changes:
-            _put(record, _at_time(record, spans, clock) or unplaced)
+    for record in (part for r in records if r.cite.member not in changes for part in _parts(r, spans)):
+        _put(record, _at_time(record, spans, clock) or unplaced)
     return [*segments, unplaced]
+
+
+def _parts(record: Record, spans: Sequence[tuple[Segment, Spans]]) -> Sequence[Record]:
+    """A recording in parts, for a row belongs to the state it was recorded in."""
+    if not isinstance(record, Series) or record.seconds is None or record.clock is None:
+        return [record]
+    known = [span for _, times in spans if (span := times[record.clock])]
+    return at_times(record, [(s.first - s.within - record.within, s.last + s.within + record.within) for s in known])
 
 
 def _member_segments(
@@ -170,7 +176,8 @@ def _member_segments(
         settings |= {cut.setting: cut.value for cut in here}
         facts = [Fact(cut.setting, cut.value, cut.cite) for cut in here]
         segments.append(Segment(f"{member}:{line}", dict(settings), first + number if ordered else None, facts, []))
-    for record in sorted(records, key=lambda r: r.cite.line or 0):
+    parts = (part for r in records for part in (at_lines(r, lines) if isinstance(r, Series) else (r,)))
+    for record in sorted(parts, key=lambda r: r.cite.line or 0):
         _put(record, segments[bisect_right(lines, record.cite.line or 0)])
     return segments
 
