@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from collectl_files import GROWTH, HOST, ROLLED, changed_times, growth, intervals, of, problems, raw, series
+from thpdiag.case.options import Options
+from thpdiag.case.reading import read as read_input
 from thpdiag.model import Clock, Event, Fact, Problem, ProblemKind, Series
 from thpdiag.readers import bulk_readers, collectl_raw
 
@@ -246,3 +249,16 @@ def test_rows_are_in_the_order_of_time() -> None:
     for rows in series(raw(growth())).values():
         assert rows.seconds is not None
         assert all(a < b for a, b in pairwise(rows.seconds.tolist()))
+
+
+def test_a_recording_in_a_sosreport(tmp_path: Path) -> None:
+    """sos 4.4 and later copy /var/log/collectl; the recording is found and read."""
+    folder = tmp_path / "sosreport-db1-2026-11-20-abcdefg" / "var" / "log" / "collectl"
+    folder.mkdir(parents=True)
+    (folder / GROWTH.name).write_bytes(GROWTH.read_bytes())
+    found = read_input([tmp_path], Options(strict=True))
+    (given,) = found.inputs
+    assert (given.reader, given.member.rpartition("/")[2]) == ("collectl_raw", GROWTH.name)
+    assert given.first is not None
+    assert given.last is not None
+    assert given.last.seconds - given.first.seconds == pytest.approx(61, abs=0.5)  # from the header on
