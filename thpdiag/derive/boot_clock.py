@@ -1,14 +1,16 @@
 """Which time of day it was on the clock of the boot: what joins recordings and kernel messages to the other sources.
 
-perf and dmesg count seconds since boot; collectl, sar and people go by the wall clock. Four things join them, each with
+perf and dmesg count seconds since boot; collectl, sar and people go by the wall clock. Five things join them, each with
 an uncertainty, and none is believed that another contradicts:
 
 - clock data of the recording itself (`perf record -k`): both clocks read at once. Holds for that recording.
 - `btime` of /proc/stat: the wall clock's time of the boot in whole seconds, moved when the wall clock is set.
 - an uptime with a date: the boot was so long before.
 - `dmesg -T` beside `dmesg`: the same message on both clocks.
+- a syslog whose lines also have seconds since boot. Rotated ones tell of earlier boots: what fits no other join is
+  left out, without another the latest counts.
 
-The last three are of the boot under which they were read. The scheduler's clock, by which perf and the kernel's log
+The last four are of the boot under which they were read. The scheduler's clock, by which perf and the kernel's log
 count, is set right by nobody: it drifts, and stands still while the machine is suspended. perf's `captured on` is a
 hint only: the time of the file, which was written at the end of the recording, if it was not copied.
 Sources: kernel fs/proc/stat.c, kernel/sched/clock.c, kernel/printk; util-linux sys-utils/dmesg.c; perf util/header.c.
@@ -67,6 +69,7 @@ def boot_times(records: Iterable[Record]) -> tuple[list[Fact], list[Problem]]:
     """When the host was booted, one fact for each way to know it, the most exact first; and what contradicts."""
     known = list(records)
     found = [*_by_btime(known), *_by_uptime(known), *_by_messages(known)]
+    found += _by_stamps(known, found)
     apart = [pair for pair in combinations(found, 2) if not _agree(*pair) and not _in_turn(*pair)]
     problems = [_contradiction(one, other) for one, other in apart]
     good = [join for join in found if _supported(join, found, apart)]
@@ -75,7 +78,7 @@ def boot_times(records: Iterable[Record]) -> tuple[list[Fact], list[Problem]]:
     return [_fact(join) for join in sorted(good, key=lambda j: j.within)], problems
 
 
-def joins(facts: Iterable[Fact]) -> list[Join]:
+def joins(facts: Iterable[Record], name: str = "boot.time") -> list[Join]:
     """The joins that `boot_times` found, from its facts."""
     return [
         Join(
@@ -86,7 +89,7 @@ def joins(facts: Iterable[Fact]) -> list[Join]:
             read=fact.time,
         )
         for fact in facts
-        if fact.name == "boot.time"
+        if isinstance(fact, Fact) and fact.name == name
     ]
 
 
@@ -160,6 +163,18 @@ def _by_uptime(records: Iterable[Record]) -> list[Join]:
         zero, how = Moment(fact.time.seconds - up, fact.time.clock), "by an uptime with a time of day"
         told.append(Join(zero, within, how, fact.cite, read=fact.time))
     return _distinct(told)
+
+
+def _by_stamps(records: Iterable[Record], others: Sequence[Join]) -> list[Join]:
+    """Syslogs with seconds since boot, of the boot that the others tell of."""
+    how = "by lines of the kernel log with both times"
+    told = _distinct([replace(join, how=how) for join in joins(records, "log.boot_time")])
+    if others or not told:
+        return [join for join in told if any(_agree(join, other) for other in others)]
+    latest = max(told, key=lambda join: join.read.seconds if join.read else 0.0)
+    undated = any(join.zero.clock is Clock.DAY for join in told)
+    fits = [join for join in told if _agree(join, latest)]
+    return [] if undated and len(fits) < len(told) else fits
 
 
 def _by_messages(records: Iterable[Record]) -> list[Join]:

@@ -124,6 +124,10 @@ class Times:
             return Moment(float(boot[1]), Clock.BOOT)
         return self._day(stamp)
 
+    def wall(self, line: KernelLine) -> Moment | None:
+        """What the stamp of the syslog tells, also where a bracket tells the time since boot."""
+        return (self._dated(line.stamp) or self._day(line.stamp)) if line.stamp else None
+
     def _dated(self, stamp: str) -> Moment | None:
         if re.fullmatch(_EPOCH, stamp):
             return Moment(float(stamp), Clock.UTC)

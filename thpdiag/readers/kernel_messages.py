@@ -17,6 +17,7 @@ from thpdiag.model import Citation, Event, Fact, Moment, Record, Sample
 from thpdiag.reader import Source
 from thpdiag.readers.call_traces import Trace
 from thpdiag.readers.free_blocks import FreeBlocks, free_blocks
+from thpdiag.readers.kernel_clocks import TwoClocks
 from thpdiag.readers.kernel_headlines import NMI_BACKTRACE, ONE_CPU, OTHER_TRACE, SYSRQ, Headline, headline, telling
 from thpdiag.readers.kernel_lines import KernelLine, Task, Times, on_cpu, split, task_header
 from thpdiag.readers.oddities import Oddities
@@ -78,6 +79,7 @@ class Messages:
         self._source = source
         self._reader = reader
         self._times = Times()
+        self._clocks = TwoClocks()
         self._pending: dict[tuple[str, str], _Pending] = {}
         self._prefixed = False  # a line with a prefix was seen: lines without one are not the kernel's
         self._sysrq = 0  # lines until the dump of tasks is taken to be over
@@ -91,10 +93,12 @@ class Messages:
                 yield from self._line(number, text)
         for key in list(self._pending):
             yield from self._close(key)
+        yield from self._clocks.facts()
         yield from self._odd.problems()
 
     def _line(self, number: int, text: str) -> Iterator[Record]:
         message = _Message(self._source.cite(number, text), split(text))
+        self._clocks.note(message.line, message.cite)
         bare = not (message.line.stamp or message.line.bracket)
         if message.line.foreign:
             yield from self._other_program(message)
