@@ -13,7 +13,7 @@ from thpdiag.derive.catalogue import Catalogue
 from thpdiag.derive.rates import growth, knee, rates, slope
 from thpdiag.derive.series import Track, having
 from thpdiag.derive.totals import available, rates_of_counters, with_sums
-from thpdiag.model import Citation, Clock, Event, Fact, Moment, Sample, Series
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Series
 
 STALLS = "node_vmstat_compact_stall"
 SECONDS = np.arange(20, dtype=np.float64) * 2 + 1000
