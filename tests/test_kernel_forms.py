@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from thpdiag.model import Clock, Event, Moment
-from thpdiag.readers import all_readers
+from conftest import ROOT
+from thpdiag.model import Clock, Event, Moment, Problem
+from thpdiag.reader import Source
+from thpdiag.readers import all_readers, journal_json
 from thpdiag.recognise import Recogniser
 
 
@@ -207,3 +209,15 @@ def test_what_ran_is_the_leaf_and_what_may_be_left_over_is_no_caller(trace: str,
     (event,) = events("\n".join(prefix + line for line in [LOCKUP, *TRACES[trace].splitlines()]))
     assert event.kind == "soft_lockup"
     assert event.stack == ("_spin_lock_irq", "compact_zone")
+
+
+def test_an_export_of_the_journal_holds_the_events_of_the_kernel() -> None:
+    """`journalctl -o json`: not what another program quotes; a message of bytes too; a cut line is a problem."""
+    path = ROOT / "fixtures" / "readers" / "journal_json" / "hung_task" / "journal.json"
+    hung, failed = events(path.read_text())
+    assert (hung.kind, hung.fields["comm"], hung.stack) == ("hung_task", "java", ("__schedule", "compact_zone"))
+    assert hung.time == Moment(1795145743.188049, Clock.UTC)
+    assert (failed.kind, failed.fields["order"]) == ("allocation_failure", "9")
+    lines = path.read_text().splitlines()
+    cut = journal_json.READER.read(Source("m"), enumerate([*lines[:3], lines[3][:-2]], 1))
+    assert [r.cite.line for r in cut if isinstance(r, Problem)] == [4]
