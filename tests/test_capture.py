@@ -30,6 +30,12 @@ NOT_RECORDED = {
     "setting_written",
     "operator_compaction",
     "operator_drop_caches",
+    "capture.tool",  # what other recorders and collectors say of themselves
+    "capture.time",
+    "capture.plugins",
+    "capture.timed_out",
+    "recorder.options",
+    "sysstat.version",
 }
 
 
