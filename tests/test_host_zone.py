@@ -16,6 +16,8 @@ from thpdiag.analyze import analyze
 from thpdiag.bundle.stamps import stamp
 from thpdiag.derive.host_zone import ABBREVIATIONS, Zone, host_zone, of_boots, zone_rules
 from thpdiag.model import Citation, Clock, Fact, Moment, ProblemKind
+from thpdiag.readers import all_readers
+from thpdiag.recognise import Recogniser
 
 BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
@@ -96,7 +98,7 @@ def test_dates_of_two_bundles_are_not_one_moment() -> None:
         pytest.param([told("Europe/Berlin", "localtime"), ahead(19800)], id="name and offset"),
         pytest.param([told("Europe/Berlin", "localtime"), ahead(3600, SUMMER)], id="the offset of winter in summer"),
         pytest.param([ahead(3600), ahead(19800, NOON + 40 * 86400.0)], id="farther apart than summer time"),
-        pytest.param([ahead(3600), ahead(7200, NOON + 600)], id="two on one day"),
+        pytest.param([ahead(3600), ahead(7200, NOON + 600, "sa.txt")], id="two on one day"),
     ],
 )
 def test_contradicting_sources_are_a_problem(facts: list[Fact]) -> None:
@@ -116,6 +118,14 @@ def test_an_offset_is_sure_near_its_reading() -> None:
     assert both is not None
     assert both.within(NOON - 30 * 86400.0, NOON) == 0
     assert Zone("x", Citation("m"), zone_rules("Europe/Berlin")).within(0.0, NOON) == 0
+
+
+def test_a_loop_over_the_end_of_summer_time_is_no_contradiction() -> None:
+    """One source, an hour less from one round to the next; only far from the change it is sure."""
+    zone, problems = host_zone([ahead(7200), ahead(3600, NOON + 600)])
+    assert problems == []
+    assert zone is not None
+    assert zone.within(NOON + 7200, NOON + 7800) == 3600
 
 
 def test_two_times_of_one_boot_tell_the_zone() -> None:
@@ -195,3 +205,23 @@ def test_a_file_of_the_zone_database_elsewhere_is_not_the_host_s() -> None:
     content = {"sosreport-a-1/usr/share/zoneinfo/Asia/Kolkata": database, "sosreport-a-1/proc/uptime": b"10.25 9.00\n"}
     document = analyze([STDIN], rules(), STRICT, stdin=io.BytesIO(tar(content)))
     assert {item["reader"] for item in document["inputs"]} == {"uptime"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("# date\nFri Nov 20 06:31:56 UTC 2026\n", [0], id="date of a host in UTC"),
+        pytest.param("# date -u\nFri Nov 20 06:31:56 UTC 2026\n", [], id="date -u"),
+        pytest.param("# date\nFri Nov 20 12:01:56 IST 2026\n# date +%s\n1795156316\n", [19800], id="date and date +%s"),
+        pytest.param("1795156316\nFri Nov 20 07:31:57 2026\n", [3600], id="an epoch first"),
+        pytest.param("Fri Nov 20 07:31:57 2026\n1795156416\n", [], id="not at once"),
+        pytest.param("Fri Nov 20 07:31:56 2026\n\n\n\n1795156316\n", [], id="farther apart in the text"),
+        pytest.param("Fri Nov 20 07:31:56 2026\n1795156316\n" * 3, [3600], id="every round of a loop"),
+    ],
+)
+def test_a_text_with_both_clocks_tells_the_zone(text: str, expected: list[int]) -> None:
+    """What capture scripts and people print: `date`, then `date +%s`."""
+    found = Recogniser(all_readers(), strict=True).read("host.txt", list(enumerate(text.splitlines(), 1)))
+    facts = [r.record for r in found if isinstance(r.record, Fact) and r.record.name == "host.utc_offset"]
+    assert [fact.value for fact in facts] == expected
+    assert all(fact.time and fact.time.clock is Clock.UTC for fact in facts)

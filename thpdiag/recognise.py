@@ -16,10 +16,10 @@ from itertools import islice
 from typing import TypeVar
 
 from thpdiag.bundle.recorder_files import recorded
-from thpdiag.bundle.stamps import ahead_of_utc, stamp
+from thpdiag.bundle.stamps import ahead_by_two, ahead_of_utc, stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
 from thpdiag.knowledge.paths import output_of, system_path
-from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
+from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Reader, Source
 from thpdiag.readers.operator_actions import actions, entered, located, refused
 from thpdiag.readers.prose import said
@@ -28,6 +28,7 @@ LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member 
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
+NEXT = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAIN = ""  # the speaker of the text itself
 _Given = TypeVar("_Given", Record, Record | Foreign)  # by readers of lines, and of bytes
 
@@ -54,6 +55,7 @@ class _Context:
     folder: str = ""
     paths: deque[str] = field(default_factory=deque)
     looping: bool = False
+    timed: int = 0  # the line of that time
     ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
 
     @property
@@ -157,18 +159,21 @@ class Recogniser:
                 yield from self._block(reader, context, ahead, self._lines(reader, ahead, margin))
                 return
         if (moment := stamp(line.text)) is not None:
-            context.time = moment
-            yield from self._clock(line, context)
+            before = context.time if 0 < line.number - context.timed <= NEXT else None
+            context.time, context.timed = moment, line.number
+            yield from self._clock(line, moment, before, context)
         else:
             yield from self._words(line, context, ahead)
         ahead.take()
 
-    def _clock(self, line: TextLine, context: _Context) -> Iterator[Reading]:
-        """A time line may tell the zone of the host, each time anew."""
+    def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: _Context) -> Iterator[Reading]:
+        """Time lines may tell the zone of the host, each time anew."""
         ahead = ahead_of_utc(line.text)
+        ahead = ahead_by_two(line.text, at, context.command, before) if ahead is None else ahead
         if ahead is not None and ahead != context.ahead:
             context.ahead = ahead
-            fact = Fact("host.utc_offset", ahead, Citation(context.member, line.number, line.text), time=context.time)
+            utc = at if at.clock is Clock.UTC else Moment(at.seconds - ahead, Clock.UTC)
+            fact = Fact("host.utc_offset", ahead, Citation(context.member, line.number, line.text), time=utc)
             yield Reading(fact, "prose", context.group)
 
     def _words(self, line: TextLine, context: _Context, ahead: _Ahead) -> Iterator[Reading]:

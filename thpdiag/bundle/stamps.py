@@ -28,6 +28,7 @@ MONTHS = {
     for name in names.split()
 }  # fmt: skip
 ZONE_STEP, FARTHEST_ZONE = 900, 14 * 3600  # seconds
+AT_ONCE = 5  # seconds between two commands that were typed in one line
 FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
 
 _DECORATION = re.compile(r"^[\s#=*\-+>|]*(?:zzz\s*\*+\s*)?|[\s=*\-#|]*$")
@@ -67,6 +68,18 @@ def ahead_of_utc(line: str) -> int | None:
         return None
     ahead = round((local.seconds - float(found[1])) / ZONE_STEP) * ZONE_STEP
     return ahead if abs(ahead) <= FARTHEST_ZONE else None
+
+
+def ahead_by_two(line: str, moment: Moment, command: str, before: Moment | None) -> int | None:
+    """The same from `date` that prints UTC of its own accord, or from two time lines below each other on two clocks."""
+    if moment.clock is Clock.UTC and command == "date" and _OFFSET.search(line):
+        return 0 if re.search(r"\b(?:UTC|GMT)\b", line) else None
+    if before is None or {moment.clock, before.clock} != {Clock.UTC, Clock.LOCAL}:
+        return None
+    local, utc = (moment, before) if before.clock is Clock.UTC else (before, moment)
+    ahead = round((local.seconds - utc.seconds) / ZONE_STEP) * ZONE_STEP
+    near = abs(local.seconds - utc.seconds - ahead) <= AT_ONCE
+    return ahead if near and abs(ahead) <= FARTHEST_ZONE else None
 
 
 def _epoch(text: str) -> Moment | None:

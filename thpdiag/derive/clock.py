@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from thpdiag.derive.boot_clock import Join, boot_times, join_of, joins, of_one_boot, reboots
 from thpdiag.derive.dates import with_dates
-from thpdiag.derive.host_zone import Zone, host_zone, of_boots
+from thpdiag.derive.host_zone import DAY, Zone, host_zone, of_boots
 from thpdiag.derive.wall_times import walked
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Note, Problem, Profile, Record, Sample, Series
 from thpdiag.model.record import begun, ended
@@ -81,7 +81,7 @@ def _notes(records: Sequence[Record], placed: Sequence[Record], zone: Zone | Non
     pairs = (
         (begun(before), begun(after)) for before, after in zip(records, placed, strict=True) if before is not after
     )
-    if zone and any(one and other and one.clock is not other.clock is Clock.UTC for one, other in pairs):
+    if zone and any(one and other and round(one.seconds - other.seconds) % DAY for one, other in pairs):
         yield Note(f"times of the host's wall clock are given in UTC; its zone is {zone.name}", zone.cite)
 
 

@@ -76,12 +76,13 @@ class Zone:
         """By how many seconds times from `first` to `last` on the wall clock may be put wrong."""
         if self.rules is not None:
             return 0.0
-        near = self._nearest(first)
-        known = sorted(reading.at for reading in self.readings if reading.at is not None and reading == near)
-        alike = {reading.offset for reading in self.readings} == {near.offset}
-        ends = [reading.at for reading in self.readings if reading.at is not None] if alike else known
-        start, end = first - near.offset, last - near.offset
-        return 0.0 if ends and min(ends) - DAY <= start and end <= max(ends) + DAY else HOUR
+        offset = self._nearest(first).offset
+        start, end = first - offset, last - offset
+        same = [r.at for r in self.readings if r.at is not None and r.offset == offset]
+        unlike = (r.at for r in self.readings if r.at is not None and r.offset != offset)
+        if not same or any(start - 2 * DAY < at < end + 2 * DAY for at in unlike):
+            return HOUR
+        return 0.0 if min(same) - DAY <= start and end <= max(same) + DAY else HOUR
 
     def _nearest(self, local: float) -> Reading:
         return min(self.readings, key=lambda r: LAST if r.at is None else abs(local - r.offset - r.at))
@@ -193,11 +194,12 @@ def _at(rules: tzinfo, utc: float) -> float:
 
 
 def _far(zones: Sequence[Zone]) -> tuple[Zone, Zone] | None:
-    """Two readings that no change of summer time explains: more than an hour apart, or unlike within a day."""
+    """Two readings that no change of summer time explains: more than an hour apart, or of two sources on one day."""
     for one in zones:
         for other in zones:
             a, b = one.readings[0], other.readings[0]
-            at_once = a.at is None or b.at is None or abs(a.at - b.at) < DAY
+            near = a.at is None or b.at is None or abs(a.at - b.at) < DAY
+            at_once = near and one.cite.member != other.cite.member
             if abs(a.offset - b.offset) > (0 if at_once else HOUR):
                 return one, other
     return None
@@ -209,7 +211,9 @@ def _contradiction(one: Zone, other: Zone) -> Problem:
 
 
 def spoken(offset: float) -> str:
-    """`UTC+05:30`."""
+    """`UTC+05:30`, `UTC`."""
+    if not offset:
+        return "UTC"
     minutes = round(abs(offset) / 60)
     return f"UTC{'-' if offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
