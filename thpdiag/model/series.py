@@ -24,11 +24,11 @@ NOTHING: Mapping[str, float] = MappingProxyType({})
 class Sample:
     """Values of one entity at one moment.
 
-    `kind` is the entity kind: `system`, `cpu`, `process`, `zone`, `node` (NUMA) or `device`; `entity` names it (`(("pid", "4711"),
-    ("comm", "java"))`), empty for `system`. `values` maps canonical metric names (vocabulary, base units: bytes,
-    seconds, ratios 0..1) to numbers; what the source did not print is not in it. `resolution` is the quantum of
-    values that were printed rounded (collectl's `24G` has 2**30). A `since_boot` row is an average since boot
-    (first row of vmstat) and takes part in no rate. `reader` names the source format.
+    `kind` is the entity kind: `system`, `cpu`, `process`, `zone`, `node` (NUMA) or `device`; `entity` names it
+    (`(("pid", "4711"), ("comm", "java"))`), empty for `system`. `values` maps canonical metric names (vocabulary, base
+    units: bytes, seconds, ratios 0..1) to numbers; what the source did not print is not in it. `resolution` is the
+    quantum of values that were printed rounded (collectl's `24G` has 2**30). A `since_boot` row is an average since
+    boot (first row of vmstat) and takes part in no rate. `reader` names the source format.
     """
 
     kind: str
