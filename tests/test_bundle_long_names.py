@@ -1,0 +1,61 @@
+"""Names of more than 100 characters in tars: GNU tar writes them as a member of their own, before the one they name."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from thpdiag.bundle import Member, members
+
+FOLDER = "sosreport-web1-2026-11-20-abcdefg/sys/devices/pci0000:00/0000:00:1f.2/" + "very-deep/" * 5
+CONTENT = {f"{FOLDER}{number:04}/attribute": b"%d\n" % number * (number % 700) for number in range(1500)}
+
+
+def names(form: int, *, directories: bool = False) -> io.BytesIO:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for name, data in CONTENT.items():
+            if directories:
+                folder = tarfile.TarInfo(name.rpartition("/")[0] + "/")
+                folder.type = tarfile.DIRTYPE
+                archive.addfile(folder)
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    out.seek(0)
+    return out
+
+
+def read(archive: io.BytesIO, every: int) -> Iterator[tuple[str, bytes]]:
+    wanted = {name for number, name in enumerate(CONTENT) if number % every == 0}
+    for found in members([Path("-")], wanted.__contains__, stdin=archive):
+        assert isinstance(found, Member), found
+        yield found.path, b"".join(found.chunks())
+
+
+@pytest.mark.parametrize("directories", [False, True], ids=["files alone", "with directories"])
+@pytest.mark.parametrize(
+    "form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT], ids=["gnu", "pax", "ustar"]
+)
+@pytest.mark.parametrize("every", [1, 2, 97])
+def test_members_with_long_names_are_found(form: int, every: int, *, directories: bool) -> None:
+    """Each wanted one with its whole name and content, wherever the others end in the buffer."""
+    wanted = {name: data for number, (name, data) in enumerate(CONTENT.items()) if number % every == 0}
+
+    assert max(map(len, CONTENT)) > 100
+    assert dict(read(names(form, directories=directories), every)) == wanted
+
+
+def test_a_long_name_without_a_member_is_no_member() -> None:
+    """What follows it is damaged: the name is given to nothing."""
+    whole = names(tarfile.GNU_FORMAT).getvalue()
+    first = whole.index(b"0001/attribute") // 512 * 512 - 512  # the header of the long name
+    broken = whole[: first + 1024] + b"\xff" * 512 + whole[first + 1536 :]
+    found = [m for m in members([Path("-")], lambda _: True, stdin=io.BytesIO(broken)) if isinstance(m, Member)]
+
+    assert f"{FOLDER}0001/attribute" not in [m.path for m in found]
+    assert len(found) == len(CONTENT) - 1
