@@ -47,9 +47,10 @@ MAY_IMPORT = {
     "result": "model knowledge derive engine diagnosis advice ragged result.schema version",
     "reports": "errors result.schema",
     "flame": "model errors knowledge engine ragged reports version",
+    "exported": "model errors knowledge derive reports",
     "capture": "knowledge errors engine",
     "analyze": "model case engine diagnosis result",
-    "cli": "model errors readers case engine result reports flame capture analyze version",
+    "cli": "model errors knowledge readers case engine result reports flame exported capture analyze version",
     "__main__": "cli",
 }
 BROAD_EXCEPTS = {

@@ -113,8 +113,18 @@ def test_inputs_says_what_was_recognised(run: Run) -> None:
 
 
 def test_inputs_says_it_to_people(run: Run) -> None:
-    """The same as text."""
-    assert re.search(r"ticket\.txt\n    perf_top: \d+ record", run("inputs", STORY).out)
+    """The same as text in 80 columns: each file once, below it its readers, times and gaps."""
+    text = run("inputs", STORY).out
+
+    assert re.match(r"ticket\.txt\n    collectl_text: 44 records, 10:33:08 to 10:52:13, every 2 s\n", text)
+    assert "\n        gap of 17.7 min, from 10:33:50 to 10:51:31\n" in text
+    assert re.search(r"\n    perf_top: \d+ records\n", text)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "sha256" not in text
+    assert (
+        f"\n    sha256 {run('inputs', STORY, '-f', 'json').document['inputs'][0]['sha256']}\n"
+        in run("inputs", "-v", STORY).out
+    )
 
 
 def test_explain_says_what_a_rule_means(run: Run) -> None:

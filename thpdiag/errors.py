@@ -13,7 +13,7 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         2: "the command line makes no sense",
         3: "the input is missing, cannot be read, or nothing in it was recognised",
         4: "a rule file is invalid",
-        5: "a damaged or unreadable part of the input left a rule undecided",
+        5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
         6: "a limit (size, number of files, ratio, depth, time) cut the input",
         70: "a mistake of thpdiag itself",
         130: "interrupted",

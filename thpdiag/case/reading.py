@@ -13,6 +13,7 @@ from thpdiag.case.beside import beside
 from thpdiag.case.collected import given_up, once
 from thpdiag.case.folded import folded
 from thpdiag.case.options import Options
+from thpdiag.case.rhythm import rhythm
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import is_tail, system_path, wants
 from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile, Record, Series
@@ -113,7 +114,9 @@ def _inputs(member: Member, found: Sequence[Reading], problems: int) -> list[Inp
         times = [t for r in items for t in (begun(r.record), ended(r.record)) if t]
         same = times if len({t.clock for t in times}) == 1 else []
         first, last = (min(same), max(same)) if same else (None, None)
-        rows.append(InputRecord(member.path, reader, _count(items), first, last, member.sha256, problems))
+        period, gaps = rhythm(reading.record for reading in items)
+        row = InputRecord(member.path, reader, _count(items), first, last, member.sha256, problems)
+        rows.append(replace(row, period=period, gaps=gaps))
     return rows
 
 

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "explain": "Say what a rule means, and why it fires or not.",
         "rules": "List, show, check and test the rules.",
         "inputs": "Say what was recognised, and what each rule lacks.",
+        "series": "Print the values of a metric over time, for other programs.",
         "flame": "Print call stacks, folded, for flame graphs.",
         "capture-script": "Print the script to send to the customer.",
         "doctor": "Say what this installation has.",

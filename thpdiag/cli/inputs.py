@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +12,25 @@ import rich_click as click
 
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
+from thpdiag.reports.columns import fold
 from thpdiag.reports.json import render
 from thpdiag.reports.visible import visible
 
 SCHEMA = "thpdiag/inputs/1"
+MARGIN = "    "
+MOST_GAPS = 3  # that are listed without -v
 
 
 @click.command()
 @shared.PATHS
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "verbosity", count=True, help="All gaps, and the SHA-256 of each file.")
 @shared.RULES
-def command(paths: tuple[Path, ...], form: str, folders: tuple[Path, ...]) -> None:
-    """Say what of PATHS was recognised, and which rules lack data."""
+def command(paths: tuple[Path, ...], form: str, verbosity: int, folders: tuple[Path, ...]) -> None:
+    """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
     result = analyze(paths, shared.loaded(folders), stdin=sys.stdin.buffer)
     document = _document(result)
-    click.echo(render(document) if form == "json" else "\n".join(_lines(document)), nl=form != "json")
+    click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
     if mistake := shared.absent(paths):
         raise mistake
     shared.finish(result)
@@ -45,19 +51,57 @@ def _document(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _unrecognised(item: dict[str, Any]) -> str:
-    """What a reader would have to be written for."""
-    begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
-    return f"not recognised: {item.get('size') or 0:,} bytes{begins}"
-
-
-def _lines(document: dict[str, Any]) -> list[str]:
-    lines = []
-    for item in document["inputs"]:
-        span = f"  {item['first']} to {item['last']}" if item.get("first") else ""
-        told = f"{item['reader']}: {item['records']} records{span}" if item["reader"] else _unrecognised(item)
-        lines.append(f"{visible(item['member'])}\n    {told}")
-    lines.append("")
-    lines += [f"{r['id']}: lacks {', '.join(r['missing'])}" for r in document["rules"] if r["missing"]]
-    lines += [f"{p['kind']}: {visible(p.get('member', ''))}: {visible(p['text'])}" for p in document["problems"]]
+def _lines(document: dict[str, Any], verbosity: int) -> list[str]:
+    lines: list[str] = []
+    for member, rows in groupby(document["inputs"], key=itemgetter("member")):
+        items = list(rows)
+        lines += [visible(member), *(line for item in items for line in _item(item, verbosity))]
+        if count := items[0]["problems"]:
+            lines.append(f"{MARGIN}{count} {'problem' if count == 1 else 'problems'}, see below")
+        if verbosity and items[0]["sha256"]:
+            lines.append(f"{MARGIN}sha256 {items[0]['sha256']}")
+    if lacking := [rule for rule in document["rules"] if rule["missing"]]:
+        lines += ["", *(line for rule in lacking for line in _lacks(rule))]
+    if document["problems"]:
+        lines += ["", *(line for problem in document["problems"] for line in _problem(problem))]
     return lines
+
+
+def _item(item: dict[str, Any], verbosity: int) -> list[str]:
+    """What became of a member with one reader."""
+    if item["reader"]:
+        told = [f"{item['records']:,} {'record' if item['records'] == 1 else 'records'}", *_times(item)]
+        lines = fold(", ".join(told), f"    {item['reader']}: ", MARGIN * 2)
+    else:
+        begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
+        lines = fold(f"not recognised: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
+    gaps = item.get("gaps", ())
+    for gap in gaps if verbosity else gaps[:MOST_GAPS]:
+        lines += fold(f"{span(gap['seconds'])}, from {gap['from']} to {gap['to']}", f"{MARGIN * 2}gap of ", MARGIN * 3)
+    if len(gaps) > MOST_GAPS and not verbosity:
+        lines.append(f"{MARGIN * 2}and {len(gaps) - MOST_GAPS} more gaps; -v lists them")
+    return lines
+
+
+def _times(item: dict[str, Any]) -> list[str]:
+    ends = dict.fromkeys(item[key] for key in ("first", "last") if item.get(key))
+    times = [" to ".join(ends)] * bool(ends)
+    return [*times, *([f"every {span(item['period'])}"] if item.get("period") else [])]
+
+
+def span(seconds: float) -> str:
+    """A stretch of time in its largest fitting unit: 10 s, 10 min, 2.5 h."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _lacks(rule: dict[str, Any]) -> list[str]:
+    return fold(", ".join(rule["missing"]), f"{rule['id']}: lacks ", MARGIN)
+
+
+def _problem(problem: dict[str, Any]) -> list[str]:
+    member = problem.get("member", "")
+    place = f"{member}:{problem['line']}" if problem.get("line") else member
+    return fold(visible(f"{place}: {problem['text']}"), f"{problem['kind']}: ", MARGIN)

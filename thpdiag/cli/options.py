@@ -117,6 +117,15 @@ def write(text: str, path: Path) -> None:
     notice(f"{path} written")
 
 
+def write_bytes(content: bytes, path: Path) -> None:
+    """To a file."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    notice(f"{path} written")
+
+
 def notice(text: str) -> None:
     """Something that only a person at a terminal wants to know."""
     if sys.stderr.isatty():

@@ -18,7 +18,8 @@ from thpdiag.model.series import Sample, Series
 class InputRecord:
     """A member of which at least one reader read something (or which none recognised: `reader` is empty).
 
-    Of one that none recognised `size` is how many bytes it has and `first_line` how its text begins.
+    Of one that none recognised `size` is how many bytes it has and `first_line` how its text begins. `period` are the
+    usual seconds from one row to the next, `gaps` first and last moment of stretches without rows.
     """
 
     member: str
@@ -30,6 +31,8 @@ class InputRecord:
     problems: int = 0
     size: int | None = None
     first_line: str = ""
+    period: float | None = None
+    gaps: tuple[tuple[Moment, Moment], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

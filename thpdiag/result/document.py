@@ -34,6 +34,7 @@ from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
+MOST_GAPS = 50
 
 
 def document(diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -264,10 +265,24 @@ def _input(item: InputRecord) -> dict[str, Any]:
         if moment
     }
     unknown = {} if item.size is None else {"size": item.size, "first_line": item.first_line}
+    period = {} if item.period is None else {"period": round(item.period, 3)}
     return {
         "member": item.member, "reader": item.reader or None, "records": item.records, **times, "sha256": item.sha256,
-        "problems": item.problems, **unknown,
+        "problems": item.problems, **unknown, **period, **({"gaps": _gaps(item)} if item.gaps else {}),
     }  # fmt: skip
+
+
+def _gaps(item: InputRecord) -> list[dict[str, Any]]:
+    """The longest of them, in time."""
+    longest = sorted(item.gaps, key=lambda gap: gap[0].seconds - gap[1].seconds)[:MOST_GAPS]
+    return [
+        {
+            "from": clock_text(first.seconds, first.clock),
+            "to": clock_text(last.seconds, last.clock),
+            "seconds": round(last.seconds - first.seconds, 3),
+        }
+        for first, last in sorted(longest)
+    ]
 
 
 def _folded(problems: Iterable[Problem]) -> list[Problem]:
