@@ -152,10 +152,10 @@ def _share(sums: Sums, total: float, rest: float, lost: float, least: float | No
     denominator is if what is open is as good as can be.
     """
     least = total if least is None else least
-    if total <= 0 and least <= 0:
-        return Share(0.0, 0.0, 1.0 if lost > 0 else 0.0, sums.group)  # what was lost may be of it
     low = sums.sure / total if total > 0 else 0.0
-    high = (sums.possible + rest) / least if least > 0 else 0.0
+    if least <= 0:  # perhaps nothing that was kept is of it, but all that was lost
+        return Share(low, low / (1 + lost), 1.0 if lost > 0 else 0.0, sums.group)
+    high = (sums.possible + rest) / least
     return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group)
 
 
