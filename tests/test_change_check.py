@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from thpdiag.derive.catalogue import Catalogue
@@ -11,6 +13,7 @@ from thpdiag.engine.schema import Change
 from thpdiag.model import Case, Citation, Clock, Moment, Sample, State, Verdict3
 
 COLLAPSED, RESIDENT, FAULTS = "node_vmstat_thp_collapse_alloc", "process_resident_memory_bytes", "process_faults_total"
+STALLS = "node_vmstat_compact_stall"
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 MIB = 2.0**20
 
@@ -71,3 +74,33 @@ def test_what_is_missing_is_unknown() -> None:
     """No source, or a single sample, of either."""
     assert answer(FAULTLESS, rows(RESIDENT, [0, 32 * MIB])) is UNKNOWN
     assert answer(FAULTLESS, rows(RESIDENT, [32 * MIB]), rows(FAULTS, [5, 5])) is UNKNOWN
+
+
+def test_what_one_recording_has_is_taken_from_it() -> None:
+    """Two longer sources that have one metric each do not stand for the one that has both."""
+    times = [Moment(10.0 * n, Clock.UTC) for n in range(9)]
+    other = [
+        Sample("system", {COLLAPSED: 100.0 * n}, Citation("other", n + 1), "other", (), time)
+        for n, time in enumerate(times)
+    ]
+    both = [
+        Sample("system", {COLLAPSED: float(n), STALLS: 10.0 * n}, Citation("both", n + 1), "both", (), time)
+        for n, time in enumerate(times[:5])
+    ]
+    state = State("s", {}, 0, samples=(*other, *both))
+    said = judge(
+        Change(of=COLLAPSED, per=STALLS, above=0.5), Scene(Case("c", (), (state,)), state, Catalogue(state.samples))
+    )
+    assert said.value is NO
+    assert said.cite is not None
+    assert said.cite.member == "both"
+    assert "(lines 1 to 5)" in said.text
+
+
+def test_a_change_that_may_be_rounding_is_unknown() -> None:
+    """Memory printed in GiB that went from 1 to 2 did not grow by a GiB without faults."""
+    gib = 1024 * MIB
+    coarse = [replace(row, resolution={RESIDENT: gib}) for row in rows(RESIDENT, [gib, gib, 2 * gib])]
+    alone = Change(of=RESIDENT, above="1 MiB")
+    assert answer(alone, coarse) is UNKNOWN
+    assert answer(alone, rows(RESIDENT, [gib, gib, 2 * gib])) is YES

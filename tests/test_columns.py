@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ import pytest
 from thpdiag.case.states import states
 from thpdiag.case.window import Window, inside
 from thpdiag.derive.catalogue import Catalogue
-from thpdiag.derive.rates import growth, knee, rates, slope
+from thpdiag.derive.rates import growth, knee, longest_run, rates, slope
 from thpdiag.derive.series import Track, having
 from thpdiag.derive.totals import available, rates_of_counters, with_sums
-from thpdiag.model import Citation, Clock, Event, Fact, Moment, Series
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Record, Series
 
 STALLS = "node_vmstat_compact_stall"
 SECONDS = np.arange(20, dtype=np.float64) * 2 + 1000
@@ -97,7 +99,9 @@ def test_a_part_in_time() -> None:
 def test_what_is_derived_from_columns() -> None:
     """Sums, CPU shares and memory facts come out as from rows."""
     one = columns()
-    assert list(with_sums(one)) == [with_sums(row) for row in one]
+    summed = with_sums(one)
+    assert isinstance(summed, Series)
+    assert list(summed) == [with_sums(row) for row in one]
     derived = [row for found in rates_of_counters([one]) for row in (found if isinstance(found, Series) else [found])]
     assert derived == list(rates_of_counters(list(one)))
     assert list(available([one])) == list(available(list(one)))
@@ -122,3 +126,53 @@ def test_rows_belong_to_the_state_they_were_recorded_in() -> None:
     found = states([Fact(name, "always", Citation("var/log/x", 1)), columns(), change])
     lines = [[row.cite.line for s in state.samples if isinstance(s, Series) for row in s] for state in found]
     assert lines == [list(range(3, 10)), list(range(10, 23))]
+
+
+def test_a_recording_is_cut_where_another_file_tells_of_a_change() -> None:
+    """Rows go to the state in whose time they are, as single rows do; what is in none stays by itself."""
+    name, other = "thp.enabled", "terminal.txt"
+    facts: list[Record] = [
+        Fact(name, "always", Citation(other, 1), time=Moment(1000.0, Clock.UTC)),
+        Event("note", Citation(other, 2), Moment(1000.0, Clock.UTC)),
+        Event("note", Citation(other, 3), Moment(1012.0, Clock.UTC)),
+        Event("setting_written", Citation(other, 4), Moment(1013.0, Clock.UTC),
+              {"setting": name, "value": "never", "how": "prompt"}),
+        Event("note", Citation(other, 5), Moment(1020.0, Clock.UTC)),
+    ]  # fmt: skip
+    fast, slow = (states([*facts, *given]) for given in ([columns()], list(columns())))
+    lines = [
+        [[row.cite.line for s in state.samples for row in (s if isinstance(s, Series) else [s])] for state in found]
+        for found in (fast, slow)
+    ]
+    assert lines[0] == lines[1]
+    assert len([part for part in lines[0] if part]) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_longest_stretch_is_that_of_a_plain_search(seed: int) -> None:
+    """First of the longest, no gap inside, whatever the values."""
+    chance = random.Random(seed)
+    times = list(accumulate(chance.choice([1.0, 1.0, 1.0, 2.0, 500.0 if seed % 2 else 1.0]) for _ in range(60)))
+    values = [chance.random() for _ in times]
+    given = Series(
+        "system",
+        {"cpu_ratio.busy": np.array(values)},
+        "x",
+        np.arange(60),
+        "x",
+        seconds=np.array(times),
+        clock=Clock.UTC,
+    )
+    found = longest_run(Catalogue([given]).tracks("cpu_ratio.busy")[0].points, 0.4, float("inf"))
+    assert (list(found.points.values), found.seconds is None) == (plain(times, values), not plain(times, values))
+
+
+def plain(times: list[float], values: list[float]) -> list[float]:
+    best: list[float] = []
+    run: list[float] = []
+    for at, (time, value) in enumerate(zip(times, values, strict=True)):
+        if at and time - times[at - 1] > 60:
+            run = []
+        run = [*run, value] if value > 0.4 else []
+        best = run if len(run) > len(best) else best
+    return best
