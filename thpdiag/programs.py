@@ -13,8 +13,9 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,6 +26,16 @@ ENVIRONMENT: Mapping[str, str] = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/loca
 STDIN = "/dev/stdin"  # a name for the input, for programs that want one; the file may be unlinked
 _CHUNK = 1 << 16
 _SAID = 4096  # bytes kept of what it says on stderr
+# What runs between fork and exec must be safe beside threads, and a limit that is set from outside comes late: so an
+# interpreter of its own takes the limits upon itself and becomes the program.
+_LIMITED = """
+import os, resource, sys
+for which, most in zip(*[iter(map(int, sys.argv[1:11]))] * 2):
+    hard = resource.getrlimit(which)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (most, most))
+os.execv(sys.argv[11], sys.argv[11:])
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +82,18 @@ class Run:
         self._bounds = bounds
 
     def __iter__(self) -> Generator[bytes, None, None]:
+        if not os.access(self._command[0], os.X_OK):
+            self.ending, self.said = Ending.NOT_STARTED, b"no such program, or not to be executed"
+            return
         try:
             child = subprocess.Popen(
-                self._command, stdin=self._stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                [sys.executable, "-I", "-S", "-c", _LIMITED, *_limits(self._bounds), *self._command],
+                stdin=self._stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=dict(ENVIRONMENT), cwd="/", start_new_session=True, bufsize=0,
             )  # fmt: skip
-        except (OSError, ValueError) as error:  # gone, not executable, an argument with a NUL
+        except (OSError, ValueError) as error:  # no interpreter, an argument with a NUL
             self.ending, self.said = Ending.NOT_STARTED, str(error).encode()
             return
-        _limit(child.pid, self._bounds)
         try:
             yield from self._printed(child)
             self.ending = self._ended(child)
@@ -125,18 +139,16 @@ class Run:
         return Ending.FAILED if code else Ending.DONE
 
 
-def _limit(pid: int, bounds: Bounds) -> None:
-    """Limits of the child, set from outside: code between fork and exec is not safe beside threads."""
+def _limits(bounds: Bounds) -> Iterator[str]:
+    """The limits of the child as numbers in pairs: which, and how much."""
     limits = {
         resource.RLIMIT_CPU: bounds.cpu_seconds,
-        resource.RLIMIT_AS: bounds.memory,
         resource.RLIMIT_NOFILE: bounds.files,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: bounds.memory,
     }
-    for limit, most in limits.items():
-        with suppress(ProcessLookupError, PermissionError, ValueError):  # it has ended already; a lower hard limit
-            resource.prlimit(pid, limit, (most, most))
+    yield from (str(number) for pair in limits.items() for number in pair)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
