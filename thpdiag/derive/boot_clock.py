@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 from statistics import median
 
-from thpdiag.derive.series import having
+from thpdiag.derive.series import having, rows_with
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind, Profile, Record, Sample, Series
 
@@ -147,9 +147,21 @@ def captured(profile: Profile) -> Moment | None:
 
 def _by_btime(records: Iterable[Record]) -> list[Join]:
     name = "node_boot_time_seconds"
-    samples = having((r for r in records if isinstance(r, (Sample, Series))), name)
+    rows = (_changes(r, name) if isinstance(r, Series) else r for r in records if isinstance(r, (Sample, Series)))
+    samples = having(rows, name)
     told = [Join(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite, read=s.time) for s in samples]
     return _distinct(told)
+
+
+def _changes(series: Series, metric: str) -> Series:
+    """Of rows that say the same one after the other the first and the last."""
+    rows = rows_with(series, metric)
+    if len(rows) < 3:
+        return rows
+    import numpy as np
+
+    differs = np.diff(rows.values[metric]) != 0
+    return rows.only(np.concatenate(([True], differs)) | np.concatenate((differs, [True])))
 
 
 def _by_uptime(records: Iterable[Record]) -> list[Join]:

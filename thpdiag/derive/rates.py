@@ -183,14 +183,13 @@ def knee(points: Points, least: int = 10) -> Knee | None:
 
     A curve that has simply ended its work has no slow phase: standing still at the end is cut off first.
     """
-    if not points.timed:
+    if not points.timed or len(points) < least:
         return None
     import numpy as np
 
     values, seconds = points.values.to_numpy(np.float64), points.values.index.to_numpy()
-    end = len(values)
-    while end > 2 and values[end - 2] >= values.max() and values[end - 1] >= values.max():
-        end -= 1
+    below = np.flatnonzero(values < values.max())
+    end = min(len(values), int(below[-1]) + 2) if len(below) else 2
     if end < least:
         return None
     places = np.arange(0, end, -(-end // MOST_OF_A_BEND))
