@@ -20,6 +20,7 @@ from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
 
 HEAD = re.compile(r"Linux OSW(?:bb)? v?\d[\w.]{0,20}(?: (\S{1,255}))?\s*$")
+ZZZ = re.compile(r"zzz [*<]")  # the time line above each output
 SETTING = re.compile(r"(SNAP_INTERVAL|CPU_CORES|VCPUS|OSWBB_ARCHIVE_DEST)\s+(\S{1,255})\s*$")
 
 

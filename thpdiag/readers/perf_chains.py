@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Flag, auto
 
 from thpdiag.knowledge.symbols import families_of, normalise
 from thpdiag.readers.perf_columns import OverheadRow
@@ -56,16 +57,25 @@ class _Graph:
     rootless: bool  # perf left out the first function of graphs with a single root
 
 
-def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], *, by_symbol: bool = False, live: bool = False) -> Chains:
-    """The stacks of all rows of one event. Order and kind of share hold for the whole text.
+class Layout(Flag):
+    """What of perf's printing changes how its graphs are to be read.
 
-    `live`: the shares are of perf top, which changes them while it prints, so that parts may exceed their whole.
+    `LIVE`: perf top changes shares while it prints, so that parts may exceed their whole. `BY_SYMBOL`: rows are sorted
+    by symbol alone, and the first function of a graph with a single root is left out.
     """
+
+    PLAIN = 0
+    LIVE = auto()
+    BY_SYMBOL = auto()
+
+
+def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = Layout.PLAIN) -> Chains:
+    """The stacks of all rows of one event. Order and kind of share hold for the whole text."""
     graphs = [(shown, parse(lines)) for shown, lines in rows]
-    fractal = not live and any(relative(nodes, shown.total) for shown, nodes in graphs)
+    fractal = Layout.LIVE not in layout and any(relative(nodes, shown.total) for shown, nodes in graphs)
     measures = _measures(graphs, fractal=fractal)
     caller = _caller(graphs, measures)
-    rootless = by_symbol and any(barred(lines) for _, lines in rows)
+    rootless = Layout.BY_SYMBOL in layout and any(barred(lines) for _, lines in rows)
     of = tuple(
         _split(shown, nodes, _Graph(measure, caller, rootless))
         for (shown, nodes), measure in zip(graphs, measures, strict=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from thpdiag.model import Chains, Citation, Rows, StackCounts, Stacks, Task
 from thpdiag.model.profile import NAMELESS, Frame
-from thpdiag.readers.perf_chains import Split, chains
+from thpdiag.readers.perf_chains import Layout, Split, chains
 from thpdiag.readers.perf_columns import Columns, OverheadRow, kind, row, separated
 from thpdiag.readers.perf_report_tree import Path, part
 from thpdiag.readers.perf_stacks import Frames, kernel_dso
@@ -112,7 +112,7 @@ class Table:
         """The stacks of one event of the group."""
         entries = self._of(event)
         counts, frames = StackCounts(), Frames()
-        said = chains([(e.row, e.graph) for e in entries], by_symbol=self._by_symbol(), live=self.live)
+        said = chains([(e.row, e.graph) for e in entries], self._layout())
         weight = 0.0
         for entry, split in zip(entries, said.of, strict=True):
             _add(counts, frames, entry, split, self.comm)
@@ -149,9 +149,10 @@ class Table:
             for e, p in zip(self.entries, pairs, strict=True)
         ]
 
-    def _by_symbol(self) -> bool:
+    def _layout(self) -> Layout:
         names = self.columns.names or (kind(self.entries[0].row) if self.entries else "",)
-        return names[0] == "Symbol"
+        by_symbol = Layout.BY_SYMBOL if names[0] == "Symbol" else Layout.PLAIN
+        return by_symbol | (Layout.LIVE if self.live else Layout.PLAIN)
 
 
 def _level_names(levels: Sequence[OverheadRow]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ and its rows are put into columns; what it says of the command and of the functi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from thpdiag.model import Moment, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers import ps
 from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.oswatcher import HEAD, SETTING
+from thpdiag.readers.oswatcher import HEAD, SETTING, ZZZ
 from thpdiag.readers.ps_columns import Columns as Header
 from thpdiag.readers.repeated_rows import Rows
 from thpdiag.readers.whole_member import numbered_lines, undecoded_lines
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from thpdiag.recordings.columns import Columns
 
 SMALLEST = 1 << 20  # bytes; shorter files go through the search for blocks
-_ZZZ = re.compile(r"zzz [*<]")
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class Frames:
         self.rows = Rows(self.columns)
 
     def line(self, number: int, text: str) -> Iterator[Record]:
-        if _ZZZ.match(text) and (time := stamp(text)):
+        if ZZZ.match(text) and (time := stamp(text)):
             self.time, self.listing = time, None
         elif self.listing is None and ps.HEADER.match(text):
             words = text.split()
@@ -56,7 +54,7 @@ class Frames:
             self.rows.pids.clear()
         elif self.listing is not None:
             yield from self.rows.row(number, text, self.time, self._read)
-        elif not (HEAD.match(text) or SETTING.match(text) or _ZZZ.match(text)):
+        elif not (HEAD.match(text) or SETTING.match(text) or ZZZ.match(text)):
             self.odd.note(number, text, "a line of no process list")
 
     def _read(self, number: int, text: str) -> Iterator[Record]:
@@ -84,7 +82,7 @@ def claims(path: str, head: bytes, size: int | None) -> bool:
         return False
     lines = [line for line in head[:8192].decode("utf-8", "replace").split("\n") if line.strip()]
     rest = [line for line in lines if not (HEAD.match(line) or SETTING.match(line))]
-    return len(rest) > 2 and bool(_ZZZ.match(rest[0]) and ps.HEADER.match(rest[1]) and ps.confirm(rest[1:3]))
+    return len(rest) > 2 and bool(ZZZ.match(rest[0]) and ps.HEADER.match(rest[1]) and ps.confirm(rest[1:3]))
 
 
 BULK = BulkReader("ps", ps.READER.title, claims, read)

@@ -5,7 +5,6 @@ Rows that were there before word for word are read once (`repeated_rows`); the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from thpdiag.model import Moment, Record, Sample
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers import top
 from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.oswatcher import HEAD, SETTING
+from thpdiag.readers.oswatcher import HEAD, SETTING, ZZZ
 from thpdiag.readers.repeated_rows import Rows
 from thpdiag.readers.top_rows import TaskRows
 from thpdiag.readers.whole_member import numbered_lines, undecoded_lines
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from thpdiag.recordings.columns import Columns
 
 SMALLEST = 1 << 20  # bytes; shorter files go through the search for blocks
-_ZZZ = re.compile(r"zzz [*<]")
 
 
 @dataclass(slots=True)
@@ -46,7 +44,7 @@ class Recording:
     def line(self, number: int, text: str) -> Iterator[Record]:
         if top.ROW.match(text) and self.frames is not None:
             yield from self.rows.row(number, text, self.frames.time, self._read)
-        elif _ZZZ.match(text) and (time := stamp(text)):
+        elif ZZZ.match(text) and (time := stamp(text)):
             yield from self.end()
             self._begin(time)
         elif self.frames is not None:
@@ -54,7 +52,7 @@ class Recording:
                 self.header = text
                 self.rows.texts.clear()
             yield from self._kept(top.line_of(self.frames, number, text))
-        elif not (HEAD.match(text) or SETTING.match(text) or _ZZZ.match(text)):
+        elif not (HEAD.match(text) or SETTING.match(text) or ZZZ.match(text)):
             self.odd.note(number, text, "a line that is none of top's")
 
     def _begin(self, time: Moment) -> None:
@@ -101,7 +99,7 @@ def claims(path: str, head: bytes, size: int | None) -> bool:
         return False
     lines = [line for line in head[:8192].decode("utf-8", "replace").split("\n") if line.strip()]
     rest = [line for line in lines if not (HEAD.match(line) or SETTING.match(line))]
-    return len(rest) > 2 and bool(_ZZZ.match(rest[0]) and top.FRAME.match(rest[1]))
+    return len(rest) > 2 and bool(ZZZ.match(rest[0]) and top.FRAME.match(rest[1]))
 
 
 BULK = BulkReader("top", top.READER.title, claims, read)
