@@ -48,7 +48,7 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
         return False
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     first = next((at for at, text in enumerate(lines) if text.strip()), 0)
-    if not BANNER.match(lines[first].rstrip("\r")):
+    if not lines or not BANNER.match(lines[first].rstrip("\r")):
         return False
     if not confirm([text.rstrip("\r") for text in lines[first : first + _LOOK]]):
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import numpy as np
 
@@ -69,8 +70,7 @@ class Scan:
     def scan(self, reading: Reading) -> None:
         events = self._events(reading)
         at = 0
-        further: list[tuple[int, Look] | None] = [*events[1:], None]
-        for (number, one), following in zip(events, further, strict=True):
+        for (number, one), following in zip_longest(events, events[1:]):
             self._rows(at, number)
             self._line(number, one, self._below(number, following))
             at = number + 1
