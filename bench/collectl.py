@@ -29,7 +29,7 @@ from cost import in_turn, ratio
 
 from thpdiag.model import Problem, Series
 from thpdiag.reader import Content, Source
-from thpdiag.readers import collectl_raw
+from thpdiag.readers.collectl import raw as collectl_raw
 
 BAR, MEMORY_BAR = 0.1, 250.0
 CHUNK = 1 << 16

@@ -30,7 +30,8 @@ from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.knowledge.symbols import families
 from thpdiag.reader import Content, Foreign, Source
-from thpdiag.readers import kallsyms, perf_data
+from thpdiag.readers.kernel_symbols import kallsyms
+from thpdiag.readers.perf import data as perf_data
 from thpdiag.recognise import Reading
 
 CHUNK = 1 << 20

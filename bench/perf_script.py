@@ -60,7 +60,7 @@ def compiled_once(folder: Path) -> None:
 
 def read(text: Path, processes: int | None) -> str:
     """Text to profiles; what they hold."""
-    from thpdiag.readers.perf_script_bulk.ranges import profiles  # numpy, which the other program does not need
+    from thpdiag.readers.perf.script_bulk.ranges import profiles  # numpy, which the other program does not need
 
     content = Content(chunks(text), text.stat().st_size, text)
     found = [r for r in profiles(Source(text.name), content, processes) if isinstance(r, Profile)]

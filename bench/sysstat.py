@@ -26,7 +26,7 @@ from cost import in_turn, ratio
 from thpdiag.bundle import Member, members
 from thpdiag.model import Problem, Record, Series
 from thpdiag.reader import Content, Foreign, Source
-from thpdiag.readers import sar
+from thpdiag.readers.sysstat import sar
 
 BAR, MEMORY_BAR = 0.3, 250.0
 DAYS, RECORDS = 30, 145

@@ -25,7 +25,7 @@ import pandas as pd
 
 from thpdiag.model import Series
 from thpdiag.reader import Content, Source
-from thpdiag.readers.vmstat import BULK
+from thpdiag.readers.vmstat.table import BULK
 
 ROWS = 86_400
 SCREEN = 21

@@ -14,7 +14,8 @@ import pytest
 from conftest import ROOT
 from thpdiag.model import Problem, Record, Series
 from thpdiag.reader import BulkReader, Content, Foreign, Source
-from thpdiag.readers import collectl_plot, collectl_raw
+from thpdiag.readers.collectl import plot as collectl_plot
+from thpdiag.readers.collectl import raw as collectl_raw
 
 FIXTURES = ROOT / "fixtures" / "readers"
 GROWTH = FIXTURES / "collectl_raw" / "growth" / "db1-20261120-095401.raw.gz"

@@ -10,10 +10,10 @@ from thpdiag.bundle.lines import Oddities, numbered
 from thpdiag.bundle.transcript import cleaned
 from thpdiag.model import Problem, Profile, Record
 from thpdiag.reader import Foreign, Source
-from thpdiag.readers.perf_script import READER
-from thpdiag.readers.perf_script_bulk.part import records
-from thpdiag.readers.perf_script_bulk.text import Text
-from thpdiag.readers.perf_script_bulk.windows import LINE, ChunkFeed
+from thpdiag.readers.perf.script import READER
+from thpdiag.readers.perf.script_bulk.part import records
+from thpdiag.readers.perf.script_bulk.text import Text
+from thpdiag.readers.perf.script_bulk.windows import LINE, ChunkFeed
 
 SOURCE = Source("script.txt")
 

@@ -23,7 +23,7 @@ from thpdiag.model import (
     StackCounts,
     Stacks,
 )
-from thpdiag.readers import perf_header
+from thpdiag.readers.perf import header as perf_header
 
 BOOT = 1_795_153_220.0  # 2026-11-20 05:40:20 UTC
 

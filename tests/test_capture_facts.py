@@ -20,7 +20,8 @@ from thpdiag.knowledge.collectors import copied, of_interest, older
 from thpdiag.knowledge.vocabulary import names, term
 from thpdiag.model import Clock, Fact, Problem, Record
 from thpdiag.reader import Content, Source
-from thpdiag.readers import sos_log, sos_manifest
+from thpdiag.readers.sos import log as sos_log
+from thpdiag.readers.sos import manifest as sos_manifest
 
 STOPPED = {"timeout_hit": True, "timeout": 300, "commands": [], "files": []}
 REPORT = GENERATIONS["4.0"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from collectl_files import GROWTH, HOST, collectl, growth, of, plot, problems, raw, series
 from table_rows import blocks, samples
 from thpdiag.model import Sample, Series
-from thpdiag.readers.collectl_bulk.counters import MODES
+from thpdiag.readers.collectl.bulk.counters import MODES
 
 SHARES = ("user", "nice", "system", "iowait", "irq", "softirq", "steal", "idle")
 RATES = {

@@ -14,7 +14,8 @@ from collectl_files import FIXTURES, ROLLED, growth, intervals, plot, problems, 
 from mutations import mutant
 from reading import faults
 from thpdiag.model import Problem, ProblemKind, Record, Sample, Series
-from thpdiag.readers import collectl_plot, collectl_raw
+from thpdiag.readers.collectl import plot as collectl_plot
+from thpdiag.readers.collectl import raw as collectl_raw
 
 COUNT = 2000 if os.environ.get("THPDIAG_PROOF") == "1" else 60
 SMALL = settings(

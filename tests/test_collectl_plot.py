@@ -8,7 +8,8 @@ import pytest
 from collectl_files import FIXTURES, HOST, of, plot, problems, series
 from table_rows import blocks
 from thpdiag.model import Clock, Fact, Series
-from thpdiag.readers import bulk_readers, collectl_plot
+from thpdiag.readers import bulk_readers
+from thpdiag.readers.collectl import plot as collectl_plot
 
 FILES = FIXTURES / "collectl_plot" / "files"
 TAB, PRC = ((FILES / f"db1-20261120.{suffix}").read_text() for suffix in ("tab", "prc"))

@@ -13,7 +13,8 @@ from collectl_files import GROWTH, HOST, ROLLED, changed_times, growth, interval
 from thpdiag.case.options import Options
 from thpdiag.case.reading import read as read_input
 from thpdiag.model import Clock, Event, Fact, Problem, ProblemKind, Series
-from thpdiag.readers import bulk_readers, collectl_raw
+from thpdiag.readers import bulk_readers
+from thpdiag.readers.collectl import raw as collectl_raw
 
 RSS, FAULTS = "process_resident_memory_bytes", "process_minor_faults_total"
 HUGE = "node_memory_AnonHugePages_bytes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from table_rows import GIB, blocks, problems, read, samples
-from thpdiag.readers.collectl_columns import quantum
+from thpdiag.readers.collectl.columns import quantum
 
 RECORD = "### RECORD    1 >>> db1 <<< (1795168443.006) (Fri Nov 20 09:54:03 2026) ###\n\n"
 CPU = (

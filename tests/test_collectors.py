@@ -20,7 +20,12 @@ from thpdiag.bundle import members
 from thpdiag.knowledge.paths import system_path
 from thpdiag.model import Clock, Fact, Moment, Problem, ProblemKind, Record, Sample, Series
 from thpdiag.reader import BulkReader, Content, Foreign, Source
-from thpdiag.readers import all_readers, atop_json, atop_parseable, atop_raw, atop_text, bulk_readers, nmon
+from thpdiag.readers import all_readers, bulk_readers
+from thpdiag.readers.atop import json as atop_json
+from thpdiag.readers.atop import parseable as atop_parseable
+from thpdiag.readers.atop import raw as atop_raw
+from thpdiag.readers.atop import text as atop_text
+from thpdiag.readers.nmon import recording as nmon
 from thpdiag.recognise import Reading, Recogniser
 from thpdiag.recordings.columns import as_series
 

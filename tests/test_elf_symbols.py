@@ -10,7 +10,7 @@ from conftest import ROOT
 from elf_files import CODE, DATA, LOCAL, NOTE, NOTYPE, OBJECT, WEAK, Section, Symbol, build_id_note, elf
 from thpdiag.model import Problem, ProblemKind, SymbolTable, TableKind
 from thpdiag.reader import Content, Source
-from thpdiag.readers import elf_symbols
+from thpdiag.readers.kernel_symbols import elf as elf_symbols
 
 FORMS = pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
 BUILD_ID = bytes(range(20))

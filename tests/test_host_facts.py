@@ -6,17 +6,9 @@ import pytest
 
 from thpdiag.model import Fact, Problem, Record
 from thpdiag.reader import Reader, Source
-from thpdiag.readers import (
-    app_notes,
-    cmdline,
-    cpu_info,
-    os_release,
-    rc_files,
-    sysctl,
-    thp_sysfs,
-    tuned,
-    uname,
-)
+from thpdiag.readers import app_notes
+from thpdiag.readers.host import cpu_info, os_release, rc_files, sysctl, thp_sysfs, tuned, uname
+from thpdiag.readers.procfs import cmdline
 
 THP = "sys/kernel/mm/transparent_hugepage/"
 

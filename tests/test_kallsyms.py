@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from thpdiag.model import Problem, ProblemKind, SymbolTable, TableKind
 from thpdiag.reader import Content, Source
-from thpdiag.readers import kallsyms
+from thpdiag.readers.kernel_symbols import kallsyms
 
 FIXTURE = (ROOT / "fixtures/readers/kallsyms/kernel-6.18/proc/kallsyms").read_bytes()
 BUILD_ID = "0123456789abcdef0123456789abcdef01234567"

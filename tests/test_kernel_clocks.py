@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from thpdiag.derive.boot_clock import boot_times, joins
 from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample
 from thpdiag.reader import Source
-from thpdiag.readers import kernel_log
+from thpdiag.readers.kernel_log import log as kernel_log
 
 BOOT = 1_795_153_220.0  # 2026-11-20 05:40:20 UTC
 HUNG = "INFO: task java:7 blocked for more than 120 seconds."

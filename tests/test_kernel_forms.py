@@ -7,7 +7,8 @@ import pytest
 from conftest import ROOT
 from thpdiag.model import Clock, Event, Moment, Problem
 from thpdiag.reader import Source
-from thpdiag.readers import all_readers, journal_json
+from thpdiag.readers import all_readers
+from thpdiag.readers.kernel_log import journal_json
 from thpdiag.recognise import Recogniser
 
 

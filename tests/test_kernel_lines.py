@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thpdiag.model import Clock, Moment
-from thpdiag.readers.kernel_lines import Times, on_cpu, split, task_header
+from thpdiag.readers.kernel_log.lines import Times, on_cpu, split, task_header
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from thpdiag.model import Clock, Event, Fact, Moment, Problem, Record, Sample
 from thpdiag.reader import Source
-from thpdiag.readers import all_readers, crash_bt, kernel_log, kernel_trace, proc_stack, sysrq, wchan
+from thpdiag.readers import all_readers
+from thpdiag.readers.kernel_log import crash_bt, sysrq
+from thpdiag.readers.kernel_log import log as kernel_log
+from thpdiag.readers.kernel_log import trace as kernel_trace
+from thpdiag.readers.procfs import pid_stack as proc_stack
+from thpdiag.readers.procfs import wchan
 from thpdiag.recognise import Recogniser
 
 FIXTURES = ROOT / "fixtures" / "readers"

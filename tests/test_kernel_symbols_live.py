@@ -16,7 +16,8 @@ from thpdiag.derive.kernel_symbols import symbolised
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Profile, SymbolTable
 from thpdiag.reader import Content, Source
-from thpdiag.readers import kallsyms, perf_data
+from thpdiag.readers.kernel_symbols import kallsyms
+from thpdiag.readers.perf import data as perf_data
 
 LOAD = """
 for i in 1 2 3 4 5 6; do dd if=/dev/zero of=load bs=64k count=400; cat load load > load2; rm load load2; done

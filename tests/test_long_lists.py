@@ -14,7 +14,8 @@ from reading import faults, readings
 from thpdiag.case import folded
 from thpdiag.model import Fact, Problem, Record, Sample, Series
 from thpdiag.reader import BulkReader, Content, Source
-from thpdiag.readers import bulk_readers, ps_frames, top_frames
+from thpdiag.readers import bulk_readers
+from thpdiag.readers.processes import ps_frames, top_frames
 from thpdiag.recognise import Reading
 
 ARCHIVE = ROOT / "fixtures" / "collectors" / "oswatcher" / "archive"

@@ -11,7 +11,7 @@ from kernel_recordings import BASE, RELEASE, SLIDE, recording, samples, table
 from thpdiag.derive.kernel_symbols import symbolised
 from thpdiag.model import KernelImage, Module, Problem, SymbolTable
 from thpdiag.reader import Content, Source
-from thpdiag.readers import elf_symbols
+from thpdiag.readers.kernel_symbols import elf as elf_symbols
 
 XFS, NET = 0xFFFFFFFFC0400000, 0xFFFFFFFFC0600000
 BUILD_ID = bytes(range(20))

@@ -15,10 +15,13 @@ from reading import alone, faults, line_count
 from thpdiag.bundle import members
 from thpdiag.model import Clock, Fact, Problem, ProblemKind, Record, Sample, Series
 from thpdiag.reader import BulkReader, Content, Foreign, Source
-from thpdiag.readers import pcp2json, pcp_archive, pmrep, prometheus_json, prometheus_text
-from thpdiag.readers.json_elements import LONGEST
-from thpdiag.readers.pcp_names import metric
-from thpdiag.readers.prometheus_names import host_of, place
+from thpdiag.readers.elements.json_array import LONGEST
+from thpdiag.readers.pcp import archive as pcp_archive
+from thpdiag.readers.pcp import pcp2json, pmrep
+from thpdiag.readers.pcp.names import metric
+from thpdiag.readers.prometheus import json as prometheus_json
+from thpdiag.readers.prometheus import text as prometheus_text
+from thpdiag.readers.prometheus.names import host_of, place
 
 READERS = ROOT / "fixtures" / "readers"
 ARCHIVE = ROOT / "fixtures" / "recordings" / "pcp"

@@ -13,8 +13,8 @@ from perf_script_twice import SOURCE, by_lines, canonical, in_bulk
 from thpdiag.model import Problem, ProblemKind, Profile, Sample
 from thpdiag.reader import Content, Foreign
 from thpdiag.readers import all_readers, bulk_readers
-from thpdiag.readers.perf_script import BULK
-from thpdiag.readers.perf_script_bulk.stretches import Stretches
+from thpdiag.readers.perf.script import BULK
+from thpdiag.readers.perf.script_bulk.stretches import Stretches
 from thpdiag.recognise import Recogniser
 
 SCRIPTS = sorted((ROOT / "fixtures" / "readers" / "perf_script").glob("*/script.txt"))

@@ -12,8 +12,8 @@ from conftest import ROOT
 from perf_script_twice import SOURCE, by_lines, canonical, set_aside
 from thpdiag.model import Record
 from thpdiag.reader import Content, Foreign
-from thpdiag.readers.perf_script_bulk import ranges
-from thpdiag.readers.perf_script_bulk.cuts import ranges_of
+from thpdiag.readers.perf.script_bulk import ranges
+from thpdiag.readers.perf.script_bulk.cuts import ranges_of
 
 FIXTURES = ROOT / "fixtures" / "readers" / "perf_script"
 DEFAULT = (FIXTURES / "default" / "script.txt").read_bytes()

@@ -6,20 +6,11 @@ import pytest
 
 from thpdiag.model import Clock, Fact, Moment, Problem, Record, Sample
 from thpdiag.reader import Reader, Source
-from thpdiag.readers import (
-    all_readers,
-    buddyinfo,
-    pagetypeinfo,
-    pid_stat,
-    pid_status,
-    pressure,
-    proc_meminfo,
-    proc_stat,
-    proc_vmstat,
-    smaps,
-    uptime,
-    zoneinfo,
-)
+from thpdiag.readers import all_readers
+from thpdiag.readers.procfs import buddyinfo, pagetypeinfo, pid_stat, pid_status, pressure, smaps, uptime, zoneinfo
+from thpdiag.readers.procfs import meminfo as proc_meminfo
+from thpdiag.readers.procfs import stat as proc_stat
+from thpdiag.readers.procfs import vmstat as proc_vmstat
 
 NOON = Moment(1_300_000_000, Clock.UTC)
 NUMBERED = {  # a line with one number in it, for each reader of numbers

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sysstat_rows import in_bulk, problems, samples
 from thpdiag.model import Clock, Fact, Moment, ProblemKind
-from thpdiag.readers.sadc import BULK
-from thpdiag.readers.sadc_header import Head, format_of, read_head
+from thpdiag.readers.sysstat.sadc import BULK
+from thpdiag.readers.sysstat.sadc_header import Head, format_of, read_head
 
 SINCE = 1_410_480_001
 ROWS = "# hostname;interval;timestamp;pswpin/s;pswpout/s\\nweb1;600;2014-09-12 00:10:01 UTC;1.00;2.00\\n"

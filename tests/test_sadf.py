@@ -16,8 +16,8 @@ from reading import faults, line_count
 from sysstat_rows import by_lines, cells, in_bulk, problems, samples
 from thpdiag.model import Clock, Event, Fact, Moment, Problem, Record
 from thpdiag.reader import Foreign
-from thpdiag.readers.sadf import BULK, READER
-from thpdiag.readers.sar import READER as SAR
+from thpdiag.readers.sysstat.sadf import BULK, READER
+from thpdiag.readers.sysstat.sar import READER as SAR
 
 FIXTURES = ROOT / "fixtures" / "readers" / "sadf"
 XML = (FIXTURES / "xml" / "sa20.xml").read_bytes()

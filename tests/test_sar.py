@@ -13,9 +13,9 @@ from mutations import cut, doubled, exchanged, flipped, mutant, reclocked, remov
 from sysstat_rows import by_lines, cells, in_bulk, problems, samples
 from thpdiag.model import Clock, Event, Moment, Series
 from thpdiag.reader import Foreign, Source
-from thpdiag.readers.sar import BULK, READER, read
-from thpdiag.readers.sar_tables import table
-from thpdiag.readers.sysstat import midnight
+from thpdiag.readers.sysstat.sar import BULK, READER, read
+from thpdiag.readers.sysstat.sar_tables import table
+from thpdiag.readers.sysstat.tables import midnight
 
 FIXTURES = ROOT / "fixtures" / "readers" / "sar"
 TEXTS = sorted(FIXTURES.glob("*/sar.txt"))

@@ -20,7 +20,7 @@ from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import wants
 from thpdiag.model import Citation, Fact, KernelImage, ProblemKind, Profile, Record, SymbolTable
 from thpdiag.reader import Content, Source
-from thpdiag.readers import perf_data
+from thpdiag.readers.perf import data as perf_data
 from thpdiag.recognise import Reading
 
 FOLDER = ROOT / "fixtures/readers/perf_data"

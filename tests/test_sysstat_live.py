@@ -13,7 +13,8 @@ from conftest import ROOT
 from sysstat_rows import Cells, by_lines, cells, in_bulk, problems, samples
 from test_readers import readings
 from thpdiag.model import Clock, Fact, Sample
-from thpdiag.readers import all_readers, sadc, sadf, sar
+from thpdiag.readers import all_readers
+from thpdiag.readers.sysstat import sadc, sadf, sar
 
 SADC = [
     file

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from thpdiag.model import Clock, Series
 from thpdiag.reader import Foreign
-from thpdiag.readers.vmstat import BULK
+from thpdiag.readers.vmstat.table import BULK
 from vmstat_twice import by_lines, in_bulk, records
 
 FIXTURES = sorted(f for f in (ROOT / "fixtures/readers/vmstat").glob("*/*.txt"))

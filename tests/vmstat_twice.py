@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from thpdiag.model import Problem, Record, Sample, Series
 from thpdiag.reader import Content, Foreign, Source
 from thpdiag.readers import all_readers
-from thpdiag.readers.vmstat import BULK
+from thpdiag.readers.vmstat.table import BULK
 from thpdiag.recognise import Recogniser
 
 MEMBER = "vmstat.txt"

@@ -21,8 +21,8 @@ from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Reader, Source
-from thpdiag.readers.operator_actions import actions, entered, located, refused
-from thpdiag.readers.prose import said
+from thpdiag.readers.session.operator_actions import actions, entered, located, refused
+from thpdiag.readers.session.prose import said
 
 LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from thpdiag.readers.perf_data import BULK
+from thpdiag.readers.perf.data import BULK
 
 _PACKED = r"(?:\.(?:gz|bz2|xz|zst))?"
 _SYMBOLS = re.compile(rf"(?:(?:proc[._-])?kallsyms(?:[.-][\w.+~-]*)?|System\.map(?:-[^/]*)?){_PACKED}$")

@@ -22,7 +22,7 @@ from thpdiag.errors import UsageError
 from thpdiag.model import Citation, Clock, Event, Moment, Problem, Profile, Record, Sample, Series
 from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.model.record import begun
-from thpdiag.readers.daytime import day_seconds
+from thpdiag.readers.elements.daytime import day_seconds
 
 UNPLACED = "takes part whole: nothing joins its times to those of --since, --until or --at"
 AROUND = 300.0  # seconds before and after `--at`

@@ -1,4 +1,8 @@
-"""All readers: every module of this folder that has a `READER` (lines) or a `BULK` (bytes), found, not registered."""
+"""All readers: every module that has a `READER` (lines) or a `BULK` (bytes), found, not registered.
+
+Formats of one tool or of one place share a room (`collectl/`, `procfs/`); one that stands alone is a file of this
+folder. The rooms inside such a room (`collectl/bulk/`) hold parts of its readers and are not searched.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +30,9 @@ def bulk_readers() -> tuple[BulkReader, ...]:
 
 
 def _modules() -> Iterator[ModuleType]:
-    return (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
+    for found in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{found.name}")
+        yield module
+        if found.ispkg:
+            inner = pkgutil.iter_modules(module.__path__)
+            yield from (importlib.import_module(f"{module.__name__}.{m.name}") for m in inner if not m.ispkg)

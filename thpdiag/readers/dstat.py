@@ -28,10 +28,10 @@ from operator import eq
 from thpdiag.bundle.stamps import FIRST_EPOCH, LAST_EPOCH, MONTHS
 from thpdiag.model import Clock, Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.cpu_parts import plausible, with_sums
-from thpdiag.readers.daytime import DAY, date_seconds, day_seconds
-from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.quantities import LARGEST, number
+from thpdiag.readers.elements.cpu_parts import plausible, with_sums
+from thpdiag.readers.elements.daytime import DAY, date_seconds, day_seconds
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.quantities import LARGEST, number
 
 HEAD = re.compile(r'"(Dstat|pcp-dstat) [\w.]{1,20} CSV [Oo]utput"')
 MARK = re.compile(r'"(Author|Host|Cmdline):"|"(?:[\w/% .:-]{1,60})?"(?:,|\s*$)')

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from thpdiag.model import Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.quantities import Quantity, number, quantity
-from thpdiag.readers.typed_command import Typed, typed
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.quantities import Quantity, number, quantity
+from thpdiag.readers.elements.typed_command import Typed, typed
 
 HEADER = re.compile(r"\s+total\s+used\s+free\s+shared\s+buff")
 ROW = re.compile(r"(?:(Mem|Swap)|Total|Low|High|-/\+ buffers/cache)\s?:(?:\s+-?\d\S*)+\s*$")

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.quantities import LARGEST, number
-from thpdiag.readers.tasks import entity
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.quantities import LARGEST, number
+from thpdiag.readers.elements.tasks import entity
 
 MIB = 2.0**20
 QUANTUM = MIB / 100

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.oddities import Oddities
-from thpdiag.readers.tasks import cpu_seconds
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.tasks import cpu_seconds
 
 N = r"\d{1,9}(?:[.,]\d{1,6})?"
 SHELL = re.compile(rf"(real|user|sys)\s+(?:(?:(\d{{1,6}})h)?(\d{{1,9}})m)?({N})s?\s*$", re.ASCII)

@@ -1,0 +1,1 @@
+"""atop: raw logs, parseable lines, JSON, screens."""

@@ -1,0 +1,97 @@
+"""The host's time zone: /etc/localtime, timedatectl, /etc/timezone, /etc/sysconfig/clock.
+
+    ../usr/share/zoneinfo/Asia/Kolkata          where /etc/localtime points; a copy of that file on RHEL 6 and before
+          Time zone: Asia/Kolkata (IST, +0530)  timedatectl; `Timezone:` in systemd up to 208
+    Asia/Kolkata                                /etc/timezone of Debian
+    ZONE="Europe/Berlin"                        /etc/sysconfig/clock of RHEL to 6, TIMEZONE= of SLES
+
+/etc/localtime is a file of the zone database (RFC 8536). From version 2 on it ends with the rule for the years to come,
+`CET-1CEST,M3.5.0,M10.5.0/3`, which is all that a copy tells of the zone. Source: tzfile(5), systemd's timedatectl.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.bundle.stamps import stamp
+from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
+from thpdiag.reader import BulkReader, Content, Lines, Reader, Source
+from thpdiag.readers.elements.oddities import Oddities
+
+NAME = "host_zone"
+_TITLE = "the time zone: /etc/localtime, timedatectl, /etc/timezone"
+_LOCALTIME = re.compile(r"(?:^|/)etc/localtime$")
+_DATABASE = re.compile(r"(?:^|/)usr/share/zoneinfo/(?:posix/|right/|uclibc/)?([\w+/-]{1,60})$", re.ASCII)
+_MAGIC = b"TZif"
+_LONGEST = 1 << 20  # bytes; the largest file of the database has four thousand
+_RULE = re.compile(rb"\n([\x21-\x7e]{3,90})\n\Z")
+_STATUS = re.compile(r"\s*Time ?zone: ([\w+/-]{1,60})(?: \((\w{1,6}|[+-]\d{2,4}), ([+-]\d{4})\))?\s*$", re.ASCII)
+_UTC = re.compile(r"\s*Universal time: (?P<when>.{19,40}?)\s*$")
+_OPENS = re.compile(r"\s{0,12}Local time: \w{2,4} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+_BELONGS = re.compile(r"\s{0,16}[A-Z][\w /()-]{2,30}: \S|\s{10,40}\w{3} \d{4}-\d\d-\d\d ")
+_CLOCK = re.compile(r"\s*(?:TIME)?ZONE=[\"']?([\w+/-]{1,60})[\"']?\s*(?:#.*)?$", re.ASCII)
+_ZONE = re.compile(r"\s*([A-Z][\w+-]{1,20}(?:/[\w+-]{1,25}){0,2})\s*$", re.ASCII)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """host.zone, and host.utc_offset from timedatectl."""
+    if source.path.endswith(("etc/timezone", "sysconfig/clock")):
+        yield from _of_file(source, lines)
+        return
+    at: Moment | None = None
+    for number, line in lines:
+        if found := _UTC.match(line):
+            words = found["when"].split(maxsplit=1)  # after the day of the week
+            at = stamp(words[1]) if len(words) == 2 else None
+        elif found := _STATUS.match(line):
+            cite = source.cite(number, line)
+            yield Fact("host.zone", found[1], cite, (("how", "timedatectl"),), at)
+            if found[3]:
+                yield Fact("host.utc_offset", _offset(found[3]), cite, time=at)
+
+
+def _of_file(source: Source, lines: Lines) -> Iterator[Record]:
+    odd = Oddities(source, NAME)
+    debian = source.path.endswith("timezone")
+    for number, line in lines:
+        if found := (_ZONE if debian else _CLOCK).match(line):
+            how = "timezone" if debian else "sysconfig"
+            yield Fact("host.zone", found[1], source.cite(number, line), (("how", how),))
+        elif debian and line.strip() and not line.startswith("#"):
+            odd.note(number, line, "no name of a time zone")
+    yield from odd.problems()
+
+
+def _offset(text: str) -> int:
+    seconds = int(text[1:3]) * 3600 + int(text[3:5]) * 60
+    return -seconds if text[0] == "-" else seconds
+
+
+def read_bulk(source: Source, content: Content) -> Iterator[Record]:
+    """host.zone: the name of the file that /etc/localtime points to, and the rule that it ends with."""
+    held = bytearray()
+    for chunk in content.chunks:
+        held += chunk
+        if len(held) > _LONGEST:
+            break
+    found = _RULE.search(held)
+    rule = found[1].decode("ascii") if found else ""
+    named = _DATABASE.search(source.path)
+    if name := named[1] if named else rule:
+        labels = (("how", "localtime"), *((("rule", rule),) if rule else ()))
+        yield Fact("host.zone", name, Citation(source.member), labels)
+    else:
+        text = "a copy of the zone database without a rule at its end: the zone is not known"
+        yield Problem(Citation(source.member), text, ProblemKind.UNREADABLE, NAME, hides=False)
+
+
+READER = Reader(
+    NAME,
+    _TITLE,
+    read,
+    opens=_OPENS,
+    continues=_BELONGS.match,
+    paths=(re.compile(r"(?:^|/)etc/(?:timezone|sysconfig/clock)$"),),
+)
+BULK = BulkReader(NAME, _TITLE, lambda path, head, _: head.startswith(_MAGIC) and _LOCALTIME.search(path), read_bulk)

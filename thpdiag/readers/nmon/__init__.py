@@ -1,0 +1,1 @@
+"""nmon: its recordings."""

@@ -1,0 +1,1 @@
+"""perf: its recordings, what script, report and top print of them, and folded stacks."""

@@ -1,0 +1,1 @@
+"""Lists of processes, once and again and again: ps, top, and the recorders that keep their output."""

@@ -1,0 +1,1 @@
+"""Files of /proc, and tools that print them."""

@@ -1,0 +1,1 @@
+"""Prometheus and OpenMetrics: scraped text and answers to queries."""

@@ -1,0 +1,1 @@
+"""What people typed and wrote between the outputs."""

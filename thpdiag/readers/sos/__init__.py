@@ -1,0 +1,1 @@
+"""What sos says of itself: its logs and its manifest."""

@@ -1,0 +1,1 @@
+"""sysstat: sar, its archives and exports, mpstat, iostat, pidstat."""

@@ -1,0 +1,265 @@
+"""sar's text in bulk: reports are taken apart as blocks between empty lines, rows of a useful one all at once.
+
+Most of `sar -A` are tables per interrupt, device and interface: they are stepped over. A block that is not regular in
+every cell goes line by line through `sar_lines`, which is the one that decides what is odd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thpdiag.bundle.transcript import clean
+from thpdiag.model import Record, Sample
+from thpdiag.reader import Foreign, Source
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.sysstat.bulk.cpu_columns import shares
+from thpdiag.readers.sysstat.bulk.gather import Floats, Gather, Ints, Part
+from thpdiag.readers.sysstat.sar_lines import NAME, SarText, belongs, is_header
+from thpdiag.readers.sysstat.sar_tables import PERCENT, Table, cpu_entity
+from thpdiag.readers.sysstat.tables import BANNER
+
+LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at a line end
+MOST_FOREIGN = 200_000  # lines of other formats that are handed on
+_BREAK = re.compile(rb"\n\r?\n")
+_REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
+_NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
+_NEXT = b"\nLinux "
+_INSIDE = (b"/s", b"%", b"RESTART", b"runq-sz")  # no row has one of these, but for odd names
+_LARGEST = 2.0**60
+
+
+def read_blocks(source: Source, chunks: Iterator[bytes]) -> Iterator[Record | Foreign]:
+    """Facts and events as they come, then Problems, then a Series per entity."""
+    reading = _Blocks(source)
+    for number, block in _blocks(chunks):
+        yield from reading.block(number, block)
+    yield from reading.text.end()
+    yield from reading.odd.problems()
+    yield from reading.gather.series()
+    if reading.foreign:
+        yield Foreign(tuple(reading.foreign))
+
+
+def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """What stands between empty lines, with the number of its first line."""
+    number = 1
+    for text in _stretches(chunks):
+        yield from _split(number, text)
+        number += text.count(b"\n")
+
+
+def _stretches(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The text cut behind empty lines; where there is none for long, behind any line, or anywhere."""
+    held: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        last = held[-1][-2:] if held else b""  # a break may be cut in two
+        if b"\n" not in chunk or not _BREAK.search(last + chunk):
+            held.append(chunk)
+            size += len(chunk)
+            if size < LONGEST:
+                continue
+            text = b"".join(held)
+            end = text.rfind(b"\n") + 1 or len(text)
+        else:
+            text = b"".join([*held, chunk])
+            end = max(found.end() for found in _BREAK.finditer(text, max(size - 2, 0)))
+        yield text[:end].replace(b"\r\n", b"\n")
+        held, size = [text[end:]], len(text) - end
+    yield b"".join(held).replace(b"\r\n", b"\n")
+
+
+def _split(number: int, whole: bytes) -> Iterator[tuple[int, bytes]]:
+    for block in whole.split(b"\n\n"):
+        text = block.strip(b"\n")
+        if text:
+            yield number + len(block) - len(block.lstrip(b"\n")), text
+        number += block.count(b"\n") + 2
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """What was read so far."""
+
+    source: Source
+    foreign: list[tuple[int, str]] = field(default_factory=list)
+    odd: Oddities = field(init=False)
+    text: SarText = field(init=False)
+    gather: Gather = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.odd = Oddities(self.source, NAME)
+        self.text = SarText(self.source, self.odd)
+        self.gather = Gather(self.source.member, NAME)
+
+    def block(self, number: int, block: bytes) -> Iterator[Record]:
+        """A header with its rows, or lines of whatever kind."""
+        head, _, body = block.partition(b"\n")
+        line = clean(head.decode("utf-8", "replace"))
+        self.text.blank = True
+        if is_header(line) and not any(word in body for word in _INSIDE) and not body.startswith(_NEXT[1:]):
+            self.text.blank = False
+            yield from self.text.header(number, line)
+            body, _, banner = body.partition(_NEXT)  # no empty line stands before the next file
+            if self.text.table is not None and body:
+                yield from self._rows(self.text.table, number + 1, head, body)
+            if banner:
+                yield from self._lines(_numbered(number + 2 + body.count(b"\n"), _NEXT[1:] + banner))
+            return
+        lines = list(_numbered(number, block))
+        if any(belongs(text) or BANNER.match(text) for _, text in lines):
+            yield from self._lines(lines)
+            return
+        self.text.lost = True
+        if len(self.foreign) < MOST_FOREIGN:
+            self.foreign.extend(lines)
+
+    def _lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
+        for at, line in lines:
+            for record in self.text.line(at, line):
+                if isinstance(record, Sample):
+                    self.gather.rows.add(record)
+                else:
+                    yield record
+
+    def _rows(self, table: Table, number: int, head: bytes, body: bytes) -> Iterator[Record]:
+        if table.columns[0] == "INTR":  # the sum is one row of hundreds
+            for at, line in enumerate(body.split(b"\n"), number):
+                if b" sum " in line:
+                    yield from self._lines(_numbered(at, line))
+            return
+        other = _NO_ROW.search(body)  # averages, and the first line of the next day
+        rows, rest = (body[: other.start() - 1], body[other.start() :]) if other else (body, b"")
+        half = b"M " in head[8:12]
+        grid = _grid(rows, len(table.columns), half=half) if rows and _REGULAR.match(head) else None
+        if grid is None or not self._regular(table, number, rows, grid, head):
+            yield from self._lines(_numbered(number, body))
+        elif rest:
+            yield from self._lines(_numbered(number + len(grid), rest))
+
+    def _regular(self, table: Table, number: int, rows: bytes, grid: Floats, head: bytes) -> bool:
+        """Takes rows all at once; False if one of them needs a closer look."""
+        found = shares(table, grid) if table.modes else _plain(table, grid)
+        clock = self.text.times.clock
+        first = rows[: rows.find(b"\n")] if b"\n" in rows else rows
+        if found is None or clock is None or first[:11].rstrip() == head[:11].rstrip():
+            return False
+        values, keep = found
+        seconds = clock.all_at(_seconds(grid))
+        lines = np.arange(number, number + len(grid), dtype=np.int64)
+        starts, ends = _places(rows, self.gather.keep(rows))
+        resolution = _resolution(table, first.split()[-len(table.columns) :], values)
+        for place, entity in _entities(table, grid, keep):
+            part = Part(
+                {name: column[place] for name, column in values.items()},
+                lines[place], seconds[place], starts[place], ends[place],
+            )  # fmt: skip
+            self.gather.part(entity, clock.clock, part, resolution)
+        return True
+
+
+def _numbered(number: int, block: bytes) -> Iterator[tuple[int, str]]:
+    return enumerate((clean(line) for line in block.decode("utf-8", "replace").split("\n")), number)
+
+
+def _grid(rows: bytes, columns: int, *, half: bool) -> Floats | None:
+    """The rows as numbers: hour, minute, second, cells; `all` is -1. None unless every cell is a plain number."""
+    if not _timed(rows):
+        return None
+    text = rows
+    if half:
+        text = text.replace(b" AM ", b":0 ").replace(b" PM ", b":1 ")
+    if b"-" in text or (b"," in text and b"." in text):
+        return None
+    text = text.replace(b",", b".").replace(b":", b" ").replace(b" all ", b" -1 ")
+    if text.translate(None, b"0123456789. \n-"):
+        return None
+    count, width = rows.count(b"\n") + 1, columns + 3 + half
+    if not _even(text, count, width):
+        return None
+    grid = np.fromstring(text, sep=" ").reshape(count, width)
+    if half:
+        grid[:, 0] = grid[:, 0] % 12 + 12 * grid[:, 3]
+        grid = np.delete(grid, 3, axis=1)
+    return grid if _clock_like(grid) else None
+
+
+def _timed(rows: bytes) -> bool:
+    """Whether each row begins with a time, dd:dd:dd, and has no other colon."""
+    letters = np.frombuffer(rows + b"\n", np.uint8)
+    ends = np.flatnonzero(letters == 10)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    if (ends - starts < 9).any() or rows.count(b":") != 2 * len(starts):
+        return False
+    times = letters[starts[:, None] + np.arange(8)]
+    digits = times[:, [0, 1, 3, 4, 6, 7]]
+    return bool((times[:, [2, 5]] == ord(":")).all() and ((digits >= ord("0")) & (digits <= ord("9"))).all())
+
+
+def _even(text: bytes, count: int, width: int) -> bool:
+    """Whether each row has that many cells, and no cell more than one dot, with digits around it."""
+    letters = np.frombuffer(b" " + text + b"\n", np.uint8)
+    blank = letters <= 32
+    cells = np.cumsum(blank[:-1] & ~blank[1:])
+    dots = np.flatnonzero(letters == ord("."))
+    if (letters[dots - 1] < ord("0")).any() or (letters[dots + 1] < ord("0")).any():
+        return False
+    if (np.diff(cells[dots - 1]) == 0).any():
+        return False
+    counts = np.diff(cells[np.flatnonzero(letters == 10) - 1], prepend=0)
+    return len(counts) == count and bool((counts == width).all())
+
+
+def _clock_like(grid: Floats) -> bool:
+    return bool((grid[:, 0] < 24).all() and (grid[:, 1] < 60).all() and (grid[:, 2] < 61).all())
+
+
+def _seconds(grid: Floats) -> Floats:
+    found: Floats = grid[:, 0] * 3600 + grid[:, 1] * 60 + grid[:, 2]
+    return found
+
+
+def _plain(table: Table, grid: Floats) -> tuple[Mapping[str, Floats], NDArray[np.bool_]] | None:
+    """The columns of a table without instances."""
+    values = {m.name: grid[:, place + 3] * m.scale for place, metrics in table.metrics.items() for m in metrics}
+    if any(bool((column > _LARGEST).any()) for column in values.values()):
+        return None
+    return values, np.ones(len(grid), np.bool_)
+
+
+def _entities(
+    table: Table, grid: Floats, keep: NDArray[np.bool_]
+) -> Iterator[tuple[Ints, tuple[tuple[str, str], ...]]]:
+    """The rows of each entity."""
+    if not table.modes:
+        yield np.flatnonzero(keep), ()
+        return
+    cpus = grid[:, 3]
+    for cpu in np.unique(cpus).tolist():
+        place = np.flatnonzero((cpus == cpu) & keep)
+        if len(place):
+            yield place, cpu_entity(str(int(cpu)))[1]
+
+
+def _places(rows: bytes, begin: int) -> tuple[Ints, Ints]:
+    """Where each row begins and ends in the text that is kept."""
+    breaks = np.flatnonzero(np.frombuffer(rows, np.uint8) == 10).astype(np.int64)
+    if begin < 0:
+        nowhere = np.zeros(len(breaks) + 1, np.int64)
+        return nowhere, nowhere
+    starts = np.concatenate([[0], breaks + 1]) + begin
+    ends = np.concatenate([breaks, [len(rows)]]) + begin
+    return starts, ends
+
+
+def _resolution(table: Table, cells: list[bytes], values: Mapping[str, Floats]) -> Mapping[str, float]:
+    """The quantum of each metric, by the decimals of the first row."""
+    quanta = [10.0 ** -len(cell.replace(b",", b".").partition(b".")[2]) for cell in cells]
+    if table.modes:
+        return dict.fromkeys(values, PERCENT * max(quanta[place] for place in table.modes))
+    return {m.name: m.scale * quanta[place] for place, metrics in table.metrics.items() for m in metrics}

@@ -1,0 +1,111 @@
+"""iostat (sysstat): its CPU line. The device tables between are recognised and not used.
+
+    avg-cpu:  %user   %nice %system %iowait  %steal   %idle
+              22.00    0.00   50.50    0.50    0.00   27.00
+
+Units: percent of all CPUs; %system has interrupts in it. The first report of a run is an average since boot (unless
+started with -y). Varies: time lines before each report (-t) in the locale's form, ISO, or `Time: 11:01:52`; further
+device columns. Source: sysstat iostat.c, 7.0 to 12.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Clock, Moment, Record, Sample
+from thpdiag.model.moment import zoned
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.cpu_parts import with_totals
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.quantities import share
+from thpdiag.readers.elements.typed_command import Typed, typed
+from thpdiag.readers.sysstat.tables import BANNER, CLOCK, Times, banner_facts
+
+HEADER = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%sys(?:tem)?\s+%iowait\s")
+DEVICE = re.compile(r"Device:?\s|\s+extended device statistics|Filesystem:?\s")
+ROW = re.compile(r"\S*(?:\s+\d+[.,]\d+){2}(?:\s+\d+(?:[.,]\d+)?)*\s*$")
+_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\.?|\d{4}[年년.] ?\d{1,2}[月월.] ?\d{1,2}[日일.]"
+TIME = re.compile(rf"(?:Time: |({_DATE})[ T])({CLOCK})(Z|[+-]\d\d:?\d\d)?\s*$")
+MODES = {
+    "%user": "user",
+    "%nice": "nice",
+    "%system": "system",
+    "%sys": "system",
+    "%iowait": "iowait",
+    "%steal": "steal",
+    "%idle": "idle",
+}
+
+
+def belongs(text: str) -> bool:
+    return not text.strip() or any(p.match(text) for p in (HEADER, DEVICE, ROW, TIME))
+
+
+def confirm(lines: list[str]) -> bool:
+    return any(HEADER.match(text) for text in lines[:5])
+
+
+def values(columns: list[str], cells: list[str]) -> dict[str, float] | None:
+    """The shares of a CPU line; None if they are not all shares."""
+    if len(columns) != len(cells):
+        return None
+    read_ = {column: share(cell) for column, cell in zip(columns, cells, strict=True)}
+    found = {column: value for column, value in read_.items() if value is not None}
+    if len(found) < len(read_) or not 0 < sum(found.values()) <= 1.05:
+        return None
+    return with_totals({MODES[column]: value for column, value in found.items() if column in MODES})
+
+
+def _when(text: str, clock: Times) -> Moment | None:
+    """The moment of a time line; the date stands in it or is not known."""
+    found = TIME.match(text)
+    if not found:
+        return None
+    times = Times(found[1], source=clock.source) if found[1] else clock
+    row = times.row(found[2])
+    if row is None or row.time is None or not found[3]:
+        return row.time if row else None
+    return zoned(row.time.seconds, found[3]) if row.time.clock is Clock.LOCAL else row.time
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """A Sample of the host per CPU line."""
+    odd = Oddities(source, "iostat")
+    command = typed(source.command, "iostat", with_value="pjgo")
+    clock, time = Times(source=source), source.time
+    columns: list[str] = []
+    reports = 0
+    for line, text in lines:
+        if banner := BANNER.match(text):
+            clock.date = banner[3]
+            yield from banner_facts(source, line, text)
+        elif HEADER.match(text):
+            columns = text.split()[1:]
+        elif TIME.match(text):
+            time = _when(text, clock)
+        elif columns and text.strip():
+            found, reports = values(columns, text.split()), reports + 1
+            columns = []
+            if found is None:
+                odd.note(line, text, "CPU shares of iostat that do not add up: not used")
+                continue
+            resolution = dict.fromkeys(found, 0.0001)
+            boot = reports == 1 and not _skips_boot(command)
+            yield Sample("system", found, source.cite(line, text), "iostat", (), time, resolution, boot)
+            time = None
+    yield from odd.problems()
+
+
+def _skips_boot(command: Typed | None) -> bool:
+    return command is not None and "y" in command.options
+
+
+READER = Reader(
+    "iostat",
+    "iostat CPU line",
+    read,
+    opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
+    continues=belongs,
+    confirm=confirm,
+)

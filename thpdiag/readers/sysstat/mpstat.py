@@ -1,0 +1,99 @@
+"""mpstat (sysstat): CPU time by mode, for all CPUs together and for each.
+
+    06:09:58     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle
+    06:09:59     all    4.00    0.00   46.50    0.00    0.00    0.00    0.00    0.00    0.00   49.50
+
+Units: percent of the CPU, or of all. %sys is the kernel without interrupts, guests are not in %usr.
+Varies: %user and an intr/s column up to 8.x, %gnice from 10.1. Further tables of -A and -I (interrupts by CPU) hold
+nothing of use here. Without an interval the one report is an average since boot; its header has the time of its rows.
+Source: sysstat mpstat.c, 8.1 to 12.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from thpdiag.model import Record, Sample
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.cpu_parts import plausible, with_sums
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.quantities import share
+from thpdiag.readers.sysstat.tables import BANNER, CLOCK, TimedRow, Times, banner_facts
+
+HEADER = re.compile(rf"{CLOCK}\s+CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowait\s+%irq\s+%soft\s")
+OTHER_HEADER = re.compile(rf"{CLOCK}\s+(?:CPU|NODE)\s+\S")
+ROW = re.compile(rf"{CLOCK}\s+(?:all|\d{{1,5}})\s+[\d.,]+(?:\s+[\d.,]+)*\s*$")
+AVERAGE = re.compile(r"[^\W\d][^\s:]{0,20}\s?:\s+(?:CPU|NODE|all|\d{1,5})\s")
+MODES = {
+    "%usr": "user",
+    "%user": "user",
+    "%nice": "nice",
+    "%sys": "system",
+    "%iowait": "iowait",
+    "%irq": "irq",
+    "%soft": "softirq",
+    "%steal": "steal",
+    "%guest": "guest",
+    "%gnice": "guest_nice",
+    "%idle": "idle",
+}
+RESOLUTION = 0.0001
+
+
+def belongs(text: str) -> bool:
+    """Empty lines stand between the reports."""
+    return not text.strip() or any(p.match(text) for p in (ROW, OTHER_HEADER, AVERAGE))
+
+
+def confirm(lines: list[str]) -> bool:
+    return any(HEADER.match(text) for text in lines[:4])
+
+
+def _sample(
+    source: Source, odd: Oddities, at: tuple[int, str], columns: Sequence[str], row: TimedRow
+) -> Iterator[Sample]:
+    cells = row.cells.split()
+    if len(cells) != len(columns):
+        odd.note(*at, "a row of mpstat with other columns than its header")
+        return
+    named = dict(zip(columns, cells, strict=True))
+    read_ = {mode: share(named[column]) for column, mode in MODES.items() if column in named}
+    parts = {mode: value for mode, value in read_.items() if value is not None}
+    if len(parts) < len(read_) or not plausible(parts):
+        odd.note(*at, "CPU shares of mpstat that do not add up to 100 %: not used")
+        return
+    values = with_sums(parts)
+    resolution = dict.fromkeys(values, RESOLUTION)
+    cpu = named["CPU"]
+    kind, entity = ("system", ()) if cpu == "all" else ("cpu", (("cpu", cpu),))
+    yield Sample(kind, values, source.cite(*at), "mpstat", entity, row.time, resolution, bool(row.average))
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """A Sample of the host per row `all`, one per CPU for the others; averages at the end are left out."""
+    odd = Oddities(source, "mpstat")
+    times = Times(source=source)
+    columns: Sequence[str] = ()
+    for line, text in lines:
+        if banner := BANNER.match(text):
+            times.date = banner[3]
+            yield from banner_facts(source, line, text)
+        elif OTHER_HEADER.match(text):
+            columns = times.header(text).split() if HEADER.match(text) else ()
+        elif columns and text.strip() and not AVERAGE.match(text):
+            if row := times.row(text):
+                yield from _sample(source, odd, (line, text), columns, row)
+            else:
+                odd.note(line, text, "a line that is none of mpstat's")
+    yield from odd.problems()
+
+
+READER = Reader(
+    "mpstat",
+    "mpstat tables",
+    read,
+    opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
+    continues=belongs,
+    confirm=confirm,
+)

@@ -1,0 +1,1 @@
+"""vmstat: its table at intervals, and the counters of vmstat -s."""
