@@ -57,9 +57,15 @@ def commands() -> str:
 
 
 def formats() -> str:
-    """Of a format that is read as bytes and as lines, the title of the reader of lines."""
-    titles = {reader.name: reader.title for reader in (*bulk_readers(), *all_readers())}
-    return table(("reader", "format"), [(f"`{name}`", titles[name]) for name in sorted(titles)])
+    """Name, linked to its file, and title; of a format read as bytes and as lines those of the reader of lines."""
+    readers = {reader.name: reader for reader in (*bulk_readers(), *all_readers())}
+    rows = [(f"[`{name}`]({home(readers[name].read)})", readers[name].title) for name in sorted(readers)]
+    return table(("reader", "format"), rows)
+
+
+def home(function: Callable[..., object]) -> str:
+    """The file a function stands in."""
+    return f"{function.__module__.replace('.', '/')}.py"
 
 
 def exit_codes() -> str:
