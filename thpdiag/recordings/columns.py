@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Clock, Moment, Record, Sample, Series
+from thpdiag.recordings.hosts import Hosts
 
 Key = tuple[str, tuple[tuple[str, str], ...], str, str, tuple[str, ...], Clock | None]
 NAN = float("nan")
@@ -97,11 +98,12 @@ class Columns:
 
 
 def as_series(records: Iterable[Record]) -> Iterator[Record]:
-    """The same records: rows as columns, behind the last of them; everything else as it comes."""
-    columns = Columns()
+    """The same records: rows as columns, by host, behind the last of them; everything else as it comes."""
+    hosts = Hosts(Columns)
     for record in records:
         if isinstance(record, Sample):
-            columns.add(record)
+            hosts.now.add(record)
         else:
+            hosts.named(record)
             yield record
-    yield from columns.series()
+    yield from hosts.series()

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.model import Clock, Moment, Record, Sample
+from thpdiag.model import Clock, Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.collectl.columns import quantum, rate
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
@@ -121,8 +121,15 @@ class Tables:
     cumulative: bool = False
     changes: bool = False  # sizes are changes
     by_interval: bool = False  # rates are not per second
+    host: str = ""
     record_time: Moment | None = None
     clock: DayClock = field(default_factory=DayClock)
+
+    def named(self, line: int, text: str, host: str) -> Iterator[Fact]:
+        """The host, when a record tells another one than that before it."""
+        if host and host != self.host:
+            self.host = host
+            yield Fact("host.name", host, self.source.cite(line, text))
 
     def title(self, rest: str) -> None:
         self.columns = ()
@@ -243,12 +250,16 @@ class Tables:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """A Sample per row: of the host from the summaries, of a process, CPU, zone or NUMA node from their tables."""
+    """A Sample per row: of the host from the summaries, of a process, CPU, zone or NUMA node from their tables.
+
+    RECORD lines name the host.
+    """
     odd = Oddities(source, "collectl_verbose")
     tables = Tables(source, odd)
     for line, text in lines:
         if found := RECORD.match(text):
             tables.record_time = Moment(float(found[2]), Clock.UTC)
+            yield from tables.named(line, text, found[1])
         elif found := TITLE.match(text):
             tables.title(found[1])
         elif found := HEADER.match(text):

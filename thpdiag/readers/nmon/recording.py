@@ -32,6 +32,7 @@ from thpdiag.readers.procfs import meminfo as proc_meminfo
 
 NAME = "nmon"
 _OPENS = re.compile(r"AAA[,;](?:progname|command|version|host|OS|date|time|interval|cpus)[,;]|ZZZZ[,;]T\d{4,9}[,;]\d")
+_BEGINS = re.compile(r"AAA[,;]progname[,;]")
 _LINE = re.compile(r"([A-Z][A-Z0-9_]{1,20})([,;])")
 _SNAPSHOT = re.compile(r"T\d{4,9}", re.ASCII)
 _DATE = re.compile(r"(\d{1,2})-([^\W\d]{3,9})\.?-(\d{4})")
@@ -211,6 +212,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     odd = Oddities(source, NAME)
     recording = Recording(source, odd)
     for number, text in lines:
+        if _BEGINS.match(text) and recording.times:  # files appended to each other: snapshots count from T0001 again
+            yield from recording.end()
+            recording = Recording(source, odd)
         if text.strip():
             yield from recording.line(number, text)
     yield from recording.end()

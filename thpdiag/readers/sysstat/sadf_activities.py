@@ -62,26 +62,26 @@ class Activities:
 
     rows: Rows
     time: Moment | None = None
-    facts: set[str] = field(default_factory=set)
+    facts: dict[str, str] = field(default_factory=dict)  # as last said: files may be appended to each other
     _made: dict[str, str] = field(default_factory=dict)
 
     def scalar(self, line: int, name: str, text: str) -> Iterator[Record]:
         """Something about the host."""
         text = clean(text[:LONGEST_NAME])
-        if name in self.facts or not text:
+        if self.facts.get(name) == text or not text:
             return
         cite = self.rows.source.cite(line, text)
         if fact := _FACTS.get(name):
-            self.facts.add(name)
+            self.facts[name] = text
             self.rows.machine = text if name == "machine" else self.rows.machine
             yield Fact(fact, text, cite)
         elif name == "number-of-cpus" and (count := number(text)) is not None:
-            self.facts.add(name)
+            self.facts[name] = text
             yield Fact("cpu.count", int(count), cite)
         elif name in ("file-date", "file-utc-time"):
             self._made[name] = text
         elif name == "timezone" and text in ON_UTC:  # other words than these are of several zones
-            self.facts.add(name)
+            self.facts[name] = text
             yield Fact("host.utc_offset", 0.0, cite, time=moment(f"{' '.join(self._made.values())} UTC"))
 
     def stamp(self, given: Mapping[str, str]) -> None:

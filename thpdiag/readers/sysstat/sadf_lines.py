@@ -81,8 +81,9 @@ class SadfLines:
             group, self._group = self._group, None
             yield from self.rows.row(group.at, moment(group.stamp), *group.row())
 
-    def _named(self, number: int, text: str, host: str) -> Iterator[Fact]:
+    def _named(self, number: int, text: str, host: str) -> Iterator[Record]:
         if host != self.host:
+            yield from self.end()
             self.host = host
             yield Fact("host.name", host, self.rows.source.cite(number, text))
 

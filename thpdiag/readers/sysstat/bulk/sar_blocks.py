@@ -22,6 +22,7 @@ from thpdiag.readers.sysstat.bulk.gather import Floats, Gather, Ints, Part
 from thpdiag.readers.sysstat.sar_lines import NAME, SarText, belongs, is_header
 from thpdiag.readers.sysstat.sar_tables import PERCENT, Table, cpu_entity
 from thpdiag.readers.sysstat.tables import BANNER
+from thpdiag.recordings.hosts import Hosts
 
 LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at a line end
 MOST_FOREIGN = 200_000  # lines of other formats that are handed on
@@ -34,13 +35,13 @@ _LARGEST = 2.0**60
 
 
 def read_blocks(source: Source, chunks: Iterator[bytes]) -> Iterator[Record | Foreign]:
-    """Facts and events as they come, then Problems, then a Series per entity."""
+    """Facts and events as they come, then Problems, then a Series per entity, by host."""
     reading = _Blocks(source)
     for number, block in _blocks(chunks):
         yield from reading.block(number, block)
     yield from reading.text.end()
     yield from reading.odd.problems()
-    yield from reading.gather.series()
+    yield from reading.hosts.series()
     if reading.foreign:
         yield Foreign(tuple(reading.foreign))
 
@@ -90,12 +91,17 @@ class _Blocks:
     foreign: list[tuple[int, str]] = field(default_factory=list)
     odd: Oddities = field(init=False)
     text: SarText = field(init=False)
-    gather: Gather = field(init=False)
+    hosts: Hosts[Gather] = field(init=False)
 
     def __post_init__(self) -> None:
         self.odd = Oddities(self.source, NAME)
         self.text = SarText(self.source, self.odd)
-        self.gather = Gather(self.source.member, NAME)
+        self.hosts = Hosts(lambda: Gather(self.source.member, NAME))
+
+    @property
+    def gather(self) -> Gather:
+        """What was gathered of the host that the last first line named."""
+        return self.hosts.now
 
     def block(self, number: int, block: bytes) -> Iterator[Record]:
         """A header with its rows, or lines of whatever kind."""
@@ -125,6 +131,7 @@ class _Blocks:
                 if isinstance(record, Sample):
                     self.gather.rows.add(record)
                 else:
+                    self.hosts.named(record)
                     yield record
 
     def _rows(self, table: Table, number: int, head: bytes, body: bytes) -> Iterator[Record]:
