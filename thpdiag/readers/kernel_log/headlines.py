@@ -127,6 +127,10 @@ HEADLINES = (
     Headline("restart", "Linux version ", re.compile(r"Linux version (?P<kernel>\d\S{1,80})")),
 )
 
+_BLOCKER = re.compile(
+    rf"INFO: task {_COMM}:(?P<pid>\d{{1,8}}) (?:<\w{{1,10}}> )?(?:is )?blocked on an? (?P<lock>[\w-]{{1,20}})"
+    r"(?:,? likely (?:owned|last held) by task (?P<holder>.{0,15}\S):(?P<holder_pid>\d{1,8}))?"
+)
 SYSRQ = re.compile(r"(?:sysrq: ?|SysRq ?: ?){1,2}(?P<what>(?:Show|Trigger|HELP|Changing|Emergency|This)\b.{0,80})")
 NMI_BACKTRACE = re.compile(r"NMI backtrace for cpu (?P<cpu>\d{1,5})(?P<skipped> skipped)?")
 ONE_CPU = re.compile(r"CPU(?P<cpu>\d{1,5}):\s*$")  # sysrq l to 2.6.3x
@@ -152,6 +156,15 @@ def headline(text: str) -> tuple[Headline, dict[str, str]] | None:
         if (fields := candidate.fields(text)) is not None:
             return candidate, fields
     return None
+
+
+def blocker(text: str) -> dict[str, str] | None:
+    """What a hung task waits for, and who holds it, as far as the kernel knows (from 6.15; below the task's stack).
+
+    `INFO: task java:4711 is blocked on a mutex likely owned by task java:4700.` The holder's stack follows.
+    """
+    found = _BLOCKER.match(text) if "blocked on a" in text else None
+    return {k: printable(v) for k, v in found.groupdict().items() if v is not None} if found else None
 
 
 def _hinted(text: str) -> Iterator[Headline]:

@@ -3,10 +3,13 @@
     Nov 20 03:35:43 host kernel: [ 1055.188049] INFO: task python3:7202 blocked for more than 120 seconds.
     [ 1055.190530]  __schedule+0x3cc/0xf50
 
-Prefixes: dmesg (bracket, -T, -d, -e, -r, -x, --time-format iso), classic and RFC 3339 syslog, RFC 5424, journalctl
-short forms; `[T1234]`/`[C3]` after the bracket is the caller (CONFIG_PRINTK_CALLER). Times: the offset or epoch of a
-stamp gives UTC, a full date without zone LOCAL, a bracket BOOT; a classic stamp has no year and gives DAY, counted
-from the midnight before the first such line. Frames: ` [<ffffffff8115e2b8>] ? func+0x1a/0x2b [mod]` to 4.x, ` ?
+Prefixes: dmesg (bracket, -T, -d, -e, -r, -x also with -t, --time-format iso), /dev/kmsg, classic and RFC 3339
+syslog, RFC 5424, journalctl short forms, each also in the log of a container; `[T1234]`/`[C3]` after the bracket is the
+caller (CONFIG_PRINTK_CALLER). Times: the offset or epoch of a stamp gives UTC, a full date without zone LOCAL, a
+bracket BOOT; a classic stamp has no year and gives DAY, counted from the midnight before the first such line. A stamp
+right before a bracket is of whoever received it (serial console, netconsole), on another clock; it says nothing.
+
+Frames: ` [<ffffffff8115e2b8>] ? func+0x1a/0x2b [mod]` to 4.x, ` ?
 func+0x1a/0x2b [mod]` later; arm prints `(func) from [<addr>] (caller+0x..)`, powerpc two addresses;
 decode_stacktrace.sh puts the source line behind. Source of the formats: kernel tree, kernel/printk,
 arch/x86/kernel/dumpstack.c, kernel/sched/core.c; util-linux dmesg. Not a format of its own.
@@ -15,11 +18,12 @@ arch/x86/kernel/dumpstack.c, kernel/sched/core.c; util-linux dmesg. Not a format
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from thpdiag.model import Clock, Moment
 from thpdiag.model.moment import zoned
+from thpdiag.readers.kernel_log.kmsg import BELOW, KMSG, kmsg_record
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # with 29 February, which may occur
@@ -28,30 +32,45 @@ _YEAR_DAYS = 366
 _GREP = (  # what grep puts before a line: the file, the number, `-` instead of `:` in the context of a hit
     r"(?:(?:/[\w./@+-]{1,200}|(?:messages|syslog|kern\.log|dmesg)[\w.-]{0,40}?)[:-])?(?:\d{1,8}[:-])?"
 )
-_LEVEL = _GREP + r"(?:<\d{1,3}>(?:1 )?|[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: )?"
+_DECODED = r"[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: "  # dmesg -x
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  # with a comma it is dmesg's own
 _FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5}"
 _CLASSIC = r"[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
 _EPOCH = r"\d{9,10}\.\d{6}"
 _BOOT = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>| {4,20})?\]"  # journalctl -o short-delta
-_CTIME = r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
+_CTIME = r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}(?: <[ \d.]{1,20}>| {4,20})?\]"
 _RELATIVE = r"\[ {0,8}\+\d{1,7}\.\d{6}\]|\[[A-Z][a-z]{2}\d\d \d\d:\d\d\]"
 _BRACKET = rf"(?:{_BOOT}|{_CTIME}|{_RELATIVE})(?: ?\[ {{0,8}}[TC]\d{{1,8}}\])?"
 _STAMP = rf"(?:{_ISO}|{_FULL}|{_CLASSIC}|{_EPOCH})"
-_KERNEL = r"(?:[a-z]{3,7}\.[a-z]{3,7} )?kernel(?::| - - -)"
-
+_STRUCTURED = r"(?:-|(?:\[[\w@.-]{1,64}(?: [^\]]{0,400})?\]){1,4})"  # RFC 5424, behind process and message id
+_KERNEL = rf"(?:[a-z]{{3,7}}\.[a-z]{{3,7}} )?kernel(?::| [\w.-]{{1,64}} [\w.-]{{1,32}} {_STRUCTURED})"
+_CARRIED = rf"{_ISO} std(?:out|err) [FP] "  # containerd and CRI-O before each line of a container
+_NODE = rf"[a-z][\w.-]{{1,253}} (?={_CLASSIC} )"  # oc adm node-logs before each line of a node
+_RECEIVED = rf"(?:\[{_STAMP}\]|{_STAMP}|\[[A-Z][a-z]{{2}} {_CLASSIC}\]):? {{0,2}}"  # serial console, netconsole
+_CONSOLE = r"(?=\[ {0,5}\d{1,11}\.\d{6}\])"  # sure enough behind a stamp: programs, too, print seconds in brackets
+_LEVEL = (
+    rf"{_GREP}(?:{_CARRIED}|{_NODE})?"
+    rf"(?:<\d{{1,3}}>(?:1 )?|{_DECODED}|{_RECEIVED}(?:[\w.:-]{{1,255}} )?{_CONSOLE})?"
+)
 _DMESG_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d "
+_UNTIMED = (
+    r"(?:kern|user|daemon|syslog|auth) {0,4}:(?:emerg|alert|crit|err|warn|notice|info|debug) {0,3}: "
+    rf"(?!{_BRACKET}|{_DMESG_ISO})"
+)
 
-OPENS = rf"[ \t]{{0,8}}{_LEVEL}(?:{_BRACKET}|{_STAMP} [\w.:-]{{1,255}} {_KERNEL}|{_DMESG_ISO})"
+OPENS = rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} [\w.:-]{{1,255}} {_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
 """A line that only a kernel log has (no named groups: it becomes part of a larger pattern)."""
 
-_CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})")
+_CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})|{_UNTIMED}|{KMSG}")
+_CARRIER = re.compile(rf"{_GREP}(?:{_CARRIED}|{_NODE}|{_RECEIVED}(?:(?P<host>[\w.:-]{{1,255}}) )?{_CONSOLE})")
+_PROGRAM = re.compile(rf"{_GREP}(?:<(?:[89]|\d\d\d?)>(?=\[)|(?!kern\b){_DECODED})")  # wrote into /dev/kmsg
+_UNTIMED_LINE = re.compile(_UNTIMED)
 _SYSLOG = re.compile(
     rf"{_LEVEL}(?P<stamp>{_STAMP}) (?P<host>[\w.:-]{{1,255}}) "
     rf"(?:(?P<kernel>{_KERNEL})|(?P<other>[^ \[:]{{1,100}})(?:\[\d{{1,10}}\])?:) ?"
 )
 _DMESG = re.compile(
-    rf"{_LEVEL}(?P<bracket>\[[^\]]{{1,40}}\]|\d{{4}}-\d\d-\d\dT[\d:,+-]{{20,24}})"
+    rf"{_LEVEL}(?P<bracket>\[[^\]]{{1,60}}\]|\d{{4}}-\d\d-\d\dT[\d:,+-]{{20,24}})"
     r"(?: ?(?P<caller>\[ {0,8}[TC]\d{1,8}\]))? ?"
 )
 _DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
@@ -69,7 +88,7 @@ _OFFSET = re.compile(r"(Z|UTC|GMT|[+-]\d\d:?\d\d)$")
 
 def belongs(text: str) -> bool:
     """Whether a line has the prefix of a kernel log or of the syslog around it."""
-    return _CONTINUES.match(text.lstrip(" \t")) is not None
+    return _CONTINUES.match(text.lstrip(" \t")) is not None or re.match(BELOW, text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,17 @@ class KernelLine:
 def split(line: str) -> KernelLine:
     """Take the prefix off a line; a line without one is all text."""
     line = line.lstrip(" \t")  # indented in mails and tickets
+    carrier = _CARRIER.match(line)
+    if not carrier:
+        return _split(line)
+    found = _split(line[carrier.end() :])
+    return replace(found, host=carrier["host"]) if carrier["host"] and not found.host else found
+
+
+def _split(line: str) -> KernelLine:
+    if record := kmsg_record(line):
+        foreign = "" if record.by_kernel else "kmsg"
+        return KernelLine(record.text, "", record.bracket, caller=record.caller, foreign=foreign)
     if found := _SYSLOG.match(line):
         if found["other"]:
             return KernelLine(line[found.end() :], found["stamp"], host=found["host"], foreign=found["other"])
@@ -101,7 +131,10 @@ def split(line: str) -> KernelLine:
         rest = line[found.end() :]
         journal = _JOURNAL_HOST.match(rest)
         host = (journal["host"] or "") if journal else ""
-        return KernelLine(rest[journal.end() :] if journal else rest, "", found["bracket"], host, found["caller"] or "")
+        text, foreign = rest[journal.end() :] if journal else rest, "kmsg" if _PROGRAM.match(line) else ""
+        return KernelLine(text, "", found["bracket"], host, found["caller"] or "", foreign)
+    if found := _UNTIMED_LINE.match(line):
+        return KernelLine(line[found.end() :], foreign="" if line.startswith("kern") else "kmsg")
     if spoken := SPOKEN.match(line):
         said = split(line[spoken.end() :])
         return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])

@@ -19,6 +19,7 @@ from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.kernel_log.call_traces import part_of_a_trace
 from thpdiag.readers.kernel_log.lines import OPENS, SPOKEN, belongs
 from thpdiag.readers.kernel_log.messages import Messages
+from thpdiag.readers.kernel_log.oom_report import CGROUP_COUNTER
 
 _BARE = (
     r"[ \t]{0,8}(?:<\d>)?(?:kernel: ?)?(?:INFO: task .{1,16}:\d{1,8} blocked "
@@ -36,7 +37,7 @@ _BODY = re.compile(
     r"|lowmem_reserve\[|\d{1,15} (?:total pagecache|pages |reserved|pagecache)|Swap cache stats|(?:Free|Total) swap  ?="
     r"|(?:DMA|Normal|HighMem|Movable)\w{0,4}(?: free|: \d)|\[ *(?:pid|\d{1,8}) *\] |Tasks state|Tasks in /|Task in /"
     r"|(?:Memory cgroup )?stats for |(?:memory|memory\+swap|kmem|swap): usage|(?:Memory cgroup o|O)ut of memory"
-    r"|Kill(?:ed)? process|oom[-_]\w)"
+    rf"|Kill(?:ed)? process|oom[-_]\w|{CGROUP_COUNTER})"
     r"|.{1,16} +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +\d{1,8} 0x"
 )
 _HEAD = re.compile(_BARE)
@@ -59,9 +60,19 @@ def continues(text: str) -> bool:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """Events, the free blocks of zones that reports list, and that a log was read: its silence says something."""
-    passed = _Passed(source)
-    yield from Messages(source, READER.name).read(passed.through(lines))
+    """All that a kernel log says."""
+    return records(source, READER.name, lines)
+
+
+def records(source: Source, reader: str, lines: Lines) -> Iterator[Record]:
+    """Events, the free blocks of zones that reports list, and that a log was read: its silence says something.
+
+    Of which host, in a log of many (a log server's /var/log/messages), it does not.
+    """
+    passed, messages = _Passed(source), Messages(source, reader)
+    yield from messages.read(passed.through(lines))
+    if len(messages.hosts) > 1:
+        return
     yield from passed.facts
     if passed.count > LEAST_LINES:
         yield Fact("log.read", passed.count, source.cite(passed.first))

@@ -10,6 +10,7 @@ block begins. Reports of several CPUs at once are kept apart where the log names
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -19,13 +20,23 @@ from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.kernel_log.call_traces import Trace
 from thpdiag.readers.kernel_log.clocks import TwoClocks
 from thpdiag.readers.kernel_log.free_blocks import FreeBlocks, free_blocks
-from thpdiag.readers.kernel_log.headlines import NMI_BACKTRACE, ONE_CPU, OTHER_TRACE, SYSRQ, Headline, headline, telling
+from thpdiag.readers.kernel_log.headlines import (
+    NMI_BACKTRACE,
+    ONE_CPU,
+    OTHER_TRACE,
+    SYSRQ,
+    Headline,
+    blocker,
+    headline,
+    telling,
+)
 from thpdiag.readers.kernel_log.lines import KernelLine, Task, Times, on_cpu, split, task_header
 from thpdiag.readers.kernel_log.oom_report import kill, more
 
 OOM_LINES = 20_000  # the table of tasks lies between the headline of an OOM report and the line that names the victim
 TRACE_LINES = 150  # modules and registers lie between a headline and its trace
 SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
+_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
 NOT_ADDING_UP = "the free blocks of the zone do not add up to its total; the row is left out"
 
 
@@ -85,6 +96,10 @@ class Messages:
         self._sysrq = 0  # lines until the dump of tasks is taken to be over
         self._reported = False  # the last headline was a report, so task headers belong to it
         self._odd = Oddities(source, reader)
+        self._lock: dict[str, str] = {}  # that the last hung task waits for
+        self._told = ""  # the host that the records now are of
+        self.hosts: set[str] = set()
+        """Whose messages were looked at; a log may be the one of many hosts."""
 
     def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
         """All records of a block."""
@@ -106,13 +121,24 @@ class Messages:
         if bare and self._prefixed:
             return
         self._prefixed = not bare
+        if name := _name(message.line.host):
+            self.hosts.add(name)
         pending = self._pending.get(message.key)
         if pending and self._in_trace(pending, message.text):
+            return
+        if pending and pending.kind == "hung_task" and (told := blocker(message.text)):
+            self._blocked(pending, told)
             return
         if pending and pending.trace.seen and pending.kind != "oom_kill":
             yield from self._close(message.key)
             pending = None
         yield from self._message(message, pending)
+
+    def _blocked(self, pending: _Pending, told: dict[str, str]) -> None:
+        """A hung task waits for a lock; the stack of its holder may follow."""
+        if told.get("pid") == pending.fields.get("pid"):
+            pending.fields |= {name: told[name] for name in ("lock", "holder", "holder_pid") if name in told}
+            self._lock = {name: told[name] for name in ("lock", "holder_pid", "pid") if name in told}
 
     def _in_trace(self, pending: _Pending, text: str) -> bool:
         """Whether the line belongs to the trace.
@@ -207,7 +233,10 @@ class Messages:
             return
         yield from self._close(message.key)
         self._sysrq = 0 if self._reported else SYSRQ_LINES
-        self._begin(message, "task_stack", {"how": "log" if self._reported else "sysrq"}).of(task)
+        begun = self._begin(message, "task_stack", {"how": "log" if self._reported else "sysrq"})
+        begun.of(task)
+        if self._reported and self._lock.get("holder_pid") == task.pid:
+            begun.fields |= {"holds": self._lock["lock"], "blocks_pid": self._lock["pid"]}
 
     def _other_trace(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
         """A warning or an oops: only its stack may matter."""
@@ -224,12 +253,20 @@ class Messages:
             return
         time = self._times.of(message.line) or self._source.time
         entity = (("node", row.node), ("zone", row.zone))
+        yield from self._of_host(message.line.host, message.cite)
         yield Sample("zone", row.values, message.cite, self._reader, entity, time)
 
     def _close(self, key: tuple[str, str]) -> Iterator[Record]:
         pending = self._pending.pop(key, None)
         if pending and (event := pending.event()):
+            yield from self._of_host(event.fields.get("host", ""), event.cite)
             yield event
+
+    def _of_host(self, host: str, cite: Citation) -> Iterator[Fact]:
+        """Whose the next record is, where that is another host than that of the last one."""
+        if (name := _name(host)) and name != self._told:
+            self._told = name
+            yield Fact("host.name", name, cite)
 
     def _other_program(self, message: _Message) -> Iterator[Record]:
         """Another program that warns of transparent huge pages; whatever else it says of the kernel is no event."""
@@ -237,3 +274,9 @@ class Messages:
         if "ransparent" in text and "uge" in text and ("WARN" in text or "uggest" in text):
             labels = (("app", message.line.foreign),)
             yield Fact("app.thp_warning", text[:300], message.cite, labels, self._times.of(message.line))
+
+
+def _name(host: str) -> str:
+    """The name that a log calls a host by; none while it is booted, or where the log knows only an address."""
+    name = host.split(".")[0]
+    return "" if name == "localhost" or _ADDRESS.fullmatch(host) else name

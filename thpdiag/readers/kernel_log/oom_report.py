@@ -28,6 +28,20 @@ _DETAILS = (
     re.compile(r"Task in .{0,200} killed as a result of limit of (?P<memcg>\S{1,200})"),
 )
 _NODE_HUGE = re.compile(r"Node \d{1,4} active_anon:.{0,700}\banon_thp: ?(\d{1,15})kB")
+CGROUP_COUNTER = (
+    r"(?:(?:total_)?(?:cache|rss|rss_huge|shmem|mapped_file|dirty|writeback|swap|swapcached|pgpgin|pgpgout|pgfault|"
+    r"pgmajfault|unevictable|(?:in)?active_(?:anon|file)|workingset_[a-z_]{1,30})|hierarchical_(?:memory|memsw)_limit|"
+    r"anon|file|kernel|kernel_stack|pagetables|sec_pagetables|percpu|sock|vmalloc|zswap|zswapped|"
+    r"file_(?:mapped|dirty|writeback|thp)|(?:anon|shmem)_thp|slab|slab_(?:un)?reclaimable|hugetlb|"
+    r"pg(?:refill|scan|steal|activate|deactivate|lazyfreed?|demote|promote|scan_[a-z_]{1,20}|steal_[a-z_]{1,20}|"
+    r"demote_[a-z_]{1,20}|promote_[a-z_]{1,20})|swp(?:in|out)_zero|zswp(?:in|out|wb)|thp_[a-z_]{1,40}|"
+    r"numa_[a-z_]{1,30}) \d{1,20}\s*$"
+)
+"""A line of a memory cgroup's memory.stat (versions 1 and 2), as it also stands in the report on a cgroup at its limit.
+
+The names are partly those of /proc/vmstat, but the numbers are of one cgroup.
+"""
+
 _KILL = re.compile(
     r"(?:(?P<scope>Memory cgroup out of memory|Out of memory)(?: \([\w ]{1,40}\))?: )?(?P<verb>[Kk]ill(?:ed)?) process "
     r"(?P<victim_pid>\d{1,8})(?:, UID \d{1,10},)? \((?P<victim>.{0,16})\)"

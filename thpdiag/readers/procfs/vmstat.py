@@ -31,6 +31,7 @@ _GREP = r"(?:\S{0,200}proc/vmstat:)?"
 _OPENS = re.compile(rf"{_GREP}{_NAME}\s+[-+]?\d\S*\s*$")
 _LINE = re.compile(rf"{_GREP}([a-z][a-z0-9_]*)(?:\s+(\S+))?\s*$")
 _CONTINUES = re.compile(rf"{_GREP}(?:{_NAME}(?:\s+\S+)?|(?!procs_)[a-z]+_[a-z0-9_]+\s+\d+)\s*$")
+NOT_OF_THE_SYSTEM = "counters of a cgroup or a NUMA node, not of the system"
 _OTHER = re.compile(r"memory\.(?:numa_)?stat|cgroup|system/node/node\d+")
 
 
@@ -38,8 +39,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     """One system sample per snapshot."""
     if _OTHER.search(source.path or source.member):
         number, line = next(iter(lines))
-        text = "counters of a cgroup or a NUMA node, not of the system"
-        yield Problem(source.cite(number, line), text, ProblemKind.UNRECOGNISED, READER.name)
+        yield Problem(source.cite(number, line), NOT_OF_THE_SYSTEM, ProblemKind.UNRECOGNISED, READER.name)
         return
     odd = Oddities(source, READER.name)
     yield from dated(source, system_samples(source, READER.name, _rows(lines, odd), "node_vmstat_nr_free_pages"))
