@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "recognise": "model knowledge reader readers.session bundle",
     "case": "model knowledge errors bundle reader readers readers.elements readers.perf recordings recognise derive",
     "derive": "model knowledge errors ragged",
-    "engine": "model knowledge errors derive ragged",
+    "engine": "model knowledge errors derive ragged version",
     "advice": "model knowledge",
     "diagnosis": "model knowledge errors derive engine",
     "result.schema": "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,6 +13,7 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.engine.load import Rule, builtin_rules, load_rules, suggestion
+from thpdiag.engine.packs import Pack, installed_packs
 from thpdiag.errors import InputError, UsageError
 from thpdiag.model import SEVERITIES
 from thpdiag.reports import FORMATS
@@ -61,8 +63,13 @@ def shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]
 
 
 def loaded(folders: Sequence[Path]) -> tuple[Rule, ...]:
-    """The shipped rules and those of the folders."""
-    return load_rules([builtin_rules(), *folders])
+    """The shipped rules, those of installed packages and those of the folders."""
+    return load_rules(places(folders))
+
+
+def places(folders: Sequence[Path]) -> list[Traversable | Pack]:
+    """Where rules are looked for."""
+    return [builtin_rules(), *installed_packs(), *folders]
 
 
 def one(wanted: str, rules: Sequence[Rule]) -> Rule:

@@ -9,10 +9,11 @@ from pathlib import Path
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.cli.options import RULES, loaded, one
+from thpdiag.cli.options import RULES, loaded, one, places
 from thpdiag.engine.cases import load_cases, run, unnoticed
-from thpdiag.engine.lint import complaints
-from thpdiag.engine.load import Rule, builtin_rules
+from thpdiag.engine.lint import complaints, names_of_lints
+from thpdiag.engine.lint.beside import cases_beside
+from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import CHECKS, CaseFile, RuleFile
 
 Cases = Mapping[str, Sequence[CaseFile]]
@@ -26,10 +27,11 @@ def command() -> None:
 @command.command("list")
 @RULES
 def list_(folders: tuple[Path, ...]) -> None:
-    """One line per rule."""
+    """One line per rule; of rules that are not ours, where they come from."""
     for rule in sorted(loaded(folders), key=lambda r: r.id):
-        file = rule.file
-        click.echo(f"{file.id:8} {file.severity:9} {file.role:13} {file.mechanism:28} {file.title}")
+        file, pack = rule.file, rule.source.pack
+        origin = "" if pack is None or pack.own else f"  [{pack.told}]"
+        click.echo(f"{file.id:8} {file.severity:9} {file.role:13} {file.mechanism:28} {file.title}{origin}")
 
 
 @command.command()
@@ -41,11 +43,23 @@ def show(id: str, folders: tuple[Path, ...]) -> None:
 
 
 @command.command()
-@click.argument("folders", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-def lint(folders: tuple[Path, ...]) -> None:
-    """Check the shipped rules and those in FOLDERS: form, names, references. Exit 4 if one is wrong."""
-    rules = loaded(folders)
-    found = complaints(rules)
+@click.argument(
+    "named", metavar="[FOLDERS]...", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@RULES
+@click.option("--list", "names", flag_value="names", default="", help="The names of all checks, with a line each.")
+def lint(named: tuple[Path, ...], folders: tuple[Path, ...], names: str) -> None:
+    """Check the shipped rules and those in FOLDERS: names, numbers, logic, evidence, words, cases.
+
+    Exit 4 if one is wrong. `# lint: allow NAME REASON` in a rule file excepts it from a check.
+    """
+    if names:
+        for name, says in names_of_lints().items():
+            click.echo(f"{name:24} {says}")
+        return
+    all_folders = tuple(dict.fromkeys((*named, *folders)))
+    rules = loaded(all_folders)
+    found = complaints(rules, *cases_beside(places(all_folders), rules))
     for complaint in found:
         click.echo(complaint)
     click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)
@@ -65,7 +79,7 @@ def test(ids: tuple[str, ...], folders: tuple[Path, ...], mutate: str) -> None:
     Exit 1 if a case fails or a flipped check goes unnoticed.
     """
     rules = loaded(folders)
-    cases = load_cases([builtin_rules(), *folders], rules)
+    cases = load_cases(places(folders), rules)
     chosen = [one(i, rules) for i in ids] or rules
     failures = [line for rule in chosen for line in _failures(rule, rules, cases)]
     if mutate == "yes":

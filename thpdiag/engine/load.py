@@ -6,8 +6,10 @@ Every complaint carries file, line, column, the line itself with a caret, and th
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -15,7 +17,9 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
+from thpdiag import __version__
 from thpdiag.engine.expression import Expression, ExpressionError, parse
+from thpdiag.engine.packs import OWN, Pack
 from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places
@@ -31,13 +35,33 @@ class RuleSource:
     path: str
     text: str
     places: Mapping[Where, Place]
+    pack: Pack | None = None
 
-    def complaint(self, message: str, where: Where, *, shift: int = 0) -> str:
-        """`message` at the place of a key (or of the nearest parent that has a place)."""
+    def complaint(self, message: str, where: Where, word: str = "", *, shift: int = 0) -> str:
+        """`message` at the place of a key (or of the nearest parent that has a place), or of a word in its value."""
+        place = self.place(where, word)
+        return pointed(self.path, self.text, message, Place(place.line, place.column + shift))
+
+    def place(self, where: Where, word: str = "") -> Place:
+        """Where a key stands, or the first whole `word` of what it holds."""
         while where and where not in self.places:
             where = where[:-1]
         place = self.places.get(where, Place(1, 1))
-        return pointed(self.path, self.text, message, Place(place.line, place.column + shift))
+        if not word:
+            return place
+        rows = self.text.splitlines()
+        pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+        column = place.column - 1 + (len(str(where[-1])) if where and isinstance(where[-1], str) else 0)
+        for line in range(place.line, len(rows) + 1):
+            if found := pattern.search(rows[line - 1], column):
+                return Place(line, found.start() + 1)
+            column = 0
+        return place
+
+    def key_at(self, line: int) -> Where:
+        """The last key that begins on this line or before it."""
+        before = [(place.line, where) for where, place in self.places.items() if place.line <= line and len(where) == 1]
+        return max(before, key=lambda found: found[0], default=(0, ()))[1]
 
 
 def pointed(path: str, text: str, message: str, place: Place | None) -> str:
@@ -81,31 +105,68 @@ def rule_files(folder: Traversable) -> list[Traversable]:
     return sorted(found, key=lambda f: f.name)
 
 
-def path_of(file: Traversable, folder: Traversable) -> str:
-    """How complaints name a file: one of ours by its name, one of a further folder as the user named that."""
-    return file.name if folder == builtin_rules() else str(file)
+def pack_of(place: Traversable | Pack) -> Pack:
+    """A folder as a pack: ours, or one that the user names."""
+    if isinstance(place, Pack):
+        return place
+    return Pack(OWN, __version__, place) if place == builtin_rules() else Pack(str(place), "", place)
 
 
-def load_rules(folders: Iterable[Traversable]) -> tuple[Rule, ...]:
+def path_of(file: Traversable, place: Traversable | Pack) -> str:
+    """How complaints name a file: one of ours by its name, others by their path."""
+    return file.name if pack_of(place).own else str(file)
+
+
+def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     """All rules, in an order in which each stands after those it needs. RuleError names everything that is wrong."""
     rules: dict[str, Rule] = {}
     complaints: list[str] = []
-    for folder in folders:
-        for file in rule_files(folder):
+    for pack in map(pack_of, places):
+        wrong: list[str] = []
+        for file in rule_files(pack.folder):
             try:
-                read = load_own if folder == builtin_rules() else load_with_places
-                rule = load_rule(path_of(file, folder), file.read_text(encoding="utf-8"), read)
+                rule = _from_file(file, pack)
             except RuleError as error:
-                complaints.append(str(error))
+                wrong.append(str(error))
                 continue
             if rule.id in rules:
                 message = f"the id {rule.id} stands twice; the other is in {rules[rule.id].source.path}"
-                complaints.append(rule.source.complaint(message, ("id",)))
+                wrong.append(rule.source.complaint(message, ("id",)))
             rules[rule.id] = rule
-    complaints += _dangling(rules)
+        if wrong and pack.version and not pack.own:
+            wrong.insert(0, f"the rules of the package {pack.told} cannot be used:")
+        complaints += wrong
+    complaints += [*_dangling(rules), *_shared_prefixes(rules)]
     if complaints:
         raise RuleError("\n".join(complaints))
     return _ordered(rules)
+
+
+def _from_file(file: Traversable, pack: Pack) -> Rule:
+    path, read = path_of(file, pack), load_own if pack.own else load_with_places
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(f"{path}: cannot be read: {error}") from error
+    rule = load_rule(path, text, read)
+    return replace(rule, source=replace(rule.source, pack=pack))
+
+
+def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
+    """A package has prefixes of its own, so that ids of one never meet those of another, now or later."""
+    first: dict[str, Rule] = {}
+    complaints = []
+    for rule in rules.values():
+        prefix, pack = rule.id.partition("-")[0], rule.source.pack
+        other = first.setdefault(prefix, rule)
+        theirs = other.source.pack
+        if pack is None or theirs is None or pack == theirs or not (pack.version and theirs.version):
+            continue
+        message = (
+            f"ids with {prefix} are those of {theirs.told} ({other.source.path}); {pack.told} needs its own prefix"
+        )
+        complaints.append(rule.source.complaint(message, ("id",)))
+    return complaints
 
 
 def load_rule(path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places) -> Rule:
@@ -182,11 +243,21 @@ def _condition(line: str, at: Where, checks: Mapping[str, Check], source: RuleSo
     try:
         expression = parse(line)
     except ExpressionError as error:
-        raise RuleError(source.complaint(f"{error} (in '{line}', at character {error.at + 1})", at)) from error
+        raise RuleError(_mistake(line, error, at, source)) from error
     for name in expression.names():
         if name not in checks:
-            raise RuleError(source.complaint(f"unknown check '{name}'{suggestion(name, checks)}", at))
+            raise RuleError(source.complaint(f"unknown check '{name}'{suggestion(name, checks)}", at, name))
     return expression
+
+
+def _mistake(line: str, error: ExpressionError, at: Where, source: RuleSource) -> str:
+    """The mistake under the character itself, where the condition stands on one line as it was parsed."""
+    place = source.place(at)
+    row = source.text.splitlines()[place.line - 1]
+    start = row.find(line, place.column + len(str(at[-1])) - 1)
+    if start < 0:
+        return source.complaint(f"{error} (in '{line}', at character {error.at + 1})", at)
+    return pointed(source.path, source.text, str(error), Place(place.line, start + error.at + 1))
 
 
 def _dangling(rules: Mapping[str, Rule]) -> list[str]:
@@ -210,14 +281,18 @@ def _referred(rule: Rule) -> Iterator[tuple[Where, str]]:
 
 
 def _ordered(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:
-    """Topological order, ids alphabetical where free. A circle is an error that names its members."""
-    done: dict[str, Rule] = {}
-    waiting = dict(sorted(rules.items()))
-    while waiting:
-        ready = [r for r in waiting.values() if r.needs() <= done.keys()]
-        if not ready:
-            circle = ", ".join(sorted(waiting))
-            raise RuleError(f"rules wait for one another in a circle: {circle}")
-        for rule in ready:
-            done[rule.id] = waiting.pop(rule.id)
-    return tuple(done.values())
+    """Topological order, ids alphabetical where free. A circle is an error that names its members and points there."""
+    graph = TopologicalSorter({name: sorted(rule.needs()) for name, rule in sorted(rules.items())})
+    try:
+        graph.prepare()
+    except CycleError as error:
+        circle = list(reversed(error.args[1]))  # graphlib tells it from what is needed to what needs it
+        message = f"rules wait for one another in a circle: {' -> '.join(circle)}; take one of these references out"
+        where = next(w for w, other in _referred(rules[circle[0]]) if other == circle[1] and w[0] != "explains")
+        raise RuleError(rules[circle[0]].source.complaint(message, where)) from error
+    done: list[Rule] = []
+    while graph.is_active():
+        ready = sorted(graph.get_ready())
+        done += [rules[name] for name in ready]
+        graph.done(*ready)
+    return tuple(done)

@@ -26,6 +26,12 @@ def quantity(text: str | float) -> float:
     return float(found["number"]) * UNITS[found["unit"]]
 
 
+def split(text: str | float) -> tuple[float, str]:
+    """The value in base units, and the unit as it is written. ValueError if it is none."""
+    found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
+    return quantity(text), found["unit"] if found else ""
+
+
 def shown(value: float, unit: str) -> str:
     """A value of the vocabulary's unit as people read it."""
     if not math.isfinite(value):

@@ -214,14 +214,14 @@ class Confidence(Strict):
 class RuleFile(Strict):
     """One rule: what it looks for, what it means, what to do."""
 
-    id: str = Field(pattern=r"^[A-Z]{2,4}-\d{2,3}$")
+    id: str = Field(pattern=r"^[A-Z][A-Z0-9]{1,11}-\d{2,6}$")
     title: str = Field(min_length=10, max_length=120, description="a state, not an instruction")
     status: Status
     severity: Severity
     mechanism: str
     role: Role
-    params: dict[str, Param] = Field(default_factory=dict)
     for_each: Entity | None = None
+    params: dict[str, Param] = Field(default_factory=dict)
     checks: dict[str, Any]
     when: str
     confidence: Confidence = Confidence()

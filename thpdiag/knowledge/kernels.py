@@ -38,6 +38,11 @@ def era(release: str) -> Era | None:
     return None
 
 
+def eras() -> tuple[str, ...]:
+    """The names of all eras."""
+    return tuple(_data()["eras"])
+
+
 def fault_policy(era_id: str) -> str:
     """What a page fault of an era does for a huge page, in words."""
     return str(_data()["eras"].get(era_id, {}).get("fault", "not known"))

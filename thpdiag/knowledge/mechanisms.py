@@ -10,19 +10,31 @@ from thpdiag.knowledge.yaml_nodes import shipped
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`kind`: thp, alternative or none. A `core` mechanism must be ruled out before "nothing found" is said."""
+    """`kind`: thp, alternative or none. A `core` mechanism must be ruled out before "nothing found" is said.
+
+    `looks_like`: mechanisms that it can be mistaken for.
+    """
 
     name: str
     title: str
     sentence: str
     kind: str
     core: bool
+    looks_like: tuple[str, ...] = ()
 
 
 @cache
 def mechanisms() -> dict[str, Mechanism]:
     rows = shipped("mechanisms.yaml")["mechanisms"]
     return {
-        name: Mechanism(name, row["title"], row["sentence"], row["kind"], row.get("core", False) is True)
+        name: Mechanism(
+            name, row["title"], row["sentence"], row["kind"], row.get("core", False) is True,
+            tuple(row.get("looks_like", ())),
+        )
         for name, row in rows.items()
-    }
+    }  # fmt: skip
+
+
+def look_alikes(mechanism: str) -> tuple[str, ...]:
+    """The mechanisms that can be mistaken for this one."""
+    return tuple(other.name for other in mechanisms().values() if mechanism in other.looks_like)

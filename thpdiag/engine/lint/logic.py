@@ -1,0 +1,167 @@
+"""The conditions of a rule as truth tables, with what is known of how its checks exclude or imply one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from math import inf
+
+from thpdiag.engine.checks.series import evidence_kind
+from thpdiag.engine.lint.truth import MOST_NAMES, Truth
+from thpdiag.engine.load import Rule
+from thpdiag.engine.quantity import quantity
+from thpdiag.engine.schema import (
+    ChangeCheck,
+    Check,
+    EventCheck,
+    FactCheck,
+    ProcessCheck,
+    ProfileCheck,
+    SeriesCheck,
+    ToggleCheck,
+    listed,
+)
+from thpdiag.knowledge.vocabulary import term
+
+DYNAMIC = frozenset({"stack", "counter", "effect"})
+CONFIGURATION = ("configuration", "risk", "context")  # roles that state alone may confirm
+OF_THE_WHOLE = ("mean", "last", "delta", "slope", "spread", "knee", "step", "since_boot_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Tables of `when` and of the levels, within what is possible."""
+
+    truth: Truth
+    when: int
+    levels: dict[str, int]
+
+
+def conditions(rule: Rule) -> Conditions | None:
+    """The tables of a rule; None if it has too many checks."""
+    if len(rule.checks) > MOST_NAMES:
+        return None
+    truth = Truth(tuple(rule.checks))
+    for one, other in permutations(rule.checks, 2):
+        _relate(truth, rule, one, other)
+    when = truth.of(rule.when) & truth.possible
+    return Conditions(truth, when, {name: truth.of(e) & truth.possible for name, e in rule.confidence.items()})
+
+
+def _relate(truth: Truth, rule: Rule, one: str, other: str) -> None:
+    first, second = rule.checks[one], rule.checks[other]
+    if isinstance(first, FactCheck) and isinstance(second, FactCheck) and first.fact == second.fact:
+        _relate_words(truth, (one, _words(first)), (other, _words(second)))
+    if _subject(first) is None or _subject(first) != _subject(second):
+        return
+    low, high = bounds(first)
+    below, above = bounds(second)
+    if _single(first, rule) and (low >= above or below >= high):
+        truth.never_together(one, other)
+    elif low >= below and high <= above and (low, high) != (below, above):
+        truth.follows(one, other)
+
+
+def _relate_words(truth: Truth, first: tuple[str, frozenset[str]], second: tuple[str, frozenset[str]]) -> None:
+    if first[1] and second[1]:
+        if not first[1] & second[1]:
+            truth.never_together(first[0], second[0])
+        elif first[1] < second[1]:
+            truth.follows(first[0], second[0])
+
+
+def _words(check: FactCheck) -> frozenset[str]:
+    """The words that a setting of the whole host may have; none where there may be several values at once."""
+    known = term(check.fact)
+    if check.where or known is None or known.kind != "setting" or "(label" in known.means:
+        return frozenset()
+    return frozenset(map(str, check.one_of or ([] if check.is_ is None else [check.is_])))
+
+
+def _subject(check: Check) -> object:
+    """What two checks have in common whose bounds can be compared; None where that cannot be said."""
+    match check:
+        case SeriesCheck():
+            return "series", check.series, check.as_, check.for_, check.min_samples
+        case ChangeCheck():
+            rest = check.change.model_copy(update={"above": None, "below": None})
+            return "change", str(rest)
+        case ProfileCheck():
+            return "profile", str(check.profile.model_copy(update={"at_least": None, "below": None}))
+        case FactCheck() if check.above is not None or check.below is not None:
+            return "fact", check.fact, str(check.where)
+        case _:
+            return None
+
+
+def _single(check: Check, rule: Rule) -> bool:
+    """Whether there is one figure, so that it cannot be above one bound here and below the other there."""
+    if isinstance(check, ProfileCheck):
+        return check.profile.of in ("all", "symbol")
+    if isinstance(check, SeriesCheck):
+        known = term(check.series)
+        one = known is not None and known.entity in ("system", rule.file.for_each)
+        return one and check.as_ in OF_THE_WHOLE
+    return isinstance(check, ChangeCheck)
+
+
+def bounds(check: Check) -> tuple[float, float]:
+    """Between what a figure must lie."""
+    match check:
+        case SeriesCheck() | FactCheck():
+            low, high = check.above, check.below
+        case ChangeCheck():
+            low, high = check.change.above, check.change.below
+        case ProfileCheck():
+            low, high = check.profile.at_least, check.profile.below
+        case _:
+            low = high = None
+    return (-inf if low is None else quantity(low), inf if high is None else quantity(high))
+
+
+def kind_of(check: Check) -> str:
+    """The evidence class of a yes of the check."""
+    match check:
+        case FactCheck():
+            known = term(check.fact)
+            return {"setting": "policy", "rate": "counter"}.get(known.kind, "state") if known else "state"
+        case SeriesCheck():
+            return evidence_kind(check.series, check.as_)
+        case ChangeCheck():
+            return evidence_kind(listed(check.change.of)[0], "delta")
+        case ProfileCheck():
+            return "stack"
+        case EventCheck():
+            return "stack" if check.anywhere is not None or check.under is not None else "log"
+        case ProcessCheck():
+            return "effect" if check.process.cpu_above is not None else "state"
+        case ToggleCheck():
+            return "toggle"
+        case _:
+            return "state"
+
+
+def is_total(check: Check) -> bool:
+    """Whether a yes is a total since boot, which proves nothing about now."""
+    if isinstance(check, SeriesCheck):
+        return check.as_ == "since_boot_rate"
+    known = term(check.fact) if isinstance(check, FactCheck) else None
+    return known is not None and known.kind == "counter"
+
+
+def caps(rule: Rule, truth: Truth) -> tuple[int, int]:
+    """The combinations whose kinds of evidence license `likely`, and those that license `confirmed` (DESIGN 1)."""
+    solid = {name: kind_of(check) for name, check in rule.checks.items() if not is_total(check)}
+    toggled = truth.any_of(name for name, kind in solid.items() if kind == "toggle")
+    kinds = list(_by_kind(solid, truth))
+    one, two = truth.at_least(1, kinds), truth.at_least(2, kinds)
+    if rule.file.role in CONFIGURATION:
+        seen = truth.any_of(solid)
+        return seen | toggled, (seen & ~one) | two | toggled
+    return one | toggled, two | toggled
+
+
+def _by_kind(solid: dict[str, str], truth: Truth) -> Iterator[int]:
+    for kind in sorted(DYNAMIC):
+        yield truth.any_of(name for name, own in solid.items() if own == kind)
