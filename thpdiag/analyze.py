@@ -16,8 +16,8 @@ from thpdiag.case.reading import Progress, read
 from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
 from thpdiag.engine.agreement import disagreements
 from thpdiag.engine.load import Rule
-from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
+from thpdiag.engine.worst import judged as worst_judged
 from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
 from thpdiag.result.document import document
 
@@ -60,6 +60,6 @@ def _outside(outcome: RuleOutcome) -> RuleOutcome:
 def _judged(case: Case, rules: Sequence[Rule], options: Options) -> tuple[Case, list[Judgement]]:
     bugs: list[Problem] | None = None if options.strict else []
     every = scenes(case)
-    judged: list[Judgement] = [(scene, match(rules, scene, bugs=bugs)) for scene in every]
+    judged: list[Judgement] = [(scene, worst_judged(rules, scene, bugs=bugs)) for scene in every]
     contradictions = [problem for scene in every for problem in disagreements(scene)]
     return replace(case, problems=(*case.problems, *contradictions, *(bugs or ()))), judged

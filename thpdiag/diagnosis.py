@@ -133,7 +133,11 @@ def _about_thp(finding: Finding) -> bool:
 
 def _raised(finding: Finding, rule: Rule, fired: Mapping[str, Finding]) -> Finding:
     """One level up, to `likely` at most, if a rule that supports it fires and is itself likely."""
-    support = [fired[i] for i in rule.file.raised_by if i in fired and fired[i].confidence != "possible"]
+    support = [
+        fired[i]
+        for i in rule.file.raised_by
+        if i in fired and fired[i].confidence != "possible" and _at_once(fired[i], finding)
+    ]
     return replace(finding, confidence="likely") if support and finding.confidence == "possible" else finding
 
 
@@ -142,9 +146,20 @@ def _demoted(finding: Finding, rule: Rule, fired: Mapping[str, Finding]) -> Find
     by = tuple(
         i
         for i in rule.file.demoted_by
-        if i in fired and _level(fired[i]) >= _level(finding) and finding.role in LEADING
+        if i in fired
+        and _level(fired[i]) >= _level(finding)
+        and finding.role in LEADING
+        and _at_once(fired[i], finding)
     )
     return replace(finding, role="contributing", demoted_by=by) if by else finding
+
+
+def _at_once(one: Finding, other: Finding) -> bool:
+    """Whether two findings may be of one time: what hurt at noon explains nothing of the night."""
+    here, there = one.outcome.window, other.outcome.window
+    if here is None or there is None or here[0].clock is not there[0].clock:
+        return True
+    return here[0] <= there[1] and there[0] <= here[1]
 
 
 def _level(finding: Finding) -> int:

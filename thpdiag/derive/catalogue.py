@@ -117,6 +117,14 @@ class Catalogue:
             by_entity.setdefault(identity(one.table.entity), []).append(one)
         return by_entity
 
+    def having(self, metric: str) -> Sequence[Table]:
+        """The tables in which a metric stands."""
+        return self._with.get(metric, ())
+
+    def of_host(self) -> Iterator[Table]:
+        """The tables of the whole host."""
+        return (table for table in self._tables if table.kind == "system")
+
     def metrics(self) -> list[str]:
         """The names of all metrics."""
         return sorted(self._with)

@@ -47,6 +47,11 @@ def gaps_of(points: Points) -> NDArray[np.bool_]:
     return gaps(points.values.index.to_numpy())
 
 
+def interval(points: Points) -> float:
+    """The usual seconds from one value to the next, which each speaks for; 0 without a clock."""
+    return typical(points.values.index.to_numpy()) if points.timed and len(points) > 1 else 0.0
+
+
 def covered(track: Track) -> float | None:
     """The seconds that a recording speaks for, gaps left out; None without a clock."""
     seconds = track.seconds if len(track) > 1 else None

@@ -18,7 +18,8 @@ class Judged:
     """The answer of a check: `text` says what was found, `needed` what a yes takes.
 
     `kind` is the evidence class. `missing` are vocabulary names whose absence made it unknown. An `assumed` yes
-    rests on a default that nobody measured. `weak` evidence (a total since boot) never raises the confidence above
+    rests on a default that nobody measured. `window` is the time it speaks of, which begins `reach` seconds (an
+    interval of the source) before. `weak` evidence (a total since boot) never raises the confidence above
     possible; `surer` says what would make it solid.
     """
 
@@ -34,6 +35,7 @@ class Judged:
     weak: bool = False
     surer: str = ""
     window: tuple[Moment, Moment] | None = None
+    reach: float = 0.0
 
     def evidence(self, check: str) -> Evidence:
         return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window)
@@ -60,8 +62,11 @@ def unknown(missing: str | Sequence[str], text: str, *, needed: str = "", kind: 
 
 @dataclass(frozen=True)
 class Scene:
-    """One state of one host, as the checks of a rule see it. `entity` is the one bound by
-    `for_each`, `bound_kind` its kind."""
+    """One state of one host, as the checks of a rule see it.
+
+    `entity` is the one bound by `for_each`, `bound_kind` its kind. `whole` is the state of which this is a stretch of
+    time (`thpdiag.engine.windows`).
+    """
 
     case: Case
     state: State
@@ -70,6 +75,7 @@ class Scene:
     others: Sequence[Scene] = ()
     entity: Entity | None = None
     bound_kind: str = ""
+    whole: Scene | None = None
     _named: dict[str, list[Fact]] = field(default_factory=dict, repr=False, compare=False)  # facts by name, once asked
 
     def facts(self, name: str, where: Mapping[str, str] | None = None) -> Iterator[Fact]:

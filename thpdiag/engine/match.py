@@ -7,10 +7,12 @@ effect gives `likely`; two of them, or an on/off toggle, `confirmed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from thpdiag.derive.boot_clock import joins
 from thpdiag.derive.series import spoken
+from thpdiag.engine.at_once import at_once
 from thpdiag.engine.checks import judge
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Judged, Scene
@@ -18,6 +20,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
 Answers = Mapping[str, Judged]
+ONE_TIME = "all of it from one and the same time"
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
 
 
@@ -96,8 +99,23 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
     answers = {name: judge(check, scene) for name, check in rule.checks.items()}
     if forced is not None and forced.rule == rule.id:
         answers[forced.check] = replace(answers[forced.check], value=forced.value, assumed=False, weak=False)
+    if rule.when.value(lambda name: answers[name].value) is not YES:
+        return _of_answers(rule, scene, answers)
+    found = [_of_answers(rule, scene, group) for group in at_once(answers, joins(scene.case.facts))]
+    best = max(found, key=lambda o: (o.value.value, _level(o.confidence)))
+    return best if best.value is not UNKNOWN else _hypothesis(_of_answers(rule, scene, answers))
+
+
+def _hypothesis(outcome: RuleOutcome) -> RuleOutcome:
+    """What holds only if things are put together that were there at different times."""
+    if outcome.value is not YES:
+        return outcome
+    return replace(outcome, confidence="possible", raise_confidence=(ONE_TIME, *outcome.raise_confidence))
+
+
+def _of_answers(rule: Rule, scene: Scene, answers: Answers) -> RuleOutcome:
     value = rule.when.value(lambda name: answers[name].value)
-    excluders = [scene.outcomes[other] for other in rule.file.excluded_by if other in scene.outcomes]
+    excluders = list(_excluders(rule, scene))
     tree = _tree(rule.when, answers)
     missing = _missing(rule, answers)
     base = RuleOutcome(
@@ -111,6 +129,15 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
         return replace(base, value=NO, against=(_excluded(excluder), *base.against))
     confidence = _confidence(rule, answers, excluders)
     return replace(base, confidence=confidence, raise_confidence=_raisers(rule, answers, excluders, confidence))
+
+
+def _excluders(rule: Rule, scene: Scene) -> Iterator[RuleOutcome]:
+    """What would explain it otherwise. Where a stretch of time cannot tell, all that was recorded may."""
+    for other in rule.file.excluded_by:
+        here = scene.outcomes.get(other)
+        above = scene.whole.outcomes.get(other) if scene.whole else None
+        if here is not None:
+            yield above if above is not None and here.value is UNKNOWN else here
 
 
 def _measured(answer: Judged) -> Verdict3:

@@ -48,7 +48,8 @@ class RuleOutcome:
 
     `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`,
     `children`. `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
-    measured settings and facts alone: no further recording could turn it.
+    measured settings and facts alone: no further recording could turn it. `window` is the stretch of a longer recording
+    in which it was judged so; None: all of what was recorded.
     """
 
     rule: str
@@ -62,6 +63,7 @@ class RuleOutcome:
     entity: str = ""
     raise_confidence: tuple[str, ...] = ()
     firm: bool = False
+    window: tuple[Moment, Moment] | None = None
 
 
 @dataclass(frozen=True, slots=True)

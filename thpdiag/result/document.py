@@ -35,6 +35,7 @@ from thpdiag.result.timeline import timeline
 SCHEMA = "thpdiag/result/1"
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
 MOST_GAPS = 50
+WORST = "the worst of what was recorded"
 
 
 def document(diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -110,11 +111,13 @@ def _strongest(finding: Finding) -> Evidence | None:
 
 
 def _window(finding: Finding, case: Case) -> dict[str, Any] | None:
-    windows = [e.window for e in finding.outcome.evidence if e.window]
+    windows = [w for w in (finding.outcome.window, *(e.window for e in finding.outcome.evidence)) if w]
     if not windows:
         return None
     first, last = windows[0]
     text = f"seen from {clock_text(first.seconds, first.clock)} to {clock_text(last.seconds, last.clock)}"
+    if finding.outcome.window:
+        text += f", {WORST}"
     recording = next((p for s in case.states for p in s.profiles if (p.start, p.end) == windows[0]), None)
     if recording and (day := stretch_of_day(first, last, recording, joins(case.facts))):
         text += f", which was {day}"

@@ -34,7 +34,7 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
 
 def _latest(check: FactCheck, scene: Scene) -> list[Fact]:
     known = term(check.fact)
-    tracks = scene.catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
+    tracks = (scene.whole or scene).catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
     found = []
     for track in tracks:
         value, sample = track.last, track.samples[-1]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.derive import rates
+from thpdiag.derive.intervals import interval
 from thpdiag.derive.rates import Run
 from thpdiag.derive.series import Points, Track
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
@@ -105,7 +106,7 @@ def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) 
     if figure is None:
         return unknown(check.series, text, needed=needed, kind=kind)
     value = YES if _fits(check, figure) else NO
-    window = track.points.span if len(track) > 1 else None
+    window = track.points.span if len(track) > 1 and check.as_ != "since_boot_rate" else None
     said = f"{_name(track)}: {text}"
     return Judged(value, said, needed, kind, track.cite(), figure, _unit(check), weak=weak, window=window)
 
@@ -133,7 +134,8 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged
     cite, value = _extreme(check, run.points if len(run.points) else points)
     text = f"{_name(track)}: {_run_text(run, points, unit) if long_enough else _short_text(check, run, points, unit)}"
     window = run.points.span if long_enough else None
-    return Judged(YES if long_enough else NO, text, needed, kind, cite, value, unit, window=window)
+    answer = YES if long_enough else NO
+    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points))
 
 
 def _often(check: SeriesCheck, track: Track, points: Points, share: float, needed: str, kind: str) -> Judged:
@@ -143,7 +145,8 @@ def _often(check: SeriesCheck, track: Track, points: Points, share: float, neede
     cite, value = _extreme(check, within if count else points)
     told = bracketed([lines_of(points)])
     text = f"{_name(track)}: {_bounded(check)} in {count} of {_samples(points)}{told}; {_range(points, unit)}"
-    return Judged(answer, text, needed, kind, cite, value, unit, window=within.span if answer is YES else None)
+    window = within.span if answer is YES else None
+    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points))
 
 
 def _single(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:

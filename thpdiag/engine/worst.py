@@ -1,0 +1,83 @@
+"""The rules on a state and on each stretch of it that may be the one that hurt.
+
+A rule holds if it holds over all that was recorded, or in one stretch: then the finding names it. That it does not
+hold over a day rules nothing out that a stretch of it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from thpdiag.derive.stretches import Stretch
+from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
+from thpdiag.engine.load import Rule
+from thpdiag.engine.match import Forced, match
+from thpdiag.engine.schema import ChangeCheck, ProcessCheck, SeriesCheck
+from thpdiag.engine.windows import inside, windows
+from thpdiag.model import CONFIDENCES, Moment, Problem, RuleOutcome
+
+OF_THE_STATE = "context"  # role of rules that speak of all that was recorded
+Part = tuple[Stretch, RuleOutcome]
+
+
+def judged(
+    rules: Sequence[Rule], scene: Scene, forced: Forced | None = None, *, bugs: list[Problem] | None = None
+) -> dict[str, RuleOutcome]:
+    """Outcomes of all rules in a state, those of its worst stretches among them."""
+    whole = match(rules, scene, forced, bugs=bugs)
+    stretches = windows(rules, scene)
+    if not stretches:
+        return whole
+    moving = _with_needs(rules)
+    known = replace(scene, outcomes=whole)
+    parts = [(stretch, match(moving, inside(known, stretch), forced, bugs=bugs)) for stretch in stretches]
+    if bugs:
+        bugs[:] = dict.fromkeys(bugs)
+    return {
+        rule.id: _joined(rule, whole[rule.id], [(s, found[rule.id]) for s, found in parts if rule.id in found])
+        for rule in rules
+    }
+
+
+def _with_needs(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that look at values over time, and those that these need, in order."""
+    by_id = {rule.id: rule for rule in rules}
+    wanted: set[str] = set()
+    todo = [rule.id for rule in rules if any(isinstance(c, SeriesCheck | ChangeCheck | ProcessCheck)
+                                             for c in rule.checks.values())]  # fmt: skip
+    while todo:
+        if (current := todo.pop()) in by_id and current not in wanted:
+            wanted.add(current)
+            todo += by_id[current].needs()
+    return [rule for rule in rules if rule.id in wanted]
+
+
+def _joined(rule: Rule, whole: RuleOutcome, parts: Sequence[Part]) -> RuleOutcome:
+    if rule.file.role == OF_THE_STATE:
+        return whole
+    fired = [part for part in parts if part[1].value is YES and any(e.window for e in part[1].evidence)]
+    surest = max(fired, key=lambda part: _level(part[1]), default=None)  # the worst of those that are as sure
+    if surest and (whole.value is not YES or _level(whole) < _level(surest[1])):
+        return _at(*surest)
+    if whole.value is NO and not _excluded(whole):
+        return next((_at(*part) for part in parts if _contradicts(part[1], whole)), whole)
+    return whole
+
+
+def _contradicts(part: RuleOutcome, whole: RuleOutcome) -> bool:
+    """Whether a stretch leaves the rule open and shows what the whole recording speaks against."""
+    against = {e.check for e in whole.against if e.kind in DYNAMIC}
+    return part.value is UNKNOWN and any(e.check in against for e in part.evidence)
+
+
+def _excluded(outcome: RuleOutcome) -> bool:
+    return any(e.check == "excluded_by" for e in outcome.against)
+
+
+def _level(outcome: RuleOutcome) -> int:
+    return CONFIDENCES.index(outcome.confidence or CONFIDENCES[0])
+
+
+def _at(stretch: Stretch, outcome: RuleOutcome) -> RuleOutcome:
+    return replace(outcome, window=(Moment(stretch.first, stretch.clock), Moment(stretch.last, stretch.clock)))
