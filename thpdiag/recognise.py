@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 from thpdiag.bundle.recorder_files import recorded
-from thpdiag.bundle.stamps import ahead_by_two, ahead_of_utc, stamp
+from thpdiag.bundle.stamps import RECORDER_MARK, ahead_by_two, ahead_of_utc, stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
@@ -28,6 +28,7 @@ LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member 
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
+LONGEST_KEPT, MOST_KEPT = 240, 4096  # characters and number of lines of which it is kept who may open at them
 NEXT = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAIN = ""  # the speaker of the text itself
 _Given = TypeVar("_Given", Record, Record | Foreign)  # by readers of lines, and of bytes
@@ -95,6 +96,15 @@ class _Ahead:
         self._lines = lines
         self._buffer: deque[TextLine] = deque()
 
+    def next(self) -> TextLine | None:
+        """The line that is taken next."""
+        if not self._buffer:
+            line = next(self._lines, None)
+            if line is None:
+                return None
+            self._buffer.append(line)
+        return self._buffer[0]
+
     def peek(self, count: int = 1) -> list[TextLine]:
         while len(self._buffer) < count and (line := next(self._lines, None)) is not None:
             self._buffer.append(line)
@@ -114,8 +124,8 @@ class Recogniser:
             "|".join(f"(?:{r.opens.pattern})" for r in self._readers if r.opens and not r.opens.flags & re.I)
         )
         self._loose = [r for r in self._readers if r.opens and r.opens.flags & re.I]
-        self._farthest = max((r.lookahead for r in self._readers), default=0) + 1
         self._strict = strict
+        self._recent: dict[str, tuple[Reader, ...]] = {}
 
     def read(
         self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
@@ -132,9 +142,9 @@ class Recogniser:
             yield from self._block(whole, context, ahead, self._rest(ahead))
             return
         silent = 0
-        while (line := ahead.peek(1)) and silent < LONGEST_SILENCE:
+        while (line := ahead.next()) and silent < LONGEST_SILENCE:
             before = silent
-            for reading in self._step(line[0], context, ahead):
+            for reading in self._step(line, context, ahead):
                 silent = -1
                 yield reading
             silent = before + 1 if silent >= 0 else 0
@@ -153,9 +163,8 @@ class Recogniser:
             ahead.take()
             yield from self._command(line, typed, context, ahead)
             return
-        indent = line.text[: len(line.text) - len(line.text.lstrip())]
-        for margin in dict.fromkeys(("", indent)):
-            if reader := self._opening(ahead.peek(self._farthest), margin):
+        for margin in () if line.text.startswith(RECORDER_MARK) else _margins(line.text):
+            if reader := self._opening(ahead, margin):
                 yield from self._block(reader, context, ahead, self._lines(reader, ahead, margin))
                 return
         if (moment := stamp(line.text)) is not None:
@@ -216,19 +225,35 @@ class Recogniser:
     def _claims_path(self, path: str) -> Reader | None:
         return next((r for r in self._by_path if any(p.search(path) for p in r.paths)), None)
 
-    def _opening(self, lines: Sequence[TextLine], margin: str) -> Reader | None:
-        """The reader whose block opens at the first line, once the margin (the indentation of a whole paste) is off."""
-        text = lines[0].text.removeprefix(margin)
-        if not self._any.match(text) and not any(r.opens and r.opens.match(text) for r in self._loose):
-            return None
-        for reader in self._readers:
-            if not reader.opens or not reader.opens.match(text):
-                continue
-            if reader.confirm is None or reader.confirm(
-                [t.text.removeprefix(margin) for t in lines[: reader.lookahead + 1]]
-            ):
+    def _opening(self, ahead: _Ahead, margin: str, skip: int = 0) -> Reader | None:
+        """The reader whose block opens at the next line, or that after `skip` ones, once the margin is off.
+
+        The margin is the indentation of a whole paste.
+        """
+        first = ahead.next() if not skip else next(iter(ahead.peek(skip + 1)[skip:]), None)
+        for reader in self._openers(first.text.removeprefix(margin)) if first else ():
+            if reader.confirm is None:
+                return reader
+            lines = ahead.peek(skip + reader.lookahead + 1)[skip:]
+            if reader.confirm([line.text.removeprefix(margin) for line in lines]):
                 return reader
         return None
+
+    def _openers(self, text: str) -> tuple[Reader, ...]:
+        """The readers that may open at a line, as asked; recorders print the same headers again and again."""
+        known = self._recent.get(text)
+        if known is None:
+            known = self._openers_of(text)
+            if len(text) <= LONGEST_KEPT:
+                if len(self._recent) >= MOST_KEPT:
+                    self._recent.clear()
+                self._recent[text] = known
+        return known
+
+    def _openers_of(self, text: str) -> tuple[Reader, ...]:
+        if not self._any.match(text) and not any(r.opens and r.opens.match(text) for r in self._loose):
+            return ()
+        return tuple(reader for reader in self._readers if reader.opens and reader.opens.match(text))
 
     def bulk(self, reader: BulkReader, member: str, content: Content) -> Iterator[Reading]:
         """All records of a member that is read as bytes; lines of another format in it go to the line readers."""
@@ -273,27 +298,29 @@ class Recogniser:
         depth = line.depth if line else 0
         while line is not None:
             yield line.number, line.text.removeprefix(margin)
-            further = self._belongs(reader, ahead.peek(1), margin, depth)
+            further = self._belongs(reader, ahead.next(), margin, depth)
             if not further and not self._intrudes(reader, ahead, margin, depth):
                 return
             line = ahead.take()
 
     @staticmethod
-    def _belongs(reader: Reader, following: Sequence[TextLine], margin: str, depth: int) -> bool:
-        """Whether the first of the following lines is a further one of the block."""
-        if not following or following[0].depth != depth or prompt(following[0].text):
+    def _belongs(reader: Reader, following: TextLine | None, margin: str, depth: int) -> bool:
+        """Whether the following line is a further one of the block."""
+        if following is None or following.depth != depth or prompt(following.text):
             return False
-        return bool(reader.continues(following[0].text.removeprefix(margin)))
+        return bool(reader.continues(following.text.removeprefix(margin)))
 
     def _intrudes(self, reader: Reader, ahead: _Ahead, margin: str, depth: int) -> bool:
         """Whether the next line is a foreign one in the middle of a block: it says nothing, and the block goes on."""
-        following = ahead.peek(self._farthest + 1)
+        following = ahead.peek(2)
         if len(following) < 2 or not following[0].text.strip() or not following[1].text.strip():
             return False
-        foreign, after = following[0].text, following[1:]
-        if not self._belongs(reader, after, margin, depth) or self._opening(after, margin) not in (None, reader):
+        foreign, after = following
+        if foreign.text.startswith(RECORDER_MARK) or not self._belongs(reader, after, margin, depth):
             return False
-        return not self._speaks(foreign, after[0].text) and self._opening(following, margin) is None
+        if self._opening(ahead, margin, skip=1) not in (None, reader):
+            return False
+        return not self._speaks(foreign.text, after.text) and self._opening(ahead, margin) is None
 
     @staticmethod
     def _speaks(text: str, following: str) -> bool:
@@ -315,12 +342,17 @@ class Recogniser:
     def _paragraph(self, reader: Reader, ahead: _Ahead) -> Iterator[tuple[int, str]]:
         """The lines to the next empty one or prompt, or to a block of another reader that this one has no use for."""
         while (following := ahead.peek(1)) and (text := following[0].text).strip() and not prompt(text):
-            other = self._opening(ahead.peek(self._farthest), "") if not reader.continues(text) else None
+            other = self._opening(ahead, "") if not reader.continues(text) else None
             if other not in (None, reader):
                 return
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
+
+
+def _margins(text: str) -> Iterable[str]:
+    """The indentations that a block may have: none, or that of its first line."""
+    return dict.fromkeys(("", text[: len(text) - len(text.lstrip())]))
 
 
 def _named_host(record: Record) -> str:

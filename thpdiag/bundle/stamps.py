@@ -28,6 +28,7 @@ MONTHS = {
     for name in names.split()
 }  # fmt: skip
 ZONE_STEP, FARTHEST_ZONE = 900, 14 * 3600  # seconds
+RECORDER_MARK = ("zzz *", "zzz <")  # of a line above an output, and of nothing else
 AT_ONCE = 5  # seconds between two commands that were typed in one line
 FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thpdiag.model import Clock, Moment, Record, Sample, Series
 from thpdiag.recordings.hosts import Hosts
 
 Key = tuple[str, tuple[tuple[str, str], ...], str, str, tuple[str, ...], Clock | None]
 NAN = float("nan")
+OWN = 4  # numbers of a row beside its metrics
+HELD = 4096  # numbers that are held as rows
 
 
 @dataclass(slots=True)
@@ -24,51 +26,51 @@ class _Rows:
     """Rows of one entity with the same metrics on one clock."""
 
     key: Key
-    columns: tuple[array[float], ...]
     resolution: dict[str, float] = field(default_factory=dict)
-    seconds: array[float] = field(default_factory=lambda: array("d"))
-    lines: array[int] = field(default_factory=lambda: array("q"))
-    marks: bytearray = field(default_factory=bytearray)
-    text: bytearray = field(default_factory=bytearray)
-    ends: array[int] = field(default_factory=lambda: array("q"))
+    _held: array[float] = field(default_factory=lambda: array("d"))  # the last rows, one after another
+    _columns: tuple[array[float], ...] = ()  # those before them: time, line, mark, end of the text, metrics
+    _text: BytesIO = field(default_factory=BytesIO)
+    _size: int = 0  # of the text
     _seen: object = None
 
     def add(self, row: Sample, seconds: float, line: int, text: str) -> None:
-        for column, value in zip(self.columns, row.values.values(), strict=True):
-            column.append(value)
-        if row.resolution is not self._seen:
+        if row.resolution is not self._seen and row.resolution != self._seen:
             self._seen = row.resolution
             for name, quantum in row.resolution.items():
                 self.resolution[name] = max(quantum, self.resolution.get(name, 0.0))
-        self.seconds.append(seconds)
-        self.lines.append(line)
-        self.marks.append(row.since_boot)
-        self.text += text.encode("utf-8", "replace")
-        self.ends.append(len(self.text))
+        self._size += self._text.write(text.encode("utf-8", "replace"))
+        self._held.extend((seconds, line, row.since_boot, self._size, *row.values.values()))
+        if len(self._held) > HELD:
+            self._spread()
+
+    def _spread(self) -> None:
+        """Puts the last rows into the columns, all at once: to append to each column for each row takes three times."""
+        rows = np.array(self._held).reshape(-1, OWN + len(self.key[4]))
+        self._columns = self._columns or tuple(array("d") for _ in range(rows.shape[1]))
+        for column, cells in zip(self._columns, rows.T, strict=True):
+            column.frombytes(cells.tobytes())
+        del self._held[:]
 
     def series(self) -> Series:
+        self._spread()
         kind, entity, member, reader, metrics, clock = self.key
-        ends = np.frombuffer(self.ends, np.int64)
-        marks = np.frombuffer(bytes(self.marks), np.uint8).astype(bool)
+        seconds, lines, marks, ends, *values = (np.frombuffer(column, np.float64) for column in self._columns)
+        places = np.concatenate((np.zeros(1, np.int64), ends.astype(np.int64)))
         return Series(
             kind,
-            {name: _floats(column) for name, column in zip(metrics, self.columns, strict=True)},
+            dict(zip(metrics, values, strict=True)),
             member,
-            np.frombuffer(self.lines, np.int64),
+            lines.astype(np.int64),
             reader,
             entity,
-            _floats(self.seconds) if clock else None,
+            seconds if clock else None,
             clock,
             self.resolution,
-            marks if marks.any() else None,
-            bytes(self.text),
-            np.concatenate((np.zeros(1, np.int64), ends[:-1])),
-            ends,
+            marks > 0 if marks.any() else None,
+            self._text.getvalue(),
+            places[:-1],
+            places[1:],
         )
-
-
-def _floats(column: array[float]) -> NDArray[np.float64]:
-    return np.frombuffer(column, np.float64)
 
 
 class Columns:
@@ -90,7 +92,7 @@ class Columns:
         key = (row.kind, row.entity, row.cite.member, row.reader, tuple(row.values), clock)
         rows = self._found.get(key)
         if rows is None:
-            rows = self._found[key] = _Rows(key, tuple(array("d") for _ in row.values))
+            rows = self._found[key] = _Rows(key)
         return rows
 
     def series(self) -> Iterator[Series]:

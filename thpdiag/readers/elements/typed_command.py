@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from thpdiag.readers.elements.quantities import number
 
@@ -24,6 +25,7 @@ class Typed:
         return found or None
 
 
+@lru_cache(64)  # a recorder gives the same command to each of its blocks
 def typed(command: str, program: str, with_value: str = "") -> Typed | None:
     """The arguments of `program` in a command line, None if it is not in it.
 

@@ -21,8 +21,11 @@ OTHER_ROW = re.compile(
 SHORTEST = 16  # columns before st, gu and the time
 
 
+_ANY = re.compile("|".join(pattern.pattern for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW)))
+
+
 def belongs(text: str) -> bool:
-    return any(pattern.match(text) for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW))
+    return bool(_ANY.match(text))
 
 
 def is_header(text: str, words: Sequence[str], *, after_banner: bool) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import itemgetter, mul
 
 from thpdiag.model import Citation, Clock, Moment, Sample
@@ -58,11 +59,11 @@ def _second_pair(words: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-def _names(words: Sequence[str]) -> dict[int, str]:
-    """Column index -> metric, of everything before the CPU columns."""
+def _names(pair: tuple[str, str] | None) -> dict[int, str]:
+    """Column index -> metric, of everything before the CPU columns; `pair` names columns 5 and 6."""
     names = {0: "node_procs_running", 1: "node_procs_blocked", 2: "node_memory_SwapUsed_bytes"}
     names[3] = "node_memory_MemFree_bytes"
-    if pair := _second_pair(words):
+    if pair:
         names[4], names[5] = pair
     return names | RATES
 
@@ -88,12 +89,23 @@ class Layout:
 
     def set_unit(self, unit: int | None) -> None:
         self.unit = unit
-        names = {i: n for i, n in _names(self.words).items() if unit or not 2 <= i <= 7}
-        self.metrics = tuple(names.values())
-        self.pick = itemgetter(*names)
-        self.factors = tuple(FACTORS.get(i, (unit or 1) if 2 <= i <= 7 else 1) for i in names)
-        self.memory = tuple(n for i, n in names.items() if 2 <= i <= 5)
-        self.resolution = dict.fromkeys((*SUMS, *CPU_NAMES[: self.width - CPU - 2]), 0.01)
+        self.metrics, self.pick, self.factors, self.memory = _metrics(_second_pair(self.words), unit)
+        self.resolution = _resolution(self.width)
+
+
+@lru_cache(64)  # OSWatcher prints a header above every third row
+def _metrics(
+    pair: tuple[str, str] | None, unit: int | None
+) -> tuple[tuple[str, ...], Callable[[Sequence[int]], tuple[int, ...]], tuple[int, ...], tuple[str, ...]]:
+    """The metrics before the CPU columns, what picks their numbers, their factors, and those of memory."""
+    names = {i: n for i, n in _names(pair).items() if unit or not 2 <= i <= 7}
+    factors = tuple(FACTORS.get(i, (unit or 1) if 2 <= i <= 7 else 1) for i in names)
+    return tuple(names.values()), itemgetter(*names), factors, tuple(n for i, n in names.items() if 2 <= i <= 5)
+
+
+@lru_cache(8)
+def _resolution(width: int) -> Mapping[str, float]:
+    return dict.fromkeys((*SUMS, *CPU_NAMES[: width - CPU - 2]), 0.01)
 
 
 def unit_of(command: Typed | None) -> int | None:
