@@ -9,11 +9,13 @@ from importlib.resources.abc import Traversable
 from pydantic import ValidationError
 
 from thpdiag.derive.host import derived
-from thpdiag.engine.load import Rule, path_of, pointed
-from thpdiag.engine.match import Forced, match
+from thpdiag.engine.load import Rule, pack_of, path_of, pointed
+from thpdiag.engine.match import Forced
+from thpdiag.engine.packs import Pack
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import CaseFile
 from thpdiag.engine.small_cases import host
+from thpdiag.engine.worst import judged
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import YamlError, load_with_places
 from thpdiag.model import Case, RuleOutcome, Verdict3
@@ -35,12 +37,12 @@ class Tested:
         return self.expected == self.actual
 
 
-def load_cases(folders: Iterable[Traversable], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
+def load_cases(folders: Iterable[Traversable | Pack], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
     """The cases of every rule, by rule id. RuleError if a cases file cannot be read."""
     texts = {
         path_of(f, folder): f.read_text(encoding="utf-8")
         for folder in folders
-        for f in folder.iterdir()
+        for f in pack_of(folder).folder.iterdir()
         if f.name.endswith(".cases.yaml")
     }
     return {rule.id: _cases(name, texts[name]) for rule in rules if (name := _beside(rule)) in texts}
@@ -81,7 +83,7 @@ def prepared(case: CaseFile) -> Case:
 
 def _outcome(rule: Rule, rules: Sequence[Rule], case: Case, forced: Forced | None) -> tuple[str, str | None]:
     wanted = needed(rule, rules)
-    found = [match(wanted, scene, forced)[rule.id] for scene in scenes(case)]
+    found = [judged(wanted, scene, forced)[rule.id] for scene in scenes(case)]
     best = max(found, key=lambda o: (RANK[word(o)], o.confidence == "confirmed", o.confidence == "likely"))
     return word(best), best.confidence
 
