@@ -61,6 +61,7 @@ def test_members_that_are_read(path: str) -> None:
         f"{SOS}/sos_reports/sos.html",
         f"{SOS}/sos_containers/web/proc/vmstat",
         "must-gather/namespaces/default/core/pods.yaml",
+        "must-gather/namespaces/vms/pods/virt-launcher-vm1/guest-console-log/guest-console-log/logs/current.log",
         "screenshot.PNG",
         "tuned-2.4.1-1.el7.noarch.rpm",
     ],

@@ -38,3 +38,14 @@ def test_uname_decides_where_a_bundle_names_two() -> None:
     found = {pile.host: {record.cite.member for record in pile.records} for pile in hosts(members).piles}
     assert "a/loops/counters.txt" in found["node1"]
     assert found["alias"] == {"a/mpstat.txt"}
+
+
+def test_a_bundle_without_a_name_is_not_the_host_of_the_one_that_has_one() -> None:
+    """Of two nodes of a must-gather only one has a log that names it; loose files beside them may be of neither."""
+    unnamed = Sample("system", {"node_load1": 1.0}, Citation("b/proc/vmstat", 7), "x")
+    loose = Sample("system", {"node_load1": 1.0}, Citation("vmstat.txt", 7), "x")
+    members = readings("a", "node1")
+    members["b/proc/vmstat"] = [Reading(unnamed, "x", ("", ""))]
+    assert {pile.host for pile in hosts(members).piles} == {"node1", ""}
+    alone = {**readings("a", "node1"), "vmstat.txt": [Reading(loose, "x", ("", ""))]}
+    assert [pile.host for pile in hosts(alone).piles] == ["node1"]

@@ -106,18 +106,19 @@ def _mention(speaker: str, host: str, records: Iterable[Record]) -> list[Note]:
 
 
 def _joined(piles: Sequence[Pile]) -> list[Pile]:
-    """One pile per host. An unnamed pile joins the host of its bundle root, else the only one named at all.
+    """One pile per host. An unnamed pile joins the host of its bundle root; outside of all roots the only one named.
 
-    Where no host is named at all, each of several copied system trees is a host of its own: to compare two hosts as
-    if they were one before and after a switch would prove anything.
+    Of several copied system trees each without a name is a host of its own: to compare two hosts as if they were one
+    before and after a switch would prove anything.
     """
     apart = len({pile.root for pile in piles if pile.root}) > 1
     named = {pile.host for pile in piles if pile.host}
     of_root = {root: _host_of(root, piles) for root in {pile.root for pile in piles}}
     joined: dict[tuple[str, str], Pile] = {}
     for pile in piles:
-        host = pile.host or of_root[pile.root] or (next(iter(named)) if len(named) == 1 else "")
-        key = (host, pile.root if apart and not named else "")
+        alone = apart and pile.root != ""
+        host = pile.host or of_root[pile.root] or (next(iter(named)) if len(named) == 1 and not alone else "")
+        key = (host, "" if host or not apart else pile.root)
         joined.setdefault(key, Pile(host, pile.root)).records.extend(pile.records)
     return list(joined.values())
 
