@@ -5,7 +5,7 @@
 
 Units: CPU time in ticks, memory of the host in bytes, that of processes in KiB. An interval that reaches back to boot
 is not marked: it is the first, if it is longer than the one after it. Names of processes stand in PRG only, PRM and PRC
-are joined to it by pid.
+are joined to it by pid, and in turn: a process that was seen and then ended in the interval stands twice in each.
 Source: atop json.c, 2.6 to 2.13.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -79,14 +80,14 @@ class Recording:
         yield from self._processes(interval, sample, cite)
 
     def _processes(self, interval: atop.Interval, sample: Mapping[str, object], cite: Citation) -> Iterator[Record]:
-        tasks: dict[float, atop.Task] = {}
+        tasks: dict[float, list[atop.Task]] = {}
         for row in _rows(sample.get("PRG")):
             cells = _numbers(row)
             if "pid" not in cells:
                 continue
             pid = str(int(cells["pid"]))
             task = atop.Task(pid, _text(row.get("name")), _text(row.get("state")), cells.get("isproc", 1) != 0)
-            tasks[cells["pid"]] = task
+            tasks.setdefault(cells["pid"], []).append(task)
             command = _text(row.get("cmdline"))
             if task.counts and command and pid not in self.commands:
                 self.commands.add(pid)
@@ -94,10 +95,13 @@ class Recording:
             yield from atop.process_start(interval, task, cells, cite)
         hertz = _numbers(sample.get("CPU")).get("hertz", atop.HERTZ)
         for label, subject in (("PRM", atop.process_memory), ("PRC", atop.process_cpu)):
+            seen = Counter[float]()
             for row in _rows(sample.get(label)):
                 cells = _numbers(row)
-                if known := tasks.get(cells.get("pid", -1)):
-                    yield from subject(interval, known, cells | {"hertz": hertz}, cite)
+                of = cells.get("pid", -1.0)
+                if known := tasks.get(of):  # in the same order: one that lived and ended comes twice
+                    yield from subject(interval, known[min(seen[of], len(known) - 1)], cells | {"hertz": hertz}, cite)
+                    seen[of] += 1
 
 
 def _sample(text: str) -> Mapping[str, object] | None:

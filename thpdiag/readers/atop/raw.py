@@ -83,7 +83,7 @@ def _header(given: _Input) -> Any:
         return "the raw log of atop needs the package atoparser (pip install 'thpdiag[atop]')"
     try:
         return atoparser.get_header(given)
-    except ValueError:
+    except (ValueError, AttributeError):  # it looks for fields that the header of a made-up version has not
         return "a raw log of a version of atop that is not known here, or of another kind of machine"
 
 
@@ -162,6 +162,7 @@ def _host(interval: atop.Interval, header: Any, host: Any, cite: Citation) -> It
         yield from atop.system(interval, averages, cite)
 
 
+NO = (0, b"\0", b"n")  # a number or a character, by version: a thread has the sizes of its process, and its own faults
 SWAP = ("totswap", "freeswap", "committed", "commitlim")
 PAGING = ("allocstall", "swins", "swouts", "oomkills", "compactstall", "pgmigrate", "numamigrate")
 MEMORY = tuple(name for name in (*atop.BYTES, "tothugepage", "freehugepage") if name not in SWAP)
@@ -173,7 +174,7 @@ def _task(interval: atop.Interval, header: Any, given: Any, cite: Citation, comm
         str(given.gen.pid),
         _text(given.gen.name),
         state.decode("ascii", "replace") if isinstance(state, bytes) else chr(state),
-        bool(getattr(given.gen, "isproc", 1)),
+        getattr(given.gen, "isproc", 1) not in NO,
     )
     command = _text(given.gen.cmdline)
     if task.counts and command and given.gen.pid not in commands:

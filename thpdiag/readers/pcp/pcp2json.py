@@ -57,7 +57,7 @@ def _cells(found: Mapping[str, object], line: int, odd: Oddities) -> Iterator[Ce
         value, unit = said.get("value"), str(said.get("@unit", ""))
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             continue
-        text = value if isinstance(value, str) else f"{value:.6f}".rstrip("0").rstrip(".")
+        text = f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
         if _own(name, instance, unit):
             yield Cell(name, instance, text, unit.endswith("/s"))
         else:

@@ -76,9 +76,10 @@ def read_xml(activities: Activities, chunks: Iterator[bytes]) -> Iterator[Record
     parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
     parser.CharacterDataHandler = tree.text
     parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = tree.refuse
-    given = 0
+    given, lines, begun = 0, 0, 0
     for chunk in chunks:
         given += len(chunk)
+        lines, begun = lines + chunk.count(b"\n"), int(not chunk.endswith(b"\n"))
         failure = _fed(parser, chunk)
         if not failure and given - parser.CurrentByteIndex > LONGEST:
             failure = "an element is too long"
@@ -86,7 +87,7 @@ def read_xml(activities: Activities, chunks: Iterator[bytes]) -> Iterator[Record
         if failure:
             raise TreeError(failure, parser.CurrentLineNumber)
     if failure := _fed(parser, None):
-        raise TreeError(failure, parser.CurrentLineNumber)
+        raise TreeError(failure, min(parser.CurrentLineNumber, max(lines + begun, 1)))  # expat is a line further on
 
 
 def _fed(parser: expat.XMLParserType, chunk: bytes | None) -> str:
