@@ -31,7 +31,8 @@ from thpdiag.engine.scenes import scenes
 from thpdiag.engine.windows import windows
 from thpdiag.model import Citation, Clock, Moment, Profile, StackCounts, Task
 from thpdiag.model.profile import Frame, Ledger, Stacks
-from thpdiag.result.document import document
+from thpdiag.reports import FORMATS
+from thpdiag.result.document import PART, document
 
 NIGHT, NOON = (180, 190), (720, 730)  # minutes
 
@@ -52,8 +53,10 @@ def test_ten_minutes_of_compaction_in_a_day_are_found() -> None:
     assert NIGHT[0] < (stalling.cite.line or 0) <= NIGHT[1]
     assert "THP-041" in confidences(found)
     assert not {r.rule.id for r in found.ruled_out} & {"THP-012", "THP-041", "THP-042"}
-    text = document([found])["verdict"]["window"]["text"]
-    assert "the worst of what was recorded" in text
+    told = document([found])
+    assert told["verdict"]["window"]["text"].endswith("the worst window found")
+    assert {f["window"]["text"].split(", ")[1] for f in told["findings"] if "window" in f} == {PART}
+    assert "settings were the same at the end" in FORMATS["text"](told)
 
 
 def test_a_day_of_rest_stays_silent() -> None:

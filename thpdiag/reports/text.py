@@ -167,7 +167,9 @@ def _others(document: Document, verbosity: int) -> Iterator[str]:
         weight = ", ".join(
             filter(None, [role, finding["severity"], finding["confidence"]] if role != "context" else [])
         )
-        told = _with(finding["title"] or finding["rule"], finding["entity"] or "")
+        when = window(finding["window"]) if finding["window"] else ""
+        aside = "; ".join(filter(None, [finding["entity"], when]))
+        told = _with(finding["title"] or finding["rule"], aside)
         yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding['rule'])}  ", "      ")
         if verbosity or verdict.acts_alone(document, finding):
             yield from _in_full(document, finding)

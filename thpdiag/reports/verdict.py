@@ -15,6 +15,7 @@ SENTENCES = {
     "nothing_found": "Nothing found: the measurements speak against every known huge-page problem.",
     "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
 }
+SAME_SETTINGS = "the settings were the same at the end of what was sent"
 _STATE = {
     "present": "still so at the end of what was sent",
     "past": "over at the end of what was sent",
@@ -124,7 +125,11 @@ def why_confidence(finding: Mapping[str, Any]) -> str:
 
 
 def state(document: Document) -> str:
-    return _STATE.get(document["verdict"]["state"], "")
+    """Whether it is still so; of a stretch of a recording only the settings can be."""
+    told, finding = document["verdict"]["state"], leading(document)
+    if told == "present" and finding and finding["window"]:
+        return SAME_SETTINGS
+    return _STATE.get(told, "")
 
 
 def ask(document: Document) -> tuple[str, list[str]]:

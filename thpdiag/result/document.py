@@ -5,7 +5,6 @@ Same input, same bytes: no clock, no timing, no random order, no path of the ana
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,13 +28,15 @@ from thpdiag.result.measures import measures
 from thpdiag.result.moments import clock_text
 from thpdiag.result.profiles import profile_documents
 from thpdiag.result.recorded import stretch_of_day
+from thpdiag.result.rule_packs import digest, pack_documents
 from thpdiag.result.signatures import Signature, onset_document, signatures
 from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
 MOST_GAPS = 50
-WORST = "the worst of what was recorded"
+WORST = "the worst window found"
+PART = "a part of what was recorded"
 
 
 def document(diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -71,16 +72,13 @@ def _one(diagnosis: Diagnosis, options: Mapping[str, str]) -> dict[str, Any]:
         "problems": [_problem(p) for p in _folded(case.problems)],
         "notes": [{"text": n.text, **_place(n.cite)} for n in case.notes],
         "ask": ask(diagnosis),
-        "tool": {"version": __version__, "rules_digest": digest(diagnosis.rules), "options": dict(options)},
+        "tool": {
+            "version": __version__,
+            "rules_digest": digest(diagnosis.rules),
+            "packs": pack_documents(diagnosis.rules),
+            "options": dict(options),
+        },
     }
-
-
-def digest(rules: Iterable[Rule]) -> str:
-    """A hash of the rule set: two results of one digest were judged alike."""
-    whole = hashlib.sha256()
-    for rule in sorted(rules, key=lambda r: r.id):
-        whole.update(rule.source.text.encode())
-    return whole.hexdigest()[:16]
 
 
 def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -110,14 +108,14 @@ def _strongest(finding: Finding) -> Evidence | None:
     return min(found, key=lambda e: order[e.kind], default=None)
 
 
-def _window(finding: Finding, case: Case) -> dict[str, Any] | None:
+def _window(finding: Finding, case: Case, part: str = WORST) -> dict[str, Any] | None:
     windows = [w for w in (finding.outcome.window, *(e.window for e in finding.outcome.evidence)) if w]
     if not windows:
         return None
     first, last = windows[0]
     text = f"seen from {clock_text(first.seconds, first.clock)} to {clock_text(last.seconds, last.clock)}"
     if finding.outcome.window:
-        text += f", {WORST}"
+        text += f", {part}"
     recording = next((p for s in case.states for p in s.profiles if (p.start, p.end) == windows[0]), None)
     if recording and (day := stretch_of_day(first, last, recording, joins(case.facts))):
         text += f", which was {day}"
@@ -157,6 +155,7 @@ def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) 
         "rule": outcome.rule, "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
         "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
         **({"entity": outcome.entity} if outcome.entity else {}),
+        **({"window": _window(finding, diagnosis.case, PART)} if outcome.window else {}),
         "means": rule.file.means.strip(),
         "evidence": [_evidence(e) | onsets.get(e.check, {}) for e in outcome.evidence],
         "against": [_evidence(e) for e in outcome.against],
