@@ -26,11 +26,13 @@ Cells = dict[Key, float]
 ENVIRONMENT = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
 SADC = [Path(f"/usr/{place}/sadc") for place in ("lib/sysstat", "lib64/sa", "lib/sa")]
 WORK = """
-import subprocess, threading
+import mmap, subprocess, threading
+kept = []
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 while True:
     for _ in range(50):
-        bytearray(1 << 24)
+        kept = [*kept[-7:], mmap.mmap(-1, 1 << 20)]
+        kept[-1][::4096] = bytes(256)
         open("/proc/self/stat").read()
     subprocess.run(["/bin/true"])
 """  # faults, user and system time, memory; a thread, whose figures are not those of the process; others that end

@@ -109,6 +109,7 @@ def test_every_cell_of_a_recording_of_collectl(recording: Path, plots: dict[str,
     ours = _at_the_times(_with_rates(ours), theirs)
     assert len(theirs) >= 150
     assert len(set(theirs.values())) >= 60
+    assert max(value for key, value in theirs.items() if key[3] == "process_minor_faults_total:rate") > 100
     assert unlike(ours, theirs, _cut) == []
 
 
