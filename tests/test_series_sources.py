@@ -182,3 +182,21 @@ def test_sets_of_metrics_of_one_source_are_one_table() -> None:
     assert isinstance(table.samples, Series)
     assert table.samples.lines.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert len(track(table, SYS) or ()) == len(track(table, FREE) or ()) == 5
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_one_time_above_a_whole_loop_is_of_no_round(columns: bool) -> None:
+    """A date typed once says when the loop began: what grew over it counts, and no rate is made of a standing clock."""
+    (table,) = tables(rows(STALLS, [100, 150, 300], times=[1000.0] * 3, columns=columns))
+    found = track(table, STALLS)
+    assert found is not None
+    assert growth(found) == 200
+    assert rates(found) is None
+    assert [sample.time for sample in found.samples] == [None] * 3
+
+
+def test_rows_that_stand_beside_each_other_at_one_time_keep_it() -> None:
+    """A file of each kind copied at one moment is no loop."""
+    both = [*rows(STALLS, [100]), *rows(FREE, [5])]
+    (table,) = tables(both)
+    assert [sample.time for sample in table.samples] == [Moment(1000.0, Clock.UTC)] * 2

@@ -125,6 +125,31 @@ def test_minor_faults_of_pidstat() -> None:
     assert not any("process_minor_faults_total:rate" in row.values for row in rows if row not in mero)
 
 
+@pytest.mark.parametrize(
+    ("printed", "comm"),
+    [
+        ("./load 600 12 1", "load"),
+        ("../bin/load 600", "load"),
+        ("load", "load"),
+        ("Socket Thread", "Socket Thread"),
+        ("kworker/0:1-mm_percpu_wq", "kworker/0:1-mm_percpu_wq"),
+        ("postgres: writer process", "postgres"),
+    ],
+)
+def test_command_lines_of_pidstat(printed: str, comm: str) -> None:
+    """pidstat -l prints command lines: the process has its task name all the same."""
+    head = "Linux 5.14.0 (node1) \t2026-11-20 \t_x86_64_\t(2 CPU)\n\n"
+    names = "11:42:57      UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command\n"
+    rows = samples(
+        read(
+            "pidstat",
+            f"{head}{names}11:42:58        0     28463    200.00      0.00  618792  451756   1.83  {printed}\n",
+        ),
+        "process",
+    )
+    assert [dict(row.entity)["comm"] for row in rows] == [comm]
+
+
 def test_pidstat_with_units_and_without_an_interval() -> None:
     """--human prints `258.3M` and `2.8%`; the one report of a run without interval is an average."""
     row = samples(read("pidstat", (FIXTURES / "pidstat/human/pidstat.txt").read_text()), "process")[0]

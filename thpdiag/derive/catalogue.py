@@ -8,6 +8,7 @@ ask for the counter first.) Sources are never merged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from thpdiag.derive.intervals import covered
 from thpdiag.derive.joined import joined
@@ -59,7 +60,7 @@ def _processes(parts: Sequence[tuple[Start, list[Sample | Series]]], boots: Sequ
 def _table(rows: Sequence[Sample | Series], life: str, boots: Sequence[Moment]) -> Table:
     last = rows[-1]
     entity = (*last.entity, (LIFE, life)) if life else last.entity
-    return Table(last.cite.member, last.reader, last.kind, entity, _rows(rows), tuple(boots))
+    return Table(last.cite.member, last.reader, last.kind, entity, _moving(_rows(rows)), tuple(boots))
 
 
 def _rows(parts: Sequence[Sample | Series]) -> Samples:
@@ -68,6 +69,23 @@ def _rows(parts: Sequence[Sample | Series]) -> Samples:
     if len(columns) == len(parts):
         return joined(columns)
     return tuple(row for part in parts for row in (part if isinstance(part, Series) else (part,)))
+
+
+def _moving(samples: Samples) -> Samples:
+    """The rows without their times where all have the same, and yet say a thing again: it is that of their beginning.
+
+    Who typed `date` once above a loop did not say when its rounds were.
+    """
+    if isinstance(samples, Series):
+        standing = samples.seconds is not None and len(samples) > 1 and (samples.seconds == samples.seconds[0]).all()
+        return replace(samples, seconds=None, clock=None) if standing else samples
+    times = {s.time for s in samples}
+    if len(samples) < 2 or len(times) > 1 or times == {None}:
+        return samples
+    names = [name for s in samples for name in s.values]
+    if len(set(names)) == len(names):
+        return samples
+    return tuple(replace(s, time=None) for s in samples)
 
 
 def track(table: Table, metric: str) -> Track | None:

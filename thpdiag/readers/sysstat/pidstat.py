@@ -22,7 +22,7 @@ from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import Quantity, quantity
-from thpdiag.readers.elements.tasks import entity, name_of
+from thpdiag.readers.elements.tasks import COMM, entity, name_of
 from thpdiag.readers.elements.typed_command import typed
 from thpdiag.readers.sysstat.tables import BANNER, CLOCK, Times, banner_facts
 
@@ -107,8 +107,9 @@ class Table:
 
 
 def _comm(command: str) -> str:
-    """The task's name; with -l there is a command line."""
-    return name_of(command) if command.startswith("/") or " -" in command else command
+    """The task's name; with -l there is a command line, which may be longer than a name can be."""
+    line = command.startswith(("/", "./", "../")) or " -" in command or len(command) > COMM
+    return name_of(command) if line and not command.startswith("kworker/") else command
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
