@@ -12,7 +12,7 @@ import rich_click as click
 from thpdiag import __version__
 from thpdiag.cli.options import RULES, loaded
 from thpdiag.readers import all_readers
-from thpdiag.result.document import digest
+from thpdiag.result.rule_packs import by_pack, digest
 
 OPTIONAL = {"zstandard": "reads .zst archives (pip install thpdiag[zstd])"}
 PROGRAMS = {"perf": "not needed; only to turn perf.data into text", "sadf": "not used by this version"}
@@ -25,6 +25,8 @@ def command(folders: tuple[Path, ...]) -> None:
     rules = loaded(folders)
     click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")
     click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_readers())}")
+    for pack, own in by_pack(rules).items():
+        click.echo(f"rules of {pack.told}: {len(own)} (digest {digest(own)}), {pack.folder}")
     for name, use in OPTIONAL.items():
         state = "yes" if importlib.util.find_spec(name) else "no"
         click.echo(f"{name}: {state}; {use}")
