@@ -30,9 +30,9 @@ import mmap, subprocess, threading
 kept = []
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 while True:
-    for _ in range(50):
-        kept = [*kept[-7:], mmap.mmap(-1, 1 << 20)]
-        kept[-1][::4096] = bytes(256)
+    kept = [*kept[-7:], mmap.mmap(-1, 1 << 14)]
+    kept[-1][::4096] = bytes(4)
+    for _ in range(100):
         open("/proc/self/stat").read()
     subprocess.run(["/bin/true"])
 """  # faults, user and system time, memory; a thread, whose figures are not those of the process; others that end
