@@ -126,6 +126,22 @@ def test_minor_faults_of_pidstat() -> None:
 
 
 @pytest.mark.parametrize(
+    ("total", "free", "size"),
+    [
+        (25276510208, 22723657728, 25276510208),  # -b
+        (24684092, 22190880, 24684092 * 1024),
+        (25276510, 22723657, None),  # --kilo
+        (24105, 21672, None),  # -m
+    ],
+)
+def test_the_unit_of_free(total: int, free: int, size: float | None) -> None:
+    """Whole pages are bytes, not KiB; what is neither is not used."""
+    head = "               total        used        free      shared  buff/cache   available\n"
+    row = f"Mem:  {total} {total - free} {free} 0 0 {free}\n"
+    assert [s.values["node_memory_MemTotal_bytes"] for s in samples(read("free", head + row))] == [size] * bool(size)
+
+
+@pytest.mark.parametrize(
     ("printed", "comm"),
     [
         ("./load 600 12 1", "load"),

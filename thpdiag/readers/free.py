@@ -5,7 +5,8 @@
     Swap:              0           0           0
 
 Units: KiB, with -m, -g, --kilo and so on others, which only the command shows: numbers without a suffix that are no
-multiples of 4 KiB are not KiB and not used unless the command is known. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
+multiples of 4 are not KiB and not used unless the command is known; multiples of 4096, all of them, are bytes (-b),
+for the kernel counts pages. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
 Tables of -s have an empty line between them and no time: they get one where the command and a time above it are known.
 Varies: `buffers` and `cached` up to procps 3.3.9 (or with -w), with a `-/+ buffers/cache:` line; then `buff/cache`
 and `available`. Source: procps free.c.
@@ -37,6 +38,7 @@ SWAP = {
     "used": "node_memory_SwapUsed_bytes",
     "free": "node_memory_SwapFree_bytes",
 }
+MOST_IN_MIB = 100_000  # what is larger may be KiB
 UNITS = {
     "b": 1, "bytes": 1, "k": 2**10, "kibi": 2**10, "m": 2**20, "mebi": 2**20, "g": 2**30, "gibi": 2**30,
     "tebi": 2**40, "kilo": 10**3, "mega": 10**6, "giga": 10**9, "tera": 10**12,
@@ -49,8 +51,9 @@ def _unit(command: Typed | None, rows: list[tuple[int, str]]) -> int | None:
         return next((UNITS[name] for name in command.options if name in UNITS), 1024)
     found = [number(word) for _, text in rows for word in text.split()[1:]]
     numbers = [value for value in found if value is not None]
-    kib = all(value % 4 == 0 for value in numbers) and max(numbers, default=0) > 100_000
-    return 1024 if kib else None
+    if max(numbers, default=0) <= MOST_IN_MIB or any(value % 4 for value in numbers):
+        return None
+    return 1 if all(value % 4096 == 0 for value in numbers) else 1024  # whole pages: bytes
 
 
 def belongs(text: str) -> bool:
