@@ -1,6 +1,6 @@
 """Writes recordings of either byte order: events, samples with all fields, features, compressed records, pipes.
 
-Layout: include/uapi/linux/perf_event.h, tools/perf/util/header.h. `perf_records` has the plain little-endian ones.
+Layout: include/uapi/linux/perf_event.h, tools/perf/util/header.h.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Writer:
             CPU: self.pack("II", taken.cpu, 0),
             PERIOD: self.pack("Q", taken.period),
             READ: self.pack(f"{len(taken.read)}Q", *taken.read),
-            CALLCHAIN: self.pack(f"{1 + len(taken.chain)}Q", len(taken.chain) + taken.more, *taken.chain),
+            CALLCHAIN: self.pack(f"{1 + len(taken.chain)}Q", (len(taken.chain) + taken.more) % 2**64, *taken.chain),
             RAW: self.pack("II", 4, 9),
         }
         return self.record(SAMPLE, b"".join(f for bit, f in fields.items() if event.sample_type & bit), taken.misc)

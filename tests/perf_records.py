@@ -1,40 +1,18 @@
-"""Recordings of perf for tests: where the records of a file stand, files built record by record, files damaged.
-
-Layout: tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
-"""
+"""Recordings of perf for tests: where the records of a file stand, small files of `perf_files`, files damaged."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntFlag
 
 from conftest import ROOT
+from perf_files import USER, Event, File, Taken, Writer, pipe
 
 FOLDER = ROOT / "fixtures" / "readers" / "perf_data"
 MAGIC = b"PERFILE2"
-FILE_HEADER = 104
-ATTRIBUTE = 112  # bytes of perf_event_attr, version 5
-CPU_CLOCK = (1, 0)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
-MMAP, COMM, FORK, SAMPLE, HEADER_ATTR, COMPRESSED = 1, 3, 7, 9, 64, 81
-KERNEL, USER = 1, 2  # header.misc
-CONTEXT_KERNEL, CONTEXT_USER = 2**64 - 128, 2**64 - 512
-
-
-class Asked(IntFlag):
-    """PERF_SAMPLE_* that the built files use."""
-
-    IP = 1
-    TID = 2
-    TIME = 4
-    CALLCHAIN = 32
-    CPU = 128
-    PERIOD = 256
-
-
-USUAL = Asked.IP | Asked.TID | Asked.TIME | Asked.CALLCHAIN | Asked.CPU | Asked.PERIOD
-SAMPLE_ID_ALL = 1 << 18  # among the flags of an attribute
+EVENT = Event()
+record = Writer().record
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +43,19 @@ def _walked(data: bytes, order: str, at: int, end: int) -> Iterator[Span]:
         at += size
 
 
-def record(kind: int, payload: bytes, misc: int = USER, size: int | None = None) -> bytes:
-    """A record; `size` is what it says of itself."""
-    return struct.pack("<IHH", kind, misc, (8 + len(payload)) % 65536 if size is None else size) + payload
+def sample(time: int, chain: Sequence[int], *, tid: int = 100, more: int = 0) -> bytes:
+    """A sample of a program; `more` is added to the number of frames that it announces."""
+    return Writer().sample(EVENT, Taken(time, tuple(chain), pid=tid, tid=tid, period=1, more=more, misc=USER))
 
 
-def sample(time: int, chain: Sequence[int], *, tid: int = 100, cpu: int = 0, period: int = 1, more: int = 0) -> bytes:
-    """A sample of `USUAL`; `more` is added to the number of frames that it announces."""
-    fixed = struct.pack("<QIIQIIQ", chain[-1] if chain else 0, tid, tid, time, cpu, 0, period)
-    announced = (len(chain) + more) % 2**64
-    return record(SAMPLE, fixed + struct.pack(f"<{1 + len(chain)}Q", announced, *chain))
-
-
-def comm(tid: int, name: str, time: int = 0) -> bytes:
-    """A thread's name, with the sample's id behind it."""
-    text = name.encode() + b"\0"
-    text += bytes(-len(text) % 8)
-    return record(COMM, struct.pack("<II", tid, tid) + text + _trailer(tid, time))
-
-
-def _trailer(tid: int, time: int) -> bytes:
-    return struct.pack("<IIQII", tid, tid, time, 0, 0)
-
-
-def attribute(asked: int = USUAL, flags: int = SAMPLE_ID_ALL, read_format: int = 0) -> bytes:
-    """A perf_event_attr of cpu-clock."""
-    kind, config = CPU_CLOCK
-    fields = struct.pack("<IIQQQQQ", kind, ATTRIBUTE, config, 1_000_000, asked % 2**64, read_format % 2**64, flags)
-    return fields + bytes(ATTRIBUTE - len(fields))
-
-
-def recording(records: bytes, attr: bytes | None = None) -> bytes:
+def recording(records: bytes, event: Event = EVENT) -> bytes:
     """A file with one event and these records, without features."""
-    attr = attribute() if attr is None else attr
-    entry = attr + struct.pack("<QQ", FILE_HEADER, 0)
-    begin = FILE_HEADER + len(entry)
-    header = struct.pack("<8s8Q", MAGIC, FILE_HEADER, len(entry), FILE_HEADER, len(entry), begin, len(records), 0, 0)
-    return header + bytes(FILE_HEADER - len(header)) + entry + records
+    return File(records, (event,)).written()
 
 
-def piped(records: bytes, attr: bytes | None = None) -> bytes:
+def piped(records: bytes, event: Event = EVENT) -> bytes:
     """The same as `perf record -o -` writes it."""
-    told = record(HEADER_ATTR, (attribute() if attr is None else attr) + struct.pack("<Q", 1), misc=0)
-    return MAGIC + struct.pack("<Q", 16) + told + records
+    return pipe(records, (event,))
 
 
 def with_word(data: bytes, at: int, value: int, width: int = 8) -> bytes:

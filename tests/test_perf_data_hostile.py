@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import perf_files
 import perf_records as perf
 from perf_faults import check, read, samples
 from thpdiag.model import Problem, ProblemKind, Profile
@@ -27,7 +28,7 @@ MANY = settings(max_examples=5_000, deadline=None, suppress_health_check=list(He
 
 def whole_samples(data: bytes, end: int) -> int:
     """Sample records that end before a place."""
-    return sum(span.kind == perf.SAMPLE and span.end <= end for span in perf.spans(data))
+    return sum(span.kind == perf_files.SAMPLE and span.end <= end for span in perf.spans(data))
 
 
 def check_cut(case: str, data: bytes, at: int) -> None:
@@ -151,8 +152,8 @@ def test_proof_of_impossible_numbers(case: str) -> None:
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 12, 65528, 65535])
 def test_a_record_that_lies_about_its_size(size: int) -> None:
     """What cannot be a size ends the reading with a problem; the samples before are kept."""
-    good = b"".join(perf.sample(1000 + i, [perf.CONTEXT_KERNEL, 2**64 - 4096 - i]) for i in range(5))
-    records = check(perf.recording(good + perf.record(perf.SAMPLE, bytes(64), size=size) + good))
+    good = b"".join(perf.sample(1000 + i, [perf_files.CONTEXT_KERNEL, 2**64 - 4096 - i]) for i in range(5))
+    records = check(perf.recording(good + perf.record(perf_files.SAMPLE, bytes(64), size=size) + good))
     assert samples(records) >= 5
     if size < 8 or size > 1000:
         assert any(isinstance(r, Problem) for r in records)
@@ -161,7 +162,7 @@ def test_a_record_that_lies_about_its_size(size: int) -> None:
 @pytest.mark.parametrize("more", [1, 100, 2**28, 2**32, 2**61 - 1, 2**61, 2**63, 2**64 - 1])
 def test_a_chain_that_announces_more_than_there_is(more: int) -> None:
     """The number of frames is believed only as far as the record goes; the others are kept whole."""
-    chain = [perf.CONTEXT_KERNEL, 2**64 - 8192]
+    chain = [perf_files.CONTEXT_KERNEL, 2**64 - 8192]
     good = perf.sample(1, chain) + perf.sample(3, chain)
     records = check(perf.recording(good + perf.sample(2, chain, more=more)))
     profile = next(r for r in records if isinstance(r, Profile))
@@ -171,14 +172,14 @@ def test_a_chain_that_announces_more_than_there_is(more: int) -> None:
 
 def test_samples_of_which_none_can_be_read_are_told() -> None:
     """A recording whose samples are all shorter than their event says has no profile, and says why."""
-    records = check(perf.recording(perf.record(perf.SAMPLE, bytes(8)) * 7))
+    records = check(perf.recording(perf.record(perf_files.SAMPLE, bytes(8)) * 7))
     assert samples(records) == 0
     assert any(isinstance(r, Problem) and "7" in r.text and r.hides_data for r in records)
 
 
 def test_a_time_that_cannot_be_is_unknown() -> None:
     """Centuries after the first sample: kept, without a time, and told."""
-    chain = [perf.CONTEXT_KERNEL, 2**64 - 4096]
+    chain = [perf_files.CONTEXT_KERNEL, 2**64 - 4096]
     records = check(perf.recording(perf.sample(10**9, chain) + perf.sample(2**63, chain) + perf.sample(10**9, chain)))
     profile = next(r for r in records if isinstance(r, Profile))
     assert sorted(profile.rows.bin.tolist()) in ([-1, 0], [-1, 0, 0])
@@ -197,9 +198,10 @@ PAYLOADS = st.lists(WORDS, max_size=24).map(lambda words: struct.pack(f"<{len(wo
 KINDS = st.one_of(st.integers(0, 24), st.integers(60, 90), st.integers(0, 2**32 - 1))
 RECORDS = st.builds(perf.record, KINDS, PAYLOADS, st.integers(0, 65535))
 STREAMS = st.lists(st.one_of(RECORDS, st.binary(max_size=40)), max_size=12).map(b"".join)
-ATTRIBUTES = st.builds(perf.attribute, WORDS, WORDS, WORDS)
+FLAGS = st.sets(st.integers(0, 63)).map(tuple)
+EVENTS = st.builds(perf_files.Event, sample_type=WORDS, flags=FLAGS, read_format=WORDS)
 FILES = st.one_of(
-    HEADED, st.builds(perf.recording, STREAMS, ATTRIBUTES), st.builds(perf.piped, STREAMS, ATTRIBUTES),
+    HEADED, st.builds(perf.recording, STREAMS, EVENTS), st.builds(perf.piped, STREAMS, EVENTS),
     st.builds(perf.recording, st.lists(RECORDS, max_size=20).map(b"".join)),
 )  # fmt: skip
 

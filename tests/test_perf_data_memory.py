@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+import perf_files
 import perf_records as perf
 from perf_faults import check, samples
 from thpdiag.model import Problem, ProblemKind
@@ -29,7 +30,7 @@ CASES = sorted(path.parent.name for path in perf.FOLDER.glob("*/perf.data"))
 
 def test_two_gigabytes_are_announced_and_not_there() -> None:
     """Sizes in the header are no reason to make room."""
-    data = perf.recording(perf.sample(1, [perf.CONTEXT_USER, 0x400000]))
+    data = perf.recording(perf.sample(1, [perf_files.CONTEXT_USER, 0x400000]))
     for at in (16, 24, 32, 40, 48, 56, 64):
         peak = measured(perf.with_word(data, at, 2**31))
         assert peak < FLOOR
@@ -60,7 +61,8 @@ def distinct(count: int) -> bytes:
     """Samples of which no two have a frame in common: nothing can be kept only once."""
     frames = iter(range(2**64 - 2**40, 2**64 - 2**39, 16))
     return b"".join(
-        perf.sample(1000 * i, [perf.CONTEXT_KERNEL, *(next(frames) for _ in range(8))], tid=i + 1) for i in range(count)
+        perf.sample(1000 * i, [perf_files.CONTEXT_KERNEL, *(next(frames) for _ in range(8))], tid=i + 1)
+        for i in range(count)
     )
 
 
@@ -98,7 +100,7 @@ print(read(sys.argv[1]), read(sys.argv[2]))
 
 BOMBS = {
     "zeros": lambda size: bytes(size),
-    "one_sample": lambda size: perf.sample(1, [perf.CONTEXT_KERNEL, 2**64 - 4096]) * (size // 72),
+    "one_sample": lambda size: perf.sample(1, [perf_files.CONTEXT_KERNEL, 2**64 - 4096]) * (size // 72),
     "headers": lambda size: struct.pack("<IHH", 2000, 0, 8) * (size // 8),
 }
 
@@ -111,7 +113,7 @@ def test_a_compressed_bomb_is_read_in_windows(name: str, tmp_path: Path) -> None
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     stream = b"".join([*(packer.compress(piece) for _ in range(size // len(piece))), packer.flush()])
     parts = [stream[at : at + 60_000] for at in range(0, len(stream), 60_000)]
-    data = perf.recording(b"".join(perf.record(perf.COMPRESSED, part, misc=0) for part in parts))
+    data = perf.recording(b"".join(perf.record(perf_files.COMPRESSED, part, misc=0) for part in parts))
     most = 560 * MIB if name == "one_sample" else 128 * MIB  # eight million samples are kept one by one
     assert peak_of_a_process(data, tmp_path) < most + TIMES * len(data)
 
