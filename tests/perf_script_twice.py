@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from thpdiag.bundle.lines import Oddities, numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.bundle.transcript import cleaned
 from thpdiag.model import Problem, Profile, Record
 from thpdiag.reader import Foreign, Source
@@ -20,7 +20,7 @@ SOURCE = Source("script.txt")
 
 def by_lines(data: bytes, without: Iterable[tuple[int, str]] = ()) -> list[Record]:
     """What the reader of lines makes of the text, but for some of its lines."""
-    raw = list(numbered(b"", iter((data,)), LINE, Oddities()))
+    raw = list(numbered(b"", iter((data,)), LINE, Undecoded()))
     left = Counter(without)
     kept = []
     for line, text in zip(raw, cleaned(raw, markup=False), strict=True):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thpdiag.bundle import Limits, Member, members
-from thpdiag.bundle.lines import Oddities, numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.model import ProblemKind
 
 
@@ -108,7 +108,7 @@ def test_any_bytes_in_any_pieces_give_the_same_bounded_lines(data: bytes, step: 
         for at in range(0, len(data), size):
             yield data[at : at + size]
 
-    one, other = Oddities(), Oddities()
+    one, other = Undecoded(), Undecoded()
     found = list(numbered(data, pieces(step), limit, one))
     assert found == list(numbered(data, pieces(len(data) or 1), limit, other))
     assert one == other

@@ -13,22 +13,42 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from thpdiag.model import Citation, Problem, ProblemKind
+
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LATIN1 = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0-\xff]*")
 _UTF8_PAIR = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 
 
 @dataclass(slots=True)
-class Oddities:
-    """What was cut or could not be read, for the problems of the member."""
+class Undecoded:
+    """How many lines of a member were cut or could not be read, and the first of each."""
 
     cut: int = 0
     first_cut: int = 0
     undecodable: int = 0
     first_undecodable: int = 0
 
+    def add(self, part: Undecoded, before: int) -> None:
+        """Those of a part that stands behind so many lines."""
+        if part.cut:
+            self.first_cut = self.first_cut or before + part.first_cut
+            self.cut += part.cut
+        if part.undecodable:
+            self.first_undecodable = self.first_undecodable or before + part.first_undecodable
+            self.undecodable += part.undecodable
 
-def numbered(head: bytes, chunks: Iterable[bytes], limit: int, odd: Oddities) -> Iterator[tuple[int, str]]:
+    def problems(self, member: str, longest: int) -> Iterator[Problem]:
+        """`longest` is how many bytes of a line were read."""
+        if self.cut:
+            text = f"lines longer than {longest} bytes were cut (limit line)"
+            yield Problem(Citation(member, self.first_cut), text, ProblemKind.LIMIT, count=self.cut)
+        if self.undecodable:
+            text = "lines have bytes that are neither UTF-8 nor Latin-1"
+            yield Problem(Citation(member, self.first_undecodable), text, count=self.undecodable)
+
+
+def numbered(head: bytes, chunks: Iterable[bytes], limit: int, odd: Undecoded) -> Iterator[tuple[int, str]]:
     """Lines with their numbers from 1. `head` is a look at the start, which `chunks` holds too."""
     number = 1
     separator = b"\r" if b"\r" in head and b"\n" not in head and not head.startswith(_UTF16) else b"\n"
@@ -56,7 +76,7 @@ def _plain(rows: list[bytes]) -> list[str]:
     return [] if "\r" in text or "\0" in text else text.split("\n")
 
 
-def _noted(row: bytes, line: int, odd: Oddities) -> str:
+def _noted(row: bytes, line: int, odd: Undecoded) -> str:
     text, good = _decoded(row)
     if not good:
         odd.undecodable += 1

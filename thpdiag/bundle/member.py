@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thpdiag.bundle.limits import Limits
-from thpdiag.bundle.lines import Oddities, numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.model import Citation, Problem, ProblemKind
 
@@ -46,11 +46,11 @@ class Member:
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Numbered lines without line ends, from 1; see `thpdiag.bundle.lines`."""
-        odd = Oddities()
+        odd = Undecoded()
         try:
             yield from numbered(self.head(), self.chunks(), self._limits.line, odd)
         finally:
-            self._note_oddities(odd)
+            self.problems.extend(odd.problems(self.path, self._limits.line))
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes as they come. What ends them early becomes a problem."""
@@ -88,12 +88,3 @@ class Member:
 
     def _problem(self, kind: ProblemKind, text: str) -> None:
         self.problems.append(Problem(Citation(self.path), text, kind))
-
-    def _note_oddities(self, odd: Oddities) -> None:
-        if odd.cut:
-            text = f"lines longer than {self._limits.line} bytes were cut (limit line)"
-            problem = Problem(Citation(self.path, odd.first_cut), text, ProblemKind.LIMIT, count=odd.cut)
-            self.problems.append(problem)
-        if odd.undecodable:
-            text = "lines have bytes that are neither UTF-8 nor Latin-1"
-            self.problems.append(Problem(Citation(self.path, odd.first_undecodable), text, count=odd.undecodable))

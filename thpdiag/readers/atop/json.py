@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.bundle.lines import Oddities as Undecoded
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
 from thpdiag.readers.atop import intervals as atop
 from thpdiag.readers.elements.oddities import Oddities
-from thpdiag.readers.elements.whole_member import as_columns, numbered_lines, undecoded_lines
+from thpdiag.readers.elements.whole_member import whole
 
 NAME = "atop_json"
 TITLE = "atop -J, JSON"
@@ -142,9 +141,7 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 
 def _whole(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    undecoded = Undecoded()
-    yield from as_columns(read(source, numbered_lines(content, undecoded, LONGEST)))
-    yield from undecoded_lines(source, undecoded, NAME)
+    return whole(source, content, NAME, read, LONGEST)
 
 
 READER = Reader(NAME, TITLE, read, opens=_OPENS, continues=_OPENS.match)

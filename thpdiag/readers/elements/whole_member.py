@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
-from thpdiag.bundle.lines import Oddities as Undecoded
-from thpdiag.bundle.lines import numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.bundle.transcript import clean
 from thpdiag.model import Citation, Problem, ProblemKind, Record
 from thpdiag.reader import Content, Foreign, Lines, Source
@@ -50,9 +49,13 @@ def as_columns(records: Iterable[Record]) -> Iterator[Record | Foreign]:
 
 
 def whole(
-    source: Source, content: Content, reader: str, read: Callable[[Source, Lines], Iterator[Record]]
+    source: Source,
+    content: Content,
+    reader: str,
+    read: Callable[[Source, Lines], Iterator[Record]],
+    longest: int = LONGEST_LINE,
 ) -> Iterator[Record | Foreign]:
     """A member read by a reader of lines without the search for blocks, many rows as columns."""
     undecoded = Undecoded()
-    yield from as_columns(read(source, numbered_lines(content, undecoded)))
+    yield from as_columns(read(source, numbered_lines(content, undecoded, longest)))
     yield from undecoded_lines(source, undecoded, reader)

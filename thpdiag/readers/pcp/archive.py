@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
-from thpdiag.bundle.lines import Oddities as Undecoded
-from thpdiag.bundle.lines import numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.model import Citation, Fact, Problem, ProblemKind, Record
 from thpdiag.programs import Bounds, Ending, Run, installed
 from thpdiag.reader import BulkReader, Content, Foreign, Source
@@ -106,7 +106,7 @@ def _rows(source: Source, program: Path, archive: Path) -> Iterator[Record | For
             first = next(printed, b"")
             if first or run.ending is not Ending.FAILED:
                 undecoded = Undecoded()
-                lines = numbered(first[:65536], _chained(first, printed), _LINE, undecoded)
+                lines = numbered(first[:65536], chain((first,), printed), _LINE, undecoded)
                 yield from as_columns(pmrep.read(source, lines, NAME))
                 break
     if run.ending is not Ending.DONE:
@@ -114,11 +114,6 @@ def _rows(source: Source, program: Path, archive: Path) -> Iterator[Record | For
         kind = ProblemKind.LIMIT if run.ending in (Ending.TIMED_OUT, Ending.TOO_LONG) else ProblemKind.DAMAGED
         why = f" ({said})" if said.isprintable() and said and str(archive.parent) not in said else ""
         yield _ask(source, f"an archive of Performance Co-Pilot: pmrep {run.ending}{why}", kind)
-
-
-def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _ask(source: Source, text: str, kind: ProblemKind) -> Problem:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from thpdiag.bundle.lines import Oddities as Undecoded
+from thpdiag.bundle.lines import Undecoded
 from thpdiag.bundle.stamps import stamp
 from thpdiag.model import Moment, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Source

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from thpdiag.bundle.lines import Oddities as Undecoded
+from thpdiag.bundle.lines import Undecoded
 from thpdiag.bundle.recorder_files import recorded
 from thpdiag.bundle.stamps import stamp
 from thpdiag.model import Moment, Record, Sample

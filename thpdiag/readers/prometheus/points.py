@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample, Series
+from thpdiag.readers.elements.whole_member import FEW
 from thpdiag.readers.prometheus.names import CPU, Entity, Place
 
-FEW = 2000  # rows; more become columns
 Key = tuple[str, Entity]  # kind and entity
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.bundle.lines import Oddities
-from thpdiag.model import Chains, Citation, Frame, Problem, ProblemKind, Profile, Record, Rows, Task
+from thpdiag.bundle.lines import Undecoded
+from thpdiag.model import Chains, Citation, Frame, Profile, Record, Rows, Task
 from thpdiag.model.profile import UNKNOWN
 from thpdiag.ragged import gathered, starts_of
 from thpdiag.reader import Source
@@ -46,26 +46,16 @@ class Part:
     whos: tuple[Who, ...]
     events: tuple[EventPart, ...]
     around: Around
-    odd: Oddities
+    odd: Undecoded
 
 
 def records(part: Part, source: Source) -> Iterator[Record]:
     """Problems and profiles, as the reader of lines gives them."""
     yield from part.around.facts()
     yield from part.around.problems()
-    yield from _oddities(part.odd, source)
+    yield from part.odd.problems(source.member, LINE)
     for event in sorted(part.events, key=lambda event: event.first.line):
         yield _profile(event, part, source)
-
-
-def _oddities(odd: Oddities, source: Source) -> Iterator[Problem]:
-    """The same that intake says of lines."""
-    if odd.cut:
-        text = f"lines longer than {LINE} bytes were cut (limit line)"
-        yield Problem(source.cite(odd.first_cut), text, ProblemKind.LIMIT, count=odd.cut)
-    if odd.undecodable:
-        text = "lines have bytes that are neither UTF-8 nor Latin-1"
-        yield Problem(source.cite(odd.first_undecodable), text, count=odd.undecodable)
 
 
 def _profile(event: EventPart, part: Part, source: Source) -> Profile:
@@ -98,7 +88,7 @@ def joined(parts: Sequence[Part]) -> Part:
         return parts[0]
     frames: dict[Frame, int] = {}
     whos: dict[Who, int] = {}
-    chains, around, odd = ChainTable(), Around(), Oddities()
+    chains, around, odd = ChainTable(), Around(), Undecoded()
     events: dict[str, list[EventPart]] = {}
     before = 0
     for part in parts:
@@ -108,7 +98,7 @@ def joined(parts: Sequence[Part]) -> Part:
         for event in part.events:
             events.setdefault(event.name, []).append(_moved(event, chain, who, before))
         _around(around, part.around, before)
-        _odd(odd, part.odd, before)
+        odd.add(part.odd, before)
         before += part.count
     merged = tuple(_event(of) for of in events.values())
     return Part(before, tuple(frames), *chains.columns(), tuple(whos), merged, around, odd)
@@ -188,12 +178,3 @@ def _around(total: Around, part: Around, before: int) -> None:
 
 def _moved_cite(cite: Citation, before: int) -> Citation:
     return replace(cite, line=(cite.line or 0) + before)
-
-
-def _odd(total: Oddities, part: Oddities, before: int) -> None:
-    if part.cut:
-        total.first_cut = total.first_cut or before + part.first_cut
-    if part.undecodable:
-        total.first_undecodable = total.first_undecodable or before + part.first_undecodable
-    total.cut += part.cut
-    total.undecodable += part.undecodable

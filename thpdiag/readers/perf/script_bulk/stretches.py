@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from thpdiag.bundle.lines import Oddities, numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.bundle.transcript import TextLine, cleaned, prompt
 from thpdiag.reader import Foreign
 from thpdiag.readers.perf.script_blocks import OPENS, confirm, continues
@@ -25,7 +25,7 @@ class Stretches:
     """`foreign` are the lines set aside; `complete` says how many of them may be handed on."""
 
     samples: Samples
-    odd: Oddities = field(default_factory=Oddities)
+    odd: Undecoded = field(default_factory=Undecoded)
     _waiting: list[tuple[TextLine, str]] = field(default_factory=list)  # cleaned, and as they were
     _aside: list[tuple[int, str]] = field(default_factory=list)
     _foreign: list[Foreign] = field(default_factory=list)
@@ -34,9 +34,9 @@ class Stretches:
     def give(self, first: int, data: bytes) -> None:
         """Further lines, and the number of the first."""
         self._busy = True
-        odd = Oddities()
+        odd = Undecoded()
         raw = [(first - 1 + number, text) for number, text in numbered(b"", iter((data,)), LINE, odd)]
-        _add(self.odd, odd, first - 1)
+        self.odd.add(odd, first - 1)
         self._waiting += zip(cleaned(raw, markup=False), (text for _, text in raw), strict=True)
         done = self._judged(self._waiting, len(self._waiting) - LOOKAHEAD)
         del self._waiting[:done]
@@ -98,13 +98,3 @@ def _intrudes(lines: list[tuple[TextLine, str]], index: int) -> bool:
         return False
     following = lines[index + 1][0]
     return bool(following.text.strip()) and _belongs(following)
-
-
-def _add(total: Oddities, part: Oddities, before: int) -> None:
-    """Count the oddities of a part whose lines stand behind others."""
-    if part.cut:
-        total.first_cut = total.first_cut or before + part.first_cut
-        total.cut += part.cut
-    if part.undecodable:
-        total.first_undecodable = total.first_undecodable or before + part.first_undecodable
-        total.undecodable += part.undecodable

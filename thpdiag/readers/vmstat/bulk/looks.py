@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from thpdiag.bundle.lines import Oddities as Undecoded
-from thpdiag.bundle.lines import numbered
+from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.bundle.transcript import clean
 from thpdiag.readers.elements.whole_member import LONGEST_LINE
 from thpdiag.readers.vmstat.bulk.table import Table
@@ -67,12 +66,7 @@ class Reading:
         odd = Undecoded()
         raw = self.table.text[self.table.starts[first] : self.table.starts[end - 1]] + self.table.line(end - 1) + b"\n"
         lines = [(number + first, text) for number, text in numbered(b"", iter((raw,)), LONGEST_LINE, odd)]
-        self.undecoded.cut += odd.cut
-        self.undecoded.undecodable += odd.undecodable
-        self.undecoded.first_cut = self.undecoded.first_cut or (odd.first_cut and odd.first_cut + first)
-        self.undecoded.first_undecodable = self.undecoded.first_undecodable or (
-            odd.first_undecodable and odd.first_undecodable + first
-        )
+        self.undecoded.add(odd, first)
         return lines
 
 
