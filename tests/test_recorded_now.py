@@ -39,12 +39,12 @@ USED = ("user", "system")
 MORE_OF_SYSSTAT = SUMS | {"swap_in_bytes:rate", "swap_out_bytes:rate", "node_intr_total:rate"}
 
 
-def unlike(ours: Cells, theirs: Cells, near: Callable[[Key], float]) -> list[str]:
+def unlike(ours: Cells, theirs: Cells, near: Callable[[Key, float], float]) -> list[str]:
     """Cells that are missing, and those that are further off than their print allows."""
     return [
         f"{key}: printed {value!r}, read {ours.get(key)!r}"
         for key, value in theirs.items()
-        if key not in ours or abs(ours[key] - value) > near(key) + 1e-9 * abs(value)
+        if key not in ours or abs(ours[key] - value) > near(key, value) + 1e-9 * abs(value)
     ]
 
 
@@ -52,7 +52,7 @@ def names(cells: Cells) -> set[str]:
     return {key[3] for key in cells}
 
 
-def exact(_: Key) -> float:
+def exact(_key: Key, _value: float) -> float:
     return 1e-9
 
 
@@ -151,10 +151,11 @@ def _at_the_times(ours: Cells, theirs: Cells) -> Cells:
     }
 
 
-def _cut(key: Key) -> float:
+def _cut(key: Key, value: float) -> float:
+    """Whole percents and counts a second, over times of which a millisecond may be missing."""
     if "cpu_ratio" in key[3]:
         return 0.02 if key[0] == "process" else 0.01
-    return 1 + 1e-2 if key[3].endswith(":rate") else 1e-9
+    return 1 + 0.005 * value if key[3].endswith(":rate") else 1e-9
 
 
 def test_every_cell_of_plot_files(plots: dict[str, str]) -> None:
@@ -199,7 +200,7 @@ def test_every_cell_of_atop(log: Path, form: str) -> None:
 HUGE = {"node_memory_HugePages_Total", "node_memory_HugePages_Free"}  # zero on most hosts
 
 
-def _rounded(key: Key) -> float:
+def _rounded(key: Key, _value: float) -> float:
     if key[3].startswith("node_pressure"):
         return 0.0005 + 1e-9
     return 0.005 + 1e-9 if key[3] == "node_load1" else 1e-9
