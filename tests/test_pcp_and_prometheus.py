@@ -223,13 +223,15 @@ def archive(file: Path) -> list[Record | Foreign]:
 
 @WITH_PMREP
 def test_an_archive_is_read_by_pmrep() -> None:
-    """The volume gives the rows once; what goes with it gives none."""
+    """The volume gives the rows once; what goes with it tells the host only."""
     rows = samples(archive(ARCHIVE / "web1.0"))
     assert len(rows) >= 4
     assert rows[-1].time is not None
     assert rows[-1].time.clock is Clock.UTC
     assert {"node_vmstat_thp_fault_alloc", "node_cpu_seconds_total.system"} <= set(rows[-1].values)
-    assert archive(ARCHIVE / "web1.meta") == archive(ARCHIVE / "web1.index") == []
+    for part in ("web1.meta", "web1.index"):
+        assert [(r.name, r.value) for r in archive(ARCHIVE / part) if isinstance(r, Fact)] == [("host.name", "web1")]
+        assert len(archive(ARCHIVE / part)) == 1
 
 
 @WITH_PMREP

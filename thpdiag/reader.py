@@ -91,9 +91,14 @@ class BulkReader:
     `claims` gets the path of the member on the host (or in the bundle), its first bytes (up to 64 KiB) and its size
     (None: unknown) and says whether the whole member is of this format; it must be sure. A reader of lines for the
     same format in a longer text has the same `name`. Damage, wrong versions and odd input are yielded as Problems.
+
+    Of a format of several files, which a program of others reads, `beside` gets that path and the file of the member on
+    a disk and says under which name it must lie there with the others; nothing, if they do so already, or nobody here
+    can read them. Such members are read when all have been seen.
     """
 
     name: str
     title: str
     claims: Callable[[str, bytes, int | None], object]
     read: Callable[[Source, Content], Iterator[Record | Foreign]]
+    beside: Callable[[str, Path | None], str] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +14,7 @@ from thpdiag.case.collected import given_up, once
 from thpdiag.case.folded import folded
 from thpdiag.case.options import Options
 from thpdiag.case.rhythm import rhythm
+from thpdiag.case.side_by_side import SideBySide
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import is_tail, system_path, wants
 from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile, Record, Series
@@ -41,31 +42,48 @@ def read(
 ) -> Input:
     """Recognise and read every member that may hold evidence."""
     recogniser = Recogniser(all_readers(), strict=options.strict)
-    readings: dict[str, list[Reading]] = {}
-    inputs: list[InputRecord] = []
-    problems: list[Problem] = []
-    for member in members([*paths, *beside(paths)], wants, options.limits, stdin):
-        if isinstance(member, Problem):
-            problems.append(member)
-            continue
-        if progress:
-            progress(member.path)
-        begin = _begin(member)
-        found = _read(member, recogniser)
-        member.finish()
-        readings.setdefault(member.path, []).extend(found)
-        own = [r.record for r in found if isinstance(r.record, Problem)]
-        problems += [*own, *member.problems]
-        rows = _inputs(member, found, len(own) + len(member.problems))
-        inputs += [row if row.reader else replace(row, size=member.length, first_line=begin) for row in rows]
-    problems += given_up(readings)
-    named, said = with_symbols(once(readings, inputs))
-    problems += said
+    seen = _Seen()
+    later: list[tuple[Member, str]] = []
+    with SideBySide() as together:
+        for member in members([*paths, *beside(paths)], wants, options.limits, stdin):
+            if isinstance(member, Problem):
+                seen.problems.append(member)
+                continue
+            if progress:
+                progress(member.path)
+            begin = _begin(member)
+            found = _read(member, recogniser, together)
+            member.finish()
+            if found is None:
+                later.append((member, begin))
+            else:
+                seen.add(member, found, begin)
+        for member, begin in later:
+            seen.add(member, together.read(member.path, recogniser), begin)
+    seen.problems += given_up(seen.readings)
+    named, said = with_symbols(once(seen.readings, seen.inputs))
     return Input(
         {member: named[member] for member in sorted(named, key=_place)},
-        sorted(inputs, key=lambda i: _place(i.member)),
-        sorted(problems, key=lambda p: _place(p.cite.member)),
+        sorted(seen.inputs, key=lambda i: _place(i.member)),
+        sorted([*seen.problems, *said], key=lambda p: _place(p.cite.member)),
     )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was read so far."""
+
+    readings: dict[str, list[Reading]] = field(default_factory=dict)
+    inputs: list[InputRecord] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, member: Member, found: Sequence[Reading], begin: str) -> None:
+        """What is in a member; `begin` is how it begins."""
+        self.readings.setdefault(member.path, []).extend(found)
+        own = [r.record for r in found if isinstance(r.record, Problem)]
+        self.problems += [*own, *member.problems]
+        rows = _inputs(member, found, len(own) + len(member.problems))
+        self.inputs += [row if row.reader else replace(row, size=member.length, first_line=begin) for row in rows]
 
 
 def _place(member: str) -> list[str]:
@@ -73,10 +91,13 @@ def _place(member: str) -> list[str]:
     return member.split("/")
 
 
-def _read(member: Member, recogniser: Recogniser) -> list[Reading]:
+def _read(member: Member, recogniser: Recogniser, together: SideBySide) -> list[Reading] | None:
+    """What is in a member, None if it is read together with others, later."""
     head = member.head()
     paths = [system_path(path) or path for path in (member.path, *member.aliases)]
     if reader := next((r for r in bulk_readers() if any(r.claims(p, head, member.size) for p in paths)), None):
+        if together.keeps(member, reader, paths):
+            return None
         content = Content(member.chunks(), member.size, member.file)
         return list(recogniser.bulk(reader, member.path, content))
     if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):

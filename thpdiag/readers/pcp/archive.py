@@ -3,8 +3,9 @@
     00 00 00 84 50 05 26 02 ...      NAME.0, NAME.1 ... (values), NAME.meta (names, units), NAME.index
 
 The three together are one archive, of which a support bundle often has some only, packed with xz. They are never taken
-apart here: where pmrep is installed and NAME.0 itself is given as a file, the others beside it, it prints counts of
-every record, in UTC. Source: PCP pmlogger, archive versions 2 and 3 (PCP 6.0); pmrep 5.0 and later for -5.
+apart here: where pmrep is installed it prints counts of every record, in UTC. It wants them as files beside each other;
+those of a bundle are unpacked into a folder first. Source: PCP pmlogger, archive versions 2 and 3 (PCP 6.0); pmrep 5.0
+and later for -5.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ NAME = "pcp_archive"
 MAGIC = re.compile(rb"\0\0..\x50\x05\x26[\x02\x03]", re.DOTALL)
 _NO_VOLUME = (0xFFFFFFFF, 0xFFFFFFFE)  # .meta and .index have these for the number of their volume
 _LABEL = {2: (20, 24), 3: (24, 36)}  # where the number of the volume stands in the label, and the host
+_PART = re.compile(r"([\w@:+.-]{1,200}\.(?:\d{1,5}|meta|index))(?:\.(?:xz|gz|bz2|zst|lzma))?")
 _HOST = re.compile(rb"[\w.-]{1,255}", re.ASCII)
 _METRICS = (
     "mem.vmstat", "mem.util", "mem.physmem", "mem.buddyinfo.total", "mem.numa.util", "kernel.all.cpu",
@@ -42,24 +44,20 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 
 def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    """All rows at its first volume; at .meta and .index nothing more; a Problem where it cannot be read."""
+    """All rows at its first volume; at the others only whose it is; a Problem where it cannot be read."""
     head = b""
     while len(head) < 512 and (chunk := next(content.chunks, b"")):
         head += chunk
     volume, name = _label(head)
-    if volume in _NO_VOLUME:
-        return
     if name:
         yield Fact("host.name", name, Citation(source.member))
+    if volume in _NO_VOLUME:
+        return
     program = installed("pmrep")
     file = _true(content.file)
     archive = _archive(file)
     if program is None or archive is None:
-        missing = (
-            "no pmrep is installed here"
-            if archive
-            else "that is done where its .0 itself is given as a file, with .meta and .index beside it"
-        )
+        missing = "no pmrep is installed here" if archive else "its .meta, .index or first volume is not beside it"
         yield _ask(source, f"an archive of Performance Co-Pilot was not read: {missing}", ProblemKind.UNREADABLE)
     elif file == _first(archive):
         yield from _rows(source, program, archive)
@@ -80,13 +78,21 @@ def _true(file: Path | None) -> Path | None:
         return None
 
 
+def _beside(path: str, file: Path | None) -> str:
+    """The name of the member among the files of its archive, where these do not lie on a disk as they are."""
+    found = _PART.fullmatch(path.rpartition("/")[2])
+    if not found or installed("pmrep") is None or _archive(_true(file)) is not None:
+        return ""
+    return found[1]
+
+
 def _archive(file: Path | None) -> Path | None:
     """The common path of the three without what tells them apart."""
-    if file is None or not re.fullmatch(r"\.\d{1,5}", file.suffix):
+    if file is None or not re.fullmatch(r"\.(?:\d{1,5}|meta|index)", file.suffix):
         return None
     base = file.with_suffix("")
     whole = all(Path(f"{base}{part}").is_file() for part in (".meta", ".index"))
-    return base if whole else None
+    return base if whole and _first(base) is not None else None
 
 
 def _first(archive: Path) -> Path | None:
@@ -123,4 +129,4 @@ def _ask(source: Source, text: str, kind: ProblemKind) -> Problem:
     return Problem(Citation(source.member), f"{text}; on the host, `{command}` makes text of it", kind, NAME)
 
 
-BULK = BulkReader(NAME, "PCP archives (rows by an installed pmrep)", _claims, read_bulk)
+BULK = BulkReader(NAME, "PCP archives (rows by an installed pmrep)", _claims, read_bulk, _beside)
