@@ -12,7 +12,7 @@ from shutil import which
 import pytest
 
 from conftest import ROOT
-from thpdiag.model import Problem, Record, Series
+from thpdiag.model import Problem, Record, Series, Subject
 from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers.collectl import plot as collectl_plot
 from thpdiag.readers.collectl import raw as collectl_raw
@@ -21,7 +21,6 @@ FIXTURES = ROOT / "fixtures" / "readers"
 GROWTH = FIXTURES / "collectl_raw" / "growth" / "db1-20261120-095401.raw.gz"
 ROLLED = FIXTURES / "collectl_raw" / "rolled" / "app7-20151103.raw"
 HOST = ("system", ())
-Entity = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def read(reader: BulkReader, data: bytes, piece: int = 4096) -> list[Record]:
@@ -39,7 +38,7 @@ def plot(data: bytes) -> list[Record]:
     return read(collectl_plot.BULK, data)
 
 
-def series(records: Iterable[Record]) -> Mapping[Entity, Series]:
+def series(records: Iterable[Record]) -> Mapping[Subject, Series]:
     """By kind and entity; an entity comes once."""
     found = [r for r in records if isinstance(r, Series)]
     by_entity = {(s.kind, s.entity): s for s in found}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from thpdiag.model import Moment, Problem, Record, Sample, Series
+from thpdiag.model import Entity, Moment, Problem, Record, Sample, Series
 from thpdiag.reader import BulkReader, Content, Foreign, Reader, Source
 
-Cells = Mapping[tuple[float, str, tuple[tuple[str, str], ...]], Mapping[str, float]]
+Cells = Mapping[tuple[float, str, Entity], Mapping[str, float]]
 PIECE = 1 << 12
 
 
@@ -35,7 +35,7 @@ def problems(records: Iterable[Record | Foreign]) -> list[Problem]:
 
 def cells(records: Iterable[Record | Foreign]) -> Cells:
     """Every value by time, entity and name, whatever row it stood in."""
-    found: dict[tuple[float, str, tuple[tuple[str, str], ...]], dict[str, float]] = {}
+    found: dict[tuple[float, str, Entity], dict[str, float]] = {}
     for row in samples(records):
         assert isinstance(row.time, Moment)
         found.setdefault((row.time.seconds, row.kind, row.entity), {}).update(row.values)

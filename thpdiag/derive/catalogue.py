@@ -13,8 +13,8 @@ from dataclasses import replace
 from thpdiag.derive.intervals import covered
 from thpdiag.derive.joined import joined
 from thpdiag.derive.processes import Start, lives, named
-from thpdiag.derive.series import LIFE, Entity, Samples, Table, Track, marked
-from thpdiag.model import Moment, Sample, Series
+from thpdiag.derive.series import LIFE, Samples, Table, Track, marked
+from thpdiag.model import Entity, Moment, Sample, Series
 
 COVERS = 0.9  # of the time that the best source covers: less than that is a part of it
 Identity = tuple[str, ...]

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from thpdiag.derive.catalogue import Catalogue, Identity, identity, ranked, track
 from thpdiag.derive.intervals import gaps
-from thpdiag.derive.series import SURE, Entity, Table, Track, only
+from thpdiag.derive.series import SURE, Table, Track, only
 from thpdiag.derive.stretches import Stretch
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Clock, Sample, Series
+from thpdiag.model import Clock, Entity, Sample, Series
 
 AVERAGES = ("cpu_ratio.", "process_cpu_ratio", "block_util")  # gauges that are averages over an interval
 

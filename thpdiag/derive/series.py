@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Clock, Moment, Sample, Series
+from thpdiag.model import Citation, Clock, Entity, Moment, Sample, Series
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 LIFE = "life"  # the label that tells processes of one pid apart
 SURE = 0.1  # of the time that two sources share: by more than this their clocks may not be wrong
-Entity = tuple[tuple[str, str], ...]
 Samples = tuple[Sample, ...] | Series
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from thpdiag.model import Fact, Sample, Series
+from thpdiag.model import Entity, Fact, Sample, Series
 
 _ORDER = re.compile(r"node_buddyinfo_blocks_order(\d+)")
 LEAST_FREE_PAGES = 16384  # 64 MiB of 4 KiB pages
@@ -23,7 +23,7 @@ def free_blocks(sample: Sample) -> dict[int, float]:
 
 def zone_facts(samples: Iterable[Sample | Series]) -> Iterator[Fact]:
     """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
-    last: dict[tuple[tuple[str, str], ...], Sample] = {}
+    last: dict[Entity, Sample] = {}
     for given in samples:
         if given.kind == "zone" and len(given.values):
             sample = given[len(given) - 1] if isinstance(given, Series) else given

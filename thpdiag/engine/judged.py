@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from thpdiag.derive.catalogue import Catalogue
-from thpdiag.derive.series import Entity
-from thpdiag.model import Case, Citation, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
+from thpdiag.model import Case, Citation, Entity, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 DYNAMIC = frozenset({"stack", "counter", "effect"})  # evidence classes that speak of a stretch of time

@@ -13,7 +13,7 @@ from thpdiag.derive.catalogue import tables
 from thpdiag.derive.series import Table
 from thpdiag.knowledge.aliases import meant
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Case, Clock, Series
+from thpdiag.model import Case, Clock, Entity, Series
 
 WALL = (Clock.UTC, Clock.LOCAL)
 _GLOB = frozenset("*?[")
@@ -48,7 +48,7 @@ class Listed:
     """How much there is of a metric: rows, entities with their kinds, and in which files."""
 
     rows: int = 0
-    entities: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict)
+    entities: dict[Entity, str] = field(default_factory=dict)
     members: set[str] = field(default_factory=set)
 
 

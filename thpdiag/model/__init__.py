@@ -9,7 +9,7 @@ from thpdiag.model.moment import Clock, Moment
 from thpdiag.model.problem import Problem, ProblemKind
 from thpdiag.model.profile import Chains, Frame, KernelImage, Ledger, Module, Profile, Rows, Stacks, Task
 from thpdiag.model.record import Record
-from thpdiag.model.series import Sample, Series
+from thpdiag.model.series import Entity, Sample, Series, Subject
 from thpdiag.model.stack_counts import StackCounts
 from thpdiag.model.symbol_table import SymbolTable, TableKind
 
@@ -20,6 +20,7 @@ __all__ = [
     "Chains",
     "Citation",
     "Clock",
+    "Entity",
     "Event",
     "Evidence",
     "Fact",
@@ -42,6 +43,7 @@ __all__ = [
     "StackCounts",
     "Stacks",
     "State",
+    "Subject",
     "SymbolTable",
     "TableKind",
     "Task",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Entity = tuple[tuple[str, str], ...]  # labels of what rows are of, as in `Sample`; empty for the host
+Subject = tuple[str, Entity]  # its kind and its labels
 NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
@@ -35,7 +37,7 @@ class Sample:
     values: Mapping[str, float]
     cite: Citation
     reader: str
-    entity: tuple[tuple[str, str], ...] = ()
+    entity: Entity = ()
     time: Moment | None = None
     resolution: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     since_boot: bool = False
@@ -57,7 +59,7 @@ class Series:
     member: str
     lines: NDArray[np.int64]
     reader: str
-    entity: tuple[tuple[str, str], ...] = ()
+    entity: Entity = ()
     seconds: NDArray[np.float64] | None = None
     clock: Clock | None = None
     resolution: Mapping[str, float] = field(default_factory=lambda: NOTHING)

@@ -12,10 +12,10 @@ from io import BytesIO
 
 import numpy as np
 
-from thpdiag.model import Clock, Moment, Record, Sample, Series
+from thpdiag.model import Clock, Entity, Moment, Record, Sample, Series
 from thpdiag.recordings.hosts import Hosts
 
-Key = tuple[str, tuple[tuple[str, str], ...], str, str, tuple[str, ...], Clock | None]
+Key = tuple[str, Entity, str, str, tuple[str, ...], Clock | None]
 NAN = float("nan")
 OWN = 4  # numbers of a row beside its metrics
 HELD = 4096  # numbers that are held as rows

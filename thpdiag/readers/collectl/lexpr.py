@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from thpdiag.model import Citation, Clock, Moment, Record, Sample
+from thpdiag.model import Citation, Clock, Moment, Record, Sample, Subject
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
 from thpdiag.readers.elements.oddities import Oddities
@@ -63,7 +63,6 @@ HOST: dict[str, tuple[str, float, float]] = {
 }
 _NODE = re.compile(r"numainfo\.(\w+)\.(\d{1,4})$")
 _CPU = re.compile(r"cpuinfo\.(\w+)\.cpu(\d{1,5})$")
-Entity = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(slots=True)
@@ -74,9 +73,9 @@ class Interval:
     odd: Oddities
     cite: Citation
     time: Moment
-    values: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    values: dict[Subject, dict[str, float]] = field(default_factory=dict)
     resolution: dict[str, float] = field(default_factory=dict)
-    parts: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    parts: dict[Subject, dict[str, float]] = field(default_factory=dict)
 
     def line(self, line: int, text: str, name: str, cell: str) -> None:
         group, _, rest = name.partition(".")
@@ -90,13 +89,13 @@ class Interval:
         elif name in HOST:
             self._number(line, text, ("system", ()), HOST[name], cell)
 
-    def _share(self, line: int, text: str, key: Entity, mode: str, cell: str) -> None:
+    def _share(self, line: int, text: str, key: Subject, mode: str, cell: str) -> None:
         if (value := share(cell)) is None:
             self.odd.note(line, text, "a share of lexpr that is none; it is left out")
         else:
             self.parts.setdefault(key, {})[mode] = value
 
-    def _number(self, line: int, text: str, key: Entity, plain: tuple[str, float, float], cell: str) -> None:
+    def _number(self, line: int, text: str, key: Subject, plain: tuple[str, float, float], cell: str) -> None:
         metric, factor, quantum = plain
         value = number(cell)
         if value is None or value * factor > LARGEST:

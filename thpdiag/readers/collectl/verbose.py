@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.model import Clock, Fact, Moment, Record, Sample
+from thpdiag.model import Clock, Fact, Moment, Record, Sample, Subject
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.collectl.columns import quantum, rate
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
@@ -150,7 +150,7 @@ class Tables:
         if values:
             yield Sample(kind, values, self.source.cite(line, text), "collectl_verbose", who, time, resolution)
 
-    def _entity(self, cells: dict[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    def _entity(self, cells: dict[str, str]) -> Subject:
         if "PID" in cells:
             return "process", entity(cells["PID"], name_of(cells.get("Command", "")))
         if "1Pg" in cells:

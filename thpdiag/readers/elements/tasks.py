@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from thpdiag.model import Entity
 from thpdiag.readers.elements.quantities import LONGEST, RECENT, number
 
 COMM = 15  # characters of a task name that the kernel keeps
@@ -20,7 +21,7 @@ def name_of(command: str) -> str:
     return first.rpartition("/")[2].lstrip("-").rstrip(":")[:COMM] or first[:COMM]
 
 
-def entity(pid: str, comm: str = "") -> tuple[tuple[str, str], ...]:
+def entity(pid: str, comm: str = "") -> Entity:
     """How a process is named in a series; the task name only where it is known."""
     return (("pid", pid), ("comm", comm)) if comm else (("pid", pid),)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thpdiag.model import Entity
 from thpdiag.readers.elements.quantities import LARGEST
 from thpdiag.readers.elements.tasks import entity
 
@@ -40,7 +41,7 @@ class Made:
     values: Mapping[str, float] = field(default_factory=dict)
     resolution: Mapping[str, float] = field(default_factory=dict)
     kind: str = "system"
-    entity: tuple[tuple[str, str], ...] = ()
+    entity: Entity = ()
 
 
 def number(text: str) -> float | None:

@@ -17,7 +17,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-Entity = tuple[tuple[str, str], ...]
+from thpdiag.model import Entity
+
 KIB = 1024.0
 PAGE = 4096
 _UTIL = {

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from thpdiag.model import Citation, Fact, Moment, Record, Sample
+from thpdiag.model import Citation, Fact, Moment, Record, Sample, Subject
 from thpdiag.readers.elements.cpu_parts import with_sums
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import number
-from thpdiag.readers.pcp.names import Entity, Metric, metric
+from thpdiag.readers.pcp.names import Metric, metric
 
 FACTS = {
     "kernel.uname.release": "kernel.release",
@@ -21,7 +21,7 @@ FACTS = {
     "hinv.ncpu": "cpu.count",
 }
 _NEEDED = ("user", "nice", "system", "idle")
-Values = dict[tuple[str, Entity], dict[str, float]]
+Values = dict[Subject, dict[str, float]]
 _MILLI = 1000.0  # a CPU has so many milliseconds per second
 _ROUNDED = 1.05  # intervals are not quite as long as they are said to be
 _NO_NUMBER = "a value of PCP that is no number: left out"

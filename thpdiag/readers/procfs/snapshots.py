@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from thpdiag.model import Sample
+from thpdiag.model import Sample, Subject
 from thpdiag.reader import Source
 
 Row = tuple[int, str, str, float]  # line number, line, metric name, value
@@ -24,7 +24,7 @@ def dated(source: Source, samples: Iterable[Sample]) -> Iterator[Sample]:
     when the later ones were taken; then none of them gets a time and only their order is known.
     """
     held: list[Sample] = []
-    seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+    seen: set[Subject] = set()
     rows = iter(samples)
     for sample in rows:
         key = (sample.kind, sample.entity)

@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Entity = tuple[tuple[str, str], ...]
+from thpdiag.model import Entity
+
 LARGEST = 2.0**63
 CPU = "node_cpu_seconds_total"
 _OLD = {

@@ -9,11 +9,9 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample, Series
+from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample, Series, Subject
 from thpdiag.readers.elements.whole_member import FEW
-from thpdiag.readers.prometheus.names import CPU, Entity, Place
-
-Key = tuple[str, Entity]  # kind and entity
+from thpdiag.readers.prometheus.names import CPU, Place
 
 
 @dataclass(slots=True)
@@ -47,7 +45,7 @@ class Gathered:
 
     member: str
     reader: str
-    hosts: dict[str, dict[Key, dict[str, Points]]] = field(default_factory=dict)
+    hosts: dict[str, dict[Subject, dict[str, Points]]] = field(default_factory=dict)
     of: dict[tuple[str, Place], str] = field(default_factory=dict)
 
     def points(self, host: str, place: Place, labels: str) -> Points | None:
@@ -76,14 +74,14 @@ class Gathered:
             for key, table in tables:
                 yield from self._rows(key, table) if few else (self._columns(key, table),)
 
-    def _rows(self, key: Key, table: Mapping[str, Points]) -> Iterator[Sample]:
+    def _rows(self, key: Subject, table: Mapping[str, Points]) -> Iterator[Sample]:
         first = next(iter(table.values()))
         for number, seconds in enumerate(first.seconds):
             values = {name: points.values[number] for name, points in table.items()}
             cite = Citation(self.member, first.lines[number])
             yield Sample(key[0], values, cite, self.reader, key[1], Moment(seconds, Clock.UTC))
 
-    def _columns(self, key: Key, table: Mapping[str, Points]) -> Series:
+    def _columns(self, key: Subject, table: Mapping[str, Points]) -> Series:
         import numpy as np  # only for what is long
 
         first = next(iter(table.values()))
@@ -106,7 +104,7 @@ def _same_times(metrics: Mapping[str, Points]) -> list[dict[str, Points]]:
     return list(found.values())
 
 
-def _sum_of_cpus(entities: dict[Key, dict[str, Points]]) -> None:
+def _sum_of_cpus(entities: dict[Subject, dict[str, Points]]) -> None:
     """CPU time of the host, as the first line of /proc/stat has it, where all CPUs have the same times."""
     cpus = [metrics for (kind, _), metrics in entities.items() if kind == "cpu"]
     for name in dict.fromkeys(name for metrics in cpus for name in metrics if name.startswith(CPU)):

@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from thpdiag.bundle.stamps import FIRST_EPOCH, LAST_EPOCH
-from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample
+from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample, Subject
 from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.whole_member import whole
 from thpdiag.readers.procfs import vmstat as proc_vmstat
 from thpdiag.readers.procfs.snapshots import dated
-from thpdiag.readers.prometheus.names import CPU, Entity, Place, host_of, place, sample_value
+from thpdiag.readers.prometheus.names import CPU, Place, host_of, place, sample_value
 from thpdiag.readers.prometheus.points import Gathered
 
 NAME = "prometheus"
@@ -57,8 +57,8 @@ _BAD_TIME = "a time that is none: the value is left out"
 class Page:
     """One page of an exporter, whose values have no times."""
 
-    rows: dict[tuple[str, Entity], dict[str, float]] = field(default_factory=dict)
-    cites: dict[tuple[str, Entity], Citation] = field(default_factory=dict)
+    rows: dict[Subject, dict[str, float]] = field(default_factory=dict)
+    cites: dict[Subject, Citation] = field(default_factory=dict)
     time: Moment | None = None
 
     def samples(self) -> Iterator[Sample]:

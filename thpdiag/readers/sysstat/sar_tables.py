@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from thpdiag.model import Entity, Subject
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums, with_totals
 from thpdiag.readers.elements.quantities import quantity
 
-SYSTEM: tuple[tuple[str, str], ...] = ()
+SYSTEM: Entity = ()
 KIB, PERCENT, PAGE = 1024.0, 0.01, 4096.0
 PAGES_OF_4_KIB = frozenset({"x86_64", "i386", "i486", "i586", "i686", "s390x"})  # elsewhere a kernel may have others
 
@@ -90,7 +91,7 @@ class Row:
     """What one row says of one entity."""
 
     kind: str
-    entity: tuple[tuple[str, str], ...]
+    entity: Entity
     values: Mapping[str, float]
     resolution: Mapping[str, float]
 
@@ -140,7 +141,7 @@ class Table:
         return Row(kind, entity, values, dict.fromkeys(values, quantum))
 
 
-def cpu_entity(cell: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def cpu_entity(cell: str) -> Subject:
     """Kind and entity of a CPU's row: `all` and -1 are the host."""
     return ("system", SYSTEM) if cell in _ALL_CPUS else ("cpu", (("cpu", cell),))
 

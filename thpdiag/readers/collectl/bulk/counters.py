@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from thpdiag.model import Series
+from thpdiag.model import Series, Subject
 from thpdiag.readers.collectl.bulk.layout import Layout, layout
 from thpdiag.readers.collectl.bulk.rows import Room, Rows, Times, printable
 from thpdiag.readers.collectl.bulk.tasks import kib, whole
@@ -26,8 +26,7 @@ from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.procfs.buddyinfo import FEWEST_ORDERS, MOST_ORDERS
 
 Taker = Callable[[int, bytes, bytes], None]
-Key = tuple[str, tuple[tuple[str, str], ...]]
-SYSTEM: Key = ("system", ())
+SYSTEM: Subject = ("system", ())
 TWICE = "a counter twice under one time: a time may be missing; the second is left out"
 CUT = "a line that is cut or holds no number; it is left out"
 MOST_WORDS = 10_000  # first words remembered
@@ -63,7 +62,7 @@ class Counters:
     def __init__(self, odd: Oddities, room: Room) -> None:
         self.hz = 100
         self.values: dict[str, float] = {}
-        self.rows: dict[Key, Rows] = {}
+        self.rows: dict[Subject, Rows] = {}
         self._odd, self._room = odd, room
         self._at = -1
         self._orders, self._modes = FEWEST_ORDERS, 4
@@ -205,7 +204,7 @@ class Counters:
             kept = self._nodes.setdefault(found[1], (number, b"%b %b" % (word, rest), {}))
             kept[2].setdefault(f"node_memory_numa_{name.decode()}_bytes", size)
 
-    def _row(self, key: Key, number: int, values: dict[str, float], text: bytes) -> None:
+    def _row(self, key: Subject, number: int, values: dict[str, float], text: bytes) -> None:
         rows = self.rows.get(key)
         if rows is None:
             rows = self.rows[key] = Rows(self._room)

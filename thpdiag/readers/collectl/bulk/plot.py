@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from thpdiag.model import Citation, Clock, Problem, Record
+from thpdiag.model import Citation, Clock, Problem, Record, Subject
 from thpdiag.reader import Lines, Source
 from thpdiag.readers.collectl.bulk.header import Header
-from thpdiag.readers.collectl.bulk.plot_columns import Group, Key, groups
+from thpdiag.readers.collectl.bulk.plot_columns import Group, groups
 from thpdiag.readers.collectl.bulk.plot_tasks import PlotTasks
 from thpdiag.readers.collectl.bulk.rows import Room, Rows, Times, printable
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
@@ -35,13 +35,13 @@ class Plot:
         self.header = Header()
         self.tasks = PlotTasks(source, self.odd, room := Room())
         self._room = room
-        self._rows: dict[Key, Rows] = {}
+        self._rows: dict[Subject, Rows] = {}
         self._seconds = array("d")
         self._clock: Clock | None = None
         self._first: int | None = None  # line
         self._names: list[str] = []
         self._separator, self._utc, self._kind = " ", False, ""
-        self._groups: dict[Key, Group] = {}
+        self._groups: dict[Subject, Group] = {}
         self._resolution: dict[str, float] = {"node_load1": 0.01}
         self._stamp, self._shift, self._slabs = "", 0.0, 0
         self._midnights: dict[str, float | None] = {}

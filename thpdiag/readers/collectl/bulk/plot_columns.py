@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from thpdiag.model import Subject
 from thpdiag.readers.collectl.bulk.rows import printable
 
 KIB = 1024.0
@@ -55,7 +56,6 @@ NODE: dict[str, Plain] = {
     }.items()
 }  # fmt: skip
 HOST = {"CPU": CPU, "MEM": MEMORY, "DSK": DISKS}
-Key = tuple[str, tuple[tuple[str, str], ...]]
 _NAME = re.compile(r"\[([A-Z]+)(?::([^\]]+))?\](\S*)$")
 _PAGES = re.compile(r"(\d{1,7})Pages?$")
 
@@ -68,9 +68,9 @@ class Group:
     plain: list[tuple[int, Plain]] = field(default_factory=list)
 
 
-def groups(names: list[str], letters: str) -> dict[Key, Group]:
+def groups(names: list[str], letters: str) -> dict[Subject, Group]:
     """The columns that are read, by entity. `letters` are those of -o."""
-    found: dict[Key, Group] = {}
+    found: dict[Subject, Group] = {}
     for place, name in enumerate(names):
         if not (parts := _NAME.match(name)):
             continue
@@ -85,7 +85,7 @@ def groups(names: list[str], letters: str) -> dict[Key, Group]:
     return found
 
 
-def _entity(subsystem: str, entity: str) -> Key | None:
+def _entity(subsystem: str, entity: str) -> Subject | None:
     if subsystem == "BUD":
         zone, dash, node = entity.rpartition("-")
         return ("zone", (("node", node), ("zone", zone)) if dash else (("node", "all"), ("zone", "all")))

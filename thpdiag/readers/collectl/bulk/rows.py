@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.model import Clock, Moment, Series
+from thpdiag.model import Clock, Entity, Moment, Series
 from thpdiag.model.citation import EXCERPT
 
 NAN = float("nan")
@@ -94,7 +94,7 @@ class Rows:
             first += len(table)
         return {**columns, **self._more}
 
-    def series(self, kind: str, entity: tuple[tuple[str, str], ...], source: tuple[str, str], times: Times) -> Series:
+    def series(self, kind: str, entity: Entity, source: tuple[str, str], times: Times) -> Series:
         """As columns, in the order of `times`; `source` is member and reader."""
         at, ends = np.frombuffer(self.at, np.int64), np.frombuffer(self._ends, np.int64)
         starts = np.concatenate(([0], ends[:-1]))

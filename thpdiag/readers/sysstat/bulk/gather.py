@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.model import Clock, Series
+from thpdiag.model import Clock, Entity, Series
 from thpdiag.recordings.columns import Columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Entity = tuple[tuple[str, str], ...]
 MOST_TEXT = 64 << 20  # bytes of rows that are kept for citations
 _Key = tuple[Entity, Clock, tuple[str, ...]]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.bundle.transcript import clean
-from thpdiag.model import Record, Sample
+from thpdiag.model import Entity, Record, Sample
 from thpdiag.reader import Foreign, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.sysstat.bulk.cpu_columns import shares
@@ -239,9 +239,7 @@ def _plain(table: Table, grid: Floats) -> tuple[Mapping[str, Floats], NDArray[np
     return values, np.ones(len(grid), np.bool_)
 
 
-def _entities(
-    table: Table, grid: Floats, keep: NDArray[np.bool_]
-) -> Iterator[tuple[Ints, tuple[tuple[str, str], ...]]]:
+def _entities(table: Table, grid: Floats, keep: NDArray[np.bool_]) -> Iterator[tuple[Ints, Entity]]:
     """The rows of each entity."""
     if not table.modes:
         yield np.flatnonzero(keep), ()
