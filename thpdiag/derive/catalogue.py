@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from thpdiag.derive.in_order import in_order
 from thpdiag.derive.intervals import covered
 from thpdiag.derive.joined import joined
 from thpdiag.derive.processes import Start, lives, named
@@ -91,6 +92,8 @@ def _moving(samples: Samples) -> Samples:
 def track(table: Table, metric: str) -> Track | None:
     """One metric of a table, None if it has no value of it."""
     samples = _with(table.samples, metric)
+    if table.clock is not None:
+        samples = in_order(samples, metric)
     return Track(metric, table, samples) if samples else None
 
 

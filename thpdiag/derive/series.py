@@ -140,6 +140,11 @@ class Track:
         """The column of the frame, without gaps."""
         if isinstance(self.samples, Series):
             return Points(_values(self.samples, self.metric, timed=self.timed), self.samples, self.timed)
+        if self.seconds is not None:  # rows may be in another order than in the frame
+            import pandas
+
+            values = pandas.Series(self.column, index=pandas.Index(self.seconds, dtype=float))
+            return Points(values, self.samples, timed=True)
         frame = self.table.frame
         column = frame.loc[~frame["since_boot"], self.metric].dropna()
         return Points(column, self.samples, self.timed)
