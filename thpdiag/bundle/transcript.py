@@ -57,6 +57,7 @@ _PROMPTS = (
     re.compile(rf"(?:\+{{1,3}}|[➜❯]\s{{1,3}}(?:\S{{1,60}} )?)\s?{_KNOWN}"),  # set -x; zsh
 )
 _LEAD = re.compile(rf"(?:\([\w.@-]{{1,40}}\) |\[?(?:\d{{4}}-\d\d-\d\d[ T])?{_CLOCK}\]? ?)(?=\S)")  # conda; a clock
+_PROMPT_SIGN = re.compile("[#$%>➜❯+]")
 _PROMPT_HINT = re.compile(r"[\w.\[\]@:~/ ()-]{0,120}[#$%>➜❯]|\+")
 _SPEAKER = re.compile(r"(?:\S.{0,80}\s(?:wrote|writes|said|schrieb|a écrit)\s?:|(?:From|Von|De):\s+(?P<from>\S.*))$")
 _COMMENT = re.compile(r"\s{0,6}(?P<number>\d{1,4})\.\s+(?P<name>[^\W\d_][^.!?:;]{0,48}?|Pingback: .{1,200})\s*$")
@@ -123,6 +124,8 @@ def _without_tags(raw: str) -> Iterator[str]:
 
 def prompt(text: str) -> Prompt | None:
     """What was typed on this line, None if it is not a prompt."""
+    if not _PROMPT_SIGN.search(text):
+        return None
     start = text.lstrip()
     if not start or not _PROMPT_HINT.match(start):
         return None

@@ -6,19 +6,25 @@ Rows become columns, and of what a listing says of a process in the same words e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import chain
 
 from thpdiag.model import Fact, Sample
 from thpdiag.recognise import Reading
 
-MANY = 50_000  # readings; below, rows stay rows, which costs less than to load numpy
+MANY = 300_000  # numbers; below, rows stay rows, which costs less than to load numpy
 
 
 def folded(readings: Iterable[Reading]) -> list[Reading]:
     """The same readings, rows as columns where they are many."""
     rest = iter(readings)
-    held = list(islice(rest, MANY))
-    if len(held) < MANY:
+    held = []
+    numbers = 0
+    for reading in rest:
+        held.append(reading)
+        numbers += len(reading.record.values) if isinstance(reading.record, Sample) else 1
+        if numbers >= MANY:
+            break
+    else:
         return held
     from thpdiag.recordings.columns import Columns
 

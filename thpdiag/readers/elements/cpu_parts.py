@@ -7,6 +7,7 @@ from collections.abc import Mapping
 USER = ("user", "nice", "guest", "guest_nice")  # guest is here only where the source took it out of user
 SYSTEM = ("system", "irq", "softirq")
 PRINTED = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
+NAMES = {mode: f"cpu_ratio.{mode}" for mode in PRINTED}
 
 
 def with_sums(parts: Mapping[str, float]) -> dict[str, float]:
@@ -14,11 +15,11 @@ def with_sums(parts: Mapping[str, float]) -> dict[str, float]:
 
     Parts that the source does not have are not in the result; sums are made of what it has.
     """
-    found = {f"cpu_ratio.{mode}": min(parts[mode], 1.0) for mode in PRINTED if mode in parts}
+    found = {name: part if (part := parts[mode]) < 1.0 else 1.0 for mode, name in NAMES.items() if mode in parts}
     if "user" not in parts or "system" not in parts:
         return found
-    user = min(sum(parts.get(mode, 0.0) for mode in USER), 1.0)
-    system = min(sum(parts.get(mode, 0.0) for mode in SYSTEM), 1.0)
+    user = min(sum([parts[mode] for mode in USER if mode in parts]), 1.0)
+    system = min(sum([parts[mode] for mode in SYSTEM if mode in parts]), 1.0)
     found["cpu_ratio.user_total"], found["cpu_ratio.sys_total"] = user, system
     found["cpu_ratio.busy"] = min(user + system, 1.0)
     if user + system > 0:

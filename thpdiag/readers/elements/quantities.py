@@ -67,5 +67,10 @@ def _read(text: str, unit: float, suffixes: dict[str, int]) -> Quantity | None:
 
 def share(text: str) -> float | None:
     """A percentage as a ratio; a little above 100 is rounding of the tool and becomes 1."""
+    return _share(text) if len(text) <= LONGEST else None
+
+
+@lru_cache(4 * RECENT)  # there are ten thousand with two decimals
+def _share(text: str) -> float | None:
     value = number(text.rstrip("%"))
     return None if value is None or value > 101 else min(value / 100, 1.0)

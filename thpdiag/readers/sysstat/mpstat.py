@@ -12,7 +12,8 @@ Source: sysstat mpstat.c, 8.1 to 12.6.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
@@ -43,29 +44,39 @@ RESOLUTION = 0.0001
 
 def belongs(text: str) -> bool:
     """Empty lines stand between the reports."""
-    return not text.strip() or any(p.match(text) for p in (ROW, OTHER_HEADER, AVERAGE))
+    return not text.strip() or bool(ROW.match(text) or OTHER_HEADER.match(text) or AVERAGE.match(text))
 
 
 def confirm(lines: list[str]) -> bool:
     return any(HEADER.match(text) for text in lines[:4])
 
 
+@lru_cache(64)
+def _places(columns: tuple[str, ...]) -> Mapping[str, int]:
+    """In which column each mode stands."""
+    return {mode: columns.index(column) for column, mode in MODES.items() if column in columns}
+
+
+@lru_cache(64)
+def _resolution(names: tuple[str, ...]) -> Mapping[str, float]:
+    return dict.fromkeys(names, RESOLUTION)
+
+
 def _sample(
-    source: Source, odd: Oddities, at: tuple[int, str], columns: Sequence[str], row: TimedRow
+    source: Source, odd: Oddities, at: tuple[int, str], columns: tuple[str, ...], row: TimedRow
 ) -> Iterator[Sample]:
     cells = row.cells.split()
     if len(cells) != len(columns):
         odd.note(*at, "a row of mpstat with other columns than its header")
         return
-    named = dict(zip(columns, cells, strict=True))
-    read_ = {mode: share(named[column]) for column, mode in MODES.items() if column in named}
-    parts = {mode: value for mode, value in read_.items() if value is not None}
-    if len(parts) < len(read_) or not plausible(parts):
+    places = _places(columns)
+    parts = {mode: value for mode, place in places.items() if (value := share(cells[place])) is not None}
+    if len(parts) < len(places) or not plausible(parts):
         odd.note(*at, "CPU shares of mpstat that do not add up to 100 %: not used")
         return
     values = with_sums(parts)
-    resolution = dict.fromkeys(values, RESOLUTION)
-    cpu = named["CPU"]
+    resolution = _resolution(tuple(values))
+    cpu = cells[0]
     kind, entity = ("system", ()) if cpu == "all" else ("cpu", (("cpu", cpu),))
     yield Sample(kind, values, source.cite(*at), "mpstat", entity, row.time, resolution, bool(row.average))
 
@@ -74,13 +85,13 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     """A Sample of the host per row `all`, one per CPU for the others; averages at the end are left out."""
     odd = Oddities(source, "mpstat")
     times = Times(source=source)
-    columns: Sequence[str] = ()
+    columns: tuple[str, ...] = ()
     for line, text in lines:
         if banner := BANNER.match(text):
             times.date = banner[3]
             yield from banner_facts(source, line, text)
-        elif OTHER_HEADER.match(text):
-            columns = times.header(text).split() if HEADER.match(text) else ()
+        elif ("CPU" in text or "NODE" in text) and OTHER_HEADER.match(text):
+            columns = tuple(times.header(text).split()) if HEADER.match(text) else ()
         elif columns and text.strip() and not AVERAGE.match(text):
             if row := times.row(text):
                 yield from _sample(source, odd, (line, text), columns, row)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
@@ -49,9 +50,21 @@ KIB = {"VSZ": "process_virtual_memory_bytes", "RSS": "process_resident_memory_by
 HUNDREDTH = 100
 
 
+@lru_cache(64)
+def _metrics(columns: tuple[str, ...]) -> tuple[tuple[int, str, str], ...]:
+    """Place, word and metric of the columns that are of use."""
+    named = {**RATIOS, **RATES, **KIB}
+    return tuple((place, column, named[column]) for place, column in enumerate(columns) if column in named)
+
+
 def belongs(text: str) -> bool:
     """Empty lines stand between the reports."""
-    return not text.strip() or any(p.match(text) for p in (ROW, HEADER, OTHER_HEADER))
+    return not text.strip() or bool(ROW.match(text)) or is_header(text)
+
+
+def is_header(text: str) -> bool:
+    """A header of the rows, or of the averages below them."""
+    return ("PID" in text or "TGID" in text) and bool(HEADER.match(text) or OTHER_HEADER.match(text))
 
 
 def confirm(lines: list[str]) -> bool:
@@ -65,7 +78,7 @@ class Table:
     source: Source
     odd: Oddities
     times: Times
-    columns: Sequence[str] = ()
+    columns: tuple[str, ...] = ()
 
     def row(self, line: int, text: str) -> Iterator[Sample]:
         timed = self.times.row(text)
@@ -73,23 +86,25 @@ class Table:
         if timed is None or len(cells) != len(self.columns):
             self.odd.note(line, text, "a row of pidstat that does not fit its header")
             return
-        named = dict(zip(self.columns, cells, strict=True))
-        pid = named.get("TGID", named.get("PID", ""))
+        pid = self._cell(cells, "TGID") or self._cell(cells, "PID")
         if not pid.isdecimal():  # a thread's row: its process has its own
             return
-        values, resolution = self._values(line, text, named)
+        values, resolution = self._values(line, text, cells)
         if values:
-            who = entity(pid, _comm(named.get("Command", "").strip()))
+            who = entity(pid, _comm(self._cell(cells, "Command").strip()))
             cite = self.source.cite(line, text)
             boot = bool(timed.average)
             yield Sample("process", values, cite, "pidstat", who, timed.time, resolution, boot)
 
-    def _values(self, line: int, text: str, named: dict[str, str]) -> tuple[dict[str, float], dict[str, float]]:
+    def _cell(self, cells: Sequence[str], column: str) -> str:
+        return cells[self.columns.index(column)] if column in self.columns else ""
+
+    def _values(self, line: int, text: str, cells: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
         values: dict[str, float] = {}
         resolution: dict[str, float] = {}
-        for column, cell in named.items():
-            name = RATIOS.get(column) or RATES.get(column) or KIB.get(column)
-            if not name or cell.startswith("-1"):
+        for place, column, name in _metrics(self.columns):
+            cell = cells[place]
+            if cell.startswith("-1"):
                 continue
             found = self._quantity(column, cell)
             if found is None:
@@ -123,8 +138,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         if banner := BANNER.match(text):
             table.times.date = banner[3]
             yield from banner_facts(source, line, text)
-        elif HEADER.match(text) or (OTHER_HEADER.match(text) and not AVERAGE.match(text)):
-            table.columns = table.times.header(text).split()
+        elif is_header(text) and not AVERAGE.match(text):
+            table.columns = tuple(table.times.header(text).split())
         elif text.strip() and not AVERAGE.match(text):
             for sample in table.row(line, text):
                 if alone and not table.times.header_time and (not held or held[0].time == sample.time):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from thpdiag.model import Clock, Fact, Moment
 from thpdiag.reader import Source
@@ -129,7 +130,7 @@ class Times:
         if not found[1]:
             return None
         half = (found[2] or "").replace(".", "")
-        seconds = day_seconds(":".join(_NUMBERS.findall(found[1])), half)
+        seconds = _of_day(found[1], half)
         if seconds is None:
             return None
         if self.clock is None:
@@ -137,6 +138,11 @@ class Times:
             clock = Clock.UTC if found[3] in ON_UTC else Clock.LOCAL
             self.clock = DayClock() if start is None else DayClock(start, clock)
         return self.clock.at(seconds)
+
+
+@lru_cache(16)  # all rows of a report have the same time
+def _of_day(text: str, half: str) -> float | None:
+    return day_seconds(":".join(_NUMBERS.findall(text)), half)
 
 
 def banner_facts(source: Source, line: int, text: str) -> Iterator[Fact]:
