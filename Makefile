@@ -48,6 +48,7 @@ bench: $(TESTS)
 	@$(BIN)/python bench/perf_script.py
 	@$(BIN)/python bench/collectl.py
 	@$(BIN)/python bench/sysstat.py
+	@$(BIN)/python bench/rules.py
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html
