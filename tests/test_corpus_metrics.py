@@ -84,7 +84,7 @@ BY_FILE: dict[str, Patterns] = {  # where what a row is needs the option
 }
 
 
-ELSEWHERE = ("sysstat/sar-10.1.5.txt", "sysstat/sa-12.0.6.bin")  # tables of many kinds; the latter by the sadf of this host
+ELSEWHERE = ("sysstat/sar-10.1.5.txt", "sysstat/sa-12.0.6.bin")  # tables of many kinds
 
 
 def text_of(file: Path) -> str:

@@ -80,7 +80,7 @@ def read_xml(activities: Activities, chunks: Iterator[bytes]) -> Iterator[Record
     for chunk in chunks:
         given += len(chunk)
         lines, begun = lines + chunk.count(b"\n"), int(not chunk.endswith(b"\n"))
-        failure = _fed(parser, chunk)
+        failure = _fed(parser, chunk.replace(b"\r", b" "))  # expat takes a lone one for the end of a line
         if not failure and given - parser.CurrentByteIndex > LONGEST:
             failure = "an element is too long"
         yield from tree.taken()
