@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from thpdiag.derive.message_age import is_old
 from thpdiag.derive.rates import growth
 from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
@@ -277,7 +278,8 @@ def _ruled_out(
 
 def _state(case: Case, leader: Finding) -> str:
     """Whether the state in which the finding holds is the latest one."""
-    if _other_kernel(case, leader):
+    spoken = [e.cite for e in leader.outcome.evidence if e.cite and e.kind in (*DYNAMIC, "log")]
+    if _other_kernel(case, leader) or is_old(case, spoken):
         return "unknown"
     if len(case.states) == 1:
         return "present"

@@ -75,6 +75,7 @@ def _conditions(check: EventCheck) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+UNSAID = frozenset({"unreliable", "host"})  # left over on the stack; the host is that of the report
 HOW = {
     "prompt": "was made", "prose": "stands in the text", "failed": "was refused", "no-effect": "had no effect",
     "sudo-redirect": "has no effect: the shell opens the file without root",
@@ -86,7 +87,7 @@ def _said(events: list[Event]) -> str:
     if first.kind == "setting_written":
         what, how = first.fields.get("value", ""), first.fields.get("how", "")
         return f"the write of {what} to {first.fields.get('path', '')} {HOW.get(how, how)}"
-    fields = ", ".join(f"{k} {v}" for k, v in first.fields.items() if v)
+    fields = ", ".join(f"{k} {v}" for k, v in first.fields.items() if v and k not in UNSAID)
     more = f", and {len(events) - 1} more" if len(events) > 1 else ""
     known = event_term(first.kind)
     title = known.means.split(" (")[0] if known else first.kind
