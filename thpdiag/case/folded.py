@@ -1,6 +1,7 @@
 """What was read of one member, kept small: a recorder's day is millions of rows and says most things many times.
 
-Rows become columns, and of what a listing says of a process in the same words each time only the first is kept.
+Rows become columns, and of what a listing says of a process in the same words each time, or the first line of each
+report of the host, only the first is kept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from thpdiag.model import Fact, Sample
 from thpdiag.recognise import Reading
 
 MANY = 300_000  # numbers; below, rows stay rows, which costs less than to load numpy
+BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
 
 
 def folded(readings: Iterable[Reading]) -> list[Reading]:
@@ -30,13 +32,14 @@ def folded(readings: Iterable[Reading]) -> list[Reading]:
 
     columns: dict[tuple[str, tuple[str, str]], Columns] = {}
     said: set[tuple[object, ...]] = set()
+    last: dict[tuple[object, ...], object] = {}
     kept: list[Reading] = []
     for reading in chain(held, rest):
         record = reading.record
         if isinstance(record, Sample):
             of = (reading.reader, reading.group)
             columns.setdefault(of, Columns()).add(record)
-        elif not isinstance(record, Fact) or _is_new(record, reading, said):
+        elif not isinstance(record, Fact) or (_is_new(record, reading, said) and _differs(record, reading, last)):
             kept.append(reading)
     for (reader, group), rows in columns.items():
         kept += (Reading(series, reader, group) for series in rows.series())
@@ -50,4 +53,15 @@ def _is_new(fact: Fact, reading: Reading, said: set[tuple[object, ...]]) -> bool
     if words in said:
         return False
     said.add(words)
+    return True
+
+
+def _differs(fact: Fact, reading: Reading, last: dict[tuple[object, ...], object]) -> bool:
+    """Whether a first line says something else of the host than the first line before it."""
+    if fact.name not in BANNER or fact.time is not None:
+        return True
+    key = (fact.name, reading.reader, reading.group)
+    if last.get(key) == fact.value:
+        return False
+    last[key] = fact.value
     return True

@@ -100,6 +100,8 @@ def _name(text: str) -> dict[str, str]:
 
 def _confirmed(lines: list[str]) -> bool:
     """A frame of this kind, below nothing but lines that can stand above one."""
+    if not any("[<" in line for line in lines):  # most openings are none
+        return False
     for place, line in enumerate(lines):
         if _is_frame(line):
             return True
