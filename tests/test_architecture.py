@@ -57,6 +57,7 @@ MAY_IMPORT = {
     "derive": "model knowledge errors ragged",
     "engine": "model knowledge errors derive ragged version",
     "advice": "model knowledge",
+    "workbench": "model knowledge errors engine",
     "diagnosis": "model knowledge errors derive engine",
     "result.schema": "",
     "result": "model knowledge derive engine diagnosis advice ragged result.schema version",
@@ -65,7 +66,7 @@ MAY_IMPORT = {
     "exported": "model errors knowledge derive reports",
     "capture": "knowledge errors engine",
     "analyze": "model case engine diagnosis result",
-    "cli": "model errors knowledge readers case engine result reports flame exported capture analyze version",
+    "cli": "model errors knowledge readers case engine result reports flame exported capture analyze workbench version",
     "__main__": "cli",
 }
 BROAD_EXCEPTS = {

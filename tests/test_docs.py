@@ -21,19 +21,12 @@ from thpdiag.cli import COMMANDS
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.errors import EXIT_CODES, ThpdiagError
 from thpdiag.readers import all_readers, bulk_readers
+from thpdiag.workbench.catalogue import ROLES, catalogue
 
 README = ROOT / "README.md"
 CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 DOCUMENTS = [README, CONTRIBUTING, ROOT / "bench" / "README.md"]
 DEMO = "fixtures/stories/hadoop-centos62/bundle"
-ROLES = {
-    "root_cause": "Causes",
-    "contributing": "What makes it worse",
-    "configuration": "Configuration",
-    "risk": "Risks",
-    "alternative": "Causes that look alike and are none of huge pages",
-    "context": "Context",
-}
 RECIPE_LINES = 10
 
 
@@ -129,6 +122,13 @@ def test_a_generated_part_of_the_readme_is_up_to_date(name: str) -> None:
 def test_the_rule_list_is_up_to_date() -> None:
     """rules/README.md names every rule."""
     file, wanted = ROOT / "rules" / "README.md", rule_list()
+
+    agree(file, file.read_text() if file.exists() else "", wanted, wanted)
+
+
+def test_the_catalogue_is_up_to_date() -> None:
+    """docs/rules.md is what `thpdiag rules docs` writes of the shipped rules."""
+    file, wanted = ROOT / "docs" / "rules.md", catalogue(rules())
 
     agree(file, file.read_text() if file.exists() else "", wanted, wanted)
 

@@ -20,7 +20,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "analyze": "Diagnose what a customer sent.",
         "render": "Print a saved result in another format.",
         "explain": "Say what a rule means, and why it fires or not.",
-        "rules": "List, show, check and test the rules.",
+        "rules": "List, show, begin, check, test and document the rules.",
         "inputs": "Say what was recognised, and what each rule lacks.",
         "series": "Print the values of a metric over time, for other programs.",
         "flame": "Print call stacks, folded, for flame graphs.",

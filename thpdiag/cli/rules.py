@@ -9,6 +9,7 @@ from pathlib import Path
 import rich_click as click
 from click.exceptions import Exit
 
+from thpdiag.cli import rules_coverage, rules_docs, rules_new
 from thpdiag.cli.options import RULES, loaded, one, places
 from thpdiag.engine.cases import load_cases, run, unnoticed
 from thpdiag.engine.lint import complaints, names_of_lints
@@ -22,6 +23,11 @@ Cases = Mapping[str, Sequence[CaseFile]]
 @click.group()
 def command() -> None:
     """List, show, check and test the rules."""
+
+
+command.add_command(rules_coverage.command)
+command.add_command(rules_docs.command)
+command.add_command(rules_new.command)
 
 
 @command.command("list")

@@ -54,6 +54,17 @@ def event(name: str) -> Term | None:
     return _tables()[2].get(name)
 
 
+def terms() -> tuple[Term, ...]:
+    """All facts and metrics; a family by its pattern."""
+    named, patterns, _ = _tables()
+    return (*named.values(), *(t for _, t in patterns))
+
+
+def event_names() -> tuple[str, ...]:
+    """All kinds of events."""
+    return tuple(_tables()[2])
+
+
 def names() -> tuple[str, ...]:
     """All names spelled out in the vocabulary (families by their pattern), for suggestions."""
     named, patterns, events = _tables()

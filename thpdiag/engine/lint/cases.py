@@ -27,14 +27,17 @@ def _present(rule: Rule, whole: RuleSet) -> Iterator[Complaint]:
 
 
 def _kinds(rule: Rule, whole: RuleSet) -> Iterator[Complaint]:
-    if (cases := whole.cases.get(rule.id)) is None:
-        return
-    outcomes = _outcomes(cases)
+    cases = whole.cases.get(rule.id)
+    if cases is not None and (missing := kinds_missing(rule, cases)):
+        yield Complaint(f"no case with outcome {', '.join(missing)}; add one each", (), source=cases.source)
+
+
+def kinds_missing(rule: Rule, cases: Cases | None) -> tuple[str, ...]:
+    """The outcomes that no case of the rule has and one should."""
+    outcomes = _outcomes(cases) if cases else []
     wanted = (*KINDS, "excluded") if rule.file.excluded_by else KINDS
     pointless = "silent" if "excluded" in outcomes or not _deniable(rule) else ""
-    missing = [kind for kind in wanted if kind not in outcomes and kind != pointless]
-    if missing:
-        yield Complaint(f"no case with outcome {', '.join(missing)}; add one each", (), source=cases.source)
+    return tuple(kind for kind in wanted if kind not in outcomes and kind != pointless)
 
 
 def _deniable(rule: Rule) -> bool:

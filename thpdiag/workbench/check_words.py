@@ -1,0 +1,147 @@
+"""A check as a sentence: `spinning: {profile: {self: spin_lock, at_least: $share}}` -> "at least 20 % of the samples
+that are not idle end in spinning for locks".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import (
+    Change,
+    Check,
+    EventCheck,
+    FactCheck,
+    ProcessCheck,
+    Profile,
+    ProfileCheck,
+    RuleCheck,
+    SeriesCheck,
+    Toggle,
+    ToggleCheck,
+    listed,
+)
+from thpdiag.engine.wording import meaning, spelled
+from thpdiag.knowledge.symbols import families
+from thpdiag.knowledge.vocabulary import event
+
+FIGURES = {
+    "level": "{}", "mean": "the mean of {}", "last": "the last value of {}", "rate": "{} per second",
+    "delta": "the growth of {} over the recording", "slope": "the steady growth of {} per second",
+    "spread": "how far {} varies, as a part of its largest value",
+    "step": "the largest change of {}, relative to what was before",
+    "knee": "the growth of {} after its bend, relative to before",
+    "since_boot_rate": "{} since boot per second of uptime",
+}  # fmt: skip
+PLACES = {
+    "all": "the samples that are not idle", "comm": "the samples of one command", "thread": "the samples of one thread",
+    "cpu": "the samples of one CPU", "symbol": "the samples in these functions",
+}  # fmt: skip
+TOGGLED = {
+    "sys_share": "the kernel's share of busy time", "sys_total": "kernel time",
+    "compaction_share": "samples in compaction", "compact_stall_rate": "compaction stalls",
+    "work_rate": "work done per second", "fault_rate": "huge page faults",
+}  # fmt: skip
+
+
+def check_words(check: Check) -> str:
+    """The sentence of a check, without a full stop."""
+    match check:
+        case FactCheck():
+            return _fact(check)
+        case SeriesCheck():
+            return _series(check)
+        case ProfileCheck():
+            return _profile(check.profile)
+        case EventCheck():
+            return _event(check)
+        case ProcessCheck():
+            return _process(check)
+        case ToggleCheck():
+            return _toggle(check.toggle)
+        case RuleCheck():
+            return f"{check.rule} {'fires' if check.is_ == 'fires' else 'does not fire'}"
+        case _:
+            return _change(check.change)
+
+
+def for_whom(rule: Rule) -> str:
+    """What `for_each` says, as the beginning of a sentence."""
+    return f"for one and the same {rule.file.for_each}: " if rule.file.for_each else ""
+
+
+def _or(words: Iterable[object]) -> str:
+    return " or ".join(map(str, words))
+
+
+def _bounds(above: object, below: object, at_least: object = None) -> Iterator[str]:
+    for word, bound in (("at least", at_least), ("above", above), ("below", below)):
+        if bound is not None:
+            yield f"{word} {bound}"
+
+
+def _fact(check: FactCheck) -> str:
+    tests = [f"is `{check.is_}`"] if check.is_ is not None else []
+    tests += [f"is {_or(f'`{word}`' for word in check.one_of)}"] if check.one_of else []
+    tests += [f"is not `{check.is_not}`"] if check.is_not is not None else []
+    tests += [f"is {bound}" for bound in _bounds(check.above, check.below)]
+    tests += [f"matches `{check.matches}`"] if check.matches is not None else []
+    told = " and ".join(tests) or "is in the input"
+    return f"`{check.fact}` ({meaning(check.fact)}){_where(check.where)} {told}"
+
+
+def _where(labels: dict[str, str]) -> str:
+    return f" with {' and '.join(f'{key} `{value}`' for key, value in labels.items())}" if labels else ""
+
+
+def _series(check: SeriesCheck) -> str:
+    figure = FIGURES[check.as_].format(f"`{check.series}` ({spelled([check.series])})")
+    lasting = f" for {check.for_}" if check.for_ else ""
+    samples = f", seen in {check.min_samples} samples or more" if check.min_samples > 1 else ""
+    return f"{figure} is {' and '.join(_bounds(check.above, check.below))}{lasting}{samples}"
+
+
+def _change(change: Change) -> str:
+    per = f" per {' + '.join(f'`{name}`' for name in listed(change.per))}" if change.per else ""
+    told = f"what {' + '.join(f'`{name}`' for name in listed(change.of))} grew by{per}"
+    bounds = " and ".join(_bounds(change.above, change.below))
+    told += f" is {bounds}" if bounds else ""
+    if change.at_least is not None:
+        told += f"{' and' if bounds else ' is'} at least {change.at_least}{' in all' if per else ''}"
+    told += f", out of at least {change.per_at_least}" if change.per_at_least is not None else ""
+    return told + (f", over {change.over} or more" if change.over is not None else "")
+
+
+def _families(names: list[str]) -> str:
+    known = families()
+    return _or(f"`{n[1:]}`" if n.startswith("=") else known[n].title if n in known else n for n in names)
+
+
+def _profile(spec: Profile) -> str:
+    share = f"at least {spec.at_least}" if spec.at_least is not None else f"less than {spec.below}"
+    command = f" of commands that match `{spec.comm}`" if spec.comm else ""
+    place = f"end in {_families(listed(spec.self_))}" if spec.self_ else f"are in {_families(listed(spec.anywhere))}"
+    under = f", called by {' by '.join(_families([name]) for name in listed(spec.under))}" if spec.under else ""
+    without = f", not called by {_families(listed(spec.not_under))}" if spec.not_under else ""
+    return f"{share} of {PLACES[spec.of]}{command} {place}{under}{without}"
+
+
+def _event(check: EventCheck) -> str:
+    kinds = [known.means.split(" (")[0] if (known := event(kind)) else kind for kind in listed(check.event)]
+    trace = f", with {_families(listed(check.anywhere))} in its stack" if check.anywhere else ""
+    trace += f" called by {' by '.join(_families([name]) for name in listed(check.under))}" if check.under else ""
+    trace += f", without {_families(listed(check.not_anywhere))}" if check.not_anywhere else ""
+    often = f", {check.at_least} times or more" if check.at_least > 1 else ""
+    return f"{_or(kinds)}{_where(check.where)}{trace}{often}"
+
+
+def _process(check: ProcessCheck) -> str:
+    spec = check.process
+    who = _or(listed(spec.app)) if spec.app else f"a process whose command matches `{spec.comm}`"
+    return f"{who} uses more than {spec.cpu_above} of a CPU" if spec.cpu_above is not None else f"{who} runs here"
+
+
+def _toggle(toggle: Toggle) -> str:
+    metrics = _or(TOGGLED[metric] for metric in toggle.metrics)
+    settings = _or(f"`{name}`" for name in listed(toggle.setting))
+    return f"measured with two values of {settings}, {metrics} differ by {toggle.ratio} times or more"
