@@ -157,13 +157,45 @@ def test_a_change_that_may_be_rounding_is_unknown(as_: str) -> None:
     gib = 2.0**30
     small = [gib * (1 + at / 10) for at in range(10)] + [gib * (2 + at / 100) for at in range(10)]
     large = [16 * value for value in small]
-    bound = {"above": "0.1"} if as_ in ("step", "knee") else {"above": "1 MiB/s" if as_ == "slope" else "1 MiB"}
+    bound = {"above": {"knee": "0.5", "step": "0.1", "slope": "1 MiB/s"}.get(as_, "1 MiB")}
     rounded = judged(rows(FREE, small, resolution=gib), series=FREE, **{"as": as_}, **bound)
     exact = judged(rows(FREE, small), series=FREE, **{"as": as_}, **bound)
     far = judged(rows(FREE, large, resolution=gib), series=FREE, **{"as": as_}, **bound)
     assert rounded.value is UNKNOWN
     assert exact.value in (YES, NO)
     assert far.value in (YES, NO)
+
+
+@pytest.mark.parametrize("as_", ["level", "mean", "last"])
+@pytest.mark.parametrize("bound", [{"above": "19.8 GiB"}, {"below": "20.2 GiB"}, {"above": "20.2 GiB"},
+                                   {"below": "19.8 GiB"}])  # fmt: skip
+def test_a_rounded_value_near_a_bound_is_unknown(as_: str, bound: dict[str, str]) -> None:
+    """20G may be 19.5 or 20.5; far from the bound it says what it says, for how long it may."""
+    gib, lasting = 2.0**30, {"for": "50 % of samples"} if as_ == "level" else {}
+    for given in (bound, bound | lasting):
+        near = judged(rows(FREE, [20 * gib] * 12, resolution=gib), series=FREE, **{"as": as_}, **given)
+        exact = judged(rows(FREE, [20 * gib] * 12), series=FREE, **{"as": as_}, **given)
+        single = judged(rows(FREE, [20 * gib], resolution=gib), series=FREE, **{"as": as_}, **given)
+        far = judged(rows(FREE, [200 * gib] * 12, resolution=gib), series=FREE, **{"as": as_}, **given)
+        assert (near.value, single.value) == (UNKNOWN, UNKNOWN)
+        assert "rounding to 1.0 GiB" in near.text
+        assert exact.value is (YES if "19" in bound.get("above", "") or "20" in bound.get("below", "") else NO)
+        assert far.value is (YES if "above" in bound else NO)
+
+
+def test_a_rate_of_rounded_readings_near_a_bound_is_unknown() -> None:
+    """A counter printed in thousands, every ten seconds: its rate is right to two hundred per second."""
+    values = [at * 10_000.0 for at in range(12)]
+    for bound, wanted in (({"above": "900 /s"}, UNKNOWN), ({"above": "1100 /s"}, UNKNOWN), ({"above": "700 /s"}, YES),
+                          ({"below": "700 /s"}, NO)):  # fmt: skip
+        found = judged(rows(STALLS, values, resolution=1000.0), series=STALLS, **{"as": "rate"}, **bound)
+        assert found.value is wanted
+
+
+def test_a_small_change_of_rounded_values_is_far_from_a_large_bound() -> None:
+    """1G that stays 1G has not grown by 20 GiB, whatever was rounded away."""
+    found = judged(rows(FREE, [2.0**30] * 12, resolution=2.0**30), series=FREE, **{"as": "delta"}, above="20 GiB")
+    assert found.value is NO
 
 
 def test_a_share_of_samples_counts_all_of_them() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.floating[Any]]
+    Margin = float | Floats
 
 WRAP = 2.0**32  # where counters of 32-bit kernels begin anew
 UNSCALED = ("1", "pages", "blocks")  # units in which the figure is the kernel's own
@@ -113,12 +114,18 @@ def _booted(seconds: NDArray[np.float64], boots: Sequence[Moment], clock: Clock 
     return found
 
 
-def longest_run(points: Points, low: float, high: float) -> Run:
+def within(points: Points, low: float, high: float, margin: Margin = 0.0) -> NDArray[np.bool_]:
+    """Which values are above `low` and below `high` by more than `margin`; if that is negative, which perhaps are."""
+    values = points.values.to_numpy()
+    fits: NDArray[np.bool_] = (values - margin > low) & (values + margin < high)
+    return fits
+
+
+def longest_run(points: Points, low: float, high: float, margin: Margin = 0.0) -> Run:
     """The longest consecutive stretch of values above `low` and below `high`, without a gap; the first of several."""
     import numpy as np
 
-    values = points.values.to_numpy()
-    fits = (values > low) & (values < high)
+    fits = within(points, low, high, margin)
     apart = gaps_of(points)
     both = fits[1:] & fits[:-1] & ~apart  # goes on from the one before
     begins = np.flatnonzero(fits & ~np.concatenate(([False], both))[: len(fits)])
@@ -128,12 +135,11 @@ def longest_run(points: Points, low: float, high: float) -> Run:
     return Run(part, _lasted(part, points))
 
 
-def fitting(points: Points, low: float, high: float) -> tuple[int, Points]:
+def fitting(points: Points, low: float, high: float, margin: Margin = 0.0) -> tuple[int, Points]:
     """How many values are above `low` and below `high`, and the stretch from the first to the last of them."""
     import numpy as np
 
-    values = points.values.to_numpy()
-    found = np.flatnonzero((values > low) & (values < high))
+    found = np.flatnonzero(within(points, low, high, margin))
     return len(found), points.part(int(found[0]), int(found[-1]) + 1) if len(found) else points.part(0, 0)
 
 

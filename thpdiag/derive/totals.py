@@ -16,6 +16,7 @@ SUMS: Mapping[str, tuple[str, ...]] = {
     "node_thp_faults_total": ("node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"),
 }
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
+WITHIN = "within"  # label of a fact: by how much it may be wrong, for its source rounded
 PAGE = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
 
 
@@ -78,6 +79,8 @@ def available(samples: Iterable[Sample | Series]) -> Iterator[Fact]:
             "node_memory_Shmem_bytes", 0.0
         )
     if have is not None:
-        yield Fact(
-            "memory.available_ratio", round(have / values["node_memory_MemTotal_bytes"], 4), last.cite, time=last.time
-        )
+        total = values["node_memory_MemTotal_bytes"]
+        used = ("MemAvailable",) if "node_memory_MemAvailable_bytes" in values else (*parts, "Shmem")
+        off = sum(last.resolution.get(f"node_memory_{name}_bytes", 0.0) for name in used)
+        labels = ((WITHIN, f"{min(off / total, 1.0):.4f}"),) if off else ()
+        yield Fact("memory.available_ratio", round(have / total, 4), last.cite, labels, last.time)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from thpdiag.derive.rates import change as gauge_change
 from thpdiag.derive.rates import growth
 from thpdiag.derive.series import SURE, Track
-from thpdiag.engine.checks.series import FINE, bracketed, evidence_kind, lines_of
+from thpdiag.engine.checks.series import bracketed, evidence_kind, lines_of
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Change, listed
@@ -34,10 +34,31 @@ def judge(check: Change, scene: Scene) -> Judged:
     top, bottom = _sum(tops), _sum(bottoms) if per else None
     if top is None or (per and bottom is None):
         return unknown((*of, *per), "fewer than two samples of it", needed=needed, kind=kind)
-    return _compare(check, tops, top, bottom, needed, kind)
+    return _compare(check, (tops, bottoms), top, bottom, needed, kind)
 
 
-def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | None, needed: str, kind: str) -> Judged:
+def _off(tracks: Sequence[Track]) -> float:
+    """By how much rounding may have changed a sum of changes: two readings of each."""
+    return sum(2 * track.resolution for track in tracks)
+
+
+def _ratio(top: float, bottom: float | None) -> float:
+    if bottom is None:
+        return top
+    return top / bottom if bottom else (float("inf") if top > 0 else 0.0)
+
+
+def _perhaps(top: float, off: float, bottom: float | None, other: float) -> list[float]:
+    """The ratio, if what was rounded away made it smaller or larger."""
+    bottoms = [bottom] if bottom is None or not other else [max(bottom - other, 0.0), bottom + other]
+    return [_ratio(t, b) for t in {top - off, top + off} for b in bottoms] if off or other else []
+
+
+def _compare(
+    check: Change, shared: tuple[Sequence[Track], Sequence[Track]], top: float, bottom: float | None,
+    needed: str, kind: str,
+) -> Judged:  # fmt: skip
+    tops, bottoms = shared
     track, unit = tops[0], _unit(tops[0].metric)
     seconds = track.duration
     if check.over is not None and (seconds is None or seconds < quantity(check.over)):
@@ -48,21 +69,21 @@ def _compare(check: Change, tops: Sequence[Track], top: float, bottom: float | N
     said = f"{spelled([t.metric for t in tops], track.name)} changed by {shown(top, unit)}"
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
     said += bracketed([lines_of(track.points)])
-    rounded = abs(top) < FINE * max(t.resolution for t in tops)
-    if check.at_least is not None and (abs(top) < quantity(check.at_least) or rounded):
+    off = _off(tops)
+    if check.at_least is not None and abs(top) + off < quantity(check.at_least):
         return Judged(NO, said, needed, kind, track.cite(), top, unit)
-    if rounded:
+    if check.at_least is not None and abs(top) - off < quantity(check.at_least) and off:
         return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
-    if bottom is None:
-        value, figure = _within(check, top), top
-    else:
-        if _too_little(check, bottom):
-            return unknown(
-                listed(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
-            )
-        figure = top / bottom if bottom else (float("inf") if top > 0 else 0.0)
-        value = _within(check, figure)
+    if bottom is not None and _too_little(check, bottom):
+        return unknown(
+            listed(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
+        )
+    figure = _ratio(top, bottom)
+    value = _within(check, figure)
+    if bottom is not None:
         said += f", {spelled(listed(check.per))} by {shown(bottom, _unit(listed(check.per)[0]))}"
+    if any(_within(check, other) is not value for other in _perhaps(top, off, bottom, _off(bottoms))):
+        return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
     shown_figure = figure if figure != float("inf") else top
     window = track.points.span
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)

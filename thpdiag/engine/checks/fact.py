@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import re2
 
+from thpdiag.derive.series import Track
+from thpdiag.derive.totals import WITHIN
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import FactCheck
@@ -22,9 +26,13 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
     if not candidates:
         return unknown(check.fact, f"not in the input: {meaning(check.fact)}", needed=needed, kind=kind)
     weak = bool(known and known.kind == "counter")
+    open_ = _near_a_bound(check, candidates, scene)
     for candidate in candidates:
-        if _fits(check, candidate):
+        if candidate not in open_ and _fits(check, candidate):
             return _answer(candidate, needed, kind, weak=weak)
+    if open_:
+        text = f"{_said(open_[0])}, which rounding leaves open"
+        return unknown(check.fact, text, needed=needed, kind=kind)
     first = candidates[0]
     if all(c.provenance for c in candidates):
         text = f"{_said(first)}, but nobody measured it"
@@ -32,11 +40,28 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
     return Judged(NO, _said(first), needed, kind, first.cite, first.value)
 
 
-def _latest(check: FactCheck, scene: Scene) -> list[Fact]:
+def _tracks(check: FactCheck, scene: Scene) -> Sequence[Track]:
     known = term(check.fact)
-    tracks = (scene.whole or scene).catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
+    return (scene.whole or scene).catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
+
+
+def _near_a_bound(check: FactCheck, candidates: Sequence[Fact], scene: Scene) -> list[Fact]:
+    """The values that would get another answer if their source had not rounded them."""
+    if check.above is None and check.below is None:
+        return []
+    quanta = {t.cite(): t.resolution for t in _tracks(check, scene) if t.resolution}
+    return [f for f in candidates if _edge(check, f, float(f.label(WITHIN) or quanta.get(f.cite, 0.0)))]
+
+
+def _edge(check: FactCheck, fact: Fact, quantum: float) -> bool:
+    if not quantum or isinstance(fact.value, str):
+        return False
+    return _within(check, fact.value - quantum) is not _within(check, fact.value + quantum)
+
+
+def _latest(check: FactCheck, scene: Scene) -> list[Fact]:
     found = []
-    for track in tracks:
+    for track in _tracks(check, scene):
         value, sample = track.last, track.samples[-1]
         if all(dict(sample.entity).get(k) == v for k, v in check.where.items()):
             found.append(Fact(check.fact, value, sample.cite, sample.entity))

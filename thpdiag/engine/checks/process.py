@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import re2
 
+from thpdiag.derive.intervals import interval
 from thpdiag.derive.series import Track
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
@@ -54,7 +55,13 @@ def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
     if best.metric.endswith(".lifetime"):
         text += " averaged over its lifetime"
     weak = best.metric.endswith(".lifetime")
-    return Judged(YES if value > bound else NO, text, wanted, "effect", best.cite(), value, "ratio", weak=weak)
+    off = best.resolution
+    if off and (value - off > bound) is not (value + off > bound):
+        return unknown("process_cpu_ratio", f"{text}, which rounding leaves open", needed=wanted, kind="effect")
+    at, answer = best.samples[-1].time, YES if value > bound else NO
+    window = None if weak or at is None else (at, at)
+    reach = 0.0 if window is None else interval(best.points)
+    return Judged(answer, text, wanted, "effect", best.cite(), value, "ratio", weak=weak, window=window, reach=reach)
 
 
 def _is(check: Process, track: Track) -> bool:

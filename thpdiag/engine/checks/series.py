@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from thpdiag.derive import rates
+from thpdiag.derive import rates, rounding
 from thpdiag.derive.intervals import interval
 from thpdiag.derive.rates import Run
 from thpdiag.derive.series import Points, Track
@@ -101,29 +101,57 @@ def _list(words: str, tracks: Sequence[Track]) -> str:
 
 def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) -> Judged:
     if check.as_ in ("level", "rate"):
-        return _lasting(check, track, needed, kind)
+        return _unrounded(check, track, needed, kind)
     figure, text, weak = _figure(check, track, scene)
     if figure is None:
         return unknown(check.series, text, needed=needed, kind=kind)
+    off = _off(check, track, figure, scene)
+    if off and _fits(check, figure, off) is not _fits(check, figure, -off):
+        return unknown(check.series, f"{_name(track)}: {text}{_rounds(track)}", needed=needed, kind=kind)
     value = YES if _fits(check, figure) else NO
     window = track.points.span if len(track) > 1 and check.as_ != "since_boot_rate" else None
     said = f"{_name(track)}: {text}"
     return Judged(value, said, needed, kind, track.cite(), figure, _unit(check), weak=weak, window=window)
 
 
-def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
-    """Whether the values fit for long enough."""
-    if len(track) == 1 and (check.as_ == "level" or track.metric.endswith(":rate")):
-        return _single(check, track, needed, kind)
-    points = track.points if check.as_ == "level" or track.metric.endswith(":rate") else rates.rates(track)
+def _off(check: SeriesCheck, track: Track, figure: float, scene: Scene) -> float:
+    """By how much rounding may have changed the figure."""
+    if check.as_ != "since_boot_rate":
+        return rounding.of_figure(check.as_, track, figure)
+    return track.resolution / float(next(scene.facts("uptime.seconds")).value) if track.resolution else 0.0
+
+
+def _rounds(track: Track) -> str:
+    known = term(track.metric)
+    return f", which rounding to {shown(track.resolution, known.unit if known else '')} leaves open"
+
+
+def _unrounded(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
+    """Whether the values fit for long enough, whatever the source rounded away."""
+    said = _lasting(check, track, needed, kind)
+    if said.value is UNKNOWN or not track.resolution:
+        return said
+    if all(_lasting(check, track, needed, kind, sign).value is said.value for sign in (1, -1)):
+        return said
+    return unknown(check.series, said.text + _rounds(track), needed=needed, kind=kind)
+
+
+def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int = 0) -> Judged:
+    """Whether the values fit for long enough; surely (`sign` 1) or perhaps (-1), as far as they are rounded."""
+    level = check.as_ == "level" or track.metric.endswith(":rate")
+    if len(track) == 1 and level:
+        return _single(check, track, needed, kind, sign)
+    points = track.points if level else rates.rates(track)
     if points is None or len(points) < check.min_samples:
         what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
         return unknown(check.series, f"{_name(track)}: {what} are needed", needed=needed, kind=kind)
+    off = (rounding.of_values if level else rounding.of_rates) if sign else None
+    margin = sign * off(track, points) if off else 0.0
     unit = _unit(check)
     must = lasting(check.for_)
     if must.share is not None:
-        return _often(check, track, points, must.share, needed, kind)
-    run = rates.longest_run(points, *_bounds(check))
+        return _often(check, track, points, must.share, needed, kind, margin)
+    run = rates.longest_run(points, *_bounds(check), margin)
     long_enough = _long_enough(must, run, points)
     if long_enough is None:
         text = f"{_name(track)}: the source has no times, {check.for_} cannot be told"
@@ -138,9 +166,11 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged
     return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points))
 
 
-def _often(check: SeriesCheck, track: Track, points: Points, share: float, needed: str, kind: str) -> Judged:
+def _often(
+    check: SeriesCheck, track: Track, points: Points, share: float, needed: str, kind: str, margin: rates.Margin
+) -> Judged:
     """Whether enough of the values fit, in a row or not."""
-    count, within = rates.fitting(points, *_bounds(check))
+    count, within = rates.fitting(points, *_bounds(check), margin)
     unit, answer = _unit(check), YES if count >= share * len(points) and count else NO
     cite, value = _extreme(check, within if count else points)
     told = bracketed([lines_of(points)])
@@ -149,14 +179,14 @@ def _often(check: SeriesCheck, track: Track, points: Points, share: float, neede
     return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points))
 
 
-def _single(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
+def _single(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int) -> Judged:
     """A single snapshot: it decides where one value is enough, and where it does not fit."""
-    value, must = track.last, lasting(check.for_)
+    value, must, off = track.last, lasting(check.for_), sign * track.resolution
     text = f"{_name(track)}: {shown(value, _unit(check))} in one sample"
     enough = (must.share is not None or (must.samples or 0) == 1) and check.min_samples <= 1
-    if check.min_samples > 1 or (_fits(check, value) and not enough):
+    if check.min_samples > 1 or (_fits(check, value, off) and not enough):
         return unknown(check.series, f"{text}, which is too few", needed=needed, kind=kind)
-    answer = YES if _fits(check, value) else NO
+    answer = YES if _fits(check, value, off) else NO
     return Judged(answer, text, needed, kind, track.cite(), value, _unit(check))
 
 
@@ -219,9 +249,9 @@ def _bounds(check: SeriesCheck) -> tuple[float, float]:
     return low, high
 
 
-def _fits(check: SeriesCheck, value: float) -> bool:
+def _fits(check: SeriesCheck, value: float, off: float = 0.0) -> bool:
     low, high = _bounds(check)
-    return low < value < high
+    return low < value - off and value + off < high
 
 
 def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | None, str, bool]:
@@ -243,7 +273,7 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
 
 
 def _simple(as_: str, track: Track) -> float | None:
-    """The figures of the whole column; None where what changed may be rounding."""
+    """The figures of the whole column."""
     if as_ == "last" or len(track) == 1:
         return track.last
     values = track.points.values
@@ -253,11 +283,11 @@ def _simple(as_: str, track: Track) -> float | None:
         case "delta":
             return _delta(track)
         case "slope":
-            return rates.slope(track.points) if _beyond_rounding(track) else None
+            return rates.slope(track.points)
         case "spread":
             return float((values.max() - values.min()) / values.max()) if values.max() else 0.0
         case _:
-            return rates.step(values) if _beyond_rounding(track) else None
+            return rates.step(values)
 
 
 def _beyond_rounding(track: Track) -> bool:
@@ -268,8 +298,7 @@ def _beyond_rounding(track: Track) -> bool:
 
 def _delta(track: Track) -> float | None:
     known = term(track.metric)
-    figure = rates.growth(track) if known and known.kind == "counter" else rates.change(track)
-    return None if figure is None or abs(figure) < FINE * track.resolution else figure
+    return rates.growth(track) if known and known.kind == "counter" else rates.change(track)
 
 
 def _knee(track: Track) -> tuple[float | None, str, bool]:
