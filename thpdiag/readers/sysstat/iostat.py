@@ -16,26 +16,17 @@ from collections.abc import Iterator
 from thpdiag.model import Clock, Moment, Record, Sample
 from thpdiag.model.moment import zoned
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.elements.cpu_parts import with_totals
+from thpdiag.readers.elements.cpu_parts import plausible, with_totals
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import share
 from thpdiag.readers.elements.typed_command import Typed, typed
-from thpdiag.readers.sysstat.tables import BANNER, CLOCK, Times, banner_facts
+from thpdiag.readers.sysstat.sar_tables import MODES
+from thpdiag.readers.sysstat.tables import BANNER, CLOCK, DATE, Times, banner_facts
 
 HEADER = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%sys(?:tem)?\s+%iowait\s")
 DEVICE = re.compile(r"Device:?\s|\s+extended device statistics|Filesystem:?\s")
 ROW = re.compile(r"\S*(?:\s+\d+[.,]\d+){2}(?:\s+\d+(?:[.,]\d+)?)*\s*$")
-_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\.?|\d{4}[年년.] ?\d{1,2}[月월.] ?\d{1,2}[日일.]"
-TIME = re.compile(rf"(?:Time: |({_DATE})[ T])({CLOCK})(Z|[+-]\d\d:?\d\d)?\s*$")
-MODES = {
-    "%user": "user",
-    "%nice": "nice",
-    "%system": "system",
-    "%sys": "system",
-    "%iowait": "iowait",
-    "%steal": "steal",
-    "%idle": "idle",
-}
+TIME = re.compile(rf"(?:Time: |({DATE})[ T])({CLOCK})(Z|[+-]\d\d:?\d\d)?\s*$")
 
 
 def belongs(text: str) -> bool:
@@ -50,9 +41,9 @@ def values(columns: list[str], cells: list[str]) -> dict[str, float] | None:
     """The shares of a CPU line; None if they are not all shares."""
     if len(columns) != len(cells):
         return None
-    read_ = {column: share(cell) for column, cell in zip(columns, cells, strict=True)}
-    found = {column: value for column, value in read_.items() if value is not None}
-    if len(found) < len(read_) or not 0 < sum(found.values()) <= 1.05:
+    shares = {column: share(cell) for column, cell in zip(columns, cells, strict=True)}
+    found = {column: value for column, value in shares.items() if value is not None}
+    if len(found) < len(shares) or not plausible(found):
         return None
     return with_totals({MODES[column]: value for column, value in found.items() if column in MODES})
 

@@ -20,26 +20,14 @@ from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import share
-from thpdiag.readers.sysstat.tables import BANNER, CLOCK, TimedRow, Times, banner_facts
+from thpdiag.readers.sysstat.sar_tables import MODES, cpu_entity
+from thpdiag.readers.sysstat.tables import AVERAGE_WORD, BANNER, CLOCK, TimedRow, Times, banner_facts
 
 HEADER = re.compile(rf"{CLOCK}\s+CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowait\s+%irq\s+%soft\s")
 OTHER_HEADER = re.compile(rf"{CLOCK}\s+(?:CPU|NODE)\s+\S")
 ROW = re.compile(rf"{CLOCK}\s+(?:all|\d{{1,5}})\s+[\d.,]+(?:\s+[\d.,]+)*\s*$")
-AVERAGE = re.compile(r"[^\W\d][^\s:]{0,20}\s?:\s+(?:CPU|NODE|all|\d{1,5})\s")
-MODES = {
-    "%usr": "user",
-    "%user": "user",
-    "%nice": "nice",
-    "%sys": "system",
-    "%iowait": "iowait",
-    "%irq": "irq",
-    "%soft": "softirq",
-    "%steal": "steal",
-    "%guest": "guest",
-    "%gnice": "guest_nice",
-    "%idle": "idle",
-}
-RESOLUTION = 0.0001
+AVERAGE = re.compile(rf"{AVERAGE_WORD}\s+(?:CPU|NODE|all|\d{{1,5}})\s")
+RESOLUTION = 0.0001  # two decimals of a percent
 
 
 def belongs(text: str) -> bool:
@@ -76,8 +64,7 @@ def _sample(
         return
     values = with_sums(parts)
     resolution = _resolution(tuple(values))
-    cpu = cells[0]
-    kind, entity = ("system", ()) if cpu == "all" else ("cpu", (("cpu", cpu),))
+    kind, entity = cpu_entity(cells[0])
     yield Sample(kind, values, source.cite(*at), "mpstat", entity, row.time, resolution, bool(row.average))
 
 

@@ -25,16 +25,15 @@ from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import Quantity, quantity
 from thpdiag.readers.elements.tasks import COMM, entity, name_of
 from thpdiag.readers.elements.typed_command import typed
-from thpdiag.readers.sysstat.tables import BANNER, CLOCK, Times, banner_facts
+from thpdiag.readers.sysstat.tables import AVERAGE_WORD, BANNER, CLOCK, Times, banner_facts
 
 HEADER = re.compile(
     rf"(?:#\s*Time|{CLOCK})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s+(?:TID\s+)?"
     r"(?:%usr|%user|minflt/s|kB_rd/s|StkSize|cswch/s|threads|prio)\s"
 )
-_AVERAGE = r"[^\W\d][^\s:]{0,20}\s?:"  # in the locale's language
-OTHER_HEADER = re.compile(rf"(?:#\s*Time|{CLOCK}|{_AVERAGE})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s")
-ROW = re.compile(rf"\s*(?:{CLOCK}|\d{{9,10}}|{_AVERAGE})\s+(?:\S+\s+)?(?:\d+|-)\s+(?:-|\d)")
-AVERAGE = re.compile(rf"{_AVERAGE}\s")
+OTHER_HEADER = re.compile(rf"(?:#\s*Time|{CLOCK}|{AVERAGE_WORD})\s+(?:(?:UID|USER)\s+)?(?:PID|TGID)\s")
+ROW = re.compile(rf"\s*(?:{CLOCK}|\d{{9,10}}|{AVERAGE_WORD})\s+(?:\S+\s+)?(?:\d+|-)\s+(?:-|\d)")
+AVERAGE = re.compile(rf"{AVERAGE_WORD}\s")
 RATIOS = {
     "%usr": "process_cpu_ratio.user",
     "%user": "process_cpu_ratio.user",

@@ -1,4 +1,4 @@
-"""sadf's rows: what all its forms have in common. The readers are `sadf` and `sysstat_file`."""
+"""sadf's rows: what all its forms have in common. The readers are `sadf` and `sadc`."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from thpdiag.model import Clock, Fact, Moment
@@ -17,16 +18,17 @@ from thpdiag.reader import Source
 from thpdiag.readers.elements.daytime import DAY, DayClock, date_seconds, day_seconds
 from thpdiag.readers.elements.quantities import number
 
+DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\.?|\d{4}[年년.] ?\d{1,2}[月월.] ?\d{1,2}[日일.]"
 BANNER = re.compile(  # groups: release, host, date, machine, number of CPUs
-    r"Linux (\S{1,80}) \((\S{0,255})\)\s+"
-    r"(\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\.?|\d{4}[年년.] ?\d{1,2}[月월.] ?\d{1,2}[日일.])"
+    rf"Linux (\S{{1,80}}) \((\S{{0,255}})\)\s+({DATE})"
     r"(?:\s+_(\S{1,40})_)?(?:\s+\((\d{1,5}) CPUs?\))?\s*$"
 )
 _DAYTIME = r"\d{1,2}[:.時时시] ?\d\d[:.分분] ?\d\d[秒초]?"
 _HALF = r"[AaPp]\.?[Mm]\.?"
 _ZONE = r"(?!CPU|UID|PID|TGID|NODE|INTR|IFACE|DEV|TTY|BUS|FAN|TEMP|USER|LINUX|COM)[A-Z]{3,5}"
 CLOCK = rf"{_DAYTIME}(?:\s{_HALF})?(?:\s{_ZONE}(?=\s|$))?"
-AVERAGE = re.compile(r"[^\W\d][^\s:]{0,20}\s?:\s+\S")  # in the locale's language: `Average:`, `Moyenne :`
+AVERAGE_WORD = r"[^\W\d][^\s:]{0,20}\s?:"  # in the locale's language: `Average:`, `Moyenne :`
+AVERAGE = re.compile(rf"{AVERAGE_WORD}\s+\S")
 _TIME = re.compile(rf"\s*(?:({_DAYTIME})(?:\s({_HALF}))?(?:\s({_ZONE}))?|(\d{{9,10}}))(?=\s|$)", re.ASCII)
 _NUMBERS = re.compile(r"\d+", re.ASCII)
 _OF_THE_DAY = re.compile(r"(?:^|/)sar?(?:(\d{4})(\d\d))?(\d\d)(?:[._-][^/]*)?$", re.ASCII)
@@ -76,8 +78,6 @@ def _told(days: set[float], source: Source | None) -> float | None:
 
 def _days_called(named: re.Match[str], day: float) -> tuple[int, ...]:
     """The days since 1970 that a file's name may mean: the one of that number in the month of `day`."""
-    from datetime import UTC, datetime
-
     of = datetime.fromtimestamp(day, UTC)
     found = date_seconds(int(named[1] or of.year), int(named[2] or of.month), int(named[3]))
     return () if found is None else (int(found // DAY),)

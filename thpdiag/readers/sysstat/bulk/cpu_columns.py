@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.readers.elements.cpu_parts import PRINTED, SYSTEM, USER
+from thpdiag.readers.elements.cpu_parts import MOST, PRINTED, SYSTEM, USER
 from thpdiag.readers.sysstat.sar_tables import PERCENT, Table
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ def shares(table: Table, grid: Floats) -> Found | None:
     sums = _sum(list(parts.values()))
     offline = (sums == 0) & (grid[:, 3] >= 0)
     cpus = grid[:, 3]
-    if not ((sums > 0) & (sums <= 1.05) | offline).all() or (cpus != np.floor(cpus)).any() or (cpus > 99_999).any():
+    if not ((sums > 0) & (sums <= MOST) | offline).all() or (cpus != np.floor(cpus)).any() or (cpus > 99_999).any():
         return None
     parts = {mode: np.minimum(column, 1.0) for mode, column in parts.items()}
     return _named(parts, split=table.split), ~offline
