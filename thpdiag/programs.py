@@ -61,6 +61,11 @@ class Ending(StrEnum):
     STOPPED = "was not needed any more"
     NOT_STARTED = "could not be started"
 
+    @property
+    def by_limit(self) -> bool:
+        """Whether there may be more than was printed."""
+        return self in (Ending.TIMED_OUT, Ending.TOO_LONG)
+
 
 def installed(program: str) -> Path | None:
     """Where a program is: in a folder of PATH that is named from the root, so never in one that was sent."""
@@ -80,6 +85,12 @@ class Run:
         self._command = [str(program), *arguments]
         self._stdin = stdin
         self._bounds = bounds
+
+    @property
+    def complaint(self) -> str:
+        """The first line of stderr, if it is text that can be shown."""
+        line = self.said.partition(b"\n")[0].decode("ascii", "replace").strip()[:200]
+        return line if line.isprintable() else ""
 
     def __iter__(self) -> Generator[bytes, None, None]:
         if not os.access(self._command[0], os.X_OK):

@@ -5,8 +5,8 @@
 
 Columns go by the header, which changed with versions (AnonH since 4.0.3, RunTot since 3.6.0). The separator is a blank
 or any other character (--sep). Times are the host's wall clock, dated; in files a header tells the zone; `#UTC` has
-seconds since 1970. Percentages are whole ones. Units and what is not read: `collectl_bulk.plot_columns`, `plot_tasks`.
-Source: collectl formatit.ph, 3.5 to 4.3.
+seconds since 1970. Percentages are whole ones. Units and what is not read:
+`bulk/plot_columns.py`, `bulk/plot_tasks.py`. Source: collectl formatit.ph, 3.5 to 4.3.
 """
 
 from __future__ import annotations

@@ -22,15 +22,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.model import Clock, Moment, Record, Sample
+from thpdiag.model import Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.collectl.columns import BYTES, fragments, quantum, rate
-from thpdiag.readers.elements.daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers.collectl.times import TIME, WAITING, when
+from thpdiag.readers.elements.daytime import DayClock
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import number
 from thpdiag.readers.elements.typed_command import typed
 
-WAITING = re.compile(r"waiting for (\d+(?:\.\d+)?) second sample")
 BANNER = re.compile(r"#\s*(?:<-*[A-Z][\w \[\]-]*>)+\s*$|#\s*$")
 COLUMNS = re.compile(
     r"#\s*(?:Date\s+)?(?:Time\s+)?(?:cpu\s+sys\s+inter|Cpu\d+(?:\s|$)|Free\s+Buff\s+Cach|Fragments\s*$|"
@@ -40,7 +40,6 @@ ROW = re.compile(
     r"\s*(?:(?:\d{8}|\d\d/\d\d)\s+)?(?:\d\d:\d\d:\d\d(?:\.\d+)?\s+)?"
     r"(?>(?:-?\d[\d.KMGTPgt]*(?!\S)\s*)*)(?>(?:[0-9a-z]{11}(?!\S)\s*)?)(?>(?:-?\d[\d.KMGTPgt]*(?!\S)\s*)*)$"
 )
-TIME = re.compile(r"(?:(\d{8}|\d\d/\d\d)\s+)?(\d\d:\d\d:\d\d(?:\.\d+)?)\s+")
 CPU = ("cpu", "sys")
 INTERRUPTS = "node_intr_total:rate"
 
@@ -80,7 +79,7 @@ class Table:
 
     def row(self, number: int, text: str) -> Iterator[Sample]:
         at = TIME.match(text.lstrip())
-        when = self._when(at[1], at[2]) if at else self._computed()
+        time = when(at, self.clock) if at else self._computed()
         self.rows += 1
         cells = text.lstrip()[at.end() if at else 0 :].split()
         if len(cells) != len(self.columns):
@@ -89,22 +88,13 @@ class Table:
         cite = self.source.cite(number, text)
         values, resolution = self._values(number, text, dict(zip(reversed(self.columns), reversed(cells), strict=True)))
         if values:
-            yield Sample("system", values, cite, "collectl_text", time=when, resolution=resolution)
+            yield Sample("system", values, cite, "collectl_text", time=time, resolution=resolution)
         if "Fragments" in self.columns:
-            yield from self._fragments(number, text, cells[self.columns.index("Fragments")], when)
+            yield from self._fragments(number, text, cells[self.columns.index("Fragments")], time)
         for name, cell in zip(self.columns, cells, strict=True):
             if (cpu := re.fullmatch(r"C(?:p|pu)?(\d+)", name)) and (found := rate(cell)):
                 value, quantum_ = {INTERRUPTS: found.value}, {INTERRUPTS: found.resolution}
-                yield Sample("cpu", value, cite, "collectl_text", (("cpu", cpu[1]),), when, quantum_)
-
-    def _when(self, date: str | None, clock: str) -> Moment | None:
-        seconds = day_seconds(clock)
-        if seconds is None:
-            return None
-        if date and len(date) == 8:
-            midnight = date_seconds(int(date[:4]), int(date[4:6]), int(date[6:]))
-            return None if midnight is None else Moment(midnight + seconds, Clock.LOCAL)
-        return self.clock.at(seconds)
+                yield Sample("cpu", value, cite, "collectl_text", (("cpu", cpu[1]),), time, quantum_)
 
     def _computed(self) -> Moment | None:
         """The first row comes one interval after the start."""
@@ -149,7 +139,7 @@ class Table:
             values["cpu_ratio.sys_share"] = system / busy
         return values, resolution
 
-    def _fragments(self, line: int, text: str, cell: str, when: Moment | None) -> Iterator[Sample]:
+    def _fragments(self, line: int, text: str, cell: str, time: Moment | None) -> Iterator[Sample]:
         blocks = fragments(cell)
         if blocks is None:
             self.odd.note(line, text, "a Fragments column of collectl that is none: not used")
@@ -157,7 +147,7 @@ class Table:
         values = {f"node_buddyinfo_blocks_order{i}": b.value for i, b in enumerate(blocks)}
         resolution = {f"node_buddyinfo_blocks_order{i}": b.resolution for i, b in enumerate(blocks)}
         entity = (("node", "all"), ("zone", "all"))
-        yield Sample("zone", values, self.source.cite(line, text), "collectl_text", entity, when, resolution)
+        yield Sample("zone", values, self.source.cite(line, text), "collectl_text", entity, time, resolution)
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:

@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from thpdiag.model import Clock, Fact, Moment, Record, Sample, Subject
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.collectl.columns import quantum, rate
+from thpdiag.readers.collectl.times import TIME, WAITING, when
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
-from thpdiag.readers.elements.daytime import DayClock, date_seconds, day_seconds
+from thpdiag.readers.elements.daytime import DayClock
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import LARGEST, number, share
 from thpdiag.readers.elements.tasks import cpu_seconds, entity, name_of
@@ -49,9 +50,7 @@ NAMES = re.compile(
 )  # columns of another table
 NUMBERS = re.compile(r"\s*(?:(?!#)\S{1,40}\s+){0,4}?(?>(?:-?\d[\d.KMGTPgt]*(?!\S)\s*){3,60})$")
 BANNER = re.compile(r"#\s*<-+\w")
-WAITING = re.compile(r"waiting for \d+(?:\.\d+)? second sample")
 ROW = re.compile(r"\s*(?:(?:\d{8}|\d\d/\d\d)\s+)?(?:\d\d:\d\d:\d\d(?:\.\d+)?\s+)?\d[\d.KMGTPgt]*(?:\s+\S+){8,}\s*$")
-TIME = re.compile(r"(?:(\d{8}|\d\d/\d\d)\s+)?(\d\d:\d\d:\d\d(?:\.\d+)?)\s+")
 MODES = {
     "User": "user",
     "Nice": "nice",
@@ -145,7 +144,9 @@ class Tables:
             self.odd.note(line, text, "a row of collectl with other columns than its header")
             return
         named = dict(zip(reversed(self.columns), reversed(cells), strict=True))  # of twin columns the first is kept
-        time = self._when(at[1], at[2]) if at else self.record_time
+        time = self.record_time  # an epoch: better than the local clock
+        if time is None and at:
+            time = when(at, self.clock)
         (kind, who), (values, resolution) = self._entity(named), self._numbers(line, text, named)
         if values:
             yield Sample(kind, values, self.source.cite(line, text), "collectl_verbose", who, time, resolution)
@@ -180,17 +181,6 @@ class Tables:
                 order = int(column.rstrip("Pgs")).bit_length() - 1
                 found[0][f"node_buddyinfo_blocks_order{order}"] = blocks
         return found
-
-    def _when(self, date: str | None, clock: str) -> Moment | None:
-        if self.record_time is not None:
-            return self.record_time  # an epoch: better than the local clock
-        seconds = day_seconds(clock)
-        if seconds is None:
-            return None
-        if date and len(date) == 8:
-            start = date_seconds(int(date[:4]), int(date[4:6]), int(date[6:]))
-            return None if start is None else Moment(start + seconds, Clock.LOCAL)
-        return self.clock.at(seconds)
 
     def _cpu(self, line: int, text: str, cells: dict[str, str]) -> Values:
         read_ = {mode: share(cells[column]) for column, mode in MODES.items() if column in cells}

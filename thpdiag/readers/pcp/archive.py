@@ -116,9 +116,8 @@ def _rows(source: Source, program: Path, archive: Path) -> Iterator[Record | For
                 yield from as_columns(pmrep.read(source, lines, NAME))
                 break
     if run.ending is not Ending.DONE:
-        said = run.said.partition(b"\n")[0].decode("ascii", "replace").strip()[:200]
-        kind = ProblemKind.LIMIT if run.ending in (Ending.TIMED_OUT, Ending.TOO_LONG) else ProblemKind.DAMAGED
-        why = f" ({said})" if said.isprintable() and said and str(archive.parent) not in said else ""
+        kind = ProblemKind.LIMIT if run.ending.by_limit else ProblemKind.DAMAGED
+        why = f" ({run.complaint})" if run.complaint and str(archive.parent) not in run.complaint else ""
         yield _ask(source, f"an archive of Performance Co-Pilot: pmrep {run.ending}{why}", kind)
 
 

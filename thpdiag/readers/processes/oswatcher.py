@@ -21,6 +21,7 @@ from thpdiag.reader import Lines, Reader, Source
 
 HEAD = re.compile(r"Linux OSW(?:bb)? v?\d[\w.]{0,20}(?: (\S{1,255}))?\s*$")
 ZZZ = re.compile(r"zzz [*<]")  # the time line above each output
+LARGE = 1 << 20  # bytes; shorter files go through the search for blocks
 SETTING = re.compile(r"(SNAP_INTERVAL|CPU_CORES|VCPUS|OSWBB_ARCHIVE_DEST)\s+(\S{1,255})\s*$")
 
 
@@ -35,6 +36,15 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             count = setting[2]
             if count.isdecimal() and len(count) < 6 and int(count):
                 yield Fact("cpu.count", int(count), cite)
+
+
+def first_output(head: bytes, size: int | None) -> list[str]:
+    """Of a large file that begins with an output under its time line: the lines of it, as far as `head` goes."""
+    if size is None or size < LARGE:
+        return []
+    lines = [line for line in head[:8192].decode("utf-8", "replace").split("\n") if line.strip()]
+    rest = [line for line in lines if not (HEAD.match(line) or SETTING.match(line))]
+    return rest[1:] if rest and ZZZ.match(rest[0]) else []
 
 
 READER = Reader("oswatcher", "head of an OSWatcher file", read, opens=HEAD, continues=SETTING.match)

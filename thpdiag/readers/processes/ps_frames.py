@@ -17,14 +17,12 @@ from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.whole_member import numbered_lines, undecoded_lines
 from thpdiag.readers.processes import ps
-from thpdiag.readers.processes.oswatcher import HEAD, SETTING, ZZZ
+from thpdiag.readers.processes.oswatcher import HEAD, SETTING, ZZZ, first_output
 from thpdiag.readers.processes.ps_columns import Columns as Header
 from thpdiag.readers.processes.repeated_rows import Rows
 
 if TYPE_CHECKING:
     from thpdiag.recordings.columns import Columns
-
-SMALLEST = 1 << 20  # bytes; shorter files go through the search for blocks
 
 
 @dataclass(slots=True)
@@ -49,9 +47,9 @@ class Frames:
             words = text.split()
             if words != self.header:
                 self.header = words
-                self.rows.texts.clear()
+                self.rows.begin_columns()
             self.listing = ps.Listing(self.source, self.odd, Header(words))
-            self.rows.pids.clear()
+            self.rows.begin_list()
         elif self.listing is not None:
             yield from self.rows.row(number, text, self.time, self._read)
         elif not (HEAD.match(text) or SETTING.match(text) or ZZZ.match(text)):
@@ -78,11 +76,8 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 def claims(path: str, head: bytes, size: int | None) -> bool:
     """A long file that begins with a time line of OSWatcher and a list below it."""
-    if size is None or size < SMALLEST:
-        return False
-    lines = [line for line in head[:8192].decode("utf-8", "replace").split("\n") if line.strip()]
-    rest = [line for line in lines if not (HEAD.match(line) or SETTING.match(line))]
-    return len(rest) > 2 and bool(ZZZ.match(rest[0]) and ps.HEADER.match(rest[1]) and ps.confirm(rest[1:3]))
+    lines = first_output(head, size)
+    return len(lines) > 1 and bool(ps.HEADER.match(lines[0]) and ps.confirm(lines[:2]))
 
 
 BULK = BulkReader("ps", ps.READER.title, claims, read)

@@ -21,12 +21,20 @@ MOST_TEXTS = 20_000  # kept; a list has seldom more than some thousands of rows
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of one file under one header; `forget` begins another list, in which each process stands once."""
+    """Rows of one file: a list after the other, in each of which a process stands once."""
 
     columns: Columns
     texts: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     told: set[tuple[object, ...]] = field(default_factory=set)
     pids: set[str] = field(default_factory=set)
+
+    def begin_list(self) -> None:
+        """The same processes come again."""
+        self.pids.clear()
+
+    def begin_columns(self) -> None:
+        """The same text says something else from here on."""
+        self.texts.clear()
 
     def row(
         self, number: int, text: str, time: Moment | None, read: Callable[[int, str], Iterable[Record]]

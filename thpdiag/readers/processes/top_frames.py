@@ -17,14 +17,12 @@ from thpdiag.reader import BulkReader, Content, Foreign, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.whole_member import numbered_lines, undecoded_lines
 from thpdiag.readers.processes import top
-from thpdiag.readers.processes.oswatcher import HEAD, SETTING, ZZZ
+from thpdiag.readers.processes.oswatcher import HEAD, SETTING, ZZZ, first_output
 from thpdiag.readers.processes.repeated_rows import Rows
 from thpdiag.readers.processes.top_rows import TaskRows
 
 if TYPE_CHECKING:
     from thpdiag.recordings.columns import Columns
-
-SMALLEST = 1 << 20  # bytes; shorter files go through the search for blocks
 
 
 @dataclass(slots=True)
@@ -50,14 +48,14 @@ class Recording:
         elif self.frames is not None:
             if top.HEAD.match(text) and text != self.header:
                 self.header = text
-                self.rows.texts.clear()
+                self.rows.begin_columns()
             yield from self._kept(top.line_of(self.frames, number, text))
         elif not (HEAD.match(text) or SETTING.match(text) or ZZZ.match(text)):
             self.odd.note(number, text, "a line that is none of top's")
 
     def _begin(self, time: Moment) -> None:
         self.frames = top.Frames(replace(self.source, time=time), self.odd)
-        self.rows.pids.clear()
+        self.rows.begin_list()
 
     def _read(self, number: int, text: str) -> Iterator[Record]:
         rows = TaskRows(self.source, self.odd)
@@ -95,11 +93,8 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 def claims(path: str, head: bytes, size: int | None) -> bool:
     """A long file of OSWatcher, by its name, that begins with a time line and a frame below it."""
-    if size is None or size < SMALLEST or not recorded(path).command.startswith("top "):
-        return False
-    lines = [line for line in head[:8192].decode("utf-8", "replace").split("\n") if line.strip()]
-    rest = [line for line in lines if not (HEAD.match(line) or SETTING.match(line))]
-    return len(rest) > 2 and bool(ZZZ.match(rest[0]) and top.FRAME.match(rest[1]))
+    lines = first_output(head, size) if recorded(path).command.startswith("top ") else []
+    return len(lines) > 1 and bool(top.FRAME.match(lines[0]))
 
 
 BULK = BulkReader("top", top.READER.title, claims, read)

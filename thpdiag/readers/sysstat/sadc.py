@@ -68,11 +68,9 @@ def _rows(source: Source, head: Head, sadf: Path, file: IO[bytes]) -> Iterator[R
                 yield from read_lines(source, chain((first,), printed), head)
                 break
     if run.ending is not Ending.DONE:
-        said = run.said.partition(b"\n")[0].decode("ascii", "replace").strip()
-        kind = ProblemKind.LIMIT if run.ending in (Ending.TIMED_OUT, Ending.TOO_LONG) else ProblemKind.DAMAGED
-        yield _ask(
-            source, f"{_wrote(head)}: sadf {run.ending}{f' ({said})' if said.isprintable() and said else ''}", kind
-        )
+        kind = ProblemKind.LIMIT if run.ending.by_limit else ProblemKind.DAMAGED
+        why = f" ({run.complaint})" if run.complaint else ""
+        yield _ask(source, f"{_wrote(head)}: sadf {run.ending}{why}", kind)
 
 
 def _facts(head: Head, cite: Citation) -> Iterator[Fact]:

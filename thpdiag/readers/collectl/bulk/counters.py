@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from thpdiag.model import Series, Subject
 from thpdiag.readers.collectl.bulk.layout import Layout, layout
 from thpdiag.readers.collectl.bulk.rows import Room, Rows, Times, printable
-from thpdiag.readers.collectl.bulk.tasks import kib, whole
-from thpdiag.readers.elements.kernel_numbers import LARGEST_KIB, NOT_A_COUNT
+from thpdiag.readers.elements.kernel_numbers import LARGEST_KIB, NOT_A_COUNT, kib, whole
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.procfs.buddyinfo import FEWEST_ORDERS, MOST_ORDERS
 
@@ -109,10 +108,6 @@ class Counters:
             self._row(SYSTEM, line, values, text)
         for node, (number, first, found) in self._nodes.items():
             self._row(("node", (("node", node.decode()),)), number, found, first)
-        self.drop()
-
-    def drop(self) -> None:
-        """The interval has no time."""
         self.values, self._load, self._nodes = {}, None, {}
 
     def series(self, source: tuple[str, str], times: Times) -> Iterator[Series]:

@@ -12,7 +12,7 @@ from thpdiag.model import Citation, Clock, Problem, Record, Subject
 from thpdiag.reader import Lines, Source
 from thpdiag.readers.collectl.bulk.header import Header
 from thpdiag.readers.collectl.bulk.plot_columns import Group, groups
-from thpdiag.readers.collectl.bulk.plot_tasks import PlotTasks
+from thpdiag.readers.collectl.bulk.plot_tasks import NAME, PlotTasks
 from thpdiag.readers.collectl.bulk.rows import Room, Rows, Times, printable
 from thpdiag.readers.elements.cpu_parts import plausible, with_sums
 from thpdiag.readers.elements.daytime import date_seconds, day_seconds
@@ -20,7 +20,6 @@ from thpdiag.readers.elements.kernel_numbers import LARGEST
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import number, share
 
-NAME = "collectl_plot"
 HEADER = re.compile(r"#(Date(?P<sep>.)Time|UTC)(?P<next>.)(?P<first>\[|PID\b|SlabName\b)")
 UTC = re.compile(r"(\d{9,10}(?:\.\d{1,6})?)$")
 FOLD = (1700.0, 3700.0)  # seconds that the wall clock goes back in autumn, less an interval

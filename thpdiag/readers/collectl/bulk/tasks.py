@@ -18,7 +18,7 @@ from operator import itemgetter
 from thpdiag.model import Fact, Series
 from thpdiag.reader import Source
 from thpdiag.readers.collectl.bulk.rows import Room, Rows, Times, printable
-from thpdiag.readers.elements.kernel_numbers import LARGEST, LARGEST_KIB
+from thpdiag.readers.elements.kernel_numbers import LARGEST, kib
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.tasks import entity
 
@@ -108,10 +108,6 @@ class Tasks:
                 self._note(seen.line, seen.stat, "not a whole line of a process; it is left out")
         self._seen.clear()
 
-    def drop(self) -> None:
-        """The interval has no time."""
-        self._seen.clear()
-
     def _add(self, at: int, pid: bytes, seen: Seen) -> bool:
         head, bracket, tail = seen.stat.rpartition(b") ")
         named, opened, comm = head.partition(b" (")
@@ -171,19 +167,3 @@ class Tasks:
                 text = printable(command.decode("utf-8", "replace"))
                 cite = self._source.cite(line, text)
                 yield Fact("process.command", text, cite, labels, times.moment(at))
-
-
-def whole(text: bytes) -> int | None:
-    """A plain count, None if the text is anything else or larger than a counter can be."""
-    if not text.isdigit() or len(text) > MOST_DIGITS:
-        return None
-    value = int(text)
-    return value if value < LARGEST else None
-
-
-def kib(text: bytes) -> int | None:
-    """Bytes of `   15712 kB`, None if that is not what is there."""
-    parts = text.split()
-    if len(parts) != 2 or parts[1] != b"kB" or (value := whole(parts[0])) is None:
-        return None
-    return value * 1024 if value <= LARGEST_KIB else None
