@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from thpdiag.case.window import inside, parsed
-from thpdiag.derive.boot_clock import DRIFT, boot_times, captured, join_of, joins, own_join
+from thpdiag.derive.boot_clock import DRIFT, boot_times, captured, joins, joins_of, own_join
 from thpdiag.model import (
     Citation,
     Clock,
@@ -142,8 +142,8 @@ def test_a_join_is_less_sure_the_longer_the_host_runs() -> None:
     """The scheduler's clock drifts; a clock that is kept in step does not."""
     known = joins(boot_times([btime()])[0])
     day = Moment(86400.0, Clock.BOOT)
-    assert join_of(recording({}), known)[0].off(day) == pytest.approx(1 + 86400 * DRIFT)
-    assert join_of(recording({"clock": "monotonic"}), known)[0].off(day) == 1.0
+    assert joins_of(recording({}), known)[0].off(day) == pytest.approx(1 + 86400 * DRIFT)
+    assert joins_of(recording({"clock": "monotonic"}), known)[0].off(day) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_join_is_less_sure_the_longer_the_host_runs() -> None:
 )
 def test_a_recording_brings_its_own_join(facts: dict[str, str]) -> None:
     """With `perf record -k` both clocks were read at once: exact, and taken before all others."""
-    (join,) = join_of(recording(facts), joins(boot_times([btime()])[0]))
+    (join,) = joins_of(recording(facts), joins(boot_times([btime()])[0]))
     assert join.wall(Moment(11902.308865626, Clock.BOOT)).seconds == pytest.approx(1795165122.423266, abs=1e-5)
     assert join.off(Moment(11902.0, Clock.BOOT)) < 0.01
 
@@ -180,7 +180,7 @@ def test_a_recording_of_another_boot_is_told() -> None:
     facts, problems = boot_times([btime(), own])
     assert [p.kind for p in problems] == [ProblemKind.DISAGREEMENT]
     assert problems[0].cite == own.cite
-    assert join_of(own, joins(facts)) == [own_join(own)]
+    assert joins_of(own, joins(facts)) == [own_join(own)]
 
 
 def test_a_file_written_before_its_end_is_of_another_boot() -> None:
@@ -188,10 +188,10 @@ def test_a_file_written_before_its_end_is_of_another_boot() -> None:
     old = recording({"captured_on": "Wed Nov 18 05:00:00 2026"})
     facts, problems = boot_times([btime(), old])
     assert [p.kind for p in problems] == [ProblemKind.DISAGREEMENT]
-    assert join_of(old, joins(facts)) == []
+    assert joins_of(old, joins(facts)) == []
     copied = recording({"captured_on": "Fri Dec 25 12:00:00 2026"})
     assert boot_times([btime(), copied])[1] == []
-    assert len(join_of(copied, joins(facts))) == 1
+    assert len(joins_of(copied, joins(facts))) == 1
 
 
 def test_captured_on_is_read_as_perf_writes_it() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thpdiag.bundle.stamps import stamp
-from thpdiag.derive.boot_clock import DAY, Join, join_of, of_one_boot
+from thpdiag.derive.boot_clock import DAY, Join, joins_of, of_one_boot
 from thpdiag.derive.host_zone import Zone
 from thpdiag.derive.wall_times import local_times
 from thpdiag.errors import UsageError
@@ -175,7 +175,7 @@ def _row_placed(row: Sample | Series, window: Window, joins: Sequence[Join]) -> 
 
 def _placed(profile: Profile, window: Window, joins: Sequence[Join]) -> bool:
     start = profile.start if profile.has_time else None
-    return start is not None and window.places(start, join_of(profile, joins))
+    return start is not None and window.places(start, joins_of(profile, joins))
 
 
 def _is(sample: Sample | Series, process: str) -> bool:
@@ -185,7 +185,7 @@ def _is(sample: Sample | Series, process: str) -> bool:
 
 def _part(record: Record, window: Window, joins: Sequence[Join]) -> Record | None:
     if isinstance(record, Profile):
-        return _cut(record, window, join_of(record, joins))
+        return _cut(record, window, joins_of(record, joins))
     if isinstance(record, Series):
         return window.rows(record)
     time = record.time if isinstance(record, (Sample, Event)) else None

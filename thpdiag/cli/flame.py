@@ -20,9 +20,7 @@ from thpdiag.errors import InputError
 from thpdiag.flame.choose import choose, listed, title
 from thpdiag.model import ProblemKind, Profile, Stacks
 from thpdiag.reports.json import compact
-from thpdiag.reports.visible import visible
 
-CUT_SHORT = 6
 NO_PROFILE = (
     "no recording of call stacks in the input; what is read: perf.data, the text of perf script, perf report or "
     "perf top, folded stacks"
@@ -49,12 +47,7 @@ LOST = {
               help="What is counted.")  # fmt: skip
 @click.option("--idle", flag_value="included", default="", help="Keep the samples of idle CPUs.")
 @click.option("--kernel-marks", "mark", flag_value="_[k]", default="", help="Mark functions of the kernel with _[k].")
-@click.option("--process", default="", help="This process only (pid or command name).")
-@shared.SINCE
-@shared.UNTIL
-@shared.AT
-@shared.PROGRESS
-@shared.STRICT
+@shared.part
 def command(
     paths: tuple[Path, ...], target: Path, form: str, event: str, member: str, by: str, weight: str, idle: str,
     mark: str, process: str, since: str | None, until: str | None, at: str | None, progress: str, strict: str,
@@ -125,7 +118,7 @@ def _leave(given: Input, chosen: Profile) -> NoReturn:
     limits = [p for p in given.problems if p.kind is ProblemKind.LIMIT]
     for problem in given.problems:
         if problem.kind is not ProblemKind.LIMIT and problem.cite.member == chosen.cite.member:
-            shared.notice(visible(f"{problem.cite.member}: {problem.text}"))
+            shared.notice(shared.told(problem))
     for problem in limits:
-        shared.complain(visible(f"{problem.cite.member}: {problem.text}"))
-    raise Exit(CUT_SHORT if limits else 0)
+        shared.complain(shared.told(problem))
+    raise Exit(shared.CUT_SHORT if limits else 0)

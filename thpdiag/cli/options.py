@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import rich_click as click
 from click.exceptions import Exit
@@ -15,9 +15,10 @@ from click.exceptions import Exit
 from thpdiag.engine.load import Rule, builtin_rules, load_rules, suggestion
 from thpdiag.engine.packs import Pack, installed_packs
 from thpdiag.errors import InputError, UsageError
-from thpdiag.model import SEVERITIES
+from thpdiag.model import SEVERITIES, Problem
 from thpdiag.reports import FORMATS
 from thpdiag.reports.text import render as text_report
+from thpdiag.reports.visible import visible
 
 EXPECTED = (
     "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
@@ -51,6 +52,16 @@ PROGRESS = click.option(
     "--no-progress", "progress", flag_value="no", default="yes", help="No progress, even on a terminal."
 )
 STRICT = click.option("--strict", "strict", flag_value="strict", default="", hidden=True)
+PROCESS = click.option("--process", default="", help="This process only (pid or command name).")
+CUT_SHORT, DAMAGED = 6, 5  # exit codes
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def part(command: _Command) -> _Command:
+    """The options by which `series` and `flame` take a part of the input."""
+    for option in (STRICT, PROGRESS, AT, UNTIL, SINCE, PROCESS):
+        command = option(command)
+    return command
 
 
 def shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]:
@@ -144,6 +155,11 @@ def complain(text: str) -> None:
     click.echo(f"thpdiag: {text}", err=True)
 
 
+def told(problem: Problem) -> str:
+    """A problem and where it is, for stderr."""
+    return visible(f"{problem.cite.member}: {problem.text}")
+
+
 def documents(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The document of each host."""
     return list(document.get("cases", [document]))
@@ -159,8 +175,8 @@ def exit_code(document: Mapping[str, Any], fail_on: str = "never", fail_on_missi
     if not recognised(document):
         return 3
     if any(p["kind"] == "limit" for p in problems):
-        return 6
-    return 5 if undecided and any(p.get("hides") for p in problems) else 0
+        return CUT_SHORT
+    return DAMAGED if undecided and any(p.get("hides") for p in problems) else 0
 
 
 def finish(document: Mapping[str, Any], fail_on: str = "never", fail_on_missing: object = None) -> NoReturn:

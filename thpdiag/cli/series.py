@@ -24,7 +24,6 @@ from thpdiag.model import Case, ProblemKind
 from thpdiag.reports.columns import fold
 from thpdiag.reports.visible import visible
 
-CUT_SHORT, DAMAGED = 6, 5
 PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "nodes", "device": "devices"}
 
 
@@ -34,12 +33,7 @@ PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "node
 @click.option("-o", "--output", default="csv", show_default=True, metavar="csv|json|parquet[=FILE]",
               help="What to write, and where; a FILE alone says it by its name.")  # fmt: skip
 @click.option("--list", "listing", flag_value="yes", default="", help="List the metrics of PATH.")
-@click.option("--process", default="", help="This process only (pid or command name).")
-@shared.SINCE
-@shared.UNTIL
-@shared.AT
-@shared.PROGRESS
-@shared.STRICT
+@shared.part
 def command(
     path: Path, metrics: tuple[str, ...], output: str, listing: str, process: str, since: str | None,
     until: str | None, at: str | None, progress: str, strict: str,
@@ -131,5 +125,5 @@ def _leave(given: Input, used: Collection[str]) -> NoReturn:
     limits = [problem for problem in near if problem.kind is ProblemKind.LIMIT]
     damaged = [problem for problem in near if problem.hides_data and problem not in limits]
     for problem in (*limits, *damaged):
-        shared.complain(visible(f"{problem.cite.member}: {problem.text}"))
-    raise Exit(CUT_SHORT if limits else DAMAGED if damaged else 0)
+        shared.complain(shared.told(problem))
+    raise Exit(shared.CUT_SHORT if limits else shared.DAMAGED if damaged else 0)

@@ -93,7 +93,7 @@ def joins(facts: Iterable[Record], name: str = "boot.time") -> list[Join]:
     ]
 
 
-def join_of(profile: Profile, known: Sequence[Join]) -> list[Join]:
+def joins_of(profile: Profile, known: Sequence[Join]) -> list[Join]:
     """The joins for a recording, the most exact first: its own, else those of the host that fit its file's time."""
     if own := own_join(profile):
         return [own]

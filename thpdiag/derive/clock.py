@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from thpdiag.derive.boot_clock import Join, boot_times, join_of, joins, of_one_boot, reboots
+from thpdiag.derive.boot_clock import Join, boot_times, joins, joins_of, of_one_boot, reboots
 from thpdiag.derive.dates import with_dates
 from thpdiag.derive.host_zone import DAY, Zone, host_zone, of_boots
 from thpdiag.derive.wall_times import walked
@@ -52,7 +52,7 @@ class HostClock:
         if moment is None or moment.clock is not Clock.BOOT:
             return moment
         known = self.joins
-        found = join_of(record, known) if isinstance(record, Profile) else of_one_boot(known, record.cite)
+        found = joins_of(record, known) if isinstance(record, Profile) else of_one_boot(known, record.cite)
         return _of_boot(moment, found) or moment
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import re2
 
 from thpdiag.derive import rates
-from thpdiag.derive.boot_clock import Join, join_of, joins
+from thpdiag.derive.boot_clock import Join, joins, joins_of
 from thpdiag.derive.excerpt import Excerpt
 from thpdiag.derive.series import Track
 from thpdiag.derive.stretches import SHORT, Stretch, beyond, least
@@ -111,7 +111,7 @@ def spans(profile: Profile, known: Sequence[Join]) -> Iterator[tuple[Moment, Mom
     """First and last moment of a recording on its own clock, and on those that something joins to it."""
     if profile.start and profile.end:
         yield profile.start, profile.end
-        for join in join_of(profile, known)[:1]:
+        for join in joins_of(profile, known)[:1]:
             yield join.wall(profile.start), join.wall(profile.end)
 
 

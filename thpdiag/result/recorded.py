@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thpdiag.derive.boot_clock import Join, captured, join_of
+from thpdiag.derive.boot_clock import Join, captured, joins_of
 from thpdiag.model import Clock, Moment, Profile
 from thpdiag.result.moments import spoken
 
@@ -64,7 +64,7 @@ def _when(profile: Profile, known: Sequence[Join]) -> str:
 
 def _best(profile: Profile, known: Sequence[Join]) -> Join | None:
     """One with a date before one without."""
-    found = join_of(profile, known)
+    found = joins_of(profile, known)
     return min(found, key=lambda join: (_ORDER.index(join.zero.clock), join.within), default=None)
 
 

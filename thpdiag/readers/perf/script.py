@@ -7,7 +7,7 @@
 Times are seconds on the clock of the recording, which is near that of the boot; weight is the period, 1 where it is
 not printed. Samples end at an empty line; before 3.x and without `-g` the only frame stands on the head's own line.
 Lines of a task's life (`PERF_RECORD_COMM`) may stand between; `PERF_RECORD_LOST` counts. Several events in one text
-become several profiles. Grammar of the lines and their variations: `perf_script_lines`. Source: tools/perf/builtin-
+become several profiles. Grammar of the lines and their variations: `script_lines`. Source: tools/perf/builtin-
 script.c; recorded with perf 6.1.
 """
 
