@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from conftest import ROOT
 from mutations import cut, doubled, exchanged, flipped, mutant, reclocked, removed, renumbered, spliced, windows
+from reading import STRICT, readings
 from sysstat_rows import by_lines, cells, in_bulk, problems, samples
-from thpdiag.model import Clock, Event, Moment, Series
-from thpdiag.reader import Foreign, Source
+from thpdiag.model import Clock, Event, Moment, ProblemKind, Series
+from thpdiag.reader import Content, Foreign, Source
+from thpdiag.readers.sysstat.bulk import sar_blocks
 from thpdiag.readers.sysstat.sar import BULK, READER, read
 from thpdiag.readers.sysstat.sar_tables import table
 from thpdiag.readers.sysstat.tables import midnight
@@ -194,3 +196,36 @@ def test_other_formats_in_a_long_file_go_to_their_readers() -> None:
     assert [text for _, text in foreign[0].lines] == ["procs ---memory---", " r  b   swpd", " 1  0  0", ""][:3]
     first = data.decode().split("\n").index("procs ---memory---") + 1
     assert foreign[0].lines[0][0] == first
+
+
+OTHERS = {
+    "iostat": ROOT / "fixtures" / "readers" / "iostat" / "interval" / "iostat.txt",
+    "mpstat": ROOT / "fixtures" / "readers" / "mpstat" / "all-cpus" / "mpstat.txt",
+    "pidstat": ROOT / "fixtures" / "readers" / "pidstat" / "tables" / "pidstat.txt",
+    "vmstat": ROOT / "fixtures" / "readers" / "vmstat" / "interval" / "vmstat.txt",
+}
+
+
+@pytest.mark.parametrize("gap", [b"", b"\n"], ids=["at once", "behind an empty line"])
+@pytest.mark.parametrize("tool", OTHERS)
+def test_reports_of_other_tools_between_long_ones_are_read(tool: str, gap: bytes) -> None:
+    """Rows of pidstat and mpstat look like sar's: their headers say whose they are, line by line and in bulk."""
+    day, other = (FIXTURES / "everything" / "sar.txt").read_bytes(), OTHERS[tool].read_bytes().rstrip(b"\n") + b"\n"
+    data = day + gap + other + gap + day
+    content = Content(iter([data[:5000], data[5000:]]), len(data))
+    for given_ in (readings(data, "report.txt"), STRICT.bulk(BULK, "report.txt", content)):
+        found = [reading.record for reading in given_]
+        assert not [record.text for record in problems(found)]
+        theirs = [row for row in samples(found) if row.reader == tool]
+        first = data[: data.index(other)].count(b"\n")
+        alone = [reading.record for reading in readings(other, "report.txt")]
+        assert [(row.time, row.values) for row in theirs] == [(row.time, row.values) for row in samples(alone)]
+        assert [row.cite.line for row in theirs] == [(row.cite.line or 0) + first for row in samples(alone)]
+
+
+def test_more_of_other_formats_than_is_handed_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first line that was not read, and how many were not."""
+    monkeypatch.setattr(sar_blocks, "MOST_FOREIGN", 2)
+    data = (FIXTURES / "live" / "sar.txt").read_bytes() + b"\none\ntwo\n\nthree\nfour\n"
+    (problem,) = problems(in_bulk(BULK, data))
+    assert (problem.cite.line, problem.count, problem.kind) == (data.count(b"\n") - 1, 2, ProblemKind.LIMIT)

@@ -27,17 +27,23 @@ FIRST = (
     r"|s?call/s|irec6?/s|ihdrer|imsg6?/s|ierr6?/s|active/s|atmptf/s|idgm6?/s|(?:FAN|TEMP|IN)\s+\S|BUS\s+idvend)"
 )
 HEADER = re.compile(rf"{CLOCK}\s+{FIRST}")
+OTHER_TOOL = re.compile(  # pidstat's, mpstat's and iostat's headers: rows below them look like sar's
+    rf"(?:{CLOCK}|#\s*Time)\s+(?:(?:UID\s+|USER\s+)?(?:PID|TGID)\s|NODE\s|CPU\s+intr/s"
+    r"|CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowait\s+%irq\s)|avg-cpu:\s"
+)
 _ANY_HEADER = re.compile(rf"({CLOCK})\s+(?=\D*(?:/s|%|kb|sck|-sz))(?!.*\s-?\d[\d.,]*[KMGTP%]?(?:\s|$))\S")
 ROW = re.compile(rf"{CLOCK}\s+(?:\S.{{0,200}}\s)?-?\d[\d.,]*[KMGTP%]?(?:\s|$)")
 
 
 def belongs(text: str) -> bool:
     """Empty lines stand between the reports."""
-    return not text.strip() or any(p.match(text) for p in (ROW, RESTART, AVERAGE, HEADER, COMMENT, _ANY_HEADER))
+    if not text.strip() or any(p.match(text) for p in (ROW, RESTART, AVERAGE, HEADER, COMMENT)):
+        return True
+    return bool(_ANY_HEADER.match(text)) and not OTHER_TOOL.match(text)
 
 
 def is_header(text: str) -> bool:
-    return bool(HEADER.match(text) or _ANY_HEADER.match(text))
+    return bool(HEADER.match(text) or (_ANY_HEADER.match(text) and not OTHER_TOOL.match(text)))
 
 
 @dataclass(slots=True)

@@ -9,23 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.bundle.transcript import clean
-from thpdiag.model import Entity, Record, Sample
+from thpdiag.model import Entity, Problem, ProblemKind, Record, Sample
 from thpdiag.reader import Foreign, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.sysstat.bulk.cpu_columns import shares
 from thpdiag.readers.sysstat.bulk.gather import Floats, Gather, Ints, Part
-from thpdiag.readers.sysstat.sar_lines import NAME, SarText, belongs, is_header
+from thpdiag.readers.sysstat.sar_lines import HEADER, NAME, OTHER_TOOL, SarText, belongs, is_header
 from thpdiag.readers.sysstat.sar_tables import PERCENT, Table, cpu_entity
 from thpdiag.readers.sysstat.tables import BANNER
 from thpdiag.recordings.hosts import Hosts
 
 LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at a line end
-MOST_FOREIGN = 200_000  # lines of other formats that are handed on
+MOST_FOREIGN = 500_000  # lines of other formats that are handed on
 _BREAK = re.compile(rb"\n\r?\n")
 _REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
 _NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
@@ -42,8 +43,7 @@ def read_blocks(source: Source, chunks: Iterator[bytes]) -> Iterator[Record | Fo
     yield from reading.text.end()
     yield from reading.odd.problems()
     yield from reading.hosts.series()
-    if reading.foreign:
-        yield Foreign(tuple(reading.foreign))
+    yield from reading.others()
 
 
 def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -89,6 +89,9 @@ class _Blocks:
 
     source: Source
     foreign: list[tuple[int, str]] = field(default_factory=list)
+    beyond: tuple[int, int] = (0, 0)  # the first line that is not handed on, and how many are not
+    banner: tuple[tuple[int, str], ...] = ()  # the first line of the last file, if it was not handed on
+    elsewhere: bool = False  # in reports of another tool of sysstat
     odd: Oddities = field(init=False)
     text: SarText = field(init=False)
     hosts: Hosts[Gather] = field(init=False)
@@ -108,8 +111,12 @@ class _Blocks:
         head, _, body = block.partition(b"\n")
         line = clean(head.decode("utf-8", "replace"))
         self.text.blank = True
+        if OTHER_TOOL.match(line) or (self.elsewhere and not (HEADER.match(line) or BANNER.match(line))):
+            self._elsewhere(_numbered(number, block))
+            return
+        self.elsewhere = False
         if is_header(line) and not any(word in body for word in _INSIDE) and not body.startswith(_NEXT[1:]):
-            self.text.blank = False
+            self.text.blank, self.banner = False, ()
             yield from self.text.header(number, line)
             body, _, banner = body.partition(_NEXT)  # no empty line stands before the next file
             if self.text.table is not None and body:
@@ -117,16 +124,53 @@ class _Blocks:
             if banner:
                 yield from self._lines(_numbered(number + 2 + body.count(b"\n"), _NEXT[1:] + banner))
             return
-        lines = list(_numbered(number, block))
-        if any(belongs(text) or BANNER.match(text) for _, text in lines):
-            yield from self._lines(lines)
-            return
-        self.text.lost = True
-        if len(self.foreign) < MOST_FOREIGN:
-            self.foreign.extend(lines)
+        yield from self._lines(_numbered(number, block))
+
+    def _aside(self, lines: Iterable[tuple[int, str]]) -> None:
+        """Lines of another format."""
+        for number, text in lines:
+            if len(self.foreign) < MOST_FOREIGN:
+                self.foreign.append((number, text))
+            else:
+                self.beyond = (self.beyond[0] or number, self.beyond[1] + 1)
+
+    def others(self) -> Iterator[Problem | Foreign]:
+        """What is of other formats, and that it is not all of it."""
+        if self.foreign:
+            yield Foreign(tuple(self.foreign))
+        if self.beyond[1]:
+            text = f"more than {MOST_FOREIGN} lines of other formats beside reports of sar: the rest was not read"
+            yield Problem(self.source.cite(self.beyond[0]), text, ProblemKind.LIMIT, NAME, self.beyond[1])
 
     def _lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
+        """Lines of sar, and stretches of others; a single one is a row that was cut, or a message to all terminals."""
+        given = list(lines)
+        other = next((place for place, (_, text) in enumerate(given) if OTHER_TOOL.match(text)), len(given))
+        if other and other < len(given) and not self._ours(given[other - 1]):  # iostat's time line
+            other -= 1
+        for ours, stretch in groupby(given[:other], self._ours):
+            some = list(stretch)
+            if ours or len(some) == 1 < len(given):
+                yield from self._read(some)
+            else:
+                self._aside(some)
+                self.text.lost |= self.text.blank
+        if other < len(given):
+            self._elsewhere(given[other:])
+
+    @staticmethod
+    def _ours(line: tuple[int, str]) -> bool:
+        return belongs(line[1]) or bool(BANNER.match(line[1]))
+
+    def _elsewhere(self, lines: Iterable[tuple[int, str]]) -> None:
+        """A report of another tool begins, or goes on."""
+        self._aside(self.banner)
+        self._aside(lines)
+        self.banner, self.elsewhere, self.text.lost = (), True, True
+
+    def _read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
         for at, line in lines:
+            self.banner = ((at, line),) if BANNER.match(line) else ()
             for record in self.text.line(at, line):
                 if isinstance(record, Sample):
                     self.gather.rows.add(record)
