@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from thpdiag.case.captures import between, latest_first
 from thpdiag.case.collected import remarks
 from thpdiag.case.hosts import Pile, hosts
 from thpdiag.case.options import Options
@@ -36,6 +37,7 @@ def _damaged(given: Input) -> tuple[frozenset[str], frozenset[str]]:
 
 def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> Case:
     placed, clock = on_one_clock(pile.records)
+    placed = list(latest_first(placed))
     window = options.window.on(clock.zone) if options.window else None
     records = effective(inside(placed, window, options.process, clock.joins))
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
@@ -46,5 +48,5 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> 
     inputs = tuple(i for i in given.inputs if i.member in members_here or not given.readings.get(i.member))
     own += [*clock.problems, *unplaced(placed, window, clock.joins)]
     facts += clock.facts
-    told = (*notes, *remarks(pile.records), *clock.notes)
+    told = (*notes, *remarks(pile.records), *clock.notes, *between(placed))
     return Case(name, tuple(facts), states(records, clock), operator, tuple(own), inputs, told, *_damaged(given))
