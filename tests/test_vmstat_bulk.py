@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from thpdiag.model import Clock, Series
+from thpdiag.model import Clock, Problem, ProblemKind, Series
 from thpdiag.reader import Foreign
+from thpdiag.readers.vmstat.bulk import series
 from thpdiag.readers.vmstat.table import BULK
 from vmstat_twice import by_lines, in_bulk, records
 
@@ -174,3 +175,17 @@ def test_long_recordings_are_claimed_and_others_are_not() -> None:
     assert not claimed([line for row in day for line in (row, "word")])
     assert not claimed(["cpu 1 2 3 4"] * 9000)
     assert not claimed([HEADER, *(["1.5 2.5 3.5"] * 9000)])
+
+
+def test_a_recording_that_is_too_long_says_up_to_where_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first line that was not read, and the time of the last row that was."""
+    lines = recording(200, zone="UTC")
+    data = ("\n".join(lines) + "\n").encode()
+    kept = "\n".join(lines[:100])
+    monkeypatch.setattr(series, "MOST", len(kept) + 30)
+    found = list(records(data))
+    (problem,) = (record for record in found if isinstance(record, Problem))
+    assert (problem.cite.line, problem.kind, problem.hides_data) == (101, ProblemKind.LIMIT, True)
+    assert f"100 lines, up to {kept[-19:]} by its clock" in problem.text
+    assert f"of {len(data)} were read" in problem.text
+    assert sum(len(record) for record in found if isinstance(record, Series)) == 90

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -24,8 +25,6 @@ MOST = 256 * 1024 * 1024  # bytes; a month of rows every second
 def records(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """The Series of the host, what stands between, and what was odd."""
     text, cut = _text(content)
-    if cut:
-        yield Problem(Citation(source.member), f"only the first {MOST} bytes were read", ProblemKind.LIMIT, "vmstat")
     lines = table(text, len(text) - PAD)
     reading = Reading(lines)
     command = typed(source.command, "vmstat", with_value="SpT")
@@ -33,10 +32,22 @@ def records(source: Source, content: Content) -> Iterator[Record | Foreign]:
     scan.scan(reading)
     for first, end in filled(scan.foreign, lines):
         yield Foreign(tuple(reading.decoded(first, end)))
-    yield from _series(source, lines, [run for run in scan.runs if run.rows], boot=first_is_boot(command))
+    found = list(_series(source, lines, [run for run in scan.runs if run.rows], boot=first_is_boot(command)))
+    yield from found
+    if cut:
+        yield _beyond(source, len(lines), found, content.size)
     for block in scan.blocks:
         yield from block.problems()
     yield from undecoded_lines(source, reading.undecoded, "vmstat")
+
+
+def _beyond(source: Source, lines: int, found: Sequence[Series], size: int | None) -> Problem:
+    """Up to where a recording was read that is too long, and from where on it was not."""
+    times = [time.seconds for series in found if (time := series.time(len(series) - 1))]
+    until = datetime.fromtimestamp(max(times), UTC).strftime(", up to %Y-%m-%d %H:%M:%S by its clock") if times else ""
+    of = f" of {size}" if size else ""
+    text = f"only the first {MOST} bytes{of} were read, {lines} lines{until}; what comes from this line on is not known"
+    return Problem(Citation(source.member, lines + 1), text, ProblemKind.LIMIT, "vmstat")
 
 
 def _text(content: Content) -> tuple[bytes, bool]:
