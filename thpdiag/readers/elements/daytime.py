@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DAY = 86400
+_OFFSET = re.compile(r"[+-]\d{4}", re.ASCII)
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d{1,9})?)", re.ASCII)
 
 
@@ -34,6 +35,16 @@ def date_seconds(year: int, month: int, day: int) -> float | None:
         return datetime(year, month, day, tzinfo=UTC).timestamp()
     except ValueError:
         return None
+
+
+def utc_offset(text: str | None) -> int | None:
+    """Seconds ahead of UTC of `+0530`: sign, hours, minutes. No zone is more than 14 hours from UTC."""
+    if text is None or not _OFFSET.fullmatch(text):
+        return None
+    seconds = int(text[1:3]) * 3600 + int(text[3:5]) * 60
+    if seconds > 14 * 3600 or int(text[3:5]) > 59:
+        return None
+    return -seconds if text[0] == "-" else seconds
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from thpdiag.bundle.stamps import stamp
 from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Lines, Reader, Source
+from thpdiag.readers.elements.daytime import utc_offset
 from thpdiag.readers.elements.oddities import Oddities
 
 NAME = "host_zone"
@@ -47,8 +48,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif found := _STATUS.match(line):
             cite = source.cite(number, line)
             yield Fact("host.zone", found[1], cite, (("how", "timedatectl"),), at)
-            if found[3]:
-                yield Fact("host.utc_offset", _offset(found[3]), cite, time=at)
+            if (ahead := utc_offset(found[3])) is not None:
+                yield Fact("host.utc_offset", ahead, cite, time=at)
 
 
 def _of_file(source: Source, lines: Lines) -> Iterator[Record]:
@@ -61,11 +62,6 @@ def _of_file(source: Source, lines: Lines) -> Iterator[Record]:
         elif debian and line.strip() and not line.startswith("#"):
             odd.note(number, line, "no name of a time zone")
     yield from odd.problems()
-
-
-def _offset(text: str) -> int:
-    seconds = int(text[1:3]) * 3600 + int(text[3:5]) * 60
-    return -seconds if text[0] == "-" else seconds
 
 
 def read_bulk(source: Source, content: Content) -> Iterator[Record]:

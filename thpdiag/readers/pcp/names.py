@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from thpdiag.model import Entity
+from thpdiag.readers.elements.tasks import COMM, entity
 
 KIB = 1024.0
 PAGE = 4096
@@ -150,6 +151,6 @@ def _process(name: str, instance: str) -> Metric | None:
     if not known or not task:
         return None
     program = (task[2] or "").split(" ")[0].strip("()")
-    comm = program.rpartition("/")[2].rstrip(":")[:15]
-    entity = (("pid", task[1]), ("comm", comm)) if comm and comm.isprintable() else (("pid", task[1]),)
-    return Metric("process", entity, known[0], known[1], counter=known[2] is not None, rate=known[2])
+    comm = program.rpartition("/")[2].rstrip(":")[:COMM]
+    who = entity(task[1], comm if comm.isprintable() else "")
+    return Metric("process", who, known[0], known[1], counter=known[2] is not None, rate=known[2])

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Clock, Fact, Moment
 from thpdiag.model.fact import Value
 from thpdiag.reader import Source
+from thpdiag.readers.elements.daytime import utc_offset
 
 PROVENANCE = "recorder"  # the distribution as collectl names it, which is not what the release file says
 _KEY = re.compile(r"#\s?([A-Z]\w*):\s+(.*)$")
@@ -84,16 +85,6 @@ class Header:
             place = self.places.get(key) or self.places.get("Host")  # which has the daemon's options
             if value is not None and value != "" and place:
                 yield Fact(name, value, source.cite(*place), labels, at, provenance)
-
-
-def utc_offset(text: str) -> int | None:
-    """`+0530`: sign, hours, minutes. No zone is more than 14 hours from UTC."""
-    if not re.fullmatch(r"[+-]\d{4}", text or "", re.ASCII):
-        return None
-    seconds = int(text[1:3]) * 3600 + int(text[3:5]) * 60
-    if seconds > 14 * 3600 or int(text[3:5]) > 59:
-        return None
-    return -seconds if text[0] == "-" else seconds
 
 
 def _collectl(header: Header, text: str) -> None:
