@@ -107,6 +107,34 @@ def test_many_readings_become_columns_and_say_the_same(monkeypatch: pytest.Monke
     assert len(facts) == len(commands(after)) < len([r for r in before if isinstance(r, Fact)])
 
 
+@pytest.mark.parametrize("output", ["iostat", "meminfo", "mpstat", "slabinfo", "vmstat"])
+def test_outputs_of_a_recorder_become_columns(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows; what the first line of each report says of the host is kept once, with the first of them."""
+    path = next((ARCHIVE / f"osw{output}").iterdir())
+    given_ = readings(path.read_bytes() * 2, path.name)
+    monkeypatch.setattr(folded, "MANY", 10)
+    before, after = ([r.record for r in these] for these in (given_, folded.folded(given_)))
+    assert samples(after) == samples(before)
+    said = [r for r in given_ if isinstance(r.record, Fact) and r.record.name in folded.BANNER]
+    kept = [r for r in folded.folded(given_) if isinstance(r.record, Fact) and r.record.name in folded.BANNER]
+    words = [(r.record.name, r.record.value, r.group) for r in said if isinstance(r.record, Fact)]
+    assert [said[words.index(one)] for one in dict.fromkeys(words)] == kept
+    assert len(said) > 2 * len(kept) or output not in ("iostat", "mpstat")
+
+
+def test_another_name_of_the_host_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of two hosts behind each other: each name is kept where it begins, also the first when it comes again."""
+    path = next((ARCHIVE / "oswmpstat").iterdir())
+    one = path.read_bytes()
+    data = one + one.replace(b"(node1)", b"(node2)") + one
+    monkeypatch.setattr(folded, "MANY", 10)
+    kept = [r for r in folded.folded(readings(data, path.name)) if isinstance(r.record, Fact)]
+    names = [str(r.record.value) for r in kept if isinstance(r.record, Fact) and r.record.name == "host.name"]
+    assert set(names) == {"node1", "node2"}
+    groups = {r.group[1] for r in folded.folded(readings(data, path.name)) if isinstance(r.record, Series)}
+    assert groups >= {"node1", "node2"}
+
+
 def test_columns_stay_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of two hosts in one text do not meet."""
     monkeypatch.setattr(folded, "MANY", 2)
