@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def test_every_reader_has_a_fixture() -> None:
     """A reader without a recorded input is not tested."""
     names = {reader.name for reader in (*all_readers(), *bulk_readers())}
     assert names == {case.parent.name for case in CASES}
+
+
+def test_no_reader_lies_where_it_is_not_found() -> None:
+    """One in a room of a room would be silently missing."""
+    files = sorted((ROOT / "thpdiag" / "readers").rglob("*.py"))
+    declared = re.findall(r"^(READER|BULK) = ", "".join(file.read_text() for file in files), re.MULTILINE)
+
+    assert Counter(declared) == {"READER": len(all_readers()), "BULK": len(bulk_readers())}
 
 
 def test_every_fixture_folder_says_where_it_comes_from() -> None:
