@@ -34,6 +34,9 @@ FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outsid
 
 _DECORATION = re.compile(r"^[\s#=*\-+>|]*(?:zzz\s*\*+\s*)?|[\s=*\-#|]*$")
 _EPOCH = re.compile(r"(?:TS\s+)?(\d{9,10}(?:\.\d{1,9})?)(?:\s+\d{4}-\d\d-\d\d[ T][\d:.]+)?$")
+_PLAIN = re.compile(  # date of the C locale: most of what recorders print
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) ([A-Z]{3,5}) ((?:19|20)\d\d)$", re.ASCII
+)
 _BOTH = re.compile(r"TS\s+(\d{9,10})(?:\.\d{1,9})?\s+(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)$", re.ASCII)
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|UTC|[+-]\d\d:?\d\d)?(?:\s+[A-Z]{2,5})?$"
@@ -101,6 +104,10 @@ def _iso(text: str) -> Moment | None:
 
 def _date(text: str) -> Moment | None:
     """`date` in its many locales: a clock, a year, a month name and a day, in whatever order, and no other words."""
+    if (plain := _PLAIN.match(text)) and (month := MONTHS.get(plain[1].lower())):
+        day, hour, minute, second, year = (int(part) for part in plain.group(2, 3, 4, 5, 7))
+        zone = plain[6] if plain[6] in ("UTC", "GMT") else ""
+        return _moment((year, month, day, hour, minute, second), zone, 0.0)
     words = text.split()
     if not 4 <= len(words) <= 8 or not all(_DATE_WORDS.match(word) for word in words):
         return None
