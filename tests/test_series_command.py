@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from conftest import ROOT
+from thpdiag.knowledge.aliases import meant
 
 Run = Callable[..., Any]
 GROWTH = ROOT / "fixtures" / "captures" / "khugepaged-growth" / "bundle"
@@ -187,3 +189,43 @@ def test_json_of_a_recording_since_boot_marks_rows(run: Run, tmp_path: Path) -> 
     (tmp_path / "vmstat.txt").write_text(VMSTAT)
     (one,) = json.loads(run("series", tmp_path, "sy", "-o", "json").out)["series"]
     assert one["since_boot"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("thp_fault_aloc", "did you mean 'node_vmstat_thp_fault_alloc'?"),
+        ("stall", "; names with it are "),
+        ("node_vmstat_xyz*", "--list tells what is"),
+        ("", "a metric without a name is not in the input"),
+    ],
+)
+def test_a_word_that_is_no_name_gets_the_names_that_are_near(run: Run, word: str, said: str) -> None:
+    """A typing mistake in the kernel's word, a part of a name, a pattern that nothing fits, nothing at all."""
+    done = run("series", COUNTERS, word)
+    assert done.code == 3
+    assert said in done.err
+
+
+def test_a_folder_is_no_output(run: Run, tmp_path: Path) -> None:
+    """One sentence that says what to write instead."""
+    done = run("series", COUNTERS, COLLAPSED, "-o", tmp_path)
+    assert done.code == 2
+    assert "that is a folder; name a file in it" in done.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("command", [["inputs"], ["series", "--list"]])
+def test_a_full_disk_is_no_mistake_of_ours(command: list[str]) -> None:
+    """The output goes to a disk without room: one sentence, and no traceback."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run([sys.executable, "-m", "thpdiag", *command, str(COUNTERS)], cwd=ROOT, stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "thpdiag: the output cannot be written: No space left on device\n"
+
+
+def test_names_of_meminfo_are_those_with_capitals() -> None:
+    """MemFree is a figure of /proc/meminfo, nr_free_pages one of /proc/vmstat."""
+    assert meant("MemFree")[1] == "node_memory_MemFree_bytes"
+    assert meant("nr_free_pages")[1] == "node_vmstat_nr_free_pages"

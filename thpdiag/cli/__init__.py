@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 import traceback
@@ -13,7 +14,7 @@ import rich_click as click
 from click.exceptions import Abort, ClickException
 
 from thpdiag import __version__
-from thpdiag.errors import RuleError, ThpdiagError
+from thpdiag.errors import RuleError, ThpdiagError, UsageError
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,6 +30,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     }
 )
 BUG, INTERRUPTED = 70, 130
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is sent to
 
 
 class Deferred(click.RichCommand):
@@ -70,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ThpdiagError as mistake:
         click.echo(f"thpdiag: {mistake}", err=True)
         code = mistake.exit_code
-    except Exception:
+    except Exception as mistake:
+        if isinstance(mistake, OSError) and mistake.errno in FULL and mistake.filename is None:
+            click.echo(f"thpdiag: the output cannot be written: {mistake.strerror}", err=True)
+            sys.exit(UsageError.exit_code)
         traceback.print_exc()
         click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)
         code = BUG

@@ -18,12 +18,14 @@ from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.engine.load import suggestion
 from thpdiag.errors import InputError, UsageError
-from thpdiag.knowledge.aliases import aliases
+from thpdiag.knowledge.aliases import meant
+from thpdiag.knowledge.vocabulary import names as spelled_out
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Case, ProblemKind
 from thpdiag.reports.columns import fold
 from thpdiag.reports.visible import visible
 
+MOST_NAMES = 5  # that are told of those that hold a word
 PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "nodes", "device": "devices"}
 
 
@@ -90,11 +92,23 @@ def _deliver(content: str | bytes, file: Path) -> None:
 
 def _absent(word: str, known: Iterable[str]) -> str:
     """Why there is nothing of a name: the input does not have it, or nobody knows it."""
-    vocabulary = term(aliases().get(word, word))
-    hint = suggestion(word, known)
+    names = list(known)
+    holding = [name for name in names if word and word.lower() in name.lower()]
+    if holding:
+        more = f" and {len(holding) - MOST_NAMES} more" if len(holding) > MOST_NAMES else ""
+        return visible(f"{word} is not in the input; names with it are {', '.join(holding[:MOST_NAMES])}{more}")
+    hint = "" if set(word) & set("*?[") else _like(word, names)
+    vocabulary = next((term(name) for name in meant(word) if name in spelled_out()), None)
     if vocabulary and not hint:
         return visible(f"{word} is not in the input ({vocabulary.means}); it is printed by: {vocabulary.ask_for}")
-    return visible(f"{word} is not in the input{hint or '; --list tells what is'}")
+    return visible(f"{word or 'a metric without a name'} is not in the input{hint or '; --list tells what is'}")
+
+
+def _like(word: str, names: Sequence[str]) -> str:
+    """The name that may be meant; the kernel's own words are without what we put around them."""
+    short = {name.removeprefix("node_vmstat_").removeprefix("node_memory_"): name for name in names}
+    found = suggestion(word, short)
+    return next((found.replace(f"'{s}'", f"'{name}'") for s, name in short.items() if f"'{s}'" in found), found)
 
 
 def _list(every: Sequence[Case]) -> str:

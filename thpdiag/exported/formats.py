@@ -111,6 +111,8 @@ def target(text: str) -> tuple[str, Path]:
     suffix = Path(text).suffix.removeprefix(".")
     if not sign and suffix in FORMATS:
         return suffix, Path(text)
+    if Path(text).is_dir():
+        raise UsageError(f"-o {text}: that is a folder; name a file in it, such as {Path(text) / 'values.csv'}")
     raise UsageError(f"-o takes csv, json, parquet, FORMAT=FILE, or a file that ends in one of these, not '{text}'")
 
 
