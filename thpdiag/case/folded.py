@@ -6,13 +6,14 @@ report of the host, only the first is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from thpdiag.model import Fact, Sample
 from thpdiag.recognise import Reading
 
-MANY = 300_000  # numbers; below, rows stay rows, which costs less than to load numpy
+MANY = 500_000  # numbers; below, rows stay rows, which costs less than to load numpy
+EACH = 10  # numbers take as much memory as what else there is of a row
 BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
 
 
@@ -23,7 +24,7 @@ def folded(readings: Iterable[Reading]) -> list[Reading]:
     numbers = 0
     for reading in rest:
         held.append(reading)
-        numbers += len(reading.record.values) if isinstance(reading.record, Sample) else 1
+        numbers += EACH + (len(reading.record.values) if isinstance(reading.record, Sample) else 0)
         if numbers >= MANY:
             break
     else:
@@ -34,7 +35,7 @@ def folded(readings: Iterable[Reading]) -> list[Reading]:
     said: set[tuple[object, ...]] = set()
     last: dict[tuple[object, ...], object] = {}
     kept: list[Reading] = []
-    for reading in chain(held, rest):
+    for reading in chain(_emptied(held), rest):
         record = reading.record
         if isinstance(record, Sample):
             of = (reading.reader, reading.group)
@@ -44,6 +45,13 @@ def folded(readings: Iterable[Reading]) -> list[Reading]:
     for (reader, group), rows in columns.items():
         kept += (Reading(series, reader, group) for series in rows.series())
     return kept
+
+
+def _emptied(held: list[Reading]) -> Iterator[Reading]:
+    """What a list holds, which it then no longer does."""
+    held.reverse()
+    while held:
+        yield held.pop()
 
 
 def _is_new(fact: Fact, reading: Reading, said: set[tuple[object, ...]]) -> bool:
