@@ -26,7 +26,7 @@ OLD = (("kernel.release", "2.6.32-220.el6.x86_64"), ("thp.enabled", "always"), (
 
 def level(calm: float, storms: Minutes, minutes: int = DAY) -> np.ndarray:
     """A value a minute."""
-    found = np.full(minutes, calm)
+    found = np.full(minutes, float(calm))
     for (first, last), value in storms.items():
         found[first:last] = value
     return found

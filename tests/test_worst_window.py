@@ -24,7 +24,9 @@ from recorded_days import (
 )
 from thpdiag.derive.catalogue import Catalogue
 from thpdiag.derive.excerpt import Excerpt
+from thpdiag.derive.rates import fastest
 from thpdiag.derive.stretches import Stretch, beyond
+from thpdiag.diagnosis import _stands_still
 from thpdiag.engine.judged import UNKNOWN, YES
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
@@ -181,3 +183,17 @@ def test_bursts_with_pauses_are_one_stretch() -> None:
     gone = np.r_[0:630, 690:DAY]
     (track,) = Catalogue([recording("a.txt", {SYS: level(0.0, bursts | {(690, 740): 9.0})}).only(gone)]).tracks(SYS)
     assert (at(599), at(627)) in {(s.first, s.last) for s in beyond(track.points, 5.0, 100.0)}
+
+
+def test_ten_minutes_of_demand_in_a_day_are_no_standing_still() -> None:
+    """A counter that moved at night did move, though the day's mean is next to nothing."""
+    for calm, most in ((0.0, 0.0), (0.05, 0.05)):
+        (track,) = Catalogue([recording("a.txt", {STALLS: counter(calm, {})})]).tracks(STALLS)
+        assert fastest(track, 300.0) == pytest.approx(most)
+    (track,) = Catalogue([recording("a.txt", {STALLS: counter(0, {NIGHT: 1.5})})]).tracks(STALLS)
+    assert fastest(track, 300.0) == pytest.approx(1.5)
+    assert fastest(track, 1e9) == pytest.approx(900 / 86340)
+    (scene,) = scenes(case([recording("a.txt", {STALLS: counter(0, {NIGHT: 1.5})})]))
+    assert not _stands_still("fault-compaction", [scene], 1.0)
+    (scene,) = scenes(case([recording("a.txt", {STALLS: counter(0.05, {})})]))
+    assert _stands_still("fault-compaction", [scene], 1.0)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.derive.message_age import is_old
-from thpdiag.derive.rates import growth
+from thpdiag.derive.rates import fastest
+from thpdiag.derive.stretches import LONG
 from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -249,12 +250,13 @@ def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[s
 
 
 def _stands_still(mechanism: str, scenes: Sequence[Scene], times: float) -> bool:
-    """Nothing asked for it: its demand counters were recorded for long enough and hardly moved, in every state."""
+    """Nothing asked for it: its demand counters were recorded for long enough and hardly moved, in every state, and in
+    no five minutes of it."""
     metric, limit = DEMAND[mechanism]
     limit = limit / times if metric.startswith("node_vmstat_thp_") else limit
     for scene in scenes:
         tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
-        rates = [(growth(t) or 0.0) / (t.duration or 1.0) for t in tracks]
+        rates = [fastest(t, LONG) for t in tracks]
         if not rates or max(rates) > limit:
             return False
     return True

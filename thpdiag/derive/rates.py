@@ -73,6 +73,23 @@ def rates(track: Track) -> Points | None:
     return Points(pandas.Series(values, index=points.values.index[1:][counted]), samples, timed=True)
 
 
+def fastest(track: Track, over: float) -> float:
+    """The growth per second of a counter over the worst stretch of so many seconds, of all if it is shorter; 0 without
+    a clock."""
+    import numpy as np
+
+    if track.seconds is None or len(track) < 2:
+        return 0.0
+    deltas, counted = _deltas(track)
+    grown = np.concatenate(([0.0], np.cumsum(np.where(counted, deltas, 0.0))))
+    seconds = np.maximum.accumulate(track.seconds)
+    over = min(over, float(seconds[-1] - seconds[0]))
+    ends = np.searchsorted(seconds, seconds + over)
+    starts = np.flatnonzero(ends < len(seconds))
+    lasted = seconds[ends[starts]] - seconds[starts]
+    return float(((grown[ends[starts]] - grown[starts]) / np.where(lasted > 0, lasted, np.inf)).max(initial=0.0))
+
+
 def _deltas(track: Track) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """What a counter grew by in each interval, and which of them count: it was not reset, and the clock went on."""
     import numpy as np
