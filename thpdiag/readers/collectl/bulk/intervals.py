@@ -40,8 +40,10 @@ class Intervals:
             same = np.flatnonzero(np.diff(self.epochs) == 0)
             rank = np.unique(self.epochs, return_inverse=True)[1] if len(same) else None
             return rank, problems
-        wrong = [int(at) for at in backward if self._misplaced(int(at), system)]
-        back = [int(at) for at in backward if int(at) not in wrong]
+        fallen = self._fallen(backward, system)
+        wrong = [int(at) for at, less in zip(backward, fallen, strict=True) if less or self._of_two_boots(int(at))]
+        told = set(wrong)
+        back = [int(at) for at in backward if int(at) not in told]
         if wrong:
             text = "parts of the recording stand in the wrong order; they were sorted by time"
             problems.append(self._problem(source, wrong, text))
@@ -51,19 +53,24 @@ class Intervals:
         problems.append(self._problem(source, back, text))
         return None, problems
 
-    def _misplaced(self, at: int, system: Rows | None) -> bool:
-        """Whether the interval was made before the one that stands above it."""
-        if len({round(boot, -2) for start, boot in self.boots if start in (at, self._start(at - 1))}) > 1:
-            return True
+    def _fallen(self, backward: NDArray[np.int64], system: Rows | None) -> NDArray[np.bool_]:
+        """Whether an interval counts less than the one above it, or nothing tells: then it was made before that one."""
         known = system.columns() if system else {}
         found = next((known[name] for name in _GROWING if name in known), None)
         if found is None or system is None:
-            return True
-        rows = np.frombuffer(system.at, np.int64)
-        above = found[rows < at]
-        below = found[rows >= at]
-        above, below = above[above == above], below[below == below]
-        return not len(above) or not len(below) or bool(below[0] <= above[-1])
+            return np.ones(len(backward), np.bool_)
+        counted = np.flatnonzero(found == found)
+        if not len(counted):
+            return np.ones(len(backward), np.bool_)
+        below = np.searchsorted(np.frombuffer(system.at, np.int64)[counted], backward)
+        lone = (below == 0) | (below == len(counted))
+        values = found[counted]
+        fallen: NDArray[np.bool_] = lone | (values[np.minimum(below, len(counted) - 1)] <= values[below - 1])
+        return fallen
+
+    def _of_two_boots(self, at: int) -> bool:
+        """Whether headers tell that the interval is of another boot than the one above it."""
+        return len({round(boot, -2) for start, boot in self.boots if start in (at, self._start(at - 1))}) > 1
 
     def _start(self, at: int) -> int:
         return max((start for start, _ in self.boots if start <= at), default=-1)

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from thpdiag.model import Citation, Clock, Event, Moment, Problem, ProblemKind, Record
+from thpdiag.model.citation import EXCERPT
 from thpdiag.reader import Content, Source
 from thpdiag.readers.collectl.bulk.counters import SYSTEM, Counters
 from thpdiag.readers.collectl.bulk.header import Header
@@ -31,6 +32,8 @@ BOOT_APART = 60.0  # seconds between two figures of one boot
 _TIME = re.compile(rb">>> (\d{9,10}\.\d{1,6}) <<<\s*$")
 _BAD_TIME = "a damaged time: what stands below it, up to the next one, is left out"
 _MARKS = (b">", b"#")
+MOST_LINES = 100_000  # of an interval, beside those of processes
+_TOO_MANY = "more lines under one time than any host has; they are left out"
 _NO_TIME = "lines above the first time; they are left out"
 
 
@@ -74,8 +77,11 @@ class Recording:
                 self.damage.note(number, printable(line.decode("utf-8", "replace")), _NO_TIME)
         elif line[:5] == b"proc:":
             self.tasks.line(number, line)
+        elif len(self._lines) < MOST_LINES:
+            if line:
+                self._lines.append((number, line))
         else:
-            self._lines.append((number, line))
+            self.odd.note(number, printable(line[:EXCERPT].decode("utf-8", "replace")), _TOO_MANY)
 
     def close(self) -> None:
         """The interval is over."""
