@@ -11,6 +11,9 @@ from thpdiag.bundle.lines import Undecoded, numbered
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.model import Citation, Problem, ProblemKind
 
+LONGEST = 1 << 20  # bytes of a line that are held back until its end is seen
+ROW = 4096  # bytes; a line that is longer is no row but a document, which is worth reading up to where it ends
+
 
 class Member:
     """A file the reader may want.
@@ -39,6 +42,7 @@ class Member:
         self._hash = hashlib.sha256()
         self._given = 0
         self._ended = False
+        self._cut = False  # it ends before its end
 
     def head(self, size: int = CHUNK) -> bytes:
         """The first bytes that were not read yet, without reading them."""
@@ -48,7 +52,7 @@ class Member:
         """Numbered lines without line ends, from 1; see `thpdiag.bundle.lines`."""
         odd = Undecoded()
         try:
-            yield from numbered(self.head(), self.chunks(), self._limits.line, odd)
+            yield from numbered(self.head(), self.chunks_of_lines(), self._limits.line, odd)
         finally:
             self.problems.extend(odd.problems(self.path, self._limits.line))
 
@@ -61,7 +65,7 @@ class Member:
                     ProblemKind.LIMIT,
                     f"only the first {self._limits.member_bytes} bytes were read (limit member_bytes)",
                 )
-                self._ended = True
+                self._ended = self._cut = True
                 chunk = chunk[:room]
             self._given += len(chunk)
             self._hash.update(chunk)
@@ -69,7 +73,27 @@ class Member:
         if not self._ended:
             self._ended = True
             if failure := self._stream.failure:
+                self._cut = True
                 self.problems.append(failure.problem(self.path))
+
+    def chunks_of_lines(self) -> Iterator[bytes]:
+        """The bytes of a text, cut at line ends; where they end early, without the last row.
+
+        Half a row is no shorter row: of 953586 the first two digits are another number.
+        """
+        held = b""
+        for chunk in self.chunks():
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                yield held + chunk[:end]
+                held = chunk[end:]
+            else:
+                held += chunk
+                if len(held) > LONGEST:
+                    yield held
+                    held = b""
+        if held and not (self._cut and len(held) <= ROW):
+            yield held
 
     def finish(self) -> None:
         """Reads what is left, so that `sha256` and `problems` speak of the whole member."""

@@ -98,7 +98,8 @@ def _read(member: Member, recogniser: Recogniser, together: SideBySide) -> list[
     if reader := next((r for r in bulk_readers() if any(r.claims(p, head, member.size) for p in paths)), None):
         if together.keeps(member, reader, paths):
             return None
-        content = Content(member.chunks(), member.size, member.file)
+        chunks = member.chunks() if b"\0" in head else member.chunks_of_lines()
+        content = Content(chunks, member.size, member.file)
         return list(recogniser.bulk(reader, member.path, content))
     if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
