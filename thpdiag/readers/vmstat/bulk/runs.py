@@ -79,7 +79,10 @@ class Scan:
     def _events(self, reading: Reading) -> list[tuple[int, Look]]:
         """All lines but rows of the width of the header above them, and headers that only repeat."""
         columns = self.table.columns
-        special = np.flatnonzero(columns == 0)
+        blank = self.table.blank
+        again = np.zeros(len(blank), np.bool_)
+        again[1:] = blank[1:] & blank[:-1]  # the first of several empty lines says all that they say
+        special = np.flatnonzero((columns == 0) & ~again)
         self._repeats, quiet = repeated(self.table, special)
         looks = list(reading.looks(special[~quiet].tolist()))
         headers = [(number, one.width) for number, one in looks if one.kind is Kind.HEADER]
