@@ -16,6 +16,7 @@ from thpdiag.engine.lint.truth import Truth
 from thpdiag.engine.load import builtin_rules
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
+from thpdiag.errors import RuleError
 from thpdiag.model import Verdict3
 
 WHEN = "when: stalling and compacting\nconfidence:\n  likely: policy\n"
@@ -167,11 +168,29 @@ def test_each_check_of_the_list_is_shown_to_complain() -> None:
 
 def test_the_word_in_an_expression_is_pointed_at() -> None:
     """Unknown checks and mistakes of form too, which loading finds."""
-    from thpdiag.errors import RuleError
-
     text, place = marked(GOOD.replace("when: stalling and compacting", "when: stalling and «compactin"))
     with pytest.raises(RuleError, match=f"{place}: unknown check 'compactin'; did you mean 'compacting'"):
         rule(text)
     text, place = marked(GOOD.replace("when: stalling and compacting", "when: stalling and « (compacting"))
     with pytest.raises(RuleError, match=r"expected '\)'"):
         rule(text)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "words"),
+    [
+        ("for: $stall", "«for: soon", "no quantity"),
+        ("for: $stall", "«for: 5 %", "write `30 s`, `3 samples` or `50 % of samples`"),
+        ("{default: 2 /s", "{«default: $share", "no quantity"),
+        ("under: [compaction]", "«under: []", "at least 1 item"),
+    ],
+)
+def test_what_no_evaluation_could_take_is_refused_at_once(good: str, bad: str, words: str) -> None:
+    """By the form, at its place: a duration that is none, a parameter of a parameter, an empty choice."""
+    text, place = marked(GOOD.replace(good, bad))
+
+    with pytest.raises(RuleError) as refused:
+        rule(text)
+
+    assert f"fault-compaction.yaml:{place}: " in str(refused.value)
+    assert words in str(refused.value)

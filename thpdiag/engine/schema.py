@@ -6,15 +6,18 @@ Every check is a mapping with one word that says what it looks at (`fact`, `seri
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from thpdiag.engine.quantity import quantity
+from thpdiag.engine.quantity import quantity, split
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Status = Literal["draft", "test", "stable", "deprecated"]
 Role = Literal["root_cause", "contributing", "configuration", "risk", "alternative", "context"]
+_PART = re.compile(r"\d+ samples?|\d+(?:\.\d+)? ?% of samples")
+_TIMES = ("s", "ms", "min", "h", "d")
 Entity = Literal["process", "zone", "cpu", "device"]
 
 
@@ -24,8 +27,19 @@ def _is_quantity(value: str | float) -> str | float:
     return value
 
 
+def _is_number(value: str | float) -> str | float:
+    quantity(value)
+    return value
+
+
+def _is_duration(value: str) -> str:
+    if not (value.startswith("$") or _PART.fullmatch(value.strip())) and split(value)[1] not in _TIMES:
+        raise ValueError(f"'{value}' is no duration; write `30 s`, `3 samples` or `50 % of samples`")
+    return value
+
+
 Quantity = Annotated[str | float, AfterValidator(_is_quantity)]
-Names = str | list[str]
+Names = str | Annotated[list[str], Field(min_length=1)]
 
 
 def listed(names: Names | None) -> list[str]:
@@ -42,7 +56,7 @@ class Strict(BaseModel):
 class Param(Strict):
     """A threshold. `means` says what it is and why this number."""
 
-    default: Quantity
+    default: Annotated[str | float, AfterValidator(_is_number)]
     means: str = Field(min_length=20)
 
 
@@ -89,7 +103,7 @@ class SeriesCheck(Strict):
     as_: As = Field(default="level", alias="as")
     above: Quantity | None = None
     below: Quantity | None = None
-    for_: str | None = Field(default=None, alias="for")
+    for_: Annotated[str, AfterValidator(_is_duration)] | None = Field(default=None, alias="for")
     min_samples: int = Field(default=1, ge=1, description="fewer values leave the check unknown")
 
     @model_validator(mode="after")

@@ -70,7 +70,7 @@ def _last(cases: Cases, outcome: str) -> tuple[int, ...]:
 def _levels(rule: Rule, whole: RuleSet) -> Iterator[Complaint]:
     if (cases := whole.cases.get(rule.id)) is None:
         return
-    stated = {row.get("confidence") for row in cases.rows}
+    stated = {str(row.get("confidence")) for row in cases.rows}
     for level in rule.confidence:
         if level not in stated:
             yield Complaint(

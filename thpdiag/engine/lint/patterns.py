@@ -33,8 +33,10 @@ def _valid(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
 
 
 def _mistake(pattern: str) -> str:
+    quiet = re2.Options()
+    quiet.log_errors = False  # it would write to stderr by itself
     try:
-        re2.compile(pattern)
+        re2.compile(pattern, quiet)
     except re2.error as error:
         return str(error)
     return ""

@@ -64,6 +64,8 @@ def _quantities(row: object, at: Where) -> Iterator[tuple[Where, str, str | floa
     if not isinstance(row, dict):
         return
     for key, value in row.items():
+        if key == "where":
+            continue
         if key in QUANTITIES and isinstance(value, str | int | float):
             yield (*at, key), key, value
         else:
