@@ -18,16 +18,16 @@ from thpdiag.bundle.transcript import clean
 from thpdiag.model import Entity, Problem, ProblemKind, Record, Sample
 from thpdiag.reader import Foreign, Source
 from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.sysstat.bulk.blocks import blocks
 from thpdiag.readers.sysstat.bulk.cpu_columns import shares
 from thpdiag.readers.sysstat.bulk.gather import Floats, Gather, Ints, Part
+from thpdiag.readers.sysstat.bulk.grid import grid_of, seconds_of
 from thpdiag.readers.sysstat.sar_lines import HEADER, NAME, OTHER_TOOL, SarText, belongs, is_header
 from thpdiag.readers.sysstat.sar_tables import PERCENT, Table, cpu_entity
 from thpdiag.readers.sysstat.tables import BANNER
 from thpdiag.recordings.hosts import Hosts
 
-LONGEST = 16 << 20  # bytes without an empty line, after which a block is cut at a line end
 MOST_FOREIGN = 500_000  # lines of other formats that are handed on
-_BREAK = re.compile(rb"\n\r?\n")
 _REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
 _NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
 _NEXT = b"\nLinux "
@@ -38,49 +38,12 @@ _LARGEST = 2.0**60
 def read_blocks(source: Source, chunks: Iterator[bytes]) -> Iterator[Record | Foreign]:
     """Facts and events as they come, then Problems, then a Series per entity, by host."""
     reading = _Blocks(source)
-    for number, block in _blocks(chunks):
+    for number, block in blocks(chunks):
         yield from reading.block(number, block)
     yield from reading.text.end()
     yield from reading.odd.problems()
     yield from reading.hosts.series()
     yield from reading.others()
-
-
-def _blocks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """What stands between empty lines, with the number of its first line."""
-    number = 1
-    for text in _stretches(chunks):
-        yield from _split(number, text)
-        number += text.count(b"\n")
-
-
-def _stretches(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The text cut behind empty lines; where there is none for long, behind any line, or anywhere."""
-    held: list[bytes] = []
-    size = 0
-    for chunk in chunks:
-        last = held[-1][-2:] if held else b""  # a break may be cut in two
-        if b"\n" not in chunk or not _BREAK.search(last + chunk):
-            held.append(chunk)
-            size += len(chunk)
-            if size < LONGEST:
-                continue
-            text = b"".join(held)
-            end = text.rfind(b"\n") + 1 or len(text)
-        else:
-            text = b"".join([*held, chunk])
-            end = max(found.end() for found in _BREAK.finditer(text, max(size - 2, 0)))
-        yield text[:end].replace(b"\r\n", b"\n")
-        held, size = [text[end:]], len(text) - end
-    yield b"".join(held).replace(b"\r\n", b"\n")
-
-
-def _split(number: int, whole: bytes) -> Iterator[tuple[int, bytes]]:
-    for block in whole.split(b"\n\n"):
-        text = block.strip(b"\n")
-        if text:
-            yield number + len(block) - len(block.lstrip(b"\n")), text
-        number += block.count(b"\n") + 2
 
 
 @dataclass(slots=True)
@@ -187,7 +150,7 @@ class _Blocks:
         other = _NO_ROW.search(body)  # averages, and the first line of the next day
         rows, rest = (body[: other.start() - 1], body[other.start() :]) if other else (body, b"")
         half = b"M " in head[8:12]
-        grid = _grid(rows, len(table.columns), half=half) if rows and _REGULAR.match(head) else None
+        grid = grid_of(rows, len(table.columns), half=half) if rows and _REGULAR.match(head) else None
         if grid is None or not self._regular(table, number, rows, grid, head):
             yield from self._lines(_numbered(number, body))
         elif rest:
@@ -201,7 +164,7 @@ class _Blocks:
         if found is None or clock is None or first[:11].rstrip() == head[:11].rstrip():
             return False
         values, keep = found
-        seconds = clock.all_at(_seconds(grid))
+        seconds = clock.all_at(seconds_of(grid))
         lines = np.arange(number, number + len(grid), dtype=np.int64)
         starts, ends = _places(rows, self.gather.keep(rows))
         resolution = _resolution(table, first.split()[-len(table.columns) :], values)
@@ -216,63 +179,6 @@ class _Blocks:
 
 def _numbered(number: int, block: bytes) -> Iterator[tuple[int, str]]:
     return enumerate((clean(line) for line in block.decode("utf-8", "replace").split("\n")), number)
-
-
-def _grid(rows: bytes, columns: int, *, half: bool) -> Floats | None:
-    """The rows as numbers: hour, minute, second, cells; `all` is -1. None unless every cell is a plain number."""
-    if not _timed(rows):
-        return None
-    text = rows
-    if half:
-        text = text.replace(b" AM ", b":0 ").replace(b" PM ", b":1 ")
-    if b"-" in text or (b"," in text and b"." in text):
-        return None
-    text = text.replace(b",", b".").replace(b":", b" ").replace(b" all ", b" -1 ")
-    if text.translate(None, b"0123456789. \n-"):
-        return None
-    count, width = rows.count(b"\n") + 1, columns + 3 + half
-    if not _even(text, count, width):
-        return None
-    grid = np.fromstring(text, sep=" ").reshape(count, width)
-    if half:
-        grid[:, 0] = grid[:, 0] % 12 + 12 * grid[:, 3]
-        grid = np.delete(grid, 3, axis=1)
-    return grid if _clock_like(grid) else None
-
-
-def _timed(rows: bytes) -> bool:
-    """Whether each row begins with a time, dd:dd:dd, and has no other colon."""
-    letters = np.frombuffer(rows + b"\n", np.uint8)
-    ends = np.flatnonzero(letters == 10)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    if (ends - starts < 9).any() or rows.count(b":") != 2 * len(starts):
-        return False
-    times = letters[starts[:, None] + np.arange(8)]
-    digits = times[:, [0, 1, 3, 4, 6, 7]]
-    return bool((times[:, [2, 5]] == ord(":")).all() and ((digits >= ord("0")) & (digits <= ord("9"))).all())
-
-
-def _even(text: bytes, count: int, width: int) -> bool:
-    """Whether each row has that many cells, and no cell more than one dot, with digits around it."""
-    letters = np.frombuffer(b" " + text + b"\n", np.uint8)
-    blank = letters <= 32
-    cells = np.cumsum(blank[:-1] & ~blank[1:])
-    dots = np.flatnonzero(letters == ord("."))
-    if (letters[dots - 1] < ord("0")).any() or (letters[dots + 1] < ord("0")).any():
-        return False
-    if (np.diff(cells[dots - 1]) == 0).any():
-        return False
-    counts = np.diff(cells[np.flatnonzero(letters == 10) - 1], prepend=0)
-    return len(counts) == count and bool((counts == width).all())
-
-
-def _clock_like(grid: Floats) -> bool:
-    return bool((grid[:, 0] < 24).all() and (grid[:, 1] < 60).all() and (grid[:, 2] < 61).all())
-
-
-def _seconds(grid: Floats) -> Floats:
-    found: Floats = grid[:, 0] * 3600 + grid[:, 1] * 60 + grid[:, 2]
-    return found
 
 
 def _plain(table: Table, grid: Floats) -> tuple[Mapping[str, Floats], NDArray[np.bool_]] | None:
