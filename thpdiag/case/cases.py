@@ -14,6 +14,7 @@ from thpdiag.case.states import effective, runtime_setting, states
 from thpdiag.case.window import inside, unplaced
 from thpdiag.derive.clock import on_one_clock
 from thpdiag.derive.host import derived
+from thpdiag.derive.repeated_messages import once
 from thpdiag.model import Case, Event, Fact, Note
 
 
@@ -37,7 +38,7 @@ def _damaged(given: Input) -> tuple[frozenset[str], frozenset[str]]:
 
 def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> Case:
     placed, clock = on_one_clock(pile.records)
-    placed = list(latest_first(placed))
+    placed = list(once(latest_first(placed)))
     window = options.window.on(clock.zone) if options.window else None
     records = effective(inside(placed, window, options.process, clock.joins))
     facts = [r for r in records if isinstance(r, Fact) and not runtime_setting(r.name) and r.name != "work.seconds"]
