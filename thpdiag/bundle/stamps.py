@@ -105,9 +105,9 @@ def _iso(text: str) -> Moment | None:
 def _date(text: str) -> Moment | None:
     """`date` in its many locales: a clock, a year, a month name and a day, in whatever order, and no other words."""
     if (plain := _PLAIN.match(text)) and (month := MONTHS.get(plain[1].lower())):
-        day, hour, minute, second, year = (int(part) for part in plain.group(2, 3, 4, 5, 7))
+        day, hour, minute, second, of_year = (int(part) for part in plain.group(2, 3, 4, 5, 7))
         zone = plain[6] if plain[6] in ("UTC", "GMT") else ""
-        return _moment((year, month, day, hour, minute, second), zone, 0.0)
+        return _moment((of_year, month, day, hour, minute, second), zone, 0.0)
     words = text.split()
     if not 4 <= len(words) <= 8 or not all(_DATE_WORDS.match(word) for word in words):
         return None
