@@ -26,6 +26,9 @@ TOTAL = "  total: {series: node_vmstat_compact_fail, as: since_boot_rate, above:
 STACKS_ALONE = GOOD.replace(
     "series: node_vmstat_compact_stall, as: rate, above: $stalls, for: $stall", "fact: app, is: redis"
 ).replace(WHEN, "when: compacting\nconfidence:\n  «confirmed: stalling and policy\n")
+TOTAL_ALONE = GOOD.replace("as: rate, above: $stalls, for: $stall", "as: since_boot_rate, above: $stalls").replace(
+    WHEN, "when: stalling and policy\nconfidence:\n  «likely: compacting\n"
+)
 # What a mistake in the logic of a rule may bring along.
 BESIDES = {"unused-check", "unused-parameter", "level-without-case", "level-without-evidence"}
 CONDITIONS = [
@@ -84,6 +87,7 @@ CONDITIONS = [
     ),
     ("unreachable-level", "", WHEN + "  «confirmed: not stalling\n", "", "its condition excludes `when`"),
     ("level-beyond-evidence", "", "", STACKS_ALONE, "two kinds of stack"),
+    ("level-beyond-evidence", "", "", TOTAL_ALONE, "likely can never be given"),
     (
         "level-without-evidence",
         "",
@@ -179,6 +183,7 @@ def test_the_word_in_an_expression_is_pointed_at() -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "words"),
     [
+        ("id: THP-999", "«id: THP-9", "such as ACME-01"),
         ("for: $stall", "«for: soon", "no quantity"),
         ("for: $stall", "«for: 5 %", "write `30 s`, `3 samples` or `50 % of samples`"),
         ("{default: 2 /s", "{«default: $share", "no quantity"),

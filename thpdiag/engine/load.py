@@ -202,6 +202,8 @@ def _said(source: RuleSource, error: Any, at: Where, model: type[Any]) -> str:
     if error["type"] == "extra_forbidden":
         known = [f.alias or n for n, f in model.model_fields.items()]
         message = f"unknown key '{where[-1]}'{suggestion(str(where[-1]), known)}"
+    elif error["type"] == "string_pattern_mismatch" and where == ("id",):
+        message = "an id is a prefix in capitals and a number of two digits or more, such as ACME-01"
     elif error["type"] == "missing":
         message = f"the key '{where[-1]}' is missing"
     elif where and isinstance(where[-1], str) and where[-1] not in message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from math import inf
@@ -156,10 +156,20 @@ def caps(rule: Rule, truth: Truth) -> tuple[int, int]:
     toggled = truth.any_of(name for name, kind in solid.items() if kind == "toggle")
     kinds = list(_by_kind(solid, truth))
     one, two = truth.at_least(1, kinds), truth.at_least(2, kinds)
+    firm = _without_totals(rule, truth, solid)
     if rule.file.role in CONFIGURATION:
         seen = truth.any_of(solid)
-        return seen | toggled, (seen & ~one) | two | toggled
-    return one | toggled, two | toggled
+        return seen & firm | toggled, ((seen & ~one) | two) & firm | toggled
+    return one & firm | toggled, two & firm | toggled
+
+
+def _without_totals(rule: Rule, truth: Truth, solid: Mapping[str, str]) -> int:
+    """Where `when` holds without the totals since boot, or none of these says yes."""
+    totals = [name for name in rule.checks if name not in solid]
+    when = truth.of(rule.when)
+    for name in totals:
+        when = truth.whatever(name, when)
+    return when | (truth.full & ~truth.any_of(totals))
 
 
 def _by_kind(solid: dict[str, str], truth: Truth) -> Iterator[int]:

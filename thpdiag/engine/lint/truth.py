@@ -66,6 +66,12 @@ class Truth:
         """Take out the combinations in which `one` says yes and `other` does not."""
         self.possible &= self.full & ~(self.masks[one] & ~self.masks[other])
 
+    def whatever(self, name: str, table: int) -> int:
+        """The combinations in which the table holds with either answer of the check."""
+        mask, width = self.masks[name], 1 << self.names.index(name)
+        with_yes, with_no = table & mask, table & self.full & ~mask
+        return (with_yes | with_yes >> width) & (with_no | with_no << width)
+
     def matters(self, name: str, tables: Iterable[int]) -> bool:
         """Whether another answer of the check changes one of the tables."""
         mask = self.masks[name]
