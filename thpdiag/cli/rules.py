@@ -61,7 +61,7 @@ def lint(named: tuple[Path, ...], folders: tuple[Path, ...], names: str) -> None
     """
     if names:
         for name, says in names_of_lints().items():
-            click.echo(f"{name:24} {says}")
+            click.echo(f"{name:26}{says}")
         return
     all_folders = tuple(dict.fromkeys((*named, *folders)))
     rules = loaded(all_folders)
