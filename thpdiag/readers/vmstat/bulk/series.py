@@ -133,13 +133,13 @@ def _rows(lines: Table, runs: Sequence[Run]) -> tuple[bytes, list[Rows]]:
     own = marks[lines.rows]
     plain = lines.rows if own.all() else lines.rows[own]
     numbers = lines.numbers if own.all() else lines.numbers[:, own]
+    seconds = lines.seconds if own.all() else lines.seconds[own]  # once: a part of a copy keeps all of the copy
     begins = [run.spans[0][0] if run.spans else len(lines) for run in runs]
     ends = [run.spans[-1][1] if run.spans else len(lines) for run in runs]
     text, further, found = lines.text, bytearray(), []
     for run, (first, end) in zip(runs, np.searchsorted(plain, np.array([begins, ends])).T.tolist(), strict=True):
         at, columns = plain[first:end], numbers[: run.layout.width, first:end]
-        times = lines.seconds[own][first:end]
-        rows = Rows(run, at, columns, times, utc[at], lines.starts[at], lines.ends[at])
+        rows = Rows(run, at, columns, seconds[first:end], utc[at], lines.starts[at], lines.ends[at])
         found.append(_with_slow(rows, further, len(text)) if run.slow else rows)
     return text + bytes(further) if further else text, found
 
