@@ -31,7 +31,7 @@ def records(source: Source, content: Content) -> Iterator[Record | Foreign]:
     scan = Scan(source, lines, unit_of(command), unit_known=command is not None)
     scan.scan(reading)
     for first, end in filled(scan.foreign, lines):
-        yield Foreign(tuple(reading.decoded(first, end)))
+        yield Foreign(tuple(line for part in _said(lines, first, end) for line in reading.decoded(*part)))
     found = list(_series(source, lines, [run for run in scan.runs if run.rows], boot=first_is_boot(command)))
     yield from found
     if cut:
@@ -39,6 +39,14 @@ def records(source: Source, content: Content) -> Iterator[Record | Foreign]:
     for block in scan.blocks:
         yield from block.problems()
     yield from undecoded_lines(source, reading.undecoded, "vmstat")
+
+
+def _said(lines: Table, first: int, end: int) -> list[tuple[int, int]]:
+    """A stretch without empty lines below empty ones, in parts."""
+    keep = np.ones(end - first, np.bool_)
+    keep[1:] = ~(lines.blank[first + 1 : end] & lines.blank[first : end - 1])
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False])).astype(np.int8))) + first
+    return [(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
 
 
 def _beyond(source: Source, lines: int, found: Sequence[Series], size: int | None) -> Problem:
