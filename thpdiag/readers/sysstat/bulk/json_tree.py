@@ -112,14 +112,15 @@ def _text(token: bytes) -> str:
 
 def read_json(activities: Activities, chunks: Iterator[bytes]) -> Iterator[Record]:
     """The records of the tree in these bytes; TreeError where it cannot go on."""
-    tree = _Tree(activities)
+    tree, ended = _Tree(activities), 0
     try:
         for text in _pieces(chunks):
             yield from _tokens(tree, text)
+            ended = int(text.endswith(b"\n")) if text else ended
     except TreeError as error:
         raise TreeError(error.text, tree.line) from error
     if tree.stack or not tree.begun:
-        raise TreeError("it ends early", tree.line)
+        raise TreeError("it ends early", tree.line - ended)  # behind the last line there is none
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
