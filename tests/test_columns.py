@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -176,3 +177,14 @@ def plain(times: list[float], values: list[float]) -> list[float]:
         run = [*run, value] if value > 0.4 else []
         best = run if len(run) > len(best) else best
     return best
+
+
+def test_metrics_that_stand_in_the_same_rows_share_them() -> None:
+    """A long recording is not copied for each metric that a rule asks for."""
+    one = columns()
+    marks = np.arange(20) % 3 == 0  # averages since boot between the others: what is left is no single stretch
+    table = Catalogue([replace(one, since_boot=marks)])
+    first, second = (table.tracks(f"node_vmstat_allocstall_{zone}")[0].samples for zone in ("normal", "dma32"))
+    assert first is second
+    assert len(first) == 20 - int(marks.sum())
+    assert len(table.tracks(STALLS)[0]) == len(first) - 1

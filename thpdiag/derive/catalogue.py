@@ -91,14 +91,15 @@ def _moving(samples: Samples) -> Samples:
 
 def track(table: Table, metric: str) -> Track | None:
     """One metric of a table, None if it has no value of it."""
-    samples = _with(table.samples, metric)
+    samples = _with(table, metric)
     if table.clock is not None:
         samples = in_order(samples, metric)
     return Track(metric, table, samples) if samples else None
 
 
-def _with(samples: Samples, metric: str) -> Samples:
+def _with(table: Table, metric: str) -> Samples:
     """The rows that have the metric and are no average since boot."""
+    samples = table.samples
     if not isinstance(samples, Series):
         return tuple(s for s in samples if metric in s.values and not s.since_boot)
     column = samples.values.get(metric)
@@ -107,7 +108,10 @@ def _with(samples: Samples, metric: str) -> Samples:
     keep = column == column
     if samples.since_boot is not None:
         keep &= ~samples.since_boot
-    return marked(samples, keep)
+    marks = keep.tobytes()
+    if marks not in table.parts:
+        table.parts[marks] = marked(samples, keep)
+    return table.parts[marks]
 
 
 class Catalogue:

@@ -44,6 +44,11 @@ class Table:
     boots: tuple[Moment, ...] = ()
 
     @cached_property
+    def parts(self) -> dict[bytes, Series]:
+        """Rows that were asked for, by their marks: metrics that stand in the same rows share them."""
+        return {}
+
+    @cached_property
     def clock(self) -> Clock | None:
         """The clock of the rows, None if any row has no time or the clocks differ."""
         if isinstance(self.samples, Series):
