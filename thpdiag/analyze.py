@@ -17,6 +17,7 @@ from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
 from thpdiag.engine.agreement import disagreements
 from thpdiag.engine.load import Rule
 from thpdiag.engine.scenes import scenes
+from thpdiag.engine.timing import Timings
 from thpdiag.engine.worst import judged as worst_judged
 from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
 from thpdiag.result.document import document
@@ -24,28 +25,47 @@ from thpdiag.result.document import document
 
 def analyze(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options | None = None,
-    *, stdin: BinaryIO | None = None, progress: Progress | None = None,
+    *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The result document of what is at the paths (`-` is standard input)."""
-    options = options or Options()
-    given = read(paths, options, stdin=stdin, progress=progress)
-    diagnoses = [diagnosed(case, rules, options) for case in cases(given, options)]
+    options, timings = options or Options(), timings or Timings()
+    diagnoses = diagnosed_at(paths, rules, options, stdin=stdin, progress=progress, timings=timings)
+    with timings.stage("result"):
+        return document(diagnoses, options.told)
+
+
+def diagnosed_at(
+    paths: Sequence[Path], rules: Sequence[Rule], options: Options,
+    *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,
+) -> list[Diagnosis]:  # fmt: skip
+    """The diagnosis of each host at the paths."""
+    timings = timings or Timings()
+    with timings.stage("read"):
+        given = read(paths, options, stdin=stdin, progress=progress)
+    with timings.stage("cases"):
+        every = cases(given, options)
+    with timings.stage("rules"):
+        diagnoses = [diagnosed(case, rules, options, timings) for case in every]
     if options.window:
-        whole = cases(given, replace(options, window=None))
-        diagnoses = [with_outside(d, case, rules, options) for d, case in zip(diagnoses, whole, strict=True)]
-    return document(diagnoses, options.told)
+        with timings.stage("rules outside of the time asked for"):
+            whole = cases(given, replace(options, window=None))
+            pairs = zip(diagnoses, whole, strict=True)
+            diagnoses = [with_outside(one, case, rules, options, timings) for one, case in pairs]
+    return diagnoses
 
 
-def diagnosed(case: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:
+def diagnosed(case: Case, rules: Sequence[Rule], options: Options, timings: Timings | None = None) -> Diagnosis:
     """Judge all rules in all states and make one diagnosis of it."""
-    case, judged = _judged(case, rules, options)
+    case, judged = _judged(case, rules, options, timings)
     return diagnose(case, rules, judged)
 
 
-def with_outside(inside_window: Diagnosis, whole: Case, rules: Sequence[Rule], options: Options) -> Diagnosis:
+def with_outside(
+    inside_window: Diagnosis, whole: Case, rules: Sequence[Rule], options: Options, timings: Timings | None = None
+) -> Diagnosis:
     """The diagnosis of the time asked for, with what only shows outside of it as `possible`."""
-    case, judged = _judged(inside_window.case, rules, options)
-    _, further = _judged(whole, rules, options)
+    case, judged = _judged(inside_window.case, rules, options, timings)
+    _, further = _judged(whole, rules, options, timings)
     outside = [(scene, {i: _outside(o) for i, o in outcomes.items()}) for scene, outcomes in further]
     return diagnose(case, rules, [*judged, *outside])
 
@@ -57,9 +77,11 @@ def _outside(outcome: RuleOutcome) -> RuleOutcome:
     return replace(outcome, confidence="possible", raise_confidence=("evidence from the time that was asked for",))
 
 
-def _judged(case: Case, rules: Sequence[Rule], options: Options) -> tuple[Case, list[Judgement]]:
+def _judged(
+    case: Case, rules: Sequence[Rule], options: Options, timings: Timings | None
+) -> tuple[Case, list[Judgement]]:
     bugs: list[Problem] | None = None if options.strict else []
     every = scenes(case)
-    judged: list[Judgement] = [(scene, worst_judged(rules, scene, bugs=bugs)) for scene in every]
+    judged: list[Judgement] = [(scene, worst_judged(rules, scene, bugs=bugs, timings=timings)) for scene in every]
     contradictions = [problem for scene in every for problem in disagreements(scene)]
     return replace(case, problems=(*case.problems, *contradictions, *(bugs or ()))), judged

@@ -11,6 +11,8 @@ from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
+from thpdiag.engine.chosen_params import told as changed
+from thpdiag.engine.timing import Timings
 
 
 @click.command()
@@ -25,25 +27,37 @@ from thpdiag.cli import options as shared
 @click.option("--case", default="", help="A name for the case in the report.")
 @click.option("--process", default="", help="Look at this process only (pid or command name).")
 @shared.RULES
+@shared.SET
+@click.option(
+    "--timings",
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="Also write how long stages and rules took, to stderr or to a new FILE; never into the result.",
+)
 @shared.VERBOSE
 @shared.PROGRESS
 @shared.STRICT
 def command(
     paths: tuple[Path, ...], form: str, outputs: tuple[str, ...], fail_on: str, fail_on_missing: str,
     since: str | None, until: str | None, at: str | None, case: str, process: str, folders: tuple[Path, ...],
-    verbosity: int, progress: str, strict: str,
+    changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str,
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
-    told = {"since": since, "until": until, "at": at, "process": process}
+    rules, spent = shared.loaded(folders, changes), Timings()
+    told = {"since": since, "until": until, "at": at, "process": process, "set": changed(rules)}
+    shared.spare(timings)
     options = Options(
         window=parsed(since, until, at), case=case, process=process, strict=bool(strict),
         told={name: value for name, value in told.items() if value},
     )  # fmt: skip
-    rules = shared.loaded(folders)
     with shared.shown(progress) as show:
-        document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show)
-    shared.deliver(document, form, targets, verbosity)
+        document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
+    with spent.stage("reports"):
+        shared.deliver(document, form, targets, verbosity)
+    if timings is not None:
+        shared.tell(spent, timings)
     if (mistake := shared.absent(paths)) and shared.exit_code(document, fail_on, fail_on_missing) != 1:
         raise mistake
     shared.finish(document, fail_on, fail_on_missing)

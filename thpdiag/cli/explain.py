@@ -28,9 +28,10 @@ WIDTH = 80
 @click.argument("id")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @shared.RULES
-def command(id: str, paths: tuple[Path, ...], folders: tuple[Path, ...]) -> None:
+@shared.SET
+def command(id: str, paths: tuple[Path, ...], folders: tuple[Path, ...], changes: tuple[str, ...]) -> None:
     """Explain rule ID; with PATHS, why it fires there or does not."""
-    rules = shared.loaded(folders)
+    rules = shared.loaded(folders, changes)
     rule = shared.one(id, rules)
     if mistake := shared.absent(paths):
         raise mistake

@@ -26,9 +26,12 @@ MOST_GAPS = 3  # that are listed without -v
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "verbosity", count=True, help="All gaps, and the SHA-256 of each file.")
 @shared.RULES
-def command(paths: tuple[Path, ...], form: str, verbosity: int, folders: tuple[Path, ...]) -> None:
+@shared.SET
+def command(
+    paths: tuple[Path, ...], form: str, verbosity: int, folders: tuple[Path, ...], changes: tuple[str, ...]
+) -> None:
     """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
-    result = analyze(paths, shared.loaded(folders), stdin=sys.stdin.buffer)
+    result = analyze(paths, shared.loaded(folders, changes), stdin=sys.stdin.buffer)
     document = _document(result)
     click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
     if mistake := shared.absent(paths):

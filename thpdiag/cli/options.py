@@ -12,8 +12,10 @@ from typing import Any, NoReturn, TypeVar
 import rich_click as click
 from click.exceptions import Exit
 
+from thpdiag.engine.chosen_params import with_chosen
 from thpdiag.engine.load import Rule, builtin_rules, load_rules, suggestion
 from thpdiag.engine.packs import Pack, installed_packs
+from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
 from thpdiag.model import SEVERITIES, Problem
 from thpdiag.reports import FORMATS
@@ -45,6 +47,10 @@ RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
     help="A folder with further rules; may be given several times.",
 )  # fmt: skip
+SET = click.option(
+    "--set", "changes", multiple=True, metavar="RULE.PARAM=VALUE",
+    help="Another value of a rule's parameter, such as 'THP-013.often=0.1 /s'; may be given several times.",
+)  # fmt: skip
 SINCE = click.option("--since", help="Only what happened from this time of the host on.")
 UNTIL = click.option("--until", help="Only what happened up to this time.")
 AT = click.option("--at", help="Only five minutes before and after this time.")
@@ -73,9 +79,9 @@ def shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]
     return drawn()
 
 
-def loaded(folders: Sequence[Path]) -> tuple[Rule, ...]:
-    """The shipped rules, those of installed packages and those of the folders."""
-    return load_rules(places(folders))
+def loaded(folders: Sequence[Path], changes: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """The shipped rules, those of installed packages and those of the folders, with the values of `--set`."""
+    return with_chosen(load_rules(places(folders)), changes)
 
 
 def places(folders: Sequence[Path]) -> list[Traversable | Pack]:
@@ -142,6 +148,25 @@ def write_bytes(content: bytes, path: Path) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     notice(f"{path} written")
+
+
+def spare(name: str | None) -> None:
+    """Refuse to write timings over anything but timings: `--timings a.tar b.tar` names a bundle, not a new file."""
+    path = Path(name or "-")
+    if str(path) == "-" or not path.exists():
+        return
+    begin = path.read_bytes()[: len(TITLE)] if path.is_file() else b""
+    if begin != TITLE.encode():
+        raise UsageError(f"--timings takes a new file, and {path} is there already (--timings=- is stderr)")
+
+
+def tell(spent: Timings, name: str) -> None:
+    """The timings to stderr (`-`) or into a file."""
+    text = "\n".join(spent.lines())
+    if name == "-":
+        click.echo(text, err=True)
+    else:
+        write(text + "\n", Path(name))
 
 
 def notice(text: str) -> None:

@@ -10,7 +10,7 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.cli import rules_coverage, rules_docs, rules_new
-from thpdiag.cli.options import RULES, loaded, one, places
+from thpdiag.cli.options import RULES, SET, loaded, one, places
 from thpdiag.engine.cases import load_cases, run, unnoticed
 from thpdiag.engine.lint import complaints, names_of_lints
 from thpdiag.engine.lint.beside import cases_beside
@@ -76,15 +76,16 @@ def lint(named: tuple[Path, ...], folders: tuple[Path, ...], names: str) -> None
 @command.command()
 @click.argument("ids", nargs=-1)
 @RULES
+@SET
 @click.option(
     "--no-mutate", "mutate", flag_value="no", default="yes", help="Do not look for checks that no case notices."
 )
-def test(ids: tuple[str, ...], folders: tuple[Path, ...], mutate: str) -> None:
+def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ...], mutate: str) -> None:
     """Run the cases beside the rules (of IDS, or of all), and flip each check to see whether a case notices.
 
     Exit 1 if a case fails or a flipped check goes unnoticed.
     """
-    rules = loaded(folders)
+    rules = loaded(folders, changes)
     cases = load_cases(places(folders), rules)
     chosen = [one(i, rules) for i in ids] or rules
     failures = [line for rule in chosen for line in _failures(rule, rules, cases)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -75,13 +75,17 @@ def pointed(path: str, text: str, message: str, place: Place | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule ready to be evaluated: parameters put in, conditions parsed."""
+    """A rule ready to be evaluated: parameters put in, conditions parsed.
+
+    `changed` are the parameters that somebody gave another value than the file does.
+    """
 
     file: RuleFile
     checks: Mapping[str, Check]
     when: Expression
     confidence: Mapping[str, Expression]
     source: RuleSource
+    changed: Mapping[str, str | float] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -187,6 +191,14 @@ def load_rule(path: str, text: str, read: Callable[[str], tuple[Any, Places]] = 
         if line
     }
     return Rule(file, checks, when, levels, source)
+
+
+def with_params(rule: Rule, values: Mapping[str, str | float]) -> Rule:
+    """The rule with other values of its parameters. RuleError if a check cannot take one."""
+    params = {n: p.model_copy(update={"default": values.get(n, p.default)}) for n, p in rule.file.params.items()}
+    file = rule.file.model_copy(update={"params": params})
+    checks = {name: _check(name, row, file, rule.source) for name, row in file.checks.items()}
+    return replace(rule, file=file, checks=checks, changed={**rule.changed, **values})
 
 
 def _validated(model: type[Form], data: Any, source: RuleSource, at: Where) -> Form:

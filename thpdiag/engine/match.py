@@ -8,6 +8,7 @@ effect gives `likely`; two of them, or an on/off toggle, `confirmed`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from thpdiag.derive.boot_clock import joins
@@ -17,6 +18,7 @@ from thpdiag.engine.checks import judge
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Judged, Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.timing import Timings
 from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
 Answers = Mapping[str, Judged]
@@ -34,18 +36,22 @@ class Forced:
 
 
 def match(
-    rules: Sequence[Rule], scene: Scene, forced: Forced | None = None, *, bugs: list[Problem] | None = None
-) -> dict[str, RuleOutcome]:
-    """Outcomes of all rules on the scene; rules come in dependency order. One per rule: that of its worst entity.
+    rules: Sequence[Rule], scene: Scene, forced: Forced | None = None,
+    *, bugs: list[Problem] | None = None, timings: Timings | None = None,
+) -> dict[str, RuleOutcome]:  # fmt: skip
+    """Outcomes of all rules on the scene, which may know some; rules come in dependency order.
+
+    One per rule: that of its worst entity.
 
     A rule that fails by a mistake of ours is unknown and leaves a problem in `bugs`; without such a list the mistake is
     raised (tests).
     """
-    outcomes: dict[str, RuleOutcome] = {}
+    outcomes: dict[str, RuleOutcome] = dict(scene.outcomes)
     for rule in rules:
         current = replace(scene, outcomes=dict(outcomes))
         try:
-            outcomes[rule.id] = _best([_outcome(rule, s, forced) for s in _scenes(rule, current)])
+            with timings.rule(rule.id) if timings else nullcontext():
+                outcomes[rule.id] = _best([_outcome(rule, s, forced) for s in _scenes(rule, current)])
         except Exception as error:
             if bugs is None:
                 raise

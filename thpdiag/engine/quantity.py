@@ -12,6 +12,8 @@ UNITS: dict[str, float] = {
     "MiB/s": 2.0**20, "KiB/s": 2.0**10, "GiB/s": 2.0**30, "MiB/min": 2.0**20 / 60, "MiB/h": 2.0**20 / 3600,
     "samples": 1.0, "pages": 1.0, "blocks": 1.0,
 }  # fmt: skip
+_KINDS = (("%",), ("/s", "/min", "/h"), ("s", "ms", "min", "h", "d"), ("B", "KiB", "MiB", "GiB", "TiB"),
+          ("KiB/s", "MiB/s", "GiB/s", "MiB/min", "MiB/h"))  # fmt: skip
 HUGE = 1e18  # more than any counter or memory of a host: shown as it is, without a unit of its own
 _QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)", re.ASCII)
 
@@ -30,6 +32,11 @@ def split(text: str | float) -> tuple[float, str]:
     """The value in base units, and the unit as it is written. ValueError if it is none."""
     found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
     return quantity(text), found["unit"] if found else ""
+
+
+def alike(unit: str) -> tuple[str, ...]:
+    """The units of the same kind, this one among them: a share is no number of pages, and 30 is not 30 %."""
+    return next((kind for kind in _KINDS if unit in kind), (unit,))
 
 
 def shown(value: float, unit: str) -> str:

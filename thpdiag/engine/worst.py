@@ -14,6 +14,7 @@ from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.engine.match import Forced, match
 from thpdiag.engine.schema import ChangeCheck, ProcessCheck, SeriesCheck
+from thpdiag.engine.timing import Timings
 from thpdiag.engine.windows import inside, windows
 from thpdiag.model import CONFIDENCES, Moment, Problem, RuleOutcome
 
@@ -22,16 +23,19 @@ Part = tuple[Stretch, RuleOutcome]
 
 
 def judged(
-    rules: Sequence[Rule], scene: Scene, forced: Forced | None = None, *, bugs: list[Problem] | None = None
-) -> dict[str, RuleOutcome]:
+    rules: Sequence[Rule], scene: Scene, forced: Forced | None = None,
+    *, bugs: list[Problem] | None = None, timings: Timings | None = None,
+) -> dict[str, RuleOutcome]:  # fmt: skip
     """Outcomes of all rules in a state, those of its worst stretches among them."""
-    whole = match(rules, scene, forced, bugs=bugs)
+    whole = match(rules, scene, forced, bugs=bugs, timings=timings)
     stretches = windows(rules, scene)
     if not stretches:
         return whole
     moving = _with_needs(rules)
     known = replace(scene, outcomes=whole)
-    parts = [(stretch, match(moving, inside(known, stretch), forced, bugs=bugs)) for stretch in stretches]
+    parts = [
+        (stretch, match(moving, inside(known, stretch), forced, bugs=bugs, timings=timings)) for stretch in stretches
+    ]
     if bugs:
         bugs[:] = dict.fromkeys(bugs)
     return {

@@ -238,6 +238,9 @@ def _reading(document: Document, verbosity: int) -> Iterator[str]:
         told.append(f"{verdict.plural(len(problems), 'problem')} ({kept}){'' if verbosity else '; -v lists them'}.")
     if told:
         yield from fold(" ".join(told))
+    asked = [f"{name}={value}" for name, value in sorted(document["tool"]["options"].items()) if value is not None]
+    if asked:
+        yield from fold(prose("; ".join(asked)), "Options that change the analysis: ", "  ")
     for note in document["notes"]:
         yield from fold(prose(_with(note["text"] or "", verdict.place(note))), "Note: ", "  ")
 

@@ -16,6 +16,8 @@ def digest(rules: Iterable[Rule]) -> str:
     whole = hashlib.sha256()
     for rule in sorted(rules, key=lambda r: r.id):
         whole.update(rule.source.text.encode())
+        if rule.changed:
+            whole.update(repr(sorted(rule.changed.items())).encode())
     return whole.hexdigest()[:16]
 
 
