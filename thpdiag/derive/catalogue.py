@@ -15,9 +15,11 @@ from thpdiag.derive.intervals import covered
 from thpdiag.derive.joined import joined
 from thpdiag.derive.processes import Start, lives, named
 from thpdiag.derive.series import LIFE, Samples, Table, Track, marked
+from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Entity, Moment, Sample, Series
 
 COVERS = 0.9  # of the time that the best source covers: less than that is a part of it
+HOST = "system"  # the kind of what is recorded of the whole host
 Identity = tuple[str, ...]
 
 
@@ -129,18 +131,17 @@ class Catalogue:
                 self._with.setdefault(metric, []).append(table)
 
     def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:
-        """All tracks of a metric (of one entity if given), best first."""
+        """All tracks of a metric (of one entity if given), best first.
+
+        A metric of the host is asked of the host: what one CPU or node did is not what the host did.
+        """
         if metric not in self._tracks:
             self._tracks[metric] = self._made(metric)
         return self._tracks[metric].get(identity(entity) if entity is not None else None, [])
 
     def _made(self, metric: str) -> dict[Identity | None, list[Track]]:
-        """The tracks of a metric, all of them under None and by entity."""
-        found = ranked([t for table in self._with.get(metric, ()) if (t := track(table, metric))])
-        by_entity: dict[Identity | None, list[Track]] = {None: found}
-        for one in found:
-            by_entity.setdefault(identity(one.table.entity), []).append(one)
-        return by_entity
+        """The tracks of a metric by entity, and under None those of the host or, of other metrics, all of them."""
+        return by_entity(metric, [t for table in self._with.get(metric, ()) if (t := track(table, metric))])
 
     def having(self, metric: str) -> Sequence[Table]:
         """The tables in which a metric stands."""
@@ -148,7 +149,7 @@ class Catalogue:
 
     def of_host(self) -> Iterator[Table]:
         """The tables of the whole host."""
-        return (table for table in self._tables if table.kind == "system")
+        return (table for table in self._tables if table.kind == HOST)
 
     def metrics(self) -> list[str]:
         """The names of all metrics."""
@@ -161,6 +162,18 @@ class Catalogue:
             if table.kind == kind:
                 seen.setdefault(identity(table.entity), table.entity)
         return tuple(seen.values())
+
+
+def by_entity(metric: str, tracks: Sequence[Track]) -> dict[Identity | None, list[Track]]:
+    """As `Catalogue.tracks` gives them out."""
+    known, best_first = term(metric), ranked(tracks)
+    of_host = known is not None and known.entity == HOST
+    found: dict[Identity | None, list[Track]] = {
+        None: [t for t in best_first if t.table.kind == HOST] if of_host else best_first
+    }
+    for one in best_first:
+        found.setdefault(identity(one.table.entity), []).append(one)
+    return found
 
 
 def ranked(tracks: Sequence[Track]) -> list[Track]:

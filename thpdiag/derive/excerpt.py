@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from thpdiag.derive.catalogue import Catalogue, Identity, identity, ranked, track
+from thpdiag.derive.catalogue import Catalogue, Identity, by_entity, track
 from thpdiag.derive.intervals import gaps
 from thpdiag.derive.series import SURE, Table, Track, only
 from thpdiag.derive.stretches import Stretch
@@ -41,16 +41,13 @@ class Excerpt(Catalogue):
                 yield from [kept.samples] if isinstance(kept.samples, Series) else kept.samples
 
     def _made(self, metric: str) -> dict[Identity | None, list[Track]]:
-        found = ranked([t for whole in self._whole.tracks(metric) if (t := self._track(whole, metric))])
-        by_entity: dict[Identity | None, list[Track]] = {None: found}
-        for one in found:
-            by_entity.setdefault(identity(one.table.entity), []).append(one)
-        return by_entity
+        tables = self._whole.having(metric)
+        return by_entity(metric, [found for table in tables if (found := self._track(table, metric))])
 
-    def _track(self, whole: Track, metric: str) -> Track | None:
-        key = (id(whole.table), is_average(metric))
+    def _track(self, whole: Table, metric: str) -> Track | None:
+        key = (id(whole), is_average(metric))
         if key not in self._cut:
-            self._cut[key] = cut(whole.table, self._stretch, before=not key[1])
+            self._cut[key] = cut(whole, self._stretch, before=not key[1])
         table = self._cut[key]
         return track(table, metric) if table is not None else None
 

@@ -40,7 +40,7 @@ def disagreements(scene: Scene) -> Iterator[Problem]:
         for one, other in combinations(tracks, 2):
             yield from _of_series(metric, one, other)
     for metric in SAME_FIGURE:
-        tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and t.table.kind == "system"][:MOST_SOURCES]
+        tracks = [t for t in scene.catalogue.tracks(metric) if t.timed][:MOST_SOURCES]
         for one, other in combinations(tracks, 2):
             yield from _of_clocks(metric, one, other)
     profiles = [compiled(p) for p in scene.state.profiles if p.stacks is not Stacks.NONE]

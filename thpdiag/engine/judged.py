@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from thpdiag.derive.catalogue import Catalogue
+from thpdiag.derive.series import Track
+from thpdiag.knowledge.vocabulary import entities_of
 from thpdiag.model import Case, Citation, Entity, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
@@ -92,6 +94,14 @@ class Scene:
     def entity_of(self, kind: str) -> Entity | None:
         """The bound entity, if metrics of this kind are what `for_each` binds."""
         return self.entity if kind == self.bound_kind else None
+
+    def bound_to(self, metric: str) -> Entity | None:
+        """The bound entity, if `for_each` binds what this metric is of."""
+        return self.entity if self.bound_kind in entities_of(metric) else None
+
+    def tracks(self, metric: str) -> Sequence[Track]:
+        """The tracks of a metric, best first: of the bound entity if it is of such, else of the host or of all."""
+        return self.catalogue.tracks(metric, self.bound_to(metric))
 
 
 def _fits(fact: Fact, where: Mapping[str, str] | None) -> bool:

@@ -8,6 +8,8 @@ from functools import cache
 
 from thpdiag.knowledge.yaml_nodes import shipped
 
+CPU_TIME = ("cpu_ratio.", "node_cpu_seconds_total.")  # of the host, and by the same names of each of its CPUs
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -47,6 +49,13 @@ def term(name: str) -> Term | None:
     if name in named:
         return named[name]
     return next((t for pattern, t in patterns if pattern.fullmatch(name)), None)
+
+
+def entities_of(name: str) -> tuple[str, ...]:
+    """The kinds of entities that a metric is recorded of; first the one that is meant where none is named."""
+    known = term(name)
+    kinds = (known.entity,) if known else ()
+    return (*kinds, "cpu") if name.startswith(CPU_TIME) else kinds
 
 
 def event(name: str) -> Term | None:

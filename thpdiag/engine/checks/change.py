@@ -115,9 +115,7 @@ def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
 
 def _longer_first(name: str, scene: Scene) -> list[Track]:
     """The tracks of a metric, those of a single sample last."""
-    meant = term(name)
-    tracks = scene.catalogue.tracks(name, scene.entity_of(meant.entity) if meant else None)
-    return sorted(tracks, key=lambda t: len(t) < 2)
+    return sorted(scene.tracks(name), key=lambda t: len(t) < 2)
 
 
 def _common(tracks: Sequence[Track]) -> list[Track] | str:

@@ -41,8 +41,7 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
 
 
 def _tracks(check: FactCheck, scene: Scene) -> Sequence[Track]:
-    known = term(check.fact)
-    return (scene.whole or scene).catalogue.tracks(check.fact, scene.entity_of(known.entity) if known else None)
+    return (scene.whole or scene).catalogue.tracks(check.fact, scene.bound_to(check.fact))
 
 
 def _near_a_bound(check: FactCheck, candidates: Sequence[Fact], scene: Scene) -> list[Fact]:

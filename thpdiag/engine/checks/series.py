@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from thpdiag.derive import rates, rounding
 from thpdiag.derive.intervals import interval
 from thpdiag.derive.rates import Run
 from thpdiag.derive.series import Points, Track
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
+from thpdiag.engine.lasting import Lasting, lasting
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import SeriesCheck
+from thpdiag.engine.several_sources import hidden, named
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Citation
 
-_FOR = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
 EFFECTS = ("cpu_ratio.", "process_", "swap_", "node_load", "node_procs", "node_pressure", "block_", "vmstat_cache")
 OF_THE_WHOLE = ("mean", "last", "since_boot_rate")  # figures that one source says of all of the time
 FINE = 3  # times the resolution: what an effect must exceed
-MOST_NAMED = 2  # further sources
-
-
-@dataclass(frozen=True, slots=True)
-class Lasting:
-    """How long a condition must hold: `seconds`, `samples` or `share` of all samples."""
-
-    seconds: float | None = None
-    samples: int | None = None
-    share: float | None = None
-
-
-def lasting(text: str | None) -> Lasting:
-    """Read `30 s`, `3 samples`, `50 % of samples`; nothing means one sample."""
-    if text is None:
-        return Lasting(samples=1)
-    found = _FOR.fullmatch(text.strip())
-    if found and found["samples"]:
-        return Lasting(samples=int(found["samples"]))
-    if found and found["share"]:
-        return Lasting(share=float(found["share"]) / 100)
-    return Lasting(seconds=quantity(text))
 
 
 def evidence_kind(metric: str, as_: str) -> str:
@@ -60,15 +38,14 @@ def judge(check: SeriesCheck, scene: Scene) -> Judged:
     needed = _needed(check)
     kind = evidence_kind(check.series, check.as_)
     known = term(check.series)
-    entity = scene.entity_of(known.entity) if known else None
-    tracks = scene.catalogue.tracks(check.series, entity)
+    tracks = scene.tracks(check.series)
     if not tracks and check.as_ == "rate":
-        tracks = scene.catalogue.tracks(f"{check.series}:rate", entity)
+        tracks = scene.tracks(f"{check.series}:rate")
     if not tracks:
         means = known.means if known else check.series
         return unknown(check.series, f"not in the input: {means}", needed=needed, kind=kind)
     answers = [_on(check, track, scene, needed, kind) for track in tracks]
-    if entity is None and known and known.entity != "system":
+    if scene.bound_to(check.series) is None and known and known.entity != "system":
         return max(answers, key=lambda a: a.value.value)
     return _settled(check, tracks, answers)
 
@@ -76,27 +53,19 @@ def judge(check: SeriesCheck, scene: Scene) -> Judged:
 def _settled(check: SeriesCheck, tracks: Sequence[Track], answers: Sequence[Judged]) -> Judged:
     """The answer of the best source that has one; the others are named.
 
-    What another source shows is there too, though the best one recorded another time, or too seldom to see it.
+    What another source shows is there too if the best one could not see it (`thpdiag.engine.several_sources`). What
+    that one could see and did not, the other source has wrong.
     """
     told = [at for at, answer in enumerate(answers) if answer.value is not UNKNOWN]
     best = told[0] if told else 0
     if told and answers[best].value is NO and check.above is not None and check.as_ not in OF_THE_WHOLE:
-        best = next((at for at in told if answers[at].value is YES), best)
+        shown_there = (at for at in told if answers[at].value is YES)
+        best = next((at for at in shown_there if hidden(check, answers[at], tracks[at], tracks[best])), best)
     used = answers[best]
-    others = [t for t in tracks if t.table.member != tracks[best].table.member]
-    if not others or used.value is UNKNOWN:
+    if used.value is UNKNOWN:
         return used
-    against = [t for t, a in zip(tracks, answers, strict=True) if t in others and a.value not in (UNKNOWN, used.value)]
-    also = [t for t in others if t not in against]
-    text = used.text + _list("also recorded in", also) + _list("not so in", against)
-    return replace(used, text=text)
-
-
-def _list(words: str, tracks: Sequence[Track]) -> str:
-    """Sources by name, the first ones of many."""
-    names = list(dict.fromkeys(t.table.member for t in tracks))
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"; {words} {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+    others = [(t.table.member, a) for t, a in zip(tracks, answers, strict=True) if t is not tracks[best]]
+    return replace(used, text=used.text + named(others, tracks[best].table.member, used.value))
 
 
 def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) -> Judged:

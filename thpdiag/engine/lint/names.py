@@ -22,7 +22,7 @@ from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.kernels import eras
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.symbols import families
-from thpdiag.knowledge.vocabulary import event, names, term
+from thpdiag.knowledge.vocabulary import entities_of, event, names, term
 
 _FIELDS = re.compile(r"\((?:labels?|fields) (?P<names>[^)]*)\)")
 _ALWAYS = {"pid", "comm", "node", "zone", "cpu", "device", "size"}  # labels of entities
@@ -161,7 +161,7 @@ def _entity(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     wanted = rule.file.for_each
     if wanted is None:
         return
-    kinds = {known.entity for check in rule.checks.values() for word in metrics_of(check) if (known := term(word))}
+    kinds = {kind for check in rule.checks.values() for word in metrics_of(check) for kind in entities_of(word)}
     if wanted not in kinds:
         message = f"no check looks at a metric of a {wanted}; take for_each out, or ask for one"
         yield Complaint(message, ("for_each",), wanted)
