@@ -1,29 +1,49 @@
-"""Metrics that are sums of others, added to the rows they belong to; CPU shares and swap rates from counters."""
+"""Metrics that are sums or shares of others, added to their rows; CPU shares and swap rates from counters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from thpdiag.derive.catalogue import tables, track
 from thpdiag.derive.cpu_shares import as_rows, cpu_shares
+from thpdiag.derive.huge_page_size import USUAL
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Table, last_having
 from thpdiag.model import Fact, Sample, Series
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SUMS: Mapping[str, tuple[str, ...]] = {
     "process_faults_total": ("process_minor_faults_total", "process_major_faults_total"),
     "node_thp_faults_total": ("node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"),
 }
+SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
+    "process_resident_share": ("process_resident_memory_bytes", "process_virtual_memory_bytes"),
+    "process_anon_huge_share": ("process_anon_huge_bytes", "process_resident_memory_bytes"),
+    "process_lazy_free_share": ("process_lazy_free_bytes", "process_resident_memory_bytes"),
+    "process_locked_share": ("process_locked_bytes", "process_resident_memory_bytes"),
+    "node_memory_SUnreclaim_share": ("node_memory_SUnreclaim_bytes", "node_memory_MemTotal_bytes"),
+    "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
+}
+ON_LISTS = ("cgroup_memory_active_anon_bytes", "cgroup_memory_inactive_anon_bytes")
+MAPPED = ("cgroup_memory_anon_bytes", "cgroup_memory_shmem_bytes")
+LEAST_LISTED = 256.0 * 2**20  # bytes; of a smaller control group nobody asks where they went
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
 WITHIN = "within"  # label of a fact: by how much it may be wrong, for its source rounded
 PAGE = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
 
 
-def with_sums(sample: Sample | Series) -> Sample | Series:
-    """The row, or rows, with sums added where all parts are there."""
+def with_sums(sample: Sample | Series, huge_page: float = USUAL) -> Sample | Series:
+    """The row, or rows, with sums and shares added where all parts are there.
+
+    process_fault_bytes_total is the most that the faults can have brought: one huge page each.
+    """
     if isinstance(sample, Series):
-        return _columns_with_sums(sample)
+        return _columns_with_sums(sample, huge_page)
     added = {
         name: sum(sample.values[p] for p in parts)
         for name, parts in SUMS.items()
@@ -32,10 +52,21 @@ def with_sums(sample: Sample | Series) -> Sample | Series:
     stalls = [sample.values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in sample.values]
     if stalls:
         added["node_allocstall_total"] = sum(stalls)
+    faults = added.get("process_faults_total", sample.values.get("process_faults_total"))
+    if faults is not None:
+        added["process_fault_bytes_total"] = faults * huge_page
+    for name, (part, whole) in SHARES.items():
+        if part in sample.values and sample.values.get(whole, 0.0) > 0:
+            added[name] = sample.values[part] / sample.values[whole]
+    if sample.kind == "cgroup" and all(name in sample.values for name in (*ON_LISTS, *MAPPED)):
+        listed = sum(sample.values[name] for name in ON_LISTS)
+        mapped = sum(sample.values.get(name, 0.0) for name in (*MAPPED, "cgroup_memory_swapcached_bytes"))
+        if listed >= LEAST_LISTED:
+            added["cgroup_memory_unmapped_share"] = max(listed - mapped, 0.0) / listed
     return replace(sample, values={**sample.values, **added}) if added else sample
 
 
-def _columns_with_sums(series: Series) -> Series:
+def _columns_with_sums(series: Series, huge_page: float) -> Series:
     """The same for columns; where a part is missing in a row (NaN), so is the sum."""
     added = {
         name: sum((series.values[part] for part in parts[1:]), series.values[parts[0]])
@@ -45,7 +76,22 @@ def _columns_with_sums(series: Series) -> Series:
     stalls = [series.values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in series.values]
     if stalls:
         added["node_allocstall_total"] = sum(stalls[1:], stalls[0])
+    faults = added.get("process_faults_total", series.values.get("process_faults_total"))
+    if faults is not None:
+        added["process_fault_bytes_total"] = faults * huge_page
+    for name, (part, whole) in SHARES.items():
+        if part in series.values and whole in series.values:
+            added[name] = _share(series.values[part], series.values[whole])
     return series.with_values({**series.values, **added}) if added else series
+
+
+def _share(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row by row; nothing where there is no whole."""
+    import numpy as np
+
+    shares = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=shares, where=whole > 0)
+    return shares
 
 
 def rates_of_counters(samples: Iterable[Sample | Series]) -> Iterator[Sample | Series]:

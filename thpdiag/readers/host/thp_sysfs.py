@@ -7,8 +7,9 @@ RHEL 6 names the directory redhat_transparent_hugepage (6.4 and later have both 
 no`, elsewhere 1 or 0; RHEL 6.1 to 6.4 offer no madvise; defer and defer+madvise came with 4.6 and 4.11; hugepages-*kB
 folders with 6.8. A value says nothing without the name of its file: it comes from the member, the command, grep's
 `path:value`, head's `==> path <==`. Listings and error messages of ls and cat tell which directory exists:
-thp.directory = its name, or `absent` (label directory: only that name was looked for). The stats folders and
-khugepaged's own counters are not read. Source: kernel tree, Documentation/admin-guide/mm/transhuge.rst.
+thp.directory = its name, or `absent` (label directory: only that name was looked for). What the kernel counts:
+khugepaged/pages_collapsed and full_scans, and by size stats/X (from 6.8 on; nr_X are gauges, the rest totals since
+boot), which becomes node_thp_X of kind thp_size. Source: kernel tree, Documentation/admin-guide/mm/transhuge.rst.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thpdiag.model import Citation, Fact, Moment, Record
+from thpdiag.model import Citation, Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
-from thpdiag.readers.elements.kernel_numbers import whole
+from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.value_files import Rows
+from thpdiag.readers.procfs.snapshots import dated
 
 _MM = r"sys/kernel/mm"
 _DIRECTORY = r"(?:redhat_|\*|\?\*|redhat_\*)?transparent_hugepages?"
@@ -84,10 +87,12 @@ _INTEGERS = frozenset(
         "khugepaged/max_ptes_shared",
     }
 )
-_SIZE = re.compile(r"hugepages-(\d{1,7}kB)/enabled$")
+_SIZE = re.compile(r"hugepages-(\d{1,7}kB)/(enabled|shmem_enabled)$")
+_STATS = re.compile(r"hugepages-(\d{1,7}kB)/stats/(\w{1,60})$")
+_COUNTED = frozenset({"khugepaged/pages_collapsed", "khugepaged/full_scans"})
 _PRINTS = re.compile(r"\b(?:cat|head|tail|more)\b")
 _BARE = re.compile(rf"(?<=[\s{{,/])({_KNOB})(?=[\s,;}}]|$)")
-_NOT_READ = re.compile(r"/stats/|/shmem_enabled$|^debug_cow$|/(?:pages_collapsed|full_scans)$")
+_NOT_READ = re.compile(r"^debug_cow$")
 
 
 def _confirm(lines: list[str]) -> object:
@@ -108,7 +113,22 @@ def _is_listing(lines: list[str]) -> bool:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One fact per setting, and thp.directory."""
+    """One fact per setting, thp.directory, and a sample of what the kernel counted."""
+    rows = {kind: Rows(source, READER.name, kind) for kind in ("system", "thp_size")}
+    ended: list[Sample] = []
+    for record in _records(source, lines):
+        if isinstance(record, Sample):
+            for name, value in record.values.items():
+                line = record.cite.line or 0, record.cite.text
+                ended += rows[record.kind].add(record.entity, name, value, *line)
+        else:
+            yield record
+    ended += [sample for row in rows.values() for sample in row.rest()]
+    yield from dated(source, ended)
+
+
+def _records(source: Source, lines: Lines) -> Iterator[Record]:
+    """The same, a sample per line."""
     odd, directories = Oddities(source, READER.name), set[str]()
     path = _PATH.search(source.path)
     directory, knob = (path[1], path[2] or "") if path else ("", "")
@@ -173,11 +193,25 @@ def _by_values(line: str) -> str:
     return "shmem_enabled" if "within_size" in words and "deny" in words else ""
 
 
-def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: Oddities) -> Iterator[Fact]:
+def _count(source: Source, number: int, line: str, knob: str, text: str, odd: Oddities) -> Iterator[Sample]:
+    value, cite = whole(text), source.cite(number, line)
+    if value is None:
+        odd.note(number, line, NOT_A_COUNT)
+    elif of_size := _STATS.match(knob):
+        entity = (("size", of_size[1]),)
+        yield Sample("thp_size", {f"node_thp_{of_size[2]}": value}, cite, READER.name, entity)
+    else:
+        name = f"node_khugepaged_{knob.removeprefix('khugepaged/')}_total"
+        yield Sample("system", {name: value}, cite, READER.name)
+
+
+def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: Oddities) -> Iterator[Fact | Sample]:
     cite = source.cite(number, line)
     if _NOT_READ.search(knob):
         return
-    if knob in _WORD_LISTS or _SIZE.match(knob) or (knob == "khugepaged/defrag" and "[" in text):
+    if knob in _COUNTED or _STATS.match(knob):
+        yield from _count(source, number, line, knob, text, odd)
+    elif knob in _WORD_LISTS or _SIZE.match(knob) or (knob == "khugepaged/defrag" and "[" in text):
         word = _chosen(text)
         if word is None:
             odd.note(number, line, "a word list without exactly one known word in brackets")
@@ -198,7 +232,7 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
 def _word(cite: Citation, time: Moment | None, knob: str, text: str, word: str) -> Iterator[Fact]:
     """The chosen word, and which words the kernel offers."""
     if size := _SIZE.match(knob):
-        yield Fact("thp.size.enabled", word, cite, (("size", size[1]),), time)
+        yield Fact(f"thp.size.{size[2]}", word, cite, (("size", size[1]),), time)
         return
     yield Fact(f"thp.{knob.replace('/', '.')}", word, cite, time=time)
     if knob in _LISTS_ITS_VALUES:

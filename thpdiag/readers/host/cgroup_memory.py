@@ -1,0 +1,95 @@
+"""Memory of control groups: the files memory.* of the folders below /sys/fs/cgroup, versions 1 and 2.
+
+    /sys/fs/cgroup/a.slice/memory.stat:anon_thp 2097152      /sys/fs/cgroup/memory/a/memory.stat:total_rss_huge 2097152
+    /sys/fs/cgroup/a.slice/memory.events:high 12             /sys/fs/cgroup/memory/a/memory.failcnt:12
+
+Units: bytes; events are totals since the group was made. The entity is the group's path. Of memory.stat version 1 the
+lines total_X (the group with its children, as in version 2) are taken: total_rss is anon, total_rss_huge is anon_thp.
+failcnt of version 1 is how often the limit was met, as `max` in memory.events. No limit (`max`, or nearly 2^63) is left
+out. anon_thp exists from 5.6 class kernels. sos copies these files from 3.0 on (plugin cgroups). Source: kernel tree,
+mm/memcontrol.c, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Record, Sample
+from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
+from thpdiag.readers.elements.oddities import Oddities
+from thpdiag.readers.elements.value_files import Rows, of_files
+from thpdiag.readers.procfs.snapshots import dated
+
+_KIND = r"(?:stat|events(?:\.local)?|max|high|current|peak|limit_in_bytes|usage_in_bytes|max_usage_in_bytes|failcnt)"
+_FILE = re.compile(rf"sys/fs/cgroup/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?memory\.({_KIND})$")
+_GREPPED = rf"(?:\S{{0,100}}?/)?sys/fs/cgroup/(?:\S{{1,400}}?/)?memory\.{_KIND}"
+_OPENS = re.compile(rf"{_GREPPED}:\S|==> \S{{0,100}}?{_GREPPED} <==\s*$")
+_CONTINUES = re.compile(rf"{_OPENS.pattern}|[a-z][\w.]{{1,60}} \d{{1,20}}\s*$|(?:max|\d{{1,20}})\s*$")
+_SIZES = {  # of one number each
+    "max": "limit", "limit_in_bytes": "limit", "high": "high_limit", "current": "usage", "usage_in_bytes": "usage",
+    "peak": "peak", "max_usage_in_bytes": "peak",
+}  # fmt: skip
+_STAT_SIZES = {
+    "anon": "anon", "total_rss": "anon", "anon_thp": "anon_thp", "total_rss_huge": "anon_thp", "file": "file",
+    "total_cache": "file", "shmem": "shmem", "total_shmem": "shmem", "file_thp": "file_thp", "shmem_thp": "shmem_thp",
+    "slab_unreclaimable": "slab_unreclaimable", "inactive_anon": "inactive_anon", "active_anon": "active_anon",
+    "total_inactive_anon": "inactive_anon", "total_active_anon": "active_anon", "swapcached": "swapcached",
+    "total_swapcached": "swapcached",
+}  # fmt: skip
+_STAT_COUNTS = frozenset(
+    {"thp_fault_alloc", "thp_collapse_alloc", "thp_swpout", "thp_swpout_fallback", "pglazyfree", "pglazyfreed"}
+)
+_EVENTS = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill"})
+_NO_LIMIT = 2**62  # version 1 writes the largest multiple of a page below 2^63
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One sample per group and snapshot."""
+    odd = Oddities(source, READER.name)
+    yield from dated(source, _samples(source, lines, odd))
+    yield from odd.problems()
+
+
+def _samples(source: Source, lines: Lines, odd: Oddities) -> Iterator[Sample]:
+    rows = Rows(source, READER.name, "cgroup")
+    for number, line, path, text in of_files(source, lines):
+        file = _FILE.search(path)
+        if file is None or text == "max":
+            continue
+        key, _, digits = text.rpartition(" ")
+        value = whole(digits)
+        if value is None and not digits.isdigit():
+            odd.note(number, line, NOT_A_COUNT)
+        elif (name := _name(file[2], key)) and value is not None and value < _NO_LIMIT:
+            group, metric = (("cgroup", f"/{file[1] or ''}"),), f"cgroup_memory_{name}"
+            if key.startswith("total_"):
+                rows.instead(group, metric, value, number, line)
+            else:
+                yield from rows.add(group, metric, value, number, line)
+    yield from rows.rest()
+
+
+def _name(file: str, key: str) -> str:
+    """The metric of a line, nothing for those that no rule could want."""
+    if file == "stat":
+        if key in _STAT_SIZES:
+            return f"{_STAT_SIZES[key]}_bytes"
+        return f"{key}_total" if key in _STAT_COUNTS else ""
+    if file == "events":
+        return f"{key}_events_total" if key in _EVENTS else ""
+    if file == "failcnt":
+        return "max_events_total"
+    return f"{_SIZES[file]}_bytes" if file in _SIZES and not key else ""
+
+
+READER = Reader(
+    name="cgroup_memory",
+    title="memory of control groups below /sys/fs/cgroup",
+    read=read,
+    opens=_OPENS,
+    continues=_CONTINUES.match,
+    paths=(re.compile(rf"(?:^|/)sys/fs/cgroup/(?:.{{1,400}}/)?memory\.{_KIND}$"),),
+    priority=2,
+)
