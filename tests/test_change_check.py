@@ -104,3 +104,17 @@ def test_a_change_that_may_be_rounding_is_unknown() -> None:
     alone = Change(of=RESIDENT, above="1 MiB")
     assert answer(alone, coarse) is UNKNOWN
     assert answer(alone, rows(RESIDENT, [gib, gib, 2 * gib])) is YES
+
+
+def test_what_came_and_went_within_the_window_is_a_climb() -> None:
+    """A gauge that ends where it began has grown by nothing and may have risen by much; a fall is no climb."""
+    job, falling = [5.0, 2000.0, 5000.0, 22.0], [9000.0, 4000.0, 22.0]
+    steps = [0.0, 2000.0, 5000.0, 5010.0]
+    climbing = Change.model_validate({"of": "node_vmstat_nr_anon_transparent_hugepages", "as": "climb", "above": 4000})
+    growing = climbing.model_copy(update={"as_": "growth"})
+    per = climbing.model_copy(update={"per": "node_vmstat_thp_fault_alloc", "above": 0.9})
+    level = rows("node_vmstat_nr_anon_transparent_hugepages", job)
+    assert answer(climbing, level) is YES
+    assert answer(growing, level) is NO
+    assert answer(climbing, rows("node_vmstat_nr_anon_transparent_hugepages", falling)) is NO
+    assert answer(per, level, rows("node_vmstat_thp_fault_alloc", steps)) is YES

@@ -52,6 +52,15 @@ def change(track: Track) -> float | None:
     return track.last - float(track.column[0]) if len(track) > 1 else None
 
 
+def climb(track: Track) -> float | None:
+    """The most that a gauge rose from a low to a later high; 0 if it only fell, None with fewer than two samples."""
+    if len(track) < 2:
+        return None
+    import numpy as np
+
+    return float((track.column - np.minimum.accumulate(track.column)).max())
+
+
 def rates(track: Track) -> Points | None:
     """The counter as a rate per second at the end of each interval; None without a clock or a second sample.
 

@@ -116,10 +116,12 @@ class SeriesCheck(Strict):
 class Change(Strict):
     """One delta per another over the window.
 
-    Fail per stall, RSS per fault. `per: 1` or none compares the delta alone.
+    Fail per stall, RSS per fault. `per: 1` or none compares the delta alone. `as`: growth (last value less first), climb
+    (of a gauge: from a low to a later high, at most; what a job took and gave back within the window counts).
     """
 
     of: Names
+    as_: Literal["growth", "climb"] = Field(default="growth", alias="as", description="what of `of` is compared")
     per: Names | None = None
     above: Quantity | None = None
     below: Quantity | None = None

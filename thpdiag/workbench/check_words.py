@@ -103,7 +103,8 @@ def _series(check: SeriesCheck) -> str:
 
 def _change(change: Change) -> str:
     per = f" per {' + '.join(f'`{name}`' for name in listed(change.per))}" if change.per else ""
-    told = f"what {' + '.join(f'`{name}`' for name in listed(change.of))} grew by{per}"
+    how = "grew by" if change.as_ == "growth" else "rose by at most from a low to a later high"
+    told = f"what {' + '.join(f'`{name}`' for name in listed(change.of))} {how}{per}"
     bounds = " and ".join(_bounds(change.above, change.below))
     told += f" is {bounds}" if bounds else ""
     if change.at_least is not None:

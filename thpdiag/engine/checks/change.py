@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from thpdiag.derive.rates import change as gauge_change
-from thpdiag.derive.rates import growth
+from thpdiag.derive.rates import climb, growth
 from thpdiag.derive.series import SURE, Track
 from thpdiag.engine.checks.series import bracketed, evidence_kind, lines_of
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
@@ -16,6 +16,9 @@ from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock
 
 NO_COMMON = "have no common time"
+MEASURES: dict[str, Callable[[Track], float | None]] = {"growth": gauge_change, "climb": climb}
+CHANGED = {"growth": "changed by", "climb": "rose by up to"}
+NOUNS = {"growth": "change", "climb": "rise"}
 
 
 def judge(check: Change, scene: Scene) -> Judged:
@@ -31,7 +34,7 @@ def judge(check: Change, scene: Scene) -> Judged:
         text = f"the sources {shared}, so their changes cannot be set against each other"
         return unknown((*of, *per), text, needed=needed, kind=kind)
     tops, bottoms = shared[: len(of)], shared[len(of) :]
-    top, bottom = _sum(tops), _sum(bottoms) if per else None
+    top, bottom = _sum(tops, MEASURES[check.as_]), _sum(bottoms) if per else None
     if top is None or (per and bottom is None):
         return unknown((*of, *per), "fewer than two samples of it", needed=needed, kind=kind)
     return _compare(check, (tops, bottoms), top, bottom, needed, kind)
@@ -66,7 +69,7 @@ def _compare(
             f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
         )
         return unknown(track.metric, text, needed=needed, kind=kind)
-    said = f"{spelled([t.metric for t in tops], track.name)} changed by {shown(top, unit)}"
+    said = f"{spelled([t.metric for t in tops], track.name)} {CHANGED[check.as_]} {shown(top, unit)}"
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
     said += bracketed([lines_of(track.points)])
     off = _off(tops)
@@ -141,11 +144,11 @@ def _common(tracks: Sequence[Track]) -> list[Track] | str:
     return cut if all(len(t) > 1 for t in cut) else NO_COMMON
 
 
-def _sum(tracks: Sequence[Track]) -> float | None:
+def _sum(tracks: Sequence[Track], measure: Callable[[Track], float | None] = gauge_change) -> float | None:
     parts = []
     for track in tracks:
         known = term(track.metric)
-        parts.append(growth(track) if known and known.kind == "counter" else gauge_change(track))
+        parts.append(growth(track) if known and known.kind == "counter" else measure(track))
     return None if any(p is None for p in parts) else sum(p for p in parts if p is not None)
 
 
@@ -170,4 +173,4 @@ def _needed(check: Change) -> str:
     of, per = spelled(listed(check.of)), spelled(listed(check.per))
     bounds = [f"{w} {_bound(b)}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
     bounds += [f"change of at least {_bound(check.at_least)}"] if check.at_least is not None else []
-    return f"change of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"
+    return f"{NOUNS[check.as_]} of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"
