@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from thpdiag.knowledge import platforms
+from thpdiag.knowledge import applications, platforms
 from thpdiag.model import Case, Fact, State
 
 DIRECTORIES = ("transparent_hugepage", "redhat_transparent_hugepage")
@@ -19,7 +19,8 @@ class HostView:
     """`settings` are the values in force (`thp.enabled` -> `always`), those in `assumed` were not read from the kernel.
 
     `directory` is the name below /sys/kernel/mm, empty if unknown. `bootline` is the value of transparent_hugepage=
-    there. `versions` are those of applications. `container` names what kind of container the input is from.
+    there. `versions` are those of applications, `os` is the release of the distribution. `container` names what kind of
+    container the input is from.
     """
 
     platform: str = ""
@@ -33,6 +34,9 @@ class HostView:
     container: str = ""
     assumed: frozenset[str] = frozenset()
     versions: Mapping[str, str] = field(default_factory=dict)
+    os: str = ""
+    arch: str = ""
+    kernel: str = ""
 
     @property
     def family(self) -> platforms.Family:
@@ -61,6 +65,13 @@ class HostView:
         """Of a host that shows RHEL 6's directory and nothing else the strictest release is taken."""
         return self.platform or ("el6.1" if self.directory == DIRECTORIES[1] else "")
 
+    def stances(self) -> Iterator[tuple[applications.Application, applications.Stance]]:
+        """The applications of this host and what their makers say for it."""
+        told = {"platform": self.platform, "os": self.os, "arch": self.arch, "kernel": self.kernel}
+        for name in self.apps:
+            if app := applications.application(name):
+                yield app, applications.stance(app, {**told, "version": self.versions.get(name, "")})
+
     @property
     def plain(self) -> bool:
         """The kernel has no settings for single mappings: RHEL 6.1 to 6.4."""
@@ -86,6 +97,7 @@ def host_view(case: Case, state: State | None) -> HostView:
         tuned=_profile(_last(facts, "tuned.profile")), bootline=_word(_last(facts, "boot.transparent_hugepage")),
         container=_word(_last(facts, "host.container")),
         versions={f.label("app") or "": str(f.value) for f in facts if f.name == "app.version"},
+        os=_last(facts, "os.version"), arch=_last(facts, "kernel.arch"), kernel=_last(facts, "kernel.release"),
     )  # fmt: skip
 
 

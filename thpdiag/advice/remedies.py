@@ -12,10 +12,10 @@ from typing import Any
 
 from thpdiag.advice import setting_commands as commands
 from thpdiag.advice.host_view import HostView
-from thpdiag.knowledge.applications import applications
-from thpdiag.knowledge.remedies import Row, cures, remedies, verifications, wants
+from thpdiag.knowledge.remedies import Row, cures, remedies, verifications
 
 MOST = 5  # remedies per finding: a reader who needs more has another problem
+_PLAIN = re.compile("madvise|defer")  # words that a plain kernel does not take
 INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
 
 
@@ -94,11 +94,17 @@ def _meant(host: HostView) -> str:
 
 
 def _refused(row: Row, mechanism: str, host: HostView) -> bool:
-    """A setting as it is measured here can make a remedy pointless for a mechanism."""
+    """A setting as it is measured here, or a program that asks for huge pages, can make a remedy pointless."""
     return any(
-        re.fullmatch(case["mechanism"], mechanism) and host.measured(case["setting"]) in case["values"]
+        re.fullmatch(case["mechanism"], mechanism)
+        and (host.measured(case["setting"]) in case["values"] if "setting" in case else _asked(host))
         for case in row.get("refused", ())
     )
+
+
+def _asked(host: HostView) -> bool:
+    """Whether an application of the host asks for huge pages itself (madvise)."""
+    return any(app.asks for app, _ in host.stances())
 
 
 def _values(row: Row, host: HostView) -> dict[str, str]:
@@ -115,20 +121,7 @@ def _values(row: Row, host: HostView) -> dict[str, str]:
 
 def _keeper(host: HostView) -> str:
     """An application of this host that wants huge pages, empty if there is none."""
-    stances = {app.name: app.stance for app in applications()}
-    for app in host.apps:
-        condition = wants().get(app, {})
-        if "version" in condition:
-            if _major(host.versions.get(app, "")) >= condition["version"]:
-                return app
-        elif stances.get(app) == "keep" and re.fullmatch(condition.get("platform", ".*"), host.platform):
-            return app
-    return ""
-
-
-def _major(version: str) -> int:
-    found = re.match(r"[0-9]{1,4}", version)
-    return int(found[0]) if found else 0
+    return next((app.name for app, stance in host.stances() if stance.word == "keep"), "")
 
 
 def _item(row: Row, mechanism: str, host: HostView) -> dict[str, Any]:
@@ -184,11 +177,11 @@ def _verify(row: Row, mechanism: str, host: HostView) -> dict[str, str] | None:
 
 def _says_maker(row: Row, host: HostView) -> str:
     """Applications whose makers say the same."""
-    names = [app.name for app in applications() if app.name in host.apps and app.stance == "disable"]
+    names = [app.name for app, stance in host.stances() if stance.word == "disable"]
     return f" The makers of {' and '.join(names)} advise it, too." if names and row["id"] == "thp-never" else ""
 
 
 def _depends(row: Row, host: HostView) -> str:
     """What an application says for whom it depends; not in words that this kernel does not take."""
-    told = [a for a in applications() if a.name in host.apps and a.stance == "depends" and row.get("takes_away")]
-    return "".join(f" {a.name}: {a.advice}." for a in told if not (host.plain and "madvise" in a.advice))
+    told = [(app.name, s.advice) for app, s in host.stances() if s.word == "depends" and row.get("takes_away")]
+    return "".join(f" {name}: {advice}." for name, advice in told if not (host.plain and _PLAIN.search(advice)))

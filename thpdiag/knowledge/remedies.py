@@ -34,9 +34,3 @@ def verifications(mechanism: str) -> Sequence[Row]:
     """What to measure afterwards; the first row that fits the host counts."""
     rows = _data()["verify"].get(mechanism) or _data()["verify"]["any"]
     return rows if isinstance(rows, list) else [rows]
-
-
-def wants() -> Mapping[str, Row]:
-    """Applications that want huge pages only on some platforms or from some version on."""
-    found: Mapping[str, Row] = _data()["wants"]
-    return found

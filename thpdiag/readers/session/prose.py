@@ -1,9 +1,12 @@
-"""Kernel releases and distributions named in running text.
+"""Kernel releases, distributions and versions of applications named in running text.
 
     ... an HPC cluster running CentOS 7.0.1406 with kernel version 3.10.0-229.14.1.el7.x86_64.
 
-Facts of this kind carry the provenance `prose`: they count only where nothing was measured, and only for the host
-that the same speaker measured. Not a format of its own: `thpdiag.recognise` calls it for lines that belong to no block.
+    12:C 25 Jul 2024 10:00:00.000 # Redis version=6.2.6, bits=64, commit=00000000, modified=0, pid=12, just started
+
+What an application logs or prints of its version is its own word (knowledge/applications.yaml, says). The other facts
+carry the provenance `prose`: they count only where nothing was measured, and only for the host that the same speaker
+measured. Not a format of its own: `thpdiag.recognise` calls it for lines that belong to no block.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from thpdiag.knowledge.applications import version_said
 from thpdiag.model import Citation, Fact
 
 _HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|suse|uptime")
@@ -24,13 +28,15 @@ _OS = re.compile(
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
 
 
-_MONGODB = re.compile(r"\s{0,8}db version v(?P<version>\d{1,2}\.\d{1,2}[\w.-]{0,20})\s*$")  # mongod --version
+_VERSION = re.compile(r"ersion|Starting|erver v=")  # most lines have none of these
+_LONGEST = 2000  # characters of a line in which a version is looked for
 
 
 def said(cite: Citation, text: str) -> Iterator[Fact]:
     """What a line of prose says about the host."""
-    if found := _MONGODB.match(text):
-        yield Fact("app.version", found["version"], cite, (("app", "mongodb"),))
+    if _VERSION.search(text):
+        for app, version in version_said(text[:_LONGEST]):
+            yield Fact("app.version", version, cite, (("app", app.name),))
     if not _HINT.search(text):
         return
     if _KERNEL_WORD.search(text) and (found := _RELEASE.search(text)):
