@@ -70,6 +70,8 @@ def _verdict(document: Document, verbosity: int) -> Iterator[str]:
         for more in finding["raise_confidence"] if said["confidence"] != "confirmed" and verbosity else ():
             yield from fold(prose(more), "To be surer: ", "  ")
     yield from fold(prose(_described(document)), "Host ", "  ")
+    if policy := _policy(document["host"]["settings"]):
+        yield from fold(prose(policy), "Transparent huge pages: ", "  ")
     if said["window"]:
         yield from fold(prose(window(said["window"])), "Time ", "  ")
     if finding and finding["means"]:
@@ -88,6 +90,13 @@ def _described(document: Document) -> str:
         host["apps"] and f"runs {', '.join(host['apps'])}",
     ]
     return ", ".join(str(part) for part in parts if part)
+
+
+def _policy(settings: Mapping[str, Any]) -> str:
+    """The two settings that decide what a page fault may do, since a reader asks for them first."""
+    known = [(name, settings[f"thp.{name}"]) for name in ("enabled", "defrag") if f"thp.{name}" in settings]
+    assumed = " (assumed, the default of this kernel)"
+    return ", ".join(f"{name} {s['value']}{assumed if s['provenance'] == 'assumed' else ''}" for name, s in known)
 
 
 def window(said: Mapping[str, Any]) -> str:
