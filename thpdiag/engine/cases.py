@@ -1,40 +1,20 @@
-"""`rules test`: run the cases beside the rules, and mutate the rules to find checks that no case notices."""
+"""The cases beside the rules: small hosts, and what the rule must say of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 
 from pydantic import ValidationError
 
 from thpdiag.derive.host import derived
 from thpdiag.engine.load import Rule, pack_of, path_of, pointed
-from thpdiag.engine.match import Forced
 from thpdiag.engine.packs import Pack
-from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import CaseFile
 from thpdiag.engine.small_cases import host
-from thpdiag.engine.worst import judged
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import YamlError, load_with_places
 from thpdiag.model import Case, RuleOutcome, Verdict3
-
-RANK = {"fires": 3, "excluded": 2, "unknown": 1, "silent": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """A case of a rule: what was expected and what came out (`outcome[:confidence]`)."""
-
-    rule: str
-    case: str
-    expected: str
-    actual: str
-
-    @property
-    def passed(self) -> bool:
-        return self.expected == self.actual
 
 
 def load_cases(folders: Iterable[Traversable | Pack], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
@@ -46,6 +26,17 @@ def load_cases(folders: Iterable[Traversable | Pack], rules: Sequence[Rule]) -> 
         if f.name.endswith(".cases.yaml")
     }
     return {rule.id: _cases(name, texts[name]) for rule in rules if (name := _beside(rule)) in texts}
+
+
+GAPS = "unnoticed.txt"  # beside rules: what may be wrong in them without a case that notices, a line each
+
+
+def known_gaps(folders: Iterable[Traversable | Pack]) -> frozenset[str]:
+    """The lines of the lists of known gaps, without remarks."""
+    files = [pack_of(folder).folder / GAPS for folder in folders]
+    texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+    rows = (line.strip() for text in texts for line in text.splitlines())
+    return frozenset(row for row in rows if row and not row.startswith("#"))
 
 
 def _beside(rule: Rule) -> str:
@@ -67,25 +58,9 @@ def _cases(path: str, text: str) -> tuple[CaseFile, ...]:
     return tuple(found)
 
 
-def run(rule: Rule, rules: Sequence[Rule], case: CaseFile, forced: Forced | None = None) -> Tested:
-    """One case on one rule, with all other rules beside it."""
-    actual, confidence = _outcome(rule, rules, prepared(case), forced)
-    if case.confidence is not None:
-        expected = f"{case.outcome}:{case.confidence}"
-        return Tested(rule.id, case.name, expected, f"{actual}:{confidence}" if confidence else actual)
-    return Tested(rule.id, case.name, case.outcome, actual)
-
-
 def prepared(case: CaseFile) -> Case:
     """The small host with derived facts, as `analyze` would have it."""
     return derived(host(case))
-
-
-def _outcome(rule: Rule, rules: Sequence[Rule], case: Case, forced: Forced | None) -> tuple[str, str | None]:
-    wanted = needed(rule, rules)
-    found = [judged(wanted, scene, forced)[rule.id] for scene in scenes(case)]
-    best = max(found, key=lambda o: (RANK[word(o)], o.confidence == "confirmed", o.confidence == "likely"))
-    return word(best), best.confidence
 
 
 def word(outcome: RuleOutcome) -> str:
@@ -106,22 +81,3 @@ def needed(rule: Rule, rules: Sequence[Rule]) -> tuple[Rule, ...]:
             wanted.add(current)
             todo += by_id[current].needs()
     return tuple(r for r in rules if r.id in wanted)
-
-
-def unnoticed(rule: Rule, rules: Sequence[Rule], cases: Sequence[CaseFile]) -> list[str]:
-    """Mutations that no case notices: each check of the rule forced to yes, and forced to no."""
-    hosts = [(case, prepared(case)) for case in cases]
-    plain = [_outcome(rule, rules, prepared_case, None) for _, prepared_case in hosts]
-    found = []
-    for name in rule.checks:
-        for value in (Verdict3.YES, Verdict3.NO):
-            forced = Forced(rule.id, name, value)
-            mutated = [_outcome(rule, rules, prepared_case, forced) for _, prepared_case in hosts]
-            if all(_same(a, b, case) for a, b, (case, _) in zip(plain, mutated, hosts, strict=True)):
-                found.append(f"{rule.id}: check '{name}' forced to {value.word}: no case notices")
-    return found
-
-
-def _same(plain: tuple[str, str | None], mutated: tuple[str, str | None], case: CaseFile) -> bool:
-    """A changed confidence is noticed only by a case that states one."""
-    return plain[0] == mutated[0] and (case.confidence is None or plain[1] == mutated[1])

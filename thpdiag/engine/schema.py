@@ -58,6 +58,9 @@ class Param(Strict):
 
     default: Annotated[str | float, AfterValidator(_is_number)]
     means: str = Field(min_length=20)
+    no_case: str | None = Field(
+        default=None, min_length=20, description="why no case notices if the value is doubled or halved"
+    )
 
 
 class FactCheck(Strict):
@@ -275,3 +278,5 @@ class CaseFile(Strict):
     states: list[dict[str, Any]] = Field(default_factory=list)
     outcome: Literal["fires", "silent", "unknown", "excluded"]
     confidence: Literal["possible", "likely", "confirmed"] | None = None
+    demoted_by: list[str] = Field(default_factory=list, description="rules that also fire, and demote this finding")
+    explains: list[str] = Field(default_factory=list, description="rules that also fire, and follow from this finding")

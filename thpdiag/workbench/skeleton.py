@@ -132,16 +132,16 @@ def _cases() -> str:
     return """\
 # Small hosts and what the rule must say of them. Every check must be noticed by a case when it is turned round.
 - name: the stacks alone
-  stacks: ["isolate_migratepages_block < compact_zone < try_to_compact_pages 20 [java]", "main 80 [java]"]
+  stacks: ["isolate_migratepages_block < compact_zone < try_to_compact_pages 18 [java]", "main 82 [java]"]
   outcome: fires
   confidence: likely
 - name: the counter alone
-  series: {node_vmstat_compact_stall: "1000+100x12 @10s"}
+  series: {node_vmstat_compact_stall: "1000+30x12 @10s"}
   outcome: fires
   confidence: likely
 - name: stacks and counter
-  stacks: ["isolate_migratepages_block < compact_zone < try_to_compact_pages 20 [java]", "main 80 [java]"]
-  series: {node_vmstat_compact_stall: "1000+100x12 @10s"}
+  stacks: ["isolate_migratepages_block < compact_zone < try_to_compact_pages 18 [java]", "main 82 [java]"]
+  series: {node_vmstat_compact_stall: "1000+30x12 @10s"}
   outcome: fires
   confidence: confirmed
 - name: just below both marks
