@@ -26,6 +26,7 @@ SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "process_anon_huge_share": ("process_anon_huge_bytes", "process_resident_memory_bytes"),
     "process_lazy_free_share": ("process_lazy_free_bytes", "process_resident_memory_bytes"),
     "process_locked_share": ("process_locked_bytes", "process_resident_memory_bytes"),
+    "node_memory_MemFree_share": ("node_memory_MemFree_bytes", "node_memory_MemTotal_bytes"),
     "node_memory_SUnreclaim_share": ("node_memory_SUnreclaim_bytes", "node_memory_MemTotal_bytes"),
     "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
 }
