@@ -21,7 +21,8 @@ class Judged:
     `kind` is the evidence class. `missing` are vocabulary names whose absence made it unknown. An `assumed` yes
     rests on a default that nobody measured. `window` is the time it speaks of, which begins `reach` seconds (an
     interval of the source) before. `weak` evidence (a total since boot) never raises the confidence above
-    possible; `surer` says what would make it solid.
+    possible; `surer` says what would make it solid. `held` is for how long (or in how many samples, or in what share
+    of them) the values were where they must stay, `short_of` the bound that decided, where that is not the usual one.
     """
 
     value: Verdict3
@@ -37,6 +38,8 @@ class Judged:
     surer: str = ""
     window: tuple[Moment, Moment] | None = None
     reach: float = 0.0
+    held: float | None = None
+    short_of: str = ""
 
     def evidence(self, check: str) -> Evidence:
         return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window)

@@ -1,4 +1,4 @@
-"""The smallest change that would have made a condition true, for `explain`."""
+"""The smallest change that would have made a condition true, or false, for `explain`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from thpdiag.engine.expression import Expression
 from thpdiag.model import Verdict3
 
 MOST_CHANGES = 4
+FAR = 1e6  # how far a check without a number is from the other answer: farther than those with one
 
 
-def smallest_change(expression: Expression, values: Mapping[str, Verdict3]) -> list[tuple[str, Verdict3]]:
+def smallest_change(
+    expression: Expression, values: Mapping[str, Verdict3], far: Mapping[str, float] | None = None
+) -> list[tuple[str, Verdict3]]:
     """The fewest checks, and the value each would need, that make the condition yes; empty if there is none.
 
-    Among equally few, those that change an unknown come first: they may be a matter of missing input only.
+    Among equally few, those that change an unknown come first: they may be a matter of missing input only. Then those
+    that are nearest: `far` says how far the number of a check is from its bound, relative to that.
     """
+    far = far or {}
     names = list(dict.fromkeys(expression.names()))
     for count in range(1, min(len(names), MOST_CHANGES) + 1):
         options = []
@@ -24,10 +29,17 @@ def smallest_change(expression: Expression, values: Mapping[str, Verdict3]) -> l
                 changed = {**values, **dict(wanted)}
                 if expression.value(lambda name, changed=changed: changed[name]) is Verdict3.YES:  # type: ignore[misc]
                     unknown = sum(values[name] is Verdict3.UNKNOWN for name in chosen)
-                    options.append((-unknown, wanted))
+                    options.append((-unknown, sum(far.get(name, FAR) for name in chosen), wanted))
         if options:
-            return list(min(options, key=lambda option: (option[0], str(option[1])))[1])
+            return list(min(options, key=lambda option: (*option[:2], str(option[2])))[2])
     return []
+
+
+def silencing(
+    expression: Expression, values: Mapping[str, Verdict3], far: Mapping[str, float] | None = None
+) -> list[tuple[str, Verdict3]]:
+    """The same for a condition that is yes and should be no."""
+    return smallest_change(Expression("not", children=(expression,)), values, far)
 
 
 def _assignments(names: tuple[str, ...], values: Mapping[str, Verdict3]) -> list[list[tuple[str, Verdict3]]]:

@@ -74,7 +74,7 @@ def _compare(
     said += bracketed([lines_of(track.points)])
     off = _off(tops)
     if check.at_least is not None and abs(top) + off < quantity(check.at_least):
-        return Judged(NO, said, needed, kind, track.cite(), top, unit)
+        return Judged(NO, said, needed, kind, track.cite(), top, unit, short_of="at_least")
     if check.at_least is not None and abs(top) - off < quantity(check.at_least) and off:
         return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
     if bottom is not None and _too_little(check, bottom):

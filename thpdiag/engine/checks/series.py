@@ -132,7 +132,8 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int
     text = f"{_name(track)}: {_run_text(run, points, unit) if long_enough else _short_text(check, run, points, unit)}"
     window = run.points.span if long_enough else None
     answer = YES if long_enough else NO
-    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points))
+    held = run.seconds if must.seconds is not None else float(len(run.points))
+    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held or 0.0)
 
 
 def _often(
@@ -145,7 +146,8 @@ def _often(
     told = bracketed([lines_of(points)])
     text = f"{_name(track)}: {_bounded(check)} in {count} of {_samples(points)}{told}; {_range(points, unit)}"
     window = within.span if answer is YES else None
-    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points))
+    held = count / len(points) if len(points) else 0.0
+    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held)
 
 
 def _single(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int) -> Judged:
