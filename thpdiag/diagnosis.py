@@ -54,6 +54,7 @@ class Diagnosis:
     outcomes: Mapping[str, RuleOutcome]
     rules: Sequence[Rule]
     state: str | None  # present, past, unknown
+    judged: Sequence[Judgement] = ()  # what every state was judged by, for `explain`
 
 
 def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> Diagnosis:
@@ -73,7 +74,7 @@ def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> 
     status = _status(leader, outcomes, by_id, [s for s, _ in judged], vetoed=vetoed)
     ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
     state = _state(case, leader) if leader else None
-    return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state)
+    return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state, judged)
 
 
 Judgement = tuple[Scene, Mapping[str, RuleOutcome]]

@@ -128,6 +128,7 @@ def _of_answers(rule: Rule, scene: Scene, answers: Answers) -> RuleOutcome:
         rule=rule.id, value=value, state=scene.state.id, tree=tree, missing=missing, entity=spoken(scene.entity or ()),
         evidence=tuple(a.evidence(n) for n, a in answers.items() if a.value is YES),
         against=_against(rule, answers), firm=rule.when.value(lambda name: _measured(answers[name])) is NO,
+        answers=answers, excluders=tuple(excluders),
     )  # fmt: skip
     if value is not YES:
         return base

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from thpdiag.model.citation import Citation
@@ -49,7 +49,8 @@ class RuleOutcome:
     `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`,
     `children`. `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
     measured settings and facts alone: no further recording could turn it. `window` is the stretch of a longer recording
-    in which it was judged so; None: all of what was recorded.
+    in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
+    (`thpdiag.engine.judged.Judged`), `excluders` the outcomes of the rules that would silence it.
     """
 
     rule: str
@@ -64,6 +65,8 @@ class RuleOutcome:
     raise_confidence: tuple[str, ...] = ()
     firm: bool = False
     window: tuple[Moment, Moment] | None = None
+    answers: Mapping[str, object] = field(default_factory=dict)
+    excluders: tuple[RuleOutcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
