@@ -4,94 +4,174 @@ profiles, boot loaders.
     echo never > /sys/kernel/mm/redhat_transparent_hugepage/enabled
     kernel/mm/transparent_hugepage/enabled = never
 
-One rc.thp_write per setting and value of a file, with the labels setting (`thp.enabled`) and path. Provenance: `boot
-line` for boot loader entries, `tuned` for a profile (which counts only when it is active, label profile), else `rc
-file`. The value is what the file would write, not what holds. Read only where the path says that the text is such a
-file, or from `grep -r` output that names it: at a prompt the same command is an operator's action. Shell variables are
-followed when the file assigns the directory to them; loops are not. Source: sysfsutils, systemd tmpfiles.d(5), tuned
-0.2 and 2.x, grub.
+One rc.thp_write per setting, value and directory of a file, with the labels setting (`thp.enabled`), path, and as far
+as the file tells: directory (of sysfs: mainline, redhat), size (of hugepages-64kB), profile (of tuned; note of
+saptune), plugin (`vm`: the line of tuned that may look at the boot line first), after (what a unit waits for), broken
+(below exit, no shell). Provenance: `boot line` for the settings of a boot loader, `tuned` and `saptune` (which count
+only when active), else `rc file`. The value is what the file would write, not what holds. rc.include names what a
+profile of tuned includes, saptune.notes the notes that are applied. Read only where the path says that the text is such
+a file, or from `grep -r` output that names it: at a prompt the same command is an operator's action. Shell variables
+are followed when the file assigns the directory to them; loops are not. Source: sysfsutils, systemd tmpfiles.d(5),
+tuned 0.2 and 2.x, saptune 3, grub.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from thpdiag.model import Fact, Record
 from thpdiag.reader import Lines, Reader, Source
 from thpdiag.readers.elements.oddities import Oddities
 
 _DIRECTORY = r"(?:/?sys/)?kernel/mm/(?:redhat_|\*|\$\{?\w+\}?_)?transparent_hugepage"
-_KNOB = r"((?:khugepaged/)?\w{1,40})"
+_KNOB = r"((?:khugepaged/|hugepages-\d{1,7}kB/)?\w{1,40})"
 _WORD = r"['\"]?([\w+]{1,40})['\"]?"
 _ECHO = re.compile(
     rf"\becho\s+(?:-n\s+)?{_WORD}\s*(?:>>?|\|\s*(?:sudo\s+)?(?:/usr/bin/)?tee(?:\s+-a)?)\s*['\"]?({_DIRECTORY}|\$\{{?\w+\}}?)/{_KNOB}"
 )
-_SYSFS = re.compile(rf"\s*{_DIRECTORY}/{_KNOB}\s*=\s*{_WORD}\s*$")
-_TMPFILES = re.compile(rf"\s*[wfF][+!-]*\s+{_DIRECTORY}/{_KNOB}(?:\s+-){{4}}\s+{_WORD}\s*$")
+_SYSFS = re.compile(rf"\s*({_DIRECTORY})/{_KNOB}\s*=\s*{_WORD}\s*$")
+_TMPFILES = re.compile(rf"\s*[wfF][+!-]*\s+({_DIRECTORY})/{_KNOB}(?:\s+-){{4}}\s+{_WORD}\s*$")
 _TUNED = re.compile(rf"\s*(transparent_hugepages?(?:\.defrag)?)\s*=\s*{_WORD}\s*$")
+_SAPTUNE = re.compile(rf"\s*THP\s*=\s*{_WORD}\s*$")
 _KTUNE = re.compile(r"\s*set_transparent_hugepages\s+(\w{1,20})\b")
 _BOOT = re.compile(r"[\s\"'=]transparent_hugepage=(always|madvise|never)\b")
-_ASSIGNED = re.compile(rf"\s*(?:export\s+|local\s+|Environment=)?(\w{{1,60}})=['\"]?{_DIRECTORY}/?['\"]?\s*(?:;.*)?$")
+_ASSIGNED = re.compile(rf"\s*(?:export\s+|local\s+|Environment=)?(\w{{1,60}})=['\"]?({_DIRECTORY})/?['\"]?\s*(?:;.*)?$")
 _GREP = re.compile(r"(/?(?:etc|boot|usr|lib|run)/[^\s:]{1,200}):(?:\d{1,7}:)?(.*)$")
-_PROFILE = re.compile(r"(?:tuned|tune-profiles)/([\w.-]+)/[^/]+$")
+_PROFILE = re.compile(r"(?:tuned(?:/profiles)?|tune-profiles)/([\w.-]+)/[^/]+$")
+_NOTE = re.compile(r"saptune/(?:extra|override|notes|working/notes)/([\w.-]{1,80}?)(?:-[^/]*)?(?:\.conf)?$")
 _LOADER = re.compile(r"grub|menu\.lst|loader/entries|kernel/cmdline$")
+_INCLUDE = re.compile(r"\s*include\s*=\s*([\w.-]{1,80}(?:[ ,]+[\w.-]{1,80}){0,8})\s*$")
+_NOTES = re.compile(r"\s*(?:TUNE_FOR_NOTES|NOTE_APPLY_ORDER)=['\"]?([\w. -]{0,200}?)\s*['\"]?\s*$")
+_AFTER = re.compile(r"\s*After\s*=\s*(\S.{0,400})$")
+_EXEC = re.compile(r"\s*Exec(\w+)\s*=(.*)$")
+_SHELL = re.compile(r"\b(?:ba|da|k|z)?sh\b\s+-\w*c\b")
+_EXIT = re.compile(r"exit\b")
+_PLAIN = re.compile(r"mm/transparent_hugepage$")
 _SETTING = re.compile(
-    r"(?:enabled|defrag|shmem_enabled|use_zero_page|khugepaged/(?:defrag|pages_to_scan|\w+_sleep_millisecs|max_ptes_\w+))$"
+    r"(?:(?:hugepages-\d{1,7}kB/)?(?:enabled|shmem_enabled)|defrag|use_zero_page|shrink_underused|"
+    r"khugepaged/(?:defrag|pages_to_scan|\w+_sleep_millisecs|max_ptes_\w+))$"
 )
 _OPENS = re.compile(
     r"/?(?:etc|boot|usr|lib|run)/[^\s:]{1,200}:(?:\d{1,7}:)?.{0,400}(?:transparent_hugepages?\b|set_transparent_hugepages)"
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What a line writes; `directory` is that of sysfs, as far as the line names one."""
+
+    knob: str
+    value: str
+    directory: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _File:
+    """One start-up file as far as it was read; `left` is set below an `exit` that no condition guards."""
+
+    path: str
+    variables: dict[str, str] = field(default_factory=dict)
+    after: str = ""
+    left: bool = False
+    seen: set[_Write] = field(default_factory=set)
+
+    @property
+    def unit(self) -> bool:
+        return self.path.endswith(".service")
+
+
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """rc.thp_write, once for each setting and value of a file."""
-    odd, seen, variables = Oddities(source, READER.name), set[tuple[str, str, str]](), set[str]()
+    """rc.thp_write once for each setting, value and directory of a file; rc.include and saptune.notes."""
+    odd, files = Oddities(source, READER.name), dict[str, _File]()
     for number, line in lines:
         grep = _GREP.match(line)
         path, text = (grep[1].lstrip("/"), grep[2]) if grep else (source.path or source.member, line)
+        file = files.setdefault(path, _File(path))
         if text.lstrip().startswith(("#", ";")):
             continue
-        if assigned := _ASSIGNED.match(text):
-            variables.add(assigned[1])
-        for setting, value in _writes(text, path, variables):
-            if not _SETTING.match(setting):
+        yield from _named(source, number, line, path, text)
+        _context(file, text)
+        for write in _writes(text, file):
+            if not _SETTING.match(write.knob):
                 odd.note(number, line, "writes a THP setting that this version does not know")
-            elif (path, setting, value) not in seen:
-                seen.add((path, setting, value))
-                yield _fact(source, number, line, path, setting, value)
+            elif write not in file.seen:
+                file.seen.add(write)
+                yield _fact(source, number, line, file, write)
     yield from odd.problems()
 
 
-def _fact(source: Source, number: int, line: str, path: str, setting: str, value: str) -> Fact:
-    labels = [("setting", f"thp.{setting.replace('/', '.')}"), ("path", path)]
-    provenance = "boot line" if _LOADER.search(path) else "rc file"
-    if profile := _PROFILE.search(path):
+def _named(source: Source, number: int, line: str, path: str, text: str) -> Iterator[Fact]:
+    """Other profiles that a profile of tuned includes, notes that saptune applies."""
+    if (profile := _PROFILE.search(path)) and (include := _INCLUDE.match(text)):
+        names, labels = " ".join(re.split(r"[ ,]+", include[1])), (("profile", profile[1]), ("path", path))
+        yield Fact("rc.include", names, source.cite(number, line), labels, source.time)
+    elif path.endswith("sysconfig/saptune") and (notes := _NOTES.match(text)) and notes[1]:
+        yield Fact("saptune.notes", notes[1], source.cite(number, line), time=source.time)
+
+
+def _context(file: _File, text: str) -> None:
+    """What a line says of those below it."""
+    if assigned := _ASSIGNED.match(text):
+        file.variables[assigned[1]] = assigned[2]
+    elif file.unit and (after := _AFTER.match(text)):
+        file.after = f"{file.after} {after[1]}".strip()
+    elif _EXIT.match(text) and file.path.endswith("rc.local"):
+        file.left = True
+
+
+def _fact(source: Source, number: int, line: str, file: _File, write: _Write) -> Fact:
+    size, _, knob = write.knob.rpartition("/") if write.knob.startswith("hugepages-") else ("", "", write.knob)
+    setting = f"thp.size.{knob}" if size else f"thp.{knob.replace('/', '.')}"
+    labels = [("setting", setting), ("path", file.path)]
+    provenance = "boot line" if _LOADER.search(file.path) else "rc file"
+    if profile := _PROFILE.search(file.path):
         labels.append(("profile", profile[1]))
         provenance = "tuned"
-    return Fact("rc.thp_write", value, source.cite(number, line), tuple(labels), source.time, provenance)
+    elif note := _NOTE.search(file.path):
+        labels.append(("profile", note[1]))
+        provenance = "saptune"
+    further = {
+        "directory": "redhat" if "redhat_" in write.directory else "mainline" if _PLAIN.search(write.directory) else "",
+        "size": size.removeprefix("hugepages-"),
+        "after": "tuned" if re.search(r"\btuned\.service\b", file.after) else "",
+        "broken": "below exit" if file.left else "",
+        **dict(write.labels),
+    }
+    labels += [(key, value) for key, value in further.items() if value]
+    return Fact("rc.thp_write", write.value, source.cite(number, line), tuple(labels), source.time, provenance)
 
 
-def _writes(text: str, path: str, variables: set[str]) -> Iterator[tuple[str, str]]:
+def _writes(text: str, file: _File) -> Iterator[_Write]:
     """The settings that a line writes, each with its value."""
+    started = _EXEC.match(text) if file.unit else None
+    if started and not started[1].startswith("Start"):
+        return  # what happens when the unit is stopped
+    shell = () if started is None or _SHELL.search(started[2]) else (("broken", "no shell"),)
     for value, target, knob in _ECHO.findall(text):
-        if not target.startswith("$") or target.strip("${}") in variables:
-            yield knob, value
+        directory = file.variables.get(target.strip("${}"), "") if target.startswith("$") else target
+        if directory:
+            yield _Write(knob, value, directory, shell)
     for pattern in (_SYSFS, _TMPFILES):
         if found := pattern.match(text):
-            yield found[1], found[2]
+            yield _Write(found[2], found[3], found[1])
+    yield from _of_tuning(text, file.path)
+    if _LOADER.search(file.path) and (words := _BOOT.findall(f" {text}")):
+        yield _Write("enabled", words[-1])
+
+
+def _of_tuning(text: str, path: str) -> Iterator[_Write]:
+    """What a line of a tuned profile, of its script or of a note of saptune sets."""
     if _PROFILE.search(path):
-        yield from _of_profile(text)
-    if _LOADER.search(path) and (words := _BOOT.findall(f" {text}")):
-        yield "enabled", words[-1]
-
-
-def _of_profile(text: str) -> Iterator[tuple[str, str]]:
-    """What a line of a tuned profile or of its script sets."""
-    if tuned := _TUNED.match(text):
-        yield "defrag" if tuned[1].endswith("defrag") else "enabled", tuned[2]
-    elif ktune := _KTUNE.match(text):
-        yield "enabled", ktune[1]
+        if tuned := _TUNED.match(text):
+            knob = "defrag" if tuned[1].endswith("defrag") else "enabled"
+            yield _Write(knob, tuned[2], labels=(("plugin", "vm"),))
+        elif ktune := _KTUNE.match(text):
+            yield _Write("enabled", ktune[1])
+    elif _NOTE.search(path) and (note := _SAPTUNE.match(text)):
+        yield _Write("enabled", note[1])
 
 
 READER = Reader(
@@ -107,8 +187,8 @@ READER = Reader(
         re.compile(r"(?:^|/)(?:etc|lib|run)/systemd/system/.+\.service$"),
         re.compile(r"(?:^|/)(?:etc|lib|run)/(?:sysfs\.conf|(?:sysfs|tmpfiles)\.d/[^/]+)$"),
         re.compile(r"(?:^|/)(?:etc|lib)/(?:tuned|tune-profiles)/.+/[^/]+$|(?:^|/)etc/(?:tuned|ktune)\.conf$"),
-        re.compile(r"(?:^|/)etc/(?:default/grub(?:\.d/[^/]+)?|grub\.conf|grub2(?:-efi)?\.cfg|kernel/cmdline)$"),
-        re.compile(r"(?:^|/)boot/.*(?:grub\.cfg|grub\.conf|menu\.lst|loader/entries/[^/]+)$"),
+        re.compile(r"(?:^|/)etc/(?:default/grub(?:\.d/[^/]+)?|kernel/cmdline)$"),
+        re.compile(r"(?:^|/)(?:etc|var/lib|usr/share)/saptune/.+$|(?:^|/)etc/sysconfig/saptune$"),
     ),
     priority=2,
 )

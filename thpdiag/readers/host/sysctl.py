@@ -5,8 +5,9 @@
 
 Units as the kernel documents them (kilobytes, ratios, pages), kept as printed; several numbers on one line stay one
 text. sysctl.conf and sysctl.d say what is set at boot, not what holds now: their facts have the provenance `rc file`.
-All of vm.* is read; of kernel.* NUMA balancing and the lockup detectors; the rest of the tree has nothing to do with
-memory. Source: sysctl(8), kernel tree, Documentation/admin-guide/sysctl.
+A line there that means a file of /sys (kernel.mm.transparent_hugepage.enabled) sets nothing: rc.thp_write with the
+label broken. All of vm.* is read; of kernel.* NUMA balancing and the lockup detectors; the rest of the tree has nothing
+to do with memory. Source: sysctl(8), kernel tree, Documentation/admin-guide/sysctl.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _CONFIGURATION = re.compile(r"sysctl(?:\.d/[^/]+)?\.conf$")
 _WANTED = re.compile(
     r"vm\.[\w.]+$|kernel\.(?:numa_\w+|hung_task_\w+|softlockup_\w+|hardlockup_\w+|watchdog\w*|nmi_watchdog)$"
 )
+_OF_SYSFS = re.compile(r"kernel\.mm\.(?:redhat_)?transparent_hugepage\.((?:khugepaged\.)?\w{1,40})$")
 _NUMBER = re.compile(r"-?\d{1,19}$")
 
 
@@ -46,6 +48,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         if not name:
             if line.strip() and not _MESSAGE.match(line.strip()):
                 odd.note(number, line, "not a `name = value` line")
+        elif configured and (knob := _OF_SYSFS.match(name)):
+            labels = (("setting", f"thp.{knob[1]}"), ("path", source.path or source.member), ("broken", "sysctl"))
+            yield Fact("rc.thp_write", text, source.cite(number, line), labels, source.time, "rc file")
         elif _WANTED.match(name):
             value = _value(text)
             if value is None:
