@@ -119,8 +119,8 @@ class SeriesCheck(Strict):
 class Change(Strict):
     """One delta per another over the window.
 
-    Fail per stall, RSS per fault. `per: 1` or none compares the delta alone. `as`: growth (last value less first), climb
-    (of a gauge: from a low to a later high, at most; what a job took and gave back within the window counts).
+    Fail per stall, RSS per fault. `per: 1` or none compares the delta alone. `as`: growth (last value less first) or
+    climb (of a gauge: from a low to a later high, at most; what a job took and gave back in the window counts).
     """
 
     of: Names
@@ -141,8 +141,10 @@ class Profile(Strict):
     """Share of non-idle samples whose leaf (`self`) or any frame (`anywhere`) is of a symbol family.
 
     `under`: families that must be callers, in this order from the leaf outwards, gaps allowed; `not_under`: none of
-    these may be a caller. `of`: all (default), comm, thread or cpu (the largest share within one of them),
-    symbol (of the samples that match self/anywhere alone: chain purity).
+    these may be a caller. `of`: all (default), comm, thread or cpu (the largest share within one of them), symbol (of
+    the samples that match self/anywhere alone: chain purity), callers (of those that `under` alone matches: what the
+    callers spend their time on). Fewer than `min_samples` samples leave the check unknown, and so do fewer than a fifth
+    of that in the part that a share is asked of, or a yes by fewer than a tenth.
     """
 
     self_: Names | None = Field(default=None, alias="self")
@@ -150,7 +152,7 @@ class Profile(Strict):
     under: Names | None = None
     not_under: Names | None = None
     comm: str | None = Field(default=None, description="only tasks whose command matches (RE2, whole)")
-    of: Literal["all", "comm", "thread", "cpu", "symbol"] = "all"
+    of: Literal["all", "comm", "thread", "cpu", "symbol", "callers"] = "all"
     at_least: Quantity | None = None
     below: Quantity | None = None
     min_samples: int = Field(default=50, ge=1)
@@ -161,6 +163,8 @@ class Profile(Strict):
             raise ValueError("needs exactly one of self and anywhere")
         if (self.at_least is None) == (self.below is None):
             raise ValueError("needs exactly one of at_least and below")
+        if self.of == "callers" and self.under is None:
+            raise ValueError("`of: callers` needs under")
         return self
 
 

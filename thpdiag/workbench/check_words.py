@@ -36,6 +36,7 @@ FIGURES = {
 PLACES = {
     "all": "the samples that are not idle", "comm": "the samples of one command", "thread": "the samples of one thread",
     "cpu": "the samples of one CPU", "symbol": "the samples in these functions",
+    "callers": "the samples in what calls it",
 }  # fmt: skip
 TOGGLED = {
     "sys_share": "the kernel's share of busy time", "sys_total": "kernel time",

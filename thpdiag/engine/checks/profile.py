@@ -31,18 +31,22 @@ if TYPE_CHECKING:
 MANY_LOST = 0.05  # of the samples; perf report warns above it (tools/perf/builtin-report.c)
 DOUBT = "symbols_doubt"  # fact of a profile: why the names of its kernel functions may be wrong
 SMALLEST_GROUP = 0.02  # of the non-idle weight: a command below it is no subject of `of: comm`
+SEEN = 0.1  # of min_samples must show it: two or three samples of a short recording may be chance
+PART = 0.2  # of min_samples must be of the command or function that a share is asked of
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """`seen` of the samples matched; the true share lies between `low` and `high`, for some callers are not shown and
-    some samples were lost. `chain` is the heaviest matched one, `group` the command, thread or CPU."""
+    some samples were lost. `chain` is the heaviest matched one, `group` the command, thread or CPU, `part` how much of
+    the profile that is a share of."""
 
     seen: float
     low: float
     high: float
     group: str = ""
     chain: int | None = None
+    part: float = 1.0
 
 
 def judge(check: ProfileSpec, scene: Scene) -> Judged:
@@ -77,12 +81,13 @@ def _on(check: ProfileSpec, profile: Compiled, needed: str) -> Judged:
         return unknown("profile", f"no samples that are not idle in {source.cite.member}", needed=needed, kind="stack")
     share = _largest(check, profile)
     doubt = DOUBT in source.facts
-    value = _decided(check, share)
+    few = _few(check, profile, share)
+    value = UNKNOWN if few else _decided(check, share)
     value = UNKNOWN if doubt and value is NO else value  # other names may say something else
     cite = source.cite if share.chain is None else source.citation(share.chain)
     missing = ("profile",) if value is UNKNOWN else ()
     window = (source.start, source.end) if source.start and source.end else None
-    said = _said(check, profile, share, value)
+    said = _said(check, profile, share, value) + few
     surer = _fewer_lost(source) or (_sure_names(source) if doubt else "")
     return Judged(
         value, said, needed, "stack", cite, share.seen, "ratio",
@@ -112,6 +117,19 @@ def _decided(check: ProfileSpec, share: Share) -> Verdict3:
     return reached if check.at_least is not None else negated(reached)
 
 
+def _few(check: ProfileSpec, profile: Compiled, share: Share) -> str:
+    """That there are too few samples to go by, as the end of a sentence; empty if there are enough."""
+    if profile.samples is None:
+        return ""
+    of = profile.samples * share.part
+    if check.of in ("symbol", "callers") and 0 < of < PART * check.min_samples:
+        return f"; {round(of)} of {profile.samples} samples are too few to tell a share of them"
+    seen = of * share.seen
+    if check.at_least is not None and 0 < seen < SEEN * check.min_samples and _decided(check, share) is YES:
+        return f"; {round(seen)} of {profile.samples} samples may be chance"
+    return ""
+
+
 def _largest(check: ProfileSpec, profile: Compiled) -> Share:
     """The share that `of` asks for; of several groups the largest, which may be as large as any of them may be."""
     found = matching(check, profile)
@@ -122,11 +140,16 @@ def _largest(check: ProfileSpec, profile: Compiled) -> Share:
         shares = [_share(sums[0], profile.weight, ledger.unlisted, lost)]
     elif check.of == "symbol":
         shares = [_share(sums[0], sums[0].sure + sums[0].astray, 0.0, lost, least=sums[0].held)]
+    elif check.of == "callers":
+        calling = profile.sums(_callers_alone(check, profile), grouping)[0]
+        shares = [_share(sums[0], calling.held, 0.0, lost, least=calling.sure or calling.held)]
     else:
-        big = (group for group in sums if group.weight >= SMALLEST_GROUP * profile.weight)
+        big = [group for group in sums if group.weight >= SMALLEST_GROUP * profile.weight]
+        least = PART * check.min_samples * profile.weight
+        big = [group for group in big if profile.samples is None or profile.samples * group.weight >= least]
         shares = [_share(group, group.weight, 0.0, lost) for group in big] or [Share(0.0, 0.0, 1.0)]
     most = min(shares, key=lambda s: (-s.low, -s.high, s.group))
-    most = replace(most, high=max(s.high for s in shares))
+    most = replace(most, high=max(s.high for s in shares), part=most.part / profile.weight)
     return replace(most, chain=profile.heaviest(found, grouping, most.group)) if most.low > 0 else most
 
 
@@ -138,6 +161,12 @@ def matching(check: ProfileSpec, profile: Compiled) -> Found:
         under=[(family,) for family in listed(check.under)],
         never=tuple(listed(check.not_under)),
     )
+
+
+def _callers_alone(check: ProfileSpec, profile: Compiled) -> Found:
+    """The chains of the callers, whatever they call."""
+    first, *outer = ((family,) for family in listed(check.under))
+    return profile.find(first, Place.ANYWHERE, under=outer, never=tuple(listed(check.not_under)))
 
 
 def only(check: ProfileSpec) -> Callable[[str], object] | None:
@@ -154,9 +183,9 @@ def _share(sums: Sums, total: float, rest: float, lost: float, least: float | No
     least = total if least is None else least
     low = sums.sure / total if total > 0 else 0.0
     if least <= 0:  # perhaps nothing that was kept is of it, but all that was lost
-        return Share(low, low / (1 + lost), 1.0 if lost > 0 else 0.0, sums.group)
+        return Share(low, low / (1 + lost), 1.0 if lost > 0 else 0.0, sums.group, part=total)
     high = (sums.possible + rest) / least
-    return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group)
+    return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group, part=total)
 
 
 def _words(names: Names | None) -> str:
@@ -185,6 +214,8 @@ def _of(check: ProfileSpec, group: str = "") -> str:
         return f"of the samples in {_words(check.self_ if check.self_ is not None else check.anywhere)}"
     if check.of == "all":
         return "of the non-idle samples"
+    if check.of == "callers":
+        return f"of the samples in {' within '.join(_words(name) for name in listed(check.under))}"
     return f"of the non-idle samples of {group or 'one ' + check.of}"
 
 
@@ -195,6 +226,7 @@ def _needed(check: ProfileSpec) -> str:
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
     where = _callers(check) if check.of == "symbol" and check.under is not None else f"in {what(check)}"
+    where = f"in {_words(listed(check.self_) or listed(check.anywhere))}" if check.of == "callers" else where
     text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
     if value is NO and check.at_least is not None and share.seen > 0:
         text += f", less than {check.at_least}"
