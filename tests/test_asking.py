@@ -13,7 +13,8 @@ from conftest import ROOT
 from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.result.asking import MOST, PROFILE_REQUEST
+from thpdiag.result.asking import MOST
+from thpdiag.result.requests import PROFILE_REQUEST
 
 FIXTURES = sorted(p.parent.relative_to(ROOT / "fixtures") for p in (ROOT / "fixtures").glob("*/*/bundle"))
 

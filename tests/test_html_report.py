@@ -149,7 +149,7 @@ def test_the_first_screen_has_the_command_and_its_undo() -> None:
     text = " ".join(_Page(block).text.split())
     for wanted in (
         "CPUs queue on the zone locks",
-        "Call stacks, the effect",
+        "comparison, call stacks",
         "echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
         "echo always > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
     ):

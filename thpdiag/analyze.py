@@ -74,7 +74,8 @@ def _outside(outcome: RuleOutcome) -> RuleOutcome:
     """An outcome of another time: a yes is a hypothesis, anything else says nothing about the window."""
     if outcome.value is not Verdict3.YES:
         return replace(outcome, value=Verdict3.UNKNOWN, against=(), missing=())
-    return replace(outcome, confidence="possible", raise_confidence=("evidence from the time that was asked for",))
+    told = ("evidence from the time that was asked for",)
+    return replace(outcome, confidence="possible", raise_confidence=told, raises=())
 
 
 def _judged(

@@ -1,19 +1,20 @@
-"""From outcomes to one diagnosis: rank, fold what follows under its cause, rule out, say what is missing."""
+"""From outcomes to one diagnosis: what leads (`thpdiag.ranking`), what is ruled out, what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.derive.message_age import is_old
 from thpdiag.derive.rates import fastest
 from thpdiag.derive.stretches import LONG
-from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
+from thpdiag.engine.classes import DYNAMIC
+from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import CONFIDENCES, SEVERITIES, Case, Evidence, Finding, RuleOutcome, State
+from thpdiag.model import CONFIDENCES, Case, Evidence, Finding, RuleOutcome, State
+from thpdiag.ranking import LEADING, leads, ranked
 
-LEADING = ("root_cause", "alternative")
 VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
 
 # A core mechanism's demand counters: below this rate per second nothing asks for it. compact_stall under 0.1/s is what
@@ -65,11 +66,8 @@ def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> 
     vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
     if vetoed:
         fired = {i: f for i, f in fired.items() if not _about_thp(f)}
-    fired = {i: _raised(f, by_id[i], fired) for i, f in fired.items()}
-    fired = {i: _demoted(f, by_id[i], fired) for i, f in fired.items()}
-    leader = _leader(fired.values())
-    findings = _folded(leader, fired, by_id)
-    leader = next((f for f in findings if leader and f.outcome.rule == leader.outcome.rule), None)
+    findings = ranked(fired, by_id)
+    leader = leads(findings)
     outcomes = {rule.id: surest[rule.id] or _doubted(_not_fired(rule.id, judged, leader), case) for rule in rules}
     status = _status(leader, outcomes, by_id, [s for s, _ in judged], vetoed=vetoed)
     ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
@@ -132,78 +130,6 @@ def _finding(rule: Rule, outcome: RuleOutcome) -> Finding:
 def _about_thp(finding: Finding) -> bool:
     known = mechanisms().get(finding.mechanism)
     return known is not None and known.kind == "thp"
-
-
-def _raised(finding: Finding, rule: Rule, fired: Mapping[str, Finding]) -> Finding:
-    """One level up, to `likely` at most, if a rule that supports it fires and is itself likely."""
-    support = [
-        fired[i]
-        for i in rule.file.raised_by
-        if i in fired and fired[i].confidence != "possible" and _at_once(fired[i], finding)
-    ]
-    return replace(finding, confidence="likely") if support and finding.confidence == "possible" else finding
-
-
-def _demoted(finding: Finding, rule: Rule, fired: Mapping[str, Finding]) -> Finding:
-    """Contributing only, where a rule that explains the symptom better fires at least as surely."""
-    by = tuple(
-        i
-        for i in rule.file.demoted_by
-        if i in fired
-        and _level(fired[i]) >= _level(finding)
-        and finding.role in LEADING
-        and _at_once(fired[i], finding)
-    )
-    return replace(finding, role="contributing", demoted_by=by) if by else finding
-
-
-def _at_once(one: Finding, other: Finding) -> bool:
-    """Whether two findings may be of one time: what hurt at noon explains nothing of the night."""
-    here, there = one.outcome.window, other.outcome.window
-    if here is None or there is None or here[0].clock is not there[0].clock:
-        return True
-    return here[0] <= there[1] and there[0] <= here[1]
-
-
-def _level(finding: Finding) -> int:
-    return CONFIDENCES.index(finding.confidence)
-
-
-def _leader(findings: Iterable[Finding]) -> Finding | None:
-    """The finding of the verdict.
-
-    The surest, then the most severe, huge pages before alternatives, the larger figure.
-    """
-    candidates = [f for f in findings if f.role in LEADING]
-    return max(candidates, key=_weight, default=None)
-
-
-def _weight(finding: Finding) -> tuple[int, int, int, float, str]:
-    share = max(
-        (e.value for e in finding.outcome.evidence if isinstance(e.value, float) and e.kind == "stack"), default=0.0
-    )
-    cause = finding.role == "root_cause"
-    return _level(finding), SEVERITIES.index(finding.severity), int(cause), share, finding.outcome.rule
-
-
-def _folded(leader: Finding | None, fired: Mapping[str, Finding], by_id: Mapping[str, Rule]) -> tuple[Finding, ...]:
-    """The leader first with what follows from it; everything else in order of weight, other causes as contributing."""
-    if leader is None:
-        return tuple(sorted(fired.values(), key=_weight, reverse=True))
-    explained = set(by_id[leader.outcome.rule].file.explains)
-    consequences = tuple(sorted(i for i in fired if i in explained and i != leader.outcome.rule))
-    first = replace(leader, consequences=consequences)
-    rest = []
-    for rule, finding in fired.items():
-        if rule == leader.outcome.rule:
-            continue
-        role = (
-            "contributing"
-            if finding.role == "root_cause" or (rule in consequences and finding.role in LEADING)
-            else finding.role
-        )
-        rest.append(finding.with_role(role))
-    return (first, *sorted(rest, key=_weight, reverse=True))
 
 
 def _status(
@@ -273,7 +199,7 @@ def _ruled_out(
             continue
         same = leader is not None and rule.file.mechanism == leader.mechanism
         speaking = [
-            e for e in outcome.against if e.cite is not None and (e.kind in DYNAMIC or e.check == "excluded_by")
+            e for e in outcome.against if e.check == "excluded_by" or (e.cite is not None and e.kind in DYNAMIC)
         ]
         if speaking and not same:
             yield RuledOut(rule, speaking[0].text, tuple(speaking[:3]))

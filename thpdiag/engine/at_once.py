@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from thpdiag.derive.boot_clock import Join
 from thpdiag.derive.stretches import SHORT
-from thpdiag.engine.judged import DYNAMIC, UNKNOWN, YES, Judged
+from thpdiag.engine.classes import DYNAMIC
+from thpdiag.engine.judged import UNKNOWN, YES, Judged
 from thpdiag.model import Clock, Moment
 
 Answers = Mapping[str, Judged]

@@ -11,7 +11,6 @@ from thpdiag.knowledge.vocabulary import entities_of
 from thpdiag.model import Case, Citation, Entity, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
-DYNAMIC = frozenset({"stack", "counter", "effect"})  # evidence classes that speak of a stretch of time
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
-"""Evaluate rules on one state of one host: outcomes with evidence, what is missing, and how sure it is.
+"""Evaluate rules on one state of one host: outcomes with evidence, what is missing, and what explains it otherwise.
 
-Confidence is capped by the kinds of evidence that speak (DESIGN 1): policy and state license a finding but are no
-proof of their own; a total since boot or an assumed default gives `possible`; one kind of stack, counter change or
-effect gives `likely`; two of them, or an on/off toggle, `confirmed`.
+How sure an outcome is: `thpdiag.engine.sureness`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -15,13 +13,16 @@ from thpdiag.derive.boot_clock import joins
 from thpdiag.derive.series import spoken
 from thpdiag.engine.at_once import at_once
 from thpdiag.engine.checks import judge
+from thpdiag.engine.classes import DYNAMIC, LASTING
 from thpdiag.engine.expression import Expression
-from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Judged, Scene
+from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import RuleCheck
+from thpdiag.engine.sureness import Answers, confidence, raises, supporting, words
 from thpdiag.engine.timing import Timings
 from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
-Answers = Mapping[str, Judged]
+OF_THE_STATE = "context"  # the role of rules that say what the host is: they silence however sure they are
 ONE_TIME = "all of it from one and the same time"
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
 
@@ -116,26 +117,49 @@ def _hypothesis(outcome: RuleOutcome) -> RuleOutcome:
     """What holds only if things are put together that were there at different times."""
     if outcome.value is not YES:
         return outcome
-    return replace(outcome, confidence="possible", raise_confidence=(ONE_TIME, *outcome.raise_confidence))
+    return replace(outcome, confidence="possible", raise_confidence=(ONE_TIME, *outcome.raise_confidence), raises=())
 
 
 def _of_answers(rule: Rule, scene: Scene, answers: Answers) -> RuleOutcome:
     value = rule.when.value(lambda name: answers[name].value)
-    excluders = list(_excluders(rule, scene))
-    tree = _tree(rule.when, answers)
-    missing = _missing(rule, answers)
+    counted = supporting(rule)
+    speaking = {n: a for n, a in answers.items() if n in counted and a.value is YES}
     base = RuleOutcome(
-        rule=rule.id, value=value, state=scene.state.id, tree=tree, missing=missing, entity=spoken(scene.entity or ()),
-        evidence=tuple(a.evidence(n) for n, a in answers.items() if a.value is YES),
+        rule=rule.id, value=value, state=scene.state.id, tree=_tree(rule.when, answers),
+        missing=_missing(rule, answers), entity=spoken(scene.entity or ()),
+        evidence=tuple(a.evidence(n) for n, a in speaking.items()),
         against=_against(rule, answers), firm=rule.when.value(lambda name: _measured(answers[name])) is NO,
-        answers=answers, excluders=tuple(excluders),
+        answers=answers, excluders=tuple(_excluders(rule, scene)), role=rule.file.role,
+        spoken=tuple(sorted(_classes(rule, scene, speaking))),
+        heard=tuple(sorted({a.kind for a in answers.values() if a.value is not UNKNOWN})),
     )  # fmt: skip
-    if value is not YES:
-        return base
-    if excluder := next((o for o in excluders if o.value is YES), None):
+    return base if value is not YES else _weighed(base, rule, answers)
+
+
+def _weighed(base: RuleOutcome, rule: Rule, answers: Answers) -> RuleOutcome:
+    """How sure a finding is beside what would explain it otherwise.
+
+    What is less sure than the finding does not silence it: as long as it may be true the finding is a hypothesis, too.
+    """
+    excluders = [o for o in base.excluders if o.value is not NO]
+    undecided = [o for o in excluders if o.value is UNKNOWN]
+    level = _level(confidence(rule, answers, undecided))
+    silences = (o for o in excluders if o.value is YES and (o.role == OF_THE_STATE or _level(o.confidence) >= level))
+    if excluder := next(silences, None):
         return replace(base, value=NO, against=(_excluded(excluder), *base.against))
-    confidence = _confidence(rule, answers, excluders)
-    return replace(base, confidence=confidence, raise_confidence=_raisers(rule, answers, excluders, confidence))
+    now = confidence(rule, answers, excluders)
+    told = words(rule, answers, excluders, now)
+    return replace(base, confidence=now, raise_confidence=told, raises=raises(rule, answers, excluders, now))
+
+
+def _classes(rule: Rule, scene: Scene, speaking: Answers) -> set[str]:
+    """The classes of evidence of a finding; of another rule that it rests on, those of that rule's."""
+    found: set[str] = set()
+    for name, answer in speaking.items():
+        check = rule.checks[name]
+        other = scene.outcomes.get(check.rule) if isinstance(check, RuleCheck) else None
+        found.update(other.spoken if other and answer.value is YES and other.value is YES else (answer.kind,))
+    return found
 
 
 def _excluders(rule: Rule, scene: Scene) -> Iterator[RuleOutcome]:
@@ -149,12 +173,16 @@ def _excluders(rule: Rule, scene: Scene) -> Iterator[RuleOutcome]:
 
 def _measured(answer: Judged) -> Verdict3:
     """The answer as far as a further recording could not change it."""
-    return answer.value if answer.kind in ("policy", "state") else UNKNOWN
+    return answer.value if answer.kind in LASTING else UNKNOWN
 
 
 def _against(rule: Rule, answers: Answers) -> tuple[Evidence, ...]:
-    """Checks that would have supported the finding and said no; another way that did hold makes them no objection."""
+    """Checks that would have supported the finding and said no, and those under `not` that said yes.
+
+    Another way that did hold makes the former no objection.
+    """
     names = {n for e in (rule.when, *rule.confidence.values()) for n in _opposing(e, answers)}
+    names |= {n for n, a in answers.items() if a.value is YES} - supporting(rule)
     return tuple(a.evidence(n) for n, a in answers.items() if n in names)
 
 
@@ -174,53 +202,9 @@ def _excluded(excluder: RuleOutcome) -> Evidence:
     return Evidence("excluded_by", text, first.cite if first else None)
 
 
-def _confidence(rule: Rule, answers: Answers, excluders: Sequence[RuleOutcome]) -> str:
-    level = 0
-    for name in ("likely", "confirmed"):
-        expression = rule.confidence.get(name)
-        if expression is not None and expression.value(lambda n: answers[n].value) is YES:
-            level = CONFIDENCES.index(name)
-    cap = _cap(rule, answers)
-    if any(o.value is UNKNOWN for o in excluders):
-        cap = 0
-    return CONFIDENCES[min(level, cap)]
-
-
-def _cap(rule: Rule, answers: Answers) -> int:
-    """What the kinds of evidence allow, as an index into CONFIDENCES."""
-    solid = {n: a for n, a in answers.items() if a.value is YES and not a.weak and not a.assumed}
-    if any(a.kind == "toggle" for a in solid.values()):
-        return 2
-    without = rule.when.value(lambda n: _solid(answers[n]))
-    if without is not YES and any(a.assumed or a.weak for a in answers.values() if a.value is YES):
-        return 0
-    kinds = {a.kind for a in solid.values()} & DYNAMIC
-    configuration = rule.file.role in ("configuration", "risk", "context")
-    if configuration and not kinds:
-        return 2 if solid else 0
-    return min(len(kinds), 2)
-
-
-def _solid(answer: Judged) -> Verdict3:
-    return UNKNOWN if answer.value is YES and (answer.assumed or answer.weak) else answer.value
-
-
 def _missing(rule: Rule, answers: Answers) -> tuple[str, ...]:
     names = [m for n in rule.when.names() for m in answers[n].missing if answers[n].value is UNKNOWN]
     return tuple(dict.fromkeys(names))
-
-
-def _raisers(rule: Rule, answers: Answers, excluders: Sequence[RuleOutcome], confidence: str) -> tuple[str, ...]:
-    """What would raise the confidence: open excluders, open checks of the higher levels, better recordings."""
-    found = [
-        f"decide {o.rule}: {', '.join(o.missing) or 'its input is missing'}" for o in excluders if o.value is UNKNOWN
-    ]
-    for level, expression in rule.confidence.items():
-        if CONFIDENCES.index(level) > CONFIDENCES.index(confidence):
-            found += [answers[n].needed for n in expression.names() if answers[n].value is UNKNOWN]
-    if confidence != CONFIDENCES[-1]:
-        found += [a.surer for a in answers.values() if a.value is YES and a.weak and a.surer]
-    return tuple(dict.fromkeys(found))
 
 
 def _tree(expression: Expression, answers: Answers) -> dict[str, object]:

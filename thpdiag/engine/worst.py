@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from thpdiag.derive.stretches import Stretch
-from thpdiag.engine.judged import DYNAMIC, NO, UNKNOWN, YES, Scene
+from thpdiag.engine.classes import DYNAMIC
+from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.engine.match import Forced, match
 from thpdiag.engine.schema import ChangeCheck, ProcessCheck, SeriesCheck

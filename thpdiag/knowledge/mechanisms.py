@@ -12,7 +12,7 @@ from thpdiag.knowledge.yaml_nodes import shipped
 class Mechanism:
     """`kind`: thp, alternative or none. A `core` mechanism must be ruled out before "nothing found" is said.
 
-    `looks_like`: mechanisms that it can be mistaken for.
+    `looks_like`: mechanisms that it can be mistaken for. `leads_to`: those that follow from it where both are at work.
     """
 
     name: str
@@ -21,6 +21,7 @@ class Mechanism:
     kind: str
     core: bool
     looks_like: tuple[str, ...] = ()
+    leads_to: tuple[str, ...] = ()
 
 
 @cache
@@ -29,7 +30,7 @@ def mechanisms() -> dict[str, Mechanism]:
     return {
         name: Mechanism(
             name, row["title"], row["sentence"], row["kind"], row.get("core", False) is True,
-            tuple(row.get("looks_like", ())),
+            tuple(row.get("looks_like", ())), tuple(row.get("leads_to", ())),
         )
         for name, row in rows.items()
     }  # fmt: skip

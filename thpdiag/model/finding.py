@@ -29,8 +29,8 @@ class Verdict3(Enum):
 class Evidence:
     """One line of proof: what check spoke, a sentence with the numbers, where it stands.
 
-    `kind` is the evidence class: `stack`, `counter`, `effect`, `toggle`, `state`, `policy`, `log`. `window` is the
-    stretch of time it speaks of, where the source has a clock.
+    `kind` is the evidence class (`thpdiag.engine.classes`). `window` is the stretch of time it speaks of, where the
+    source has a clock.
     """
 
     check: str
@@ -43,6 +43,15 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Raise:
+    """What would make a finding surer: evidence of these classes, from what these names ask for, makes it `to`."""
+
+    to: str
+    classes: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RuleOutcome:
     """One rule on one state of one host, before findings are ranked and folded.
 
@@ -50,7 +59,8 @@ class RuleOutcome:
     `children`. `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
     measured settings and facts alone: no further recording could turn it. `window` is the stretch of a longer recording
     in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
-    (`thpdiag.engine.judged.Judged`), `excluders` the outcomes of the rules that would silence it.
+    (`thpdiag.engine.judged.Judged`), `excluders` the outcomes of the rules that would silence it, `spoken` the classes
+    of evidence that speak for it, `heard` those of which the input holds something, whatever it says.
     """
 
     rule: str
@@ -67,11 +77,19 @@ class RuleOutcome:
     window: tuple[Moment, Moment] | None = None
     answers: Mapping[str, object] = field(default_factory=dict)
     excluders: tuple[RuleOutcome, ...] = ()
+    role: str = ""
+    spoken: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
+    raises: tuple[Raise, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that fired, with its place among the others. `role` is the role after ranking."""
+    """A rule that fired, with its place among the others. `role` is the role after ranking.
+
+    `consequences` are the rules that fire because of this one, `attached` the configuration and risks that
+    belong to it.
+    """
 
     outcome: RuleOutcome
     severity: str
@@ -81,6 +99,7 @@ class Finding:
     mechanism: str
     consequences: tuple[str, ...] = ()
     demoted_by: tuple[str, ...] = ()
+    attached: tuple[str, ...] = ()
 
     def with_role(self, role: str) -> Finding:
         return replace(self, role=role)

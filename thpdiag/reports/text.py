@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from thpdiag.reports import recordings, verdict
+from thpdiag.reports import confidence, recordings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
 from thpdiag.reports.quantity import duration, moment, quantity
 from thpdiag.reports.remedy_text import remedy
@@ -66,7 +66,8 @@ def _verdict(document: Document, verbosity: int) -> Iterator[str]:
         yield from fold(f"Severity {said['severity']}, confidence {said['confidence']}; {verdict.state(document)}.")
         yield from fold(visible(f"Rule {said['rule']} ({said['mechanism']})"))
     if finding:
-        yield from fold(prose(verdict.why_confidence(finding)))
+        yield from fold(prose(confidence.why(finding)))
+        yield from _surer(finding, verbosity)
         for more in finding["raise_confidence"] if said["confidence"] != "confirmed" and verbosity else ():
             yield from fold(prose(more), "To be surer: ", "  ")
     yield from fold(prose(_described(document)), "Host ", "  ")
@@ -77,6 +78,13 @@ def _verdict(document: Document, verbosity: int) -> Iterator[str]:
     if finding and finding["means"]:
         yield ""
         yield from fold(prose(finding["means"]))
+
+
+def _surer(finding: Mapping[str, Any], verbosity: int) -> Iterator[str]:
+    """What would make it surer; the furthest step at first, all from level 1 on."""
+    for told, commands in confidence.surer(finding)[: None if verbosity else 1]:
+        yield from fold(prose(told))
+        yield from ("    " + line for command in commands for line in lines(command))
 
 
 def _described(document: Document) -> str:
@@ -167,21 +175,25 @@ def _do(document: Document, _: int) -> Iterator[str]:
 
 def _others(document: Document, verbosity: int) -> Iterator[str]:
     """Consequences and other findings: one line each; in full from level 1 on, and what is to be mended at once."""
-    rest = verdict.others(document)
-    if not rest:
-        return
-    yield from ["", *_heading("Also seen")]
-    for finding in rest:
-        role = verdict.role(document, finding)
-        weight = ", ".join(
-            filter(None, [role, finding["severity"], finding["confidence"]] if role != "context" else [])
-        )
-        when = window(finding["window"]) if finding["window"] else ""
-        aside = "; ".join(filter(None, [finding["entity"], when]))
-        told = _with(finding["title"] or finding["rule"], aside)
-        yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding['rule'])}  ", "      ")
-        if verbosity or verdict.acts_alone(document, finding):
-            yield from _in_full(document, finding)
+    for heading, findings in verdict.groups(document):
+        yield from ["", *_heading(heading)]
+        for finding in findings:
+            yield from _other(document, finding)
+            if verbosity or verdict.acts_alone(document, finding):
+                yield from _in_full(document, finding)
+
+
+def _other(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
+    role = verdict.role(document, finding)
+    weight = ", ".join(filter(None, [role, finding["severity"], finding["confidence"]] if role != "context" else []))
+    when = window(finding["window"]) if finding["window"] else ""
+    aside = "; ".join(filter(None, [finding["entity"], when]))
+    told = _with(finding["title"] or finding["rule"], aside)
+    yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding['rule'])}  ", "      ")
+    if number := verdict.figure(finding):
+        yield from cited(verdict.place(number), number["text"] or "", "      ")
+    for better in verdict.explained_by(document, finding):
+        yield from fold(prose(f"explained better by {better}"), "      ", "        ")
 
 
 def _in_full(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:

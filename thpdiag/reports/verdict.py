@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from thpdiag.result.schema import completed
@@ -20,15 +20,6 @@ _STATE = {
     "present": "still so at the end of what was sent",
     "past": "over at the end of what was sent",
     "unknown": "whether it is over cannot be told",
-}
-_CLASSES = {
-    "stack": "call stacks",
-    "counter": "kernel counters",
-    "effect": "the effect on CPU, memory or latency",
-    "toggle": "an on/off comparison",
-    "state": "the state of memory",
-    "policy": "the settings",
-    "log": "the kernel log",
 }
 
 
@@ -50,21 +41,57 @@ def leading(document: Document) -> dict[str, Any] | None:
     return next((finding for finding in document["findings"] if finding["rule"] == rule), None)
 
 
+def groups(document: Document) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The findings beside the leading one, by what they are to it."""
+    first = leading(document)
+    rest = [finding for finding in document["findings"] if finding is not first]
+    follows, belongs = (first["consequences"], first["attached"]) if first else ([], [])
+    told = [
+        ("Belongs to it", [f for f in rest if f["rule"] in belongs]),
+        ("Also seen", [f for f in rest if f["rule"] not in belongs and not _folded(f, follows)]),
+        ("Follows from it", [f for f in rest if f["rule"] not in belongs and _folded(f, follows)]),
+    ]
+    return [(heading, findings) for heading, findings in told if findings]
+
+
+def _folded(finding: Mapping[str, Any], follows: Container[str]) -> bool:
+    return finding["rule"] in follows and finding["role"] not in ("configuration", "risk", "context")
+
+
 def others(document: Document) -> list[dict[str, Any]]:
     """The findings beside the leading one, those folded under it last."""
-    first = leading(document)
-    folded = set(first["consequences"]) if first else set()
-    rest = [finding for finding in document["findings"] if finding is not first]
-    return sorted(rest, key=lambda finding: finding["rule"] in folded)
+    return [finding for _, findings in groups(document) for finding in findings]
 
 
 def role(document: Document, finding: Mapping[str, Any]) -> str:
     """What a finding is beside the verdict: a wrong setting or a risk stays one, whatever explains it."""
     first = leading(document)
-    folded = first is not None and finding["rule"] in first["consequences"]
-    if folded and finding["role"] not in ("configuration", "risk", "context"):
+    if first is not None and _folded(finding, first["consequences"]):
         return "consequence"
     return (finding["role"] or "finding").replace("_", " ")
+
+
+def figure(finding: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The line of evidence with the number of a further cause: a share in call stacks, else what moved or grew."""
+    if finding["role"] not in ("contributing", "alternative"):
+        return None
+    order = ("stack", "cpu", "effect", "counter", "toggle")
+    found = [said for said in finding["evidence"] if said["kind"] in order]
+    return min(found, key=lambda said: order.index(said["kind"]), default=None)
+
+
+def explained_by(document: Document, finding: Mapping[str, Any]) -> list[str]:
+    """What explains better what a finding saw: rule, title and the number that says so; not for consequences."""
+    if role(document, finding) == "consequence":
+        return []
+    found = {other["rule"]: other for other in document["findings"]}
+    return [_explained(found[rule]) if rule in found else rule for rule in finding["demoted_by"]]
+
+
+def _explained(other: Mapping[str, Any]) -> str:
+    number = figure({**other, "role": "alternative"})
+    told = f": {number['text']}" if number else ""
+    return f"{other['rule']} ({other['title'] or other['mechanism']}{told})"
 
 
 def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
@@ -117,13 +144,6 @@ def title(document: Document, rule: str) -> str:
     return next((text for name, text in named if name == rule and text), "")
 
 
-def why_confidence(finding: Mapping[str, Any]) -> str:
-    """One or two sentences: which kinds of evidence speak, which are missing."""
-    spoken, missing = _listed(finding["classes_spoken"]), _listed(finding["classes_missing"])
-    told = f"{spoken[0].upper()}{spoken[1:]} {_verb(finding['classes_spoken'], spoken)} for it." if spoken else ""
-    return " ".join(part for part in (told, f"Not in the bundle: {missing}." if missing else "") if part)
-
-
 def state(document: Document) -> str:
     """Whether it is still so; of a stretch of a recording only the settings can be."""
     told, finding = document["verdict"]["state"], leading(document)
@@ -159,12 +179,3 @@ def places(evidence: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def plural(count: int, one: str) -> str:
     """`1 rule`, `2 rules`."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
-
-
-def _listed(classes: list[str]) -> str:
-    words = [_CLASSES.get(name, name) for name in classes]
-    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else "".join(words)
-
-
-def _verb(classes: list[str], words: str) -> str:
-    return "speak" if len(classes) > 1 or words.endswith("s") else "speaks"

@@ -10,14 +10,11 @@ from typing import Any
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.vocabulary import event, term
 from thpdiag.model import Finding, Verdict3
 from thpdiag.result.absent import reasons
+from thpdiag.result.requests import request
+from thpdiag.result.sureness import classes_missing
 
-PROFILE_REQUEST = (
-    "perf record -a -g -F 99 -o thp.data -- sleep 30; "
-    "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script"
-)
 # After a restart the kernel lies elsewhere; perf on that host has kept the symbols of then (perf-buildid-cache(1)).
 NAMES_REQUEST = (
     "sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of {member}, before it is restarted; "
@@ -30,17 +27,9 @@ _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.c
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _OF_CLASS = {
-    "stack": "profile", "counter": "node_vmstat_compact_stall", "effect": "cpu_ratio.sys_total",
-    "toggle": "recording.other_setting",
+    "stack": "profile", "counter": "node_vmstat_compact_stall", "cpu": "cpu_ratio.sys_total",
+    "effect": "process_resident_memory_bytes", "toggle": "recording.other_setting",
 }  # fmt: skip
-
-
-def request(name: str) -> str:
-    """The command that gets a vocabulary name from a customer."""
-    if name == "profile":
-        return PROFILE_REQUEST
-    known = term(name) or event(name)
-    return known.ask_for if known else ""
 
 
 def ask(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -65,7 +54,7 @@ def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
         if leader.confidence != "confirmed":
             own = next(rule for rule in diagnosis.rules if rule.id == leader.outcome.rule)
             yield leader.outcome.missing
-            yield _classes(leader) if leader.outcome.raise_confidence else ()
+            yield _classes(leader, diagnosis)
             yield from (outcomes[i].missing for i in own.file.excluded_by if _is_open(i, diagnosis))
         return
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
@@ -82,12 +71,11 @@ def _names(diagnosis: Diagnosis, lacking: Iterable[Sequence[str]]) -> list[str]:
     return [NAMES_REQUEST.format(member=member.rpartition("/")[2]) for member in list(members)[:1]]
 
 
-def _classes(finding: Finding) -> list[str]:
-    """A name for each kind of evidence that does not speak yet: two kinds, or a switch, confirm a finding."""
-    spoken = {e.kind for e in finding.outcome.evidence}
-    known = mechanisms().get(finding.mechanism)
-    switched = known is not None and known.kind == "thp"  # a setting of huge pages tells nothing about other causes
-    return [name for kind, name in _OF_CLASS.items() if kind not in spoken and (switched or kind != "toggle")]
+def _classes(finding: Finding, diagnosis: Diagnosis) -> list[str]:
+    """What would raise the confidence, tried out; else a name for each class of evidence that is missing."""
+    tried = [name for step in finding.outcome.raises for name in step.missing]
+    missing = classes_missing(finding, diagnosis)
+    return [*tried, *(_OF_CLASS[name] for name in missing if name in _OF_CLASS)]
 
 
 def _is_open(rule: str, diagnosis: Diagnosis) -> bool:

@@ -11,25 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thpdiag import __version__
-from thpdiag.advice.host_view import host_view
-from thpdiag.advice.remedies import advice
 from thpdiag.derive.boot_clock import joins
 from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
-from thpdiag.engine.judged import DYNAMIC
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.absent import reasons
-from thpdiag.result.asking import ask, request
+from thpdiag.result.asking import ask
 from thpdiag.result.measures import measures
 from thpdiag.result.moments import clock_text
 from thpdiag.result.profiles import profile_documents
 from thpdiag.result.recorded import stretch_of_day
+from thpdiag.result.remedies import remedies_of, state_of
+from thpdiag.result.requests import request
 from thpdiag.result.rule_packs import digest, pack_documents
 from thpdiag.result.signatures import Signature, onset_document, signatures
+from thpdiag.result.sureness import sureness
 from thpdiag.result.timeline import timeline
 
 SCHEMA = "thpdiag/result/1"
@@ -103,7 +103,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _strongest(finding: Finding) -> Evidence | None:
     """The line of evidence for the headline: a stack, then an effect, a counter, a toggle; the first of its kind."""
-    order = {"stack": 0, "effect": 1, "counter": 2, "toggle": 3}
+    order = {"stack": 0, "cpu": 1, "effect": 1, "counter": 2, "toggle": 3}
     found = [e for e in finding.outcome.evidence if e.kind in order]
     return min(found, key=lambda e: order[e.kind], default=None)
 
@@ -149,8 +149,7 @@ def _onsets(finding: Finding, seen: Sequence[Signature], diagnosis: Diagnosis) -
 def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) -> dict[str, Any]:
     outcome = finding.outcome
     rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
-    state = next((s for s in diagnosis.case.states if s.id == outcome.state), None)
-    spoken = sorted({e.kind for e in outcome.evidence})
+    state = state_of(finding, diagnosis)
     return {
         "rule": outcome.rule, "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
         "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
@@ -159,18 +158,13 @@ def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) 
         "means": rule.file.means.strip(),
         "evidence": [_evidence(e) | onsets.get(e.check, {}) for e in outcome.evidence],
         "against": [_evidence(e) for e in outcome.against],
-        "classes_spoken": spoken,
-        "classes_missing": [] if finding.confidence == "confirmed" else sorted((DYNAMIC | {"toggle"}) - set(spoken)),
+        **sureness(finding, diagnosis),
         "raise_confidence": list(outcome.raise_confidence),
         "consequences": list(finding.consequences),
         "demoted_by": list(finding.demoted_by),
-        "remedies": advice(_named(rule, finding), finding.mechanism, host_view(diagnosis.case, state)),
+        "attached": list(finding.attached),
+        "remedies": remedies_of(finding, diagnosis),
     }  # fmt: skip
-
-
-def _named(rule: Rule, finding: Finding) -> list[str]:
-    """The remedies of the rule; what is confirmed needs no more data."""
-    return [r for r in rule.file.remedies if r != "collect-more" or finding.confidence != "confirmed"]
 
 
 def _state_words(state: State | None) -> str | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from thpdiag.derive.rates import change as gauge_change
 from thpdiag.derive.rates import climb, growth
 from thpdiag.derive.series import SURE, Track
-from thpdiag.engine.checks.series import bracketed, evidence_kind, lines_of
+from thpdiag.engine.checks.series import bracketed, lines_of
+from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Change, listed
@@ -153,7 +154,7 @@ def _sum(tracks: Sequence[Track], measure: Callable[[Track], float | None] = gau
 
 
 def _kind(of: Sequence[str]) -> str:
-    return evidence_kind(of[0], "delta")
+    return of_metric(of[0], "delta")
 
 
 def _unit(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 
+from thpdiag.engine.classes import of_event
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.schema import EventCheck, listed
 from thpdiag.engine.stacks import in_order
@@ -22,8 +23,7 @@ def judge(check: EventCheck, scene: Scene) -> Judged:
     kinds = listed(check.event)
     events = (*scene.state.events, *(e for e in scene.case.events if e not in scene.state.events))
     fitting = [e for e in events if e.kind in kinds and _fits(check, e)]
-    stacked = check.anywhere is not None or check.under is not None
-    kind = "stack" if stacked else "log"
+    kind = of_event(check)
     needed = f"{check.at_least} of {' or '.join(kinds)}{_conditions(check)}"
     if len(fitting) >= check.at_least:
         return Judged(YES, _said(fitting), needed, kind, fitting[0].cite, float(len(fitting)))

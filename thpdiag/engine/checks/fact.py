@@ -8,6 +8,7 @@ import re2
 
 from thpdiag.derive.series import Track
 from thpdiag.derive.totals import WITHIN
+from thpdiag.engine.classes import of_fact
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import FactCheck
@@ -20,7 +21,7 @@ from thpdiag.model import Fact
 def judge(check: FactCheck, scene: Scene) -> Judged:
     """Yes if a fact of the name fits; no if there are facts and none fits; unknown without any."""
     known = term(check.fact)
-    kind = {"setting": "policy", "rate": "counter"}.get(known.kind, "state") if known else "state"
+    kind = of_fact(check.fact)
     candidates = list(scene.facts(check.fact, check.where)) or _latest(check, scene)
     needed = f"{check.fact} {_wanted(check)}"
     if not candidates:

@@ -8,6 +8,7 @@ import re2
 
 from thpdiag.derive.intervals import interval
 from thpdiag.derive.series import Track
+from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Process, listed
@@ -49,19 +50,20 @@ def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
     matching = [t for t in tracks if _is(check, t)]
     best = max(matching, key=lambda t: t.last, default=None)
     if best is None:
-        return Judged(NO, "no such process among those listed", wanted, "effect", tracks[0].cite())
-    value = best.last
+        kind = of_metric(tracks[0].metric, "last")
+        return Judged(NO, "no such process among those listed", wanted, kind, tracks[0].cite())
+    value, kind = best.last, of_metric(best.metric, "last")
     text = f"{best.name} uses {shown(value, 'ratio')} of a CPU"
     if best.metric.endswith(".lifetime"):
         text += " averaged over its lifetime"
     weak = best.metric.endswith(".lifetime")
     off = best.resolution
     if off and (value - off > bound) is not (value + off > bound):
-        return unknown("process_cpu_ratio", f"{text}, which rounding leaves open", needed=wanted, kind="effect")
+        return unknown("process_cpu_ratio", f"{text}, which rounding leaves open", needed=wanted, kind=kind)
     at, answer = best.samples[-1].time, YES if value > bound else NO
     window = None if weak or at is None else (at, at)
     reach = 0.0 if window is None else interval(best.points)
-    return Judged(answer, text, wanted, "effect", best.cite(), value, "ratio", weak=weak, window=window, reach=reach)
+    return Judged(answer, text, wanted, kind, best.cite(), value, "ratio", weak=weak, window=window, reach=reach)
 
 
 def _is(check: Process, track: Track) -> bool:

@@ -9,6 +9,7 @@ from thpdiag.derive import rates, rounding
 from thpdiag.derive.intervals import interval
 from thpdiag.derive.rates import Run
 from thpdiag.derive.series import Points, Track
+from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.lasting import Lasting, lasting
 from thpdiag.engine.quantity import quantity, shown
@@ -18,25 +19,14 @@ from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Citation
 
-EFFECTS = ("cpu_ratio.", "process_", "swap_", "node_load", "node_procs", "node_pressure", "block_", "vmstat_cache")
 OF_THE_WHOLE = ("mean", "last", "since_boot_rate")  # figures that one source says of all of the time
 FINE = 3  # times the resolution: what an effect must exceed
-
-
-def evidence_kind(metric: str, as_: str) -> str:
-    """The evidence class of a figure of a metric: counter, effect or state."""
-    if metric.startswith(EFFECTS) or as_ in ("knee", "step"):
-        return "effect"
-    known = term(metric)
-    if known and known.kind in ("counter", "rate"):
-        return "counter"
-    return "effect" if as_ in ("delta", "slope") else "state"
 
 
 def judge(check: SeriesCheck, scene: Scene) -> Judged:
     """Yes if one entity (the bound one, or any) shows it in its best source."""
     needed = _needed(check)
-    kind = evidence_kind(check.series, check.as_)
+    kind = of_metric(check.series, check.as_)
     known = term(check.series)
     tracks = scene.tracks(check.series)
     if not tracks and check.as_ == "rate":

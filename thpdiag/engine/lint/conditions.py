@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from thpdiag.engine.classes import of_check
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
-from thpdiag.engine.lint.logic import conditions, kind_of
+from thpdiag.engine.lint.logic import conditions
 from thpdiag.engine.load import Rule, Where
 from thpdiag.engine.schema import RuleCheck
 
@@ -64,7 +65,7 @@ def _policy(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     tables = conditions(rule)
     if tables is None or rule.file.role not in ("root_cause", "contributing"):
         return
-    signs = [n for n, c in rule.checks.items() if kind_of(c) not in ("policy",) or isinstance(c, RuleCheck)]
+    signs = [n for n, c in rule.checks.items() if of_check(c) not in ("policy",) or isinstance(c, RuleCheck)]
     if tables.when & ~tables.truth.any_of(signs) and not tables.when & 1:
         message = f"'{rule.file.when}' can hold by settings alone, which is a risk or a configuration, no cause"
         yield Complaint(message, ("when",))

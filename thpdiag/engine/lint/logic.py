@@ -7,24 +7,19 @@ from dataclasses import dataclass
 from itertools import permutations
 from math import inf
 
-from thpdiag.engine.checks.series import evidence_kind
+from thpdiag.engine.classes import INDEPENDENT, of_check
 from thpdiag.engine.lint.truth import MOST_NAMES, Truth
 from thpdiag.engine.load import Rule
 from thpdiag.engine.quantity import quantity
 from thpdiag.engine.schema import (
     ChangeCheck,
     Check,
-    EventCheck,
     FactCheck,
-    ProcessCheck,
     ProfileCheck,
     SeriesCheck,
-    ToggleCheck,
-    listed,
 )
 from thpdiag.knowledge.vocabulary import term
 
-DYNAMIC = frozenset({"stack", "counter", "effect"})
 CONFIGURATION = ("configuration", "risk", "context")  # roles that state alone may confirm
 OF_THE_WHOLE = ("mean", "last", "delta", "slope", "spread", "knee", "step", "since_boot_rate")
 
@@ -120,28 +115,6 @@ def bounds(check: Check) -> tuple[float, float]:
     return (-inf if low is None else quantity(low), inf if high is None else quantity(high))
 
 
-def kind_of(check: Check) -> str:
-    """The evidence class of a yes of the check."""
-    match check:
-        case FactCheck():
-            known = term(check.fact)
-            return {"setting": "policy", "rate": "counter"}.get(known.kind, "state") if known else "state"
-        case SeriesCheck():
-            return evidence_kind(check.series, check.as_)
-        case ChangeCheck():
-            return evidence_kind(listed(check.change.of)[0], "delta")
-        case ProfileCheck():
-            return "stack"
-        case EventCheck():
-            return "stack" if check.anywhere is not None or check.under is not None else "log"
-        case ProcessCheck():
-            return "effect" if check.process.cpu_above is not None else "state"
-        case ToggleCheck():
-            return "toggle"
-        case _:
-            return "state"
-
-
 def is_total(check: Check) -> bool:
     """Whether a yes is a total since boot, which proves nothing about now."""
     if isinstance(check, SeriesCheck):
@@ -152,7 +125,7 @@ def is_total(check: Check) -> bool:
 
 def caps(rule: Rule, truth: Truth) -> tuple[int, int]:
     """The combinations whose kinds of evidence license `likely`, and those that license `confirmed` (DESIGN 1)."""
-    solid = {name: kind_of(check) for name, check in rule.checks.items() if not is_total(check)}
+    solid = {name: of_check(check) for name, check in rule.checks.items() if not is_total(check)}
     toggled = truth.any_of(name for name, kind in solid.items() if kind == "toggle")
     kinds = list(_by_kind(solid, truth))
     one, two = truth.at_least(1, kinds), truth.at_least(2, kinds)
@@ -173,5 +146,5 @@ def _without_totals(rule: Rule, truth: Truth, solid: Mapping[str, str]) -> int:
 
 
 def _by_kind(solid: dict[str, str], truth: Truth) -> Iterator[int]:
-    for kind in sorted(DYNAMIC):
-        yield truth.any_of(name for name, own in solid.items() if own == kind)
+    for kind in sorted(set(INDEPENDENT.values())):
+        yield truth.any_of(name for name, own in solid.items() if INDEPENDENT.get(own) == kind)

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from thpdiag.errors import InputError
-from thpdiag.reports import recordings, verdict
+from thpdiag.reports import confidence, recordings, verdict
 from thpdiag.reports.html.rules import groups
 from thpdiag.reports.html.sparkline import drawings
 from thpdiag.reports.html.stacks import hottest
@@ -96,6 +96,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
     environment.globals |= {
+        "confidence": confidence,
         "drawings": drawings,
         "groups": groups,
         "hottest": hottest,

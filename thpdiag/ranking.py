@@ -1,0 +1,161 @@
+"""One root cause per host: which finding leads, which steps back behind it, what follows from it, what belongs to it.
+
+The order of thp.md F.3: an alternative that a rule names explains what the rule saw, and the rule steps back if the
+alternative is at least as sure. What a mechanism leads to (mechanisms.yaml) steps back behind it likewise. Of two
+causes that both show in call stacks the one with the larger share of all samples leads. Configuration and risks
+belong to a cause that they favour; they are no consequence of it and never lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import ProfileCheck
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.model import CONFIDENCES, SEVERITIES, Finding
+
+LEADING = ("root_cause", "alternative")
+BESIDE = ("configuration", "risk")
+SURE = CONFIDENCES.index("likely")
+GRAVE = SEVERITIES.index("medium")  # what hurts less does not stand before what hurts, however sure it is
+OF_ANY = ("setting-overridden", "fix-without-effect")  # mechanisms of settings: they belong to whatever huge pages do
+
+Findings = Mapping[str, Finding]  # by rule
+Rules = Mapping[str, Rule]
+
+
+def ranked(fired: Findings, rules: Rules) -> tuple[Finding, ...]:
+    """The findings with their roles, the leader first if there is one; else those that weigh most."""
+    raised = {i: _raised(f, rules[i], fired) for i, f in fired.items()}
+    standing = _stepped_back(raised, rules)
+    shares = {i: share(f, rules[i]) or 0.0 for i, f in standing.items()}
+    order = sorted(standing, key=lambda i: _weight(standing[i], shares[i]), reverse=True)
+    leader = next((i for i in order if standing[i].role in LEADING), None)
+    if leader is None:
+        return tuple(standing[i] for i in order)
+    follows, belongs = _under(leader, standing, rules)
+    first = replace(standing[leader], consequences=follows, attached=belongs)
+    return (first, *(_beside(standing[i], folded=i in follows) for i in order if i != leader))
+
+
+def leads(findings: Iterable[Finding]) -> Finding | None:
+    """The finding of the verdict, of those that are ranked."""
+    first = next(iter(findings), None)
+    return first if first is not None and first.role in LEADING else None
+
+
+def share(finding: Finding, rule: Rule) -> float | None:
+    """The largest share of all samples that it showed in call stacks; the purity of a chain is no such share."""
+    found = [e.value for e in finding.outcome.evidence if isinstance(e.value, float) and _of_all(rule, e.check)]
+    return max(found, default=None)
+
+
+def _of_all(rule: Rule, name: str) -> bool:
+    check = rule.checks.get(name)
+    return isinstance(check, ProfileCheck) and check.profile.of == "all" and check.profile.at_least is not None
+
+
+def _weight(finding: Finding, size: float) -> tuple[bool, bool, int, int, bool, float, str]:
+    """More than a hypothesis, then what hurts, the surest, the most severe, huge pages, the larger share."""
+    level, severity = _level(finding), SEVERITIES.index(finding.severity)
+    cause = finding.role == "root_cause"
+    return level >= SURE, severity >= GRAVE, level, severity, cause, size, finding.outcome.rule
+
+
+def _level(finding: Finding) -> int:
+    return CONFIDENCES.index(finding.confidence)
+
+
+def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
+    """One level up, to `likely` at most, if a rule that supports it fires and is itself likely."""
+    support = [
+        fired[i]
+        for i in rule.file.raised_by
+        if i in fired and fired[i].confidence != "possible" and at_once(fired[i], finding)
+    ]
+    return replace(finding, confidence="likely") if support and finding.confidence == "possible" else finding
+
+
+def _stepped_back(fired: Findings, rules: Rules) -> Findings:
+    """Each cause behind those that explain it. Of causes that explain one another in a ring the weightiest stays."""
+    behind = {i: tuple(_explaining(i, fired, rules)) for i in fired}
+    weight = {i: _weight(f, share(f, rules[i]) or 0.0) for i, f in fired.items()}
+    kept = {
+        i: tuple(d for d in by if i not in _reached(d, behind) or weight[d] > weight[i]) for i, by in behind.items()
+    }
+    return {i: replace(f, role="contributing", demoted_by=kept[i]) if kept[i] else f for i, f in fired.items()}
+
+
+def _reached(start: str, behind: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """All that a finding steps back behind, and what these step back behind."""
+    found: set[str] = set()
+    todo = [start]
+    while todo:
+        new = set(behind[todo.pop()]) - found
+        found |= new
+        todo += new
+    return found
+
+
+def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
+    finding = fired[one]
+    if finding.role not in LEADING:
+        return
+    for other, found in fired.items():
+        named = other in rules[one].file.demoted_by
+        if other == one or found.role not in LEADING or not (named or _leads_to(found, finding)):
+            continue
+        if _level(found) >= _level(finding) and at_once(found, finding) and not _smaller(other, one, fired, rules):
+            yield other
+
+
+def _leads_to(cause: Finding, finding: Finding) -> bool:
+    known = mechanisms().get(cause.mechanism)
+    return known is not None and finding.mechanism in known.leads_to
+
+
+def _smaller(other: str, one: str, fired: Findings, rules: Rules) -> bool:
+    """Whether both are causes that show in call stacks, and the other has the smaller share."""
+    if not fired[other].role == fired[one].role == "root_cause":
+        return False
+    theirs, ours = share(fired[other], rules[other]), share(fired[one], rules[one])
+    return theirs is not None and ours is not None and theirs < ours
+
+
+def at_once(one: Finding, other: Finding) -> bool:
+    """Whether two findings may be of one time: what hurt at noon explains nothing of the night."""
+    here, there = one.outcome.window, other.outcome.window
+    if here is None or there is None or here[0].clock is not there[0].clock:
+        return True
+    return here[0] <= there[1] and there[0] <= here[1]
+
+
+def _under(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What follows from the leader, and which configuration and risks belong to it."""
+    first, explained = standing[leader], set(rules[leader].file.explains)
+    follows, belongs = [], []
+    for i, finding in standing.items():
+        if i == leader or not at_once(first, finding):
+            continue
+        own = i in explained or _leads_to(first, finding)
+        if finding.role in BESIDE and (own or _favours(finding, first)):
+            belongs.append(i)
+        elif own and finding.role not in (*BESIDE, "context"):
+            follows.append(i)
+    return tuple(sorted(follows)), tuple(sorted(belongs))
+
+
+def _favours(finding: Finding, leader: Finding) -> bool:
+    """Whether a setting or a risk is about the leader's mechanism, or about any that huge pages have."""
+    known = mechanisms().get(leader.mechanism)
+    about_thp = known is not None and known.kind == "thp"
+    return finding.mechanism == leader.mechanism or (about_thp and finding.mechanism in OF_ANY)
+
+
+def _beside(finding: Finding, *, folded: bool) -> Finding:
+    """A finding that does not lead: a further cause contributes, and so does what follows from the leader."""
+    if finding.role == "root_cause" or (folded and finding.role in LEADING):
+        return finding.with_role("contributing")
+    return finding
