@@ -86,6 +86,16 @@ def test_a_curve_that_ends_its_work_has_no_slow_phase() -> None:
     assert found.ratio > 0.9
 
 
+def test_a_curve_that_rises_and_falls_has_no_slow_phase() -> None:
+    """A program that takes and gives back memory is caught at any height; that is not one that gets it slowly."""
+    found = knee(made([116, 98, 112, 82, 120, 100, 206, 211, 36, 280, 156, 52, 130]).points)
+    assert found is not None
+    assert (found.ratio, found.falls > 0.5) == (1.0, True)
+    nearly = knee(made([i * 100.0 for i in range(6)] + [495, *(500 + i for i in range(1, 20))]).points)
+    assert nearly is not None
+    assert nearly.ratio < 0.1
+
+
 def test_a_long_curve_is_thinned() -> None:
     """The search for a bend does not grow with the square of the recording."""
     values = [float(i) for i in range(20_000)] + [20_000 + i / 1000 for i in range(20_000)]

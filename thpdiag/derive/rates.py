@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WRAP = 2.0**32  # where counters of 32-bit kernels begin anew
 UNSCALED = ("1", "pages", "blocks")  # units in which the figure is the kernel's own
 LIKE = 4.0  # times the fastest interval without a reset: what grew more in one interval was reset, it did not wrap
+FALL = 0.1  # part of its growth that a curve may give back in between and still be one that grows
 MOST_OF_A_BEND = 400  # points that the search for a bend looks at; longer curves are thinned evenly
 
 
@@ -199,11 +200,15 @@ def step(values: pandas.Series[float], least: int = 3) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """A curve that grows fast, then slowly: both rates per second and the sample at the bend."""
+    """A curve that grows fast, then slowly: both rates per second and the sample at the bend.
+
+    `falls` where memory is given back in between: such a curve rises and falls and has no slow phase.
+    """
 
     before: float
     after: float
     at: Sample
+    falls: float = 0.0  # how far it falls back below an earlier value, relative to all of its growth
 
     @property
     def ratio(self) -> float:
@@ -213,22 +218,24 @@ class Knee:
 def knee(points: Points, least: int = 10) -> Knee | None:
     """The bend that leaves the smallest squared error of two chords; None with fewer than `least` timed values.
 
-    A curve that has simply ended its work has no slow phase: standing still at the end is cut off first.
+    A curve that has simply ended its work has no slow phase: what follows its highest value is cut off first.
     """
     if not points.timed or len(points) < least:
         return None
     import numpy as np
 
     values, seconds = points.values.to_numpy(np.float64), points.values.index.to_numpy()
-    below = np.flatnonzero(values < values.max())
-    end = min(len(values), int(below[-1]) + 2) if len(below) else 2
+    end = int(values.argmax()) + 1
     if end < least:
         return None
     places = np.arange(0, end, -(-end // MOST_OF_A_BEND))
     v, t = values[places], seconds[places]
     bend = 1 + int(_errors(t, v)[1 : len(places) - 2].argmin())
     before, after = _chord(t[: bend + 1], v[: bend + 1]), _chord(t[bend:], v[bend:])
-    return Knee(before, max(after, 0.0), points.samples[int(places[bend])]) if before > 0 else None
+    falls = float((np.maximum.accumulate(v) - v).max()) / (float(v.max() - v.min()) or 1.0)
+    if falls > FALL:  # no bend to speak of: one rate from the first value to the highest
+        before = after = _chord(t, v)
+    return Knee(before, max(after, 0.0), points.samples[int(places[bend])], falls) if before > 0 else None
 
 
 def _chord(seconds: Any, values: Any) -> float:
