@@ -94,4 +94,5 @@ def _among_others(rule: Rule, rules: Sequence[Rule], case: CaseFile) -> tuple[li
     own = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
     if own is None:
         return [], []
-    return [i for i in own.demoted_by if i in case.demoted_by], [i for i in (*own.consequences, *own.attached) if i in case.explains]
+    under = (*own.consequences, *own.attached)
+    return [i for i in own.demoted_by if i in case.demoted_by], [i for i in under if i in case.explains]
