@@ -86,7 +86,28 @@ def rule_list() -> str:
             if rule.file.role == role
         ]
         parts += ["", f"## {heading}", "", table(("id", "severity", "finding", "mechanism"), rows)]
+    rows = [(what, f"{said} ([{file}](../thpdiag/{file}))" if file else said) for what, said, file in ELSEWHERE]
+    parts += ["", "## What is no rule", "", table(("subject", "what says it"), rows)]
     return "\n".join(parts) + "\n"
+
+
+ELSEWHERE = [  # subject, what is said of it, the file that says it
+    ("the family of the kernel, its platform", "the facts `kernel.era` and `platform`", "derive/platform.py"),
+    (
+        "which settings are assumed",
+        "the provenance of a fact; alone it is never more than possible",
+        "derive/settings.py",
+    ),
+    ("one look at the counters, or several", "a total since boot is never more than possible", "engine/sureness.py"),
+    ("the size of a huge page", "the fact `thp.hpage_pmd_size`", "derive/huge_page_size.py"),
+    ("that nothing is wrong", "the verdict `nothing_found`: each core mechanism was measured", "diagnosis.py"),
+    ("a lock convoy in call chains", "THP-001, which looks at flat profiles and at call chains", ""),
+    (
+        "a synthetic memory load",
+        "nothing: it fills the kernel time of every host, two settings have to be compared",
+        "",
+    ),
+]
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
