@@ -318,7 +318,7 @@ def test_a_setting_made_by_hand_is_made_to_last_as_it_is() -> None:
     host = HostView("el8", settings={"thp.enabled": "madvise", "thp.defrag": "never"})
     item = advice(["persist-setting"], "fix-without-effect", host)[0]
     assert "transparent_hugepage=madvise" in item["persist"][0]
-    assert f"echo never > {USUAL}/defrag" in item["persist"][1]
+    assert f"echo never > {USUAL}/defrag" in item["persist"][2]
 
 
 def test_a_container_is_told_to_go_to_its_node() -> None:

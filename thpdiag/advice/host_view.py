@@ -73,6 +73,12 @@ class HostView:
                 yield app, applications.stance(app, {**told, "version": self.versions.get(name, "")})
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """The systemd units of the applications that run here: what must find the settings in force."""
+        names = [unit for app, _ in self.stances() for unit in app.units]
+        return tuple(name if "." in name else f"{name}.service" for name in dict.fromkeys(names))
+
+    @property
     def plain(self) -> bool:
         """The kernel has no settings for single mappings: RHEL 6.1 to 6.4."""
         return not self.takes("enabled", "madvise")

@@ -16,6 +16,7 @@ from thpdiag.knowledge.remedies import Row, cures, remedies, verifications
 
 MOST = 5  # remedies per finding: a reader who needs more has another problem
 _PLAIN = re.compile("madvise|defer")  # words that a plain kernel does not take
+_OF_HOST = re.compile(r"> /(?:sys|proc/sys)/|> @dir@|sysctl -w|tuned-adm|mount ")
 INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
 
 
@@ -54,7 +55,7 @@ def _rows(ids: Sequence[str], mechanism: str, host: HostView) -> dict[str, Row]:
 
 def _chosen(name: str, mechanism: str, host: HostView) -> Row | None:
     """The remedy with what its variant for this host adds; None if it is not for this mechanism or host."""
-    row: dict[str, Any] = {"id": name, **remedies()[name]}
+    row: dict[str, Any] = {"id": name, "for": mechanism, **remedies()[name]}
     if not cures(row, mechanism) or _refused(row, mechanism, host):
         return None
     if "variants" in row:
@@ -91,6 +92,13 @@ def _fits(variant: Row, mechanism: str, host: HostView) -> bool:
 def _meant(host: HostView) -> str:
     """The word for `enabled` on the boot line, if this kernel takes it."""
     return host.bootline if host.bootline and host.takes("enabled", host.bootline) else "never"
+
+
+def _wide(mechanism: str, host: HostView) -> str:
+    """The word for `enabled` where nobody chose one: the mildest that takes huge pages from those who did not ask."""
+    if host.bootline or mechanism in ("setting-overridden", "fix-without-effect"):
+        return _meant(host)
+    return "madvise" if host.takes("enabled", "madvise") else "never"
 
 
 def _refused(row: Row, mechanism: str, host: HostView) -> bool:
@@ -158,14 +166,15 @@ def _lasting(row: Row) -> Mapping[str, str]:
 
 def _written(row: Row, key: str, host: HostView) -> Iterator[str]:
     """Commands of the remedy's own."""
-    words = {"boot": _meant(host), "profile": host.tuned or "$(cat ~/tuned.before)"}
+    words = {"boot": _meant(host), "profile": host.tuned or "$(cat ~/tuned.before)", "wide": _wide(row["for"], host)}
     for text in row.get(key, ()):
         yield commands.filled(commands.placed(text, host), words)
 
 
 def _on_node(row: Row, host: HostView) -> list[str]:
     """The settings are the kernel's, so a container sees them read-only."""
-    return ["# on the node, as root; a container cannot change this"] if host.container and "values" in row else []
+    writes = "values" in row or any(_OF_HOST.search(text) for text in row.get("now", ()))
+    return ["# on the node, as root; a container cannot change this"] if host.container and writes else []
 
 
 def _verify(row: Row, mechanism: str, host: HostView) -> dict[str, str] | None:

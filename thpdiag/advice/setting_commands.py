@@ -68,6 +68,8 @@ def persist(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
             yield from _fill((*family.boot, *family.boot_check), value=value)
     if late := _late(settings, host):
         yield from _fill(family.start, **_start_words(late, host))
+    if on_nodes := _on_nodes(settings, host):
+        yield from _fill(family.kubernetes, **_start_words(on_nodes, host))
 
 
 def persist_undo(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
@@ -80,6 +82,8 @@ def persist_undo(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
             yield from _fill(family.boot, value=host.bootline) if host.bootline else family.boot_back
     if late := _late(settings, host):
         yield from _fill(family.start_back, **_start_words(late, host))
+    if on_nodes := _on_nodes(settings, host):
+        yield from _fill(family.kubernetes_back, **_start_words(on_nodes, host))
 
 
 def fact_name(setting: str) -> str:
@@ -93,10 +97,16 @@ def _late(settings: Mapping[str, str], host: HostView) -> dict[str, str]:
     return {n: v for n, v in settings.items() if not _is_sysctl(n) and n not in at_boot}
 
 
+def _on_nodes(settings: Mapping[str, str], host: HostView) -> dict[str, str]:
+    """What the nodes of a cluster must get again whenever one is added."""
+    return {n: v for n, v in settings.items() if not _is_sysctl(n)} if "kubernetes" in host.apps else {}
+
+
 def _start_words(settings: Mapping[str, str], host: HostView) -> dict[str, str]:
     writes = "; ".join(placed(f"echo {value} > @dir@/{name}", host) for name, value in settings.items())
     sysfs = "\n".join(f"kernel/mm/transparent_hugepage/{name} = {value}" for name, value in settings.items())
-    return {"name": _file(next(iter(settings))), "writes": writes, "sysfs": sysfs}
+    before = " ".join(host.units) or "multi-user.target"
+    return {"name": _file(next(iter(settings))), "writes": writes, "sysfs": sysfs, "before": before}
 
 
 def _fill(templates: Sequence[str], **words: str) -> Iterator[str]:

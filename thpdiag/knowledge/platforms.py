@@ -23,6 +23,8 @@ class Family:
     start_back: tuple[str, ...]
     sysctl: tuple[str, ...]
     sysctl_back: tuple[str, ...]
+    kubernetes: tuple[str, ...]
+    kubernetes_back: tuple[str, ...]
 
 
 @cache
