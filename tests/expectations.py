@@ -1,10 +1,10 @@
 """What the fixtures expect of a diagnosis: one form for stories, captures, healthy hosts and acceptance rows.
 
-expected.yaml of an acceptance row: `bundle` (of another fixture, where the row has none of its own), `status`, `mechanism`
-(`none`: no verdict) and `confidence` of the verdict, each one word or several that are right; `host`; `must_fire` (rules; of
-a list in the list one suffices); `fires_as` (rule: fields of its finding); `must_say` and `must_not.words` (of the whole
-report as text); `must_not.mechanisms` (as cause or contribution), `must_not.rules` and `must_not.remedies` (ids);
-`first_remedy_not`; `disagrees` (what comes out instead for now).
+expected.yaml of an acceptance row: `bundle` (of another fixture, where the row has none of its own), `status`,
+`mechanism` (`none`: no verdict) and `confidence` of the verdict, each one word or several that are right; `host`;
+`must_fire` (rules; of a list in the list one suffices); `fires_as` (rule: fields of its finding); `must_say` and
+`must_not.words` (of the whole report as text); `must_not.mechanisms` (as cause or contribution), `must_not.rules` and
+`must_not.remedies` (ids); `first_remedy_not`; `disagrees` (what comes out instead for now).
 """
 
 from __future__ import annotations

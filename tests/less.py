@@ -15,7 +15,7 @@ Readings = Mapping[str, Sequence[Reading]]
 
 def variants(given: Input) -> Iterator[tuple[str, Input]]:
     """What is left, with words for what was taken; every variant lacks at least one record."""
-    for words, keep in _cuts(given.readings):
+    for words, keep in cuts(given.readings):
         left = {m: [r for n, r in enumerate(rows) if keep(m, n, r)] for m, rows in given.readings.items()}
         if left != given.readings:
             yield words, Input({m: rows for m, rows in left.items() if rows}, given.inputs, given.problems)
@@ -24,7 +24,8 @@ def variants(given: Input) -> Iterator[tuple[str, Input]]:
 Keep = Callable[[str, int, Reading], bool]
 
 
-def _cuts(readings: Readings) -> Iterator[tuple[str, Keep]]:
+def cuts(readings: Readings) -> Iterator[tuple[str, Keep]]:
+    """Everything that can be taken away, in words and as what is kept."""
     yield from _whole(readings)
     for member, rows in readings.items():
         yield from _blocks(member, rows)

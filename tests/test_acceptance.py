@@ -1,4 +1,4 @@
-"""The acceptance table of the domain knowledge, row for row: status, mechanism, confidence, rules, and what must not be said.
+"""The acceptance table, row for row: status, mechanism, confidence, rules, remedies, and what must not be said.
 
 expected.yaml was written from the table before anything was analysed; its form is told in expectations.py.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from expectations import ACCEPTANCE, bundle, disagreements, expected, every, words
+from expectations import ACCEPTANCE, bundle, disagreements, expected, words
 from judging import STRICT, rules
 from thpdiag.analyze import analyze
 from thpdiag.knowledge.mechanisms import mechanisms
