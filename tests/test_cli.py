@@ -148,7 +148,7 @@ def test_explain_shows_what_a_bundle_says(run: Run) -> None:
 
 def test_explain_names_the_smallest_change(run: Run) -> None:
     """A rule that does not fire says what would have made it."""
-    assert "Would have fired with: " in run("explain", "THP-016", STORY).out
+    assert "\nWould have fired with:\n" in run("explain", "THP-016", STORY).out
 
 
 def test_rules_list_names_every_rule(run: Run) -> None:

@@ -46,6 +46,11 @@ class Bound:
         """The gap relative to the bound: how near it was."""
         return self.gap / abs(self.limit) if self.limit else self.gap
 
+    def margin(self) -> str:
+        """How it came out."""
+        limit, gap = shown(self.limit, self.unit), shown(self.gap, self.unit)
+        return f"{self.word} {limit}: {'met' if self.met else 'missed'} by {gap}"
+
     def told(self) -> str:
         """What it would take to be on the other side."""
         more = (self.word == "below") is self.met

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
-from thpdiag.engine.expression import Expression
+from thpdiag.engine.expression import Expression, negated
 from thpdiag.model import Verdict3
 
 MOST_CHANGES = 4
@@ -38,8 +38,19 @@ def smallest_change(
 def silencing(
     expression: Expression, values: Mapping[str, Verdict3], far: Mapping[str, float] | None = None
 ) -> list[tuple[str, Verdict3]]:
-    """The same for a condition that is yes and should be no."""
-    return smallest_change(Expression("not", children=(expression,)), values, far)
+    """The fewest checks that would have to say the opposite for a condition that holds to hold no longer."""
+    decided = {name: value for name, value in values.items() if value is not Verdict3.UNKNOWN}
+    names = [name for name in dict.fromkeys(expression.names()) if name in decided]
+    for count in range(1, min(len(names), MOST_CHANGES) + 1):
+        options = []
+        for chosen in combinations(names, count):
+            turned = {name: negated(decided[name]) for name in chosen}
+            changed = {**values, **turned}
+            if expression.value(lambda name, changed=changed: changed[name]) is not Verdict3.YES:  # type: ignore[misc]
+                options.append((sum((far or {}).get(name, FAR) for name in chosen), list(turned.items())))
+        if options:
+            return min(options, key=lambda option: (option[0], str(option[1])))[1]
+    return []
 
 
 def _assignments(names: tuple[str, ...], values: Mapping[str, Verdict3]) -> list[list[tuple[str, Verdict3]]]:
