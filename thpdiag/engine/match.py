@@ -24,6 +24,7 @@ from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind,
 
 OF_THE_STATE = "context"  # the role of rules that say what the host is: they silence however sure they are
 ONE_TIME = "all of it from one and the same time"
+NO_CPU = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
 
 
@@ -70,6 +71,8 @@ def _scenes(rule: Rule, scene: Scene) -> list[Scene]:
     if rule.file.for_each is None:
         return [scene]
     entities = scene.catalogue.entities(rule.file.for_each)
+    if not entities and rule.file.for_each == "cpu":
+        return [scene.bound("cpu", NO_CPU)]
     return [scene.bound(rule.file.for_each, entity) for entity in entities] or [scene]
 
 

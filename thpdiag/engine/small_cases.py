@@ -15,7 +15,7 @@ from typing import Any
 
 from thpdiag.engine.quantity import quantity
 from thpdiag.engine.schema import CaseFile
-from thpdiag.knowledge.vocabulary import term
+from thpdiag.knowledge.vocabulary import entities_of, term
 from thpdiag.model import (
     Case,
     Citation,
@@ -129,10 +129,11 @@ def _samples(series: Mapping[str, str], cite: Citation) -> Iterator[Sample]:
         pairs = [p.split("=", 1) for p in (found["labels"] or "").split(",") if p]
         default = [("pid", "7"), ("comm", "work")] if known.entity == "process" else []
         entity = tuple((k.strip(), v.strip()) for k, v in pairs) or tuple(default)
+        kind = next((kind for kind in entities_of(found["metric"])[1:] if dict(entity).keys() == {kind}), known.entity)
         step, values = _values(notation)
         for i, value in enumerate(values):
             if value is not None:
-                rows.setdefault((known.entity, entity, step, i), {})[found["metric"]] = value
+                rows.setdefault((kind, entity, step, i), {})[found["metric"]] = value
     for (kind, entity, step, i), metrics in sorted(rows.items(), key=lambda item: (item[0][3], item[0][0], item[0][1])):
         time = Moment(_FIRST + i * step, Clock.UTC) if step else None
         yield Sample(kind, metrics, Citation(cite.member, i + 1), "case", entity, time)
