@@ -15,6 +15,8 @@ from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.remedies import remedies
 from thpdiag.model import Finding, State
 
+TO_KNOW = ("collect-more", "toggle-test")  # steps that cure nothing and show what would
+
 
 def state_of(finding: Finding, diagnosis: Diagnosis) -> State | None:
     """The state in which it was found."""
@@ -41,7 +43,7 @@ def _advised(finding: Finding, diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 def _named(rule: Rule, finding: Finding) -> list[str]:
     """The remedies of the rule; what is confirmed needs no more data."""
-    return [r for r in rule.file.remedies if r != "collect-more" or finding.confidence != "confirmed"]
+    return [r for r in rule.file.remedies if r not in TO_KNOW or finding.confidence != "confirmed"]
 
 
 def _explained_away(finding: Finding, leader: Finding) -> bool:

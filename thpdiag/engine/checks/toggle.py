@@ -8,7 +8,7 @@ cured by the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -42,6 +42,9 @@ PERMISSIVE = (
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 LAST = 3  # the end of a stretch: its last third, at least so many samples
+WORTH: Mapping[str, float] = {  # what is less than that before the switch hurt nobody, however much less it is after it
+    "sys_share": 0.15, "sys_total": 0.1, "compaction_share": 0.03, "compact_stall_rate": 2.0,
+}  # fmt: skip
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
@@ -75,7 +78,23 @@ class Contrast:
 
     @property
     def ratio(self) -> float:
-        return self.worse.mean / self.better.mean if self.better.mean > 0 else float("inf")
+        if self.better.mean > 0:
+            return self.worse.mean / self.better.mean
+        return float("inf") if self.worse.mean > 0 else 1.0
+
+    def reached(self, ratio: float) -> bool:
+        """Whether it was so many times as much, and enough to matter."""
+        return self.ratio >= ratio and self.worse.mean >= WORTH.get(self.metric, 0.0)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What is compared, whatever the source."""
+        return (self.metric, self.setting, self.worse_value, self.better_value)
+
+    @property
+    def samples(self) -> int:
+        """On the side that has fewer."""
+        return min(self.worse.samples, self.better.samples)
 
     @property
     def with_the_switch(self) -> bool:
@@ -91,6 +110,8 @@ class Contrast:
         unit = _UNITS[self.metric]
         worse, better = (f"{shown(s.mean, unit)} ({_samples(s.samples)})" for s in (self.worse, self.better))
         times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "from nothing"
+        if self.worse.mean < WORTH.get(self.metric, 0.0):
+            times += ", which is too little to matter"
         return (
             f"{self.setting} {self.worse_value}: {_title(self.metric)} {worse}; {self.better_value}: {better}; {times}"
         )
@@ -127,7 +148,7 @@ def judge(check: Toggle, scene: Scene) -> Judged:
     times = f"{quantity(check.ratio):g} times"
     needed = f"{' or '.join(settings)} switched, one of these {times} as high before: {_titles(check)}"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
-    usable = [c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch]
+    usable = _deciding([c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch])
     if not usable:
         text = (
             "no two stretches with different settings and enough samples"
@@ -136,14 +157,27 @@ def judge(check: Toggle, scene: Scene) -> Judged:
         )
         return unknown("recording.other_setting", text, needed=needed, kind="toggle")
     best = max(
-        usable, key=lambda c: (c.ratio >= quantity(check.ratio), _of(c, scene), c.metric != "sys_total", c.ratio)
+        usable, key=lambda c: (c.reached(quantity(check.ratio)), _of(c, scene), c.metric != "sys_total", c.ratio)
     )
-    value = YES if best.ratio >= quantity(check.ratio) else NO
+    value = YES if best.reached(quantity(check.ratio)) else NO
     if value is YES and not _of(best, scene):
         return unknown(
             "recording.other_setting", "this is the better of the two stretches", needed=needed, kind="toggle"
         )
     return Judged(value, best.said(), needed, "toggle", best.worse.cite, best.ratio)
+
+
+def _deciding(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
+    """The time that the same work took, if that was measured: less kernel time is no gain where less is done.
+
+    Of several sources of a metric the one with the most samples.
+    """
+    if work := [c for c in contrasts if c.metric == "work_rate"]:
+        return work
+    most: dict[tuple[str, ...], int] = {}
+    for one in contrasts:
+        most[one.compared] = max(one.samples, most.get(one.compared, 0))
+    return [one for one in contrasts if one.samples == most[one.compared]]
 
 
 def _of(contrast: Contrast, scene: Scene) -> bool:
@@ -153,7 +187,7 @@ def _of(contrast: Contrast, scene: Scene) -> bool:
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
     least = 1 if contrast.metric in ("work_rate", "compaction_share") else check.min_samples
-    return min(contrast.worse.samples, contrast.better.samples) >= least
+    return contrast.samples >= least
 
 
 def _same_load(contrast: Contrast) -> bool:

@@ -1,0 +1,60 @@
+"""`toggle`: what two stretches with different settings prove, and what they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thpdiag.engine.cases import prepared
+from thpdiag.engine.checks.toggle import judge
+from thpdiag.engine.judged import NO, YES, Judged
+from thpdiag.engine.scenes import scenes
+from thpdiag.engine.schema import CaseFile, Toggle
+
+STALLS, SHARE = "node_vmstat_compact_stall", "cpu_ratio.sys_share"
+
+
+def switched(always: dict[str, Any], never: dict[str, Any], **check: Any) -> Judged:
+    """What a switch of `enabled` shows in the stretch before it."""
+    states = [{"facts": {"thp.enabled": "always", **always.pop("facts", {})}, **always},
+              {"facts": {"thp.enabled": "never", **never.pop("facts", {})}, **never}]  # fmt: skip
+    case = prepared(CaseFile.model_validate({"name": "a", "outcome": "fires", "states": states}))
+    every = scenes(case)
+    return judge(Toggle.model_validate({"setting": "thp.enabled", "ratio": 2, **check}), every[0])
+
+
+def series(**values: str) -> dict[str, Any]:
+    return {"series": {name.replace("__", "."): f"{row} @10s" for name, row in values.items()}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        ("5+0x12", "5+0x12", NO),  # it never moved
+        ("5+10x12", "5+0x12", NO),  # a stall a second costs nothing that can be felt
+        ("5+30x12", "5+0x12", YES),
+        ("5+30x12", "5+20x12", NO),
+    ],
+)
+def test_a_counter_that_hardly_moved_was_not_cured(before: str, after: str, wanted: object) -> None:
+    """Nothing before and nothing after is no difference; a little that is gone is none that matters."""
+    said = switched(series(node_vmstat_compact_stall=before), series(node_vmstat_compact_stall=after))
+    assert said.value is wanted
+    assert ("too little to matter" in said.text) is (before in ("5+0x12", "5+10x12"))
+
+
+def test_a_healthy_share_that_fell_is_no_proof() -> None:
+    """From a tenth to a twentieth of the busy time."""
+    assert switched(series(cpu_ratio__sys_share="0.1+0x12"), series(cpu_ratio__sys_share="0.04+0x12")).value is NO
+    assert switched(series(cpu_ratio__sys_share="0.6+0x12"), series(cpu_ratio__sys_share="0.24+0x12")).value is YES
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(600, NO), (100, NO), (30, YES)])
+def test_the_work_done_decides(seconds: int, wanted: object) -> None:
+    """Less kernel time is no gain where the same work takes longer, or as long."""
+    always = {"facts": {"work.seconds": [{"value": 100, "job": "sort", "kind": "real"}]}}
+    never = {"facts": {"work.seconds": [{"value": seconds, "job": "sort", "kind": "real"}]}}
+    said = switched(always | series(cpu_ratio__sys_share="0.6+0x12"), never | series(cpu_ratio__sys_share="0.2+0x12"))
+    assert said.value is wanted
+    assert "time for the same work" in said.text
