@@ -1,0 +1,128 @@
+"""Which knob cures which mechanism, cell for cell; the order of remedies; and what a cure is measured by."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from thpdiag.advice.host_view import HostView
+from thpdiag.advice.remedies import advice
+from thpdiag.knowledge.applications import applications
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.remedies import cures, remedies, verifications
+
+KNOBS = (
+    "defrag-madvise", "defrag-defer", "defrag-never", "khugepaged-defaults", "khugepaged-max-ptes-none", "thp-madvise",
+    "thp-never", "restart-application",
+)  # fmt: skip
+# y: cures it. n: does not. p: in part, or only sometimes, so a rule may name it or not. Columns as in KNOBS. Read from
+# the allocation masks and khugepaged's code of kernels 2.6.32 to 7.2; `defer` passes no flag for direct reclaim at all.
+TABLE = {
+    "compaction-lock-convoy": "yyynnyyn",
+    "compaction-tlb-shootdown": "yyynnyyn",
+    "fault-compaction": "yyynnyyn",
+    "allocation-knee": "yyynnyyn",
+    "madvise-region-stalls": "nyynnnyn",
+    "thp-direct-reclaim": "yyypnyyn",
+    "khugepaged-bloat": "nnnnyyyy",
+    "khugepaged-cpu": "nnnyyyyn",
+    "khugepaged-alloc-failure": "nnnyyyyn",
+    "huge-page-zeroing": "nnpnnyyn",
+    "first-touch-bloat": "nnpnnyyy",
+    "fork-cow": "nnpnnyyy",
+    "purge-fight": "nnnnpyyy",
+    "split-storm": "nnnnpyyy",
+    "background-compaction": "nnpnnppn",
+    "kswapd-high-order": "nnpnnppn",
+}  # fmt: skip
+# For these one cure is known, or the next step.
+OTHERS = {
+    "huge-page-swap": {"not-thp", "khugepaged-max-ptes-swap"},
+    "fragmentation": {"reduce-fragmentation", "drop-caches-compact", "hugetlb-for-giants"},
+    "numa-huge-pages": {"numa-settings"},
+    "zone-reclaim": {"numa-settings", "defrag-madvise", "defrag-never"},
+    "shmem-file-thp": {"shmem-huge-never"},
+    "mthp": {"mthp-sizes"},
+    "hugetlb-confusion": {"not-thp", "hugetlb-give-back", "hugetlb-for-giants"},
+    "hugetlb-reservation": {"not-thp", "hugetlb-give-back"},
+    "hypervisor": {"hypervisor"},
+    "teardown-cost": {"not-thp"},
+    "lazy-free": {"not-thp"},
+    "slab-growth": {"not-thp"},
+    "ksm-merging": {"not-thp"},
+    "plain-syscall-load": {"not-thp"},
+    "thp-off-where-needed": {"thp-keep", "application-switch"},
+}
+# Least invasive first.
+ORDER = (
+    "not-thp", "defrag-madvise", "defrag-defer", "defrag-never", "khugepaged-max-ptes-none", "khugepaged-defaults",
+    "apply-correctly", "application-switch", "process-opt-out", "thp-madvise", "thp-never", "restart-application",
+    "persist-setting", "kernel-update", "reduce-fragmentation", "numa-settings", "background-compaction-off",
+    "drop-caches-compact", "thp-keep",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", TABLE)
+def test_every_cell_of_the_table(mechanism: str) -> None:
+    """A knob cures what it cures, and nothing offers it for what it does not."""
+    for knob, cell in zip(KNOBS, TABLE[mechanism], strict=True):
+        if cell != "p":
+            assert cures(remedies()[knob], mechanism) is (cell == "y"), (knob, mechanism)
+
+
+@pytest.mark.parametrize("mechanism", OTHERS)
+def test_the_only_cures_of_the_others(mechanism: str) -> None:
+    """Besides data and lasting, which are for all."""
+    found = {name for name, row in remedies().items() if row["cures"] != "any" and cures(row, mechanism)}
+    assert found == OTHERS[mechanism]
+
+
+def test_no_mechanism_is_left_without_a_step() -> None:
+    """Every mechanism has a remedy of its own on some host, if only where to look."""
+    for mechanism in mechanisms():
+        known = [name for name, row in remedies().items() if row["cures"] != "any" and cures(row, mechanism)]
+        hosts = [HostView(p) for p in ("el6.2", "el7", "debian13")]
+        assert any(advice(known, mechanism, host)[:1] for host in hosts), mechanism
+        assert known, mechanism
+
+
+def test_the_order_of_remedies() -> None:
+    """As numbers and as printed."""
+    places = [remedies()[name]["order"] for name in ORDER]
+    assert places == sorted(places)
+    items = advice([*ORDER[::-1]], "fault-compaction", HostView("el9"))
+    printed = [item["id"] for item in items]
+    assert printed == sorted(printed, key=ORDER.index)
+
+
+@pytest.mark.parametrize("mechanism", [*mechanisms()])
+def test_no_cure_is_measured_by_kernel_time_alone(mechanism: str) -> None:
+    """Programs that allocate all the time keep the kernel busy after the cure too: counters, stacks or work decide."""
+    for row in verifications(mechanism):
+        text = f"{row['metric']} {row['expect']}"
+        if re.search(r"kernel's share|kernel time|\bsys\b|system time", text):
+            assert re.search(r"compact_stall|thp_|samples|work|counter", row["metric"]), row
+
+
+@pytest.mark.parametrize("app", [app.name for app in applications() if app.stance == "keep"])
+def test_nobody_who_wants_huge_pages_is_told_to_disable_them(app: str) -> None:
+    """Whatever the mechanism and the rule."""
+    for mechanism in mechanisms():
+        for item in advice([*remedies()], mechanism, HostView("el8", apps=(app,))):
+            told = [*item["now"], *item["persist"]]
+            assert not [c for c in told if re.search(r"never > \S*/enabled|transparent_hugepages?=never", c)], mechanism
+
+
+def test_the_price_of_switching_off_is_told() -> None:
+    """In the words of the remedy, on every platform."""
+    for platform in ("el6.2", "el9", "debian13"):
+        (item,) = advice(["thp-never"], "huge-page-zeroing", HostView(platform))
+        assert re.search("TLB.*twice as long.*virtual machines", item["cost"])
+
+
+def test_a_host_whose_programs_ask_is_not_told_to_limit_stalls_to_them() -> None:
+    """defrag=madvise leaves just those stalling who ask."""
+    asking = HostView("el8", apps=("clickhouse",))
+    assert [i["id"] for i in advice(["defrag-madvise"], "fault-compaction", asking)] == ["collect-more"]
+    assert [i["id"] for i in advice(["defrag-madvise"], "fault-compaction", HostView("el8"))] == ["defrag-madvise"]
