@@ -24,14 +24,15 @@ OF_ANY = ("setting-overridden", "fix-without-effect")  # mechanisms of settings:
 
 Findings = Mapping[str, Finding]  # by rule
 Rules = Mapping[str, Rule]
+Weight = tuple[bool, bool, int, int, bool, float, bool, str]
 
 
 def ranked(fired: Findings, rules: Rules) -> tuple[Finding, ...]:
     """The findings with their roles, the leader first if there is one; else those that weigh most."""
     raised = {i: _raised(f, rules[i], fired) for i, f in fired.items()}
     standing = _stepped_back(raised, rules)
-    shares = {i: share(f, rules[i]) or 0.0 for i, f in standing.items()}
-    order = sorted(standing, key=lambda i: _weight(standing[i], shares[i]), reverse=True)
+    weight = _weights(standing, rules)
+    order = sorted(standing, key=lambda i: weight[i], reverse=True)
     leader = next((i for i in order if standing[i].role in LEADING), None)
     if leader is None:
         return tuple(standing[i] for i in order)
@@ -57,11 +58,16 @@ def _of_all(rule: Rule, name: str) -> bool:
     return isinstance(check, ProfileCheck) and check.profile.of == "all" and check.profile.at_least is not None
 
 
-def _weight(finding: Finding, size: float) -> tuple[bool, bool, int, int, bool, float, str]:
-    """More than a hypothesis, then what hurts, the surest, the most severe, huge pages, the larger share."""
+def _weights(found: Findings, rules: Rules) -> dict[str, Weight]:
+    explained = {i for other in found for i in rules[other].file.explains}
+    return {i: _weight(f, share(f, rules[i]) or 0.0, first=i not in explained) for i, f in found.items()}
+
+
+def _weight(finding: Finding, size: float, *, first: bool) -> Weight:
+    """More than a hypothesis, what hurts, the surest, the most severe, huge pages, the larger share, what explains."""
     level, severity = _level(finding), SEVERITIES.index(finding.severity)
     cause = finding.role == "root_cause"
-    return level >= SURE, severity >= GRAVE, level, severity, cause, size, finding.outcome.rule
+    return level >= SURE, severity >= GRAVE, level, severity, cause, size, first, finding.outcome.rule
 
 
 def _level(finding: Finding) -> int:
@@ -80,8 +86,8 @@ def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
 
 def _stepped_back(fired: Findings, rules: Rules) -> Findings:
     """Each cause behind those that explain it. Of causes that explain one another in a ring the weightiest stays."""
-    behind = {i: tuple(_explaining(i, fired, rules)) for i in fired}
-    weight = {i: _weight(f, share(f, rules[i]) or 0.0) for i, f in fired.items()}
+    behind = {i: tuple(sorted(_explaining(i, fired, rules))) for i in fired}
+    weight = _weights(fired, rules)
     kept = {
         i: tuple(d for d in by if i not in _reached(d, behind) or weight[d] > weight[i]) for i, by in behind.items()
     }

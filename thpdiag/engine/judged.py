@@ -10,6 +10,7 @@ from thpdiag.derive.series import Track
 from thpdiag.knowledge.vocabulary import entities_of
 from thpdiag.model import Case, Citation, Entity, Evidence, Fact, Moment, RuleOutcome, State, Verdict3
 
+OF_THE_STATE = "context"  # the role of rules that say what the host is: they silence however sure they are
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 
 
@@ -22,6 +23,7 @@ class Judged:
     interval of the source) before. `weak` evidence (a total since boot) never raises the confidence above
     possible; `surer` says what would make it solid. `held` is for how long (or in how many samples, or in what share
     of them) the values were where they must stay, `short_of` the bound that decided, where that is not the usual one.
+    `level` is how sure the rule is that it speaks of.
     """
 
     value: Verdict3
@@ -39,6 +41,7 @@ class Judged:
     reach: float = 0.0
     held: float | None = None
     short_of: str = ""
+    level: str = ""
 
     def evidence(self, check: str) -> Evidence:
         return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window)

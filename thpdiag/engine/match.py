@@ -15,14 +15,13 @@ from thpdiag.engine.at_once import at_once
 from thpdiag.engine.checks import judge
 from thpdiag.engine.classes import DYNAMIC, LASTING
 from thpdiag.engine.expression import Expression
-from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene
+from thpdiag.engine.judged import NO, OF_THE_STATE, UNKNOWN, YES, Judged, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import RuleCheck
 from thpdiag.engine.sureness import Answers, confidence, raises, supporting, words
 from thpdiag.engine.timing import Timings
 from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
-OF_THE_STATE = "context"  # the role of rules that say what the host is: they silence however sure they are
 ONE_TIME = "all of it from one and the same time"
 NO_CPU = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them

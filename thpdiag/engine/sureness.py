@@ -46,7 +46,16 @@ def confidence(rule: Rule, answers: Answers, open_excluders: Sequence[RuleOutcom
         expression = rule.confidence.get(name)
         if expression is not None and expression.value(lambda n: answers[n].value) is YES:
             level = CONFIDENCES.index(name)
-    return CONFIDENCES[0 if open_excluders else min(level, _cap(rule, answers))]
+    return CONFIDENCES[0 if open_excluders else min(level, _cap(rule, answers), _rests_on(rule, answers))]
+
+
+def _rests_on(rule: Rule, answers: Answers) -> int:
+    """How sure the rules are without which it would not hold."""
+    for level in range(len(CONFIDENCES)):
+        left = {n: UNKNOWN if a.level in CONFIDENCES[: level + 1] else a.value for n, a in answers.items()}
+        if rule.when.value(left.__getitem__) is not YES:
+            return level
+    return len(CONFIDENCES) - 1
 
 
 def _cap(rule: Rule, answers: Answers) -> int:
