@@ -11,7 +11,8 @@ from thpdiag.derive.khugepaged_pace import scan_rate
 from thpdiag.derive.memory_shares import memory_shares, partially_mapped
 from thpdiag.derive.platform import platform_facts
 from thpdiag.derive.series import last_having
-from thpdiag.derive.settings import assumed_in, contradictions, inferred
+from thpdiag.derive.setting_facts import with_settings
+from thpdiag.derive.settings import assumed_in
 from thpdiag.derive.totals import available, rates_of_counters, with_sums
 from thpdiag.derive.zones import zone_facts
 from thpdiag.model import Case, Fact, State
@@ -24,7 +25,7 @@ def derived(case: Case) -> Case:
     facts = (*case.facts, *_from_headers(case), *apps(case.facts))
     facts = (*facts, *platform_facts(facts, states))
     facts = (*facts, *stances((*facts, *(f for s in states for f in s.facts))))
-    facts = (*facts, *inferred(facts, states), *contradictions(facts, states))
+    facts, states = with_settings(replace(case, facts=facts, states=states))
     states = tuple(replace(s, facts=(*s.facts, *scan_rate(s.facts))) for s in states)
     facts = (*facts, *scan_rate(facts))
     states = tuple(replace(s, facts=(*s.facts, *assumed_in(s, facts))) for s in states)

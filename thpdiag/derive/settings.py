@@ -1,58 +1,74 @@
-"""Effective THP settings with their provenance, and contradictions between the places that set them.
+"""THP settings that no part of the input shows in sysfs, from the next best place.
 
-sysfs is the truth where it was captured. Else, in this order: what a start-up file writes, what the boot line says, the
-default of the distribution and era, marked `assumed`.
+In this order: what writes last at boot, as far as it has an effect and the order is known; the boot line; the default
+of the distribution and era, marked `assumed`. Nothing is inferred where places contradict each other, or where huge
+pages exist that should not: then the setting is unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from thpdiag.derive.said import BOOT_LINE, Said, winner
+from thpdiag.derive.series import last_having
+from thpdiag.derive.set_up import same
 from thpdiag.knowledge.kernels import enabled_default, era
-from thpdiag.model import Fact, State
+from thpdiag.model import Fact, Sample, State
+
+TRACE = "node_memory_AnonHugePages_bytes"
 
 
-def inferred(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:
+def inferred(facts: Sequence[Fact], states: Sequence[State], found: Sequence[Said]) -> Iterator[Fact]:
     """Settings that no state shows, from the next best place."""
     known = (
         {f.name for s in states for f in s.facts} | {f.name for f in facts} | {n for s in states for n in s.settings}
     )
-    for setting in ("thp.enabled", "thp.defrag"):
-        if setting not in known and (found := _next_best(setting, facts)):
-            yield found
+    told = {one.setting for one in found if not one.size}
+    for setting in sorted({"thp.enabled", "thp.defrag"} | told):
+        if setting not in known and (fact := _next_best(setting, facts, states, found)):
+            yield fact
 
 
 def assumed_in(state: State, facts: Sequence[Fact]) -> Iterator[Fact]:
     """Defaults for a state in which nobody measured the settings, though other states of the case show them."""
     have = {f.name for f in (*state.facts, *facts)} | set(state.settings)
     for setting in ("thp.enabled", "thp.defrag"):
-        if setting not in have and (found := _default(setting, facts)):
+        if setting not in have and (found := default(setting, facts)):
             yield found
 
 
-def _next_best(setting: str, facts: Sequence[Fact]) -> Fact | None:
-    for fact in written_at_start(facts):
-        if fact.label("setting") == setting:
-            return Fact(setting, fact.value, fact.cite, provenance=fact.provenance or "rc file")
-    if setting == "thp.enabled":
-        for fact in facts:
-            if fact.name == "boot.transparent_hugepage":
-                return Fact(setting, fact.value, fact.cite, provenance="boot line")
-    return _default(setting, facts)
+def _next_best(setting: str, facts: Sequence[Fact], states: Sequence[State], found: Sequence[Said]) -> Fact | None:
+    working = [one for one in found if one.setting == setting and not one.size and not one.why]
+    usual = default(setting, facts)
+    if not working:
+        return usual
+    best, _ = winner(working)
+    without, _ = winner([one for one in working if one.sure])
+    if best is None or (not best.sure and not same(best.value, without.value if without else usual and usual.value)):
+        return None
+    best = best if best.sure else without
+    if best is None:
+        return usual
+    if setting == "thp.enabled" and best.value == "never" and traces(states):
+        return None
+    return Fact(setting, best.value, best.cite, provenance=provenance(best))
 
 
-def written_at_start(facts: Sequence[Fact]) -> list[Fact]:
-    """What start-up files write; of tuned's profiles only the active one counts."""
-    active = first(facts, "tuned.profile")
-    return [
-        f
-        for f in facts
-        if f.name == "rc.thp_write"
-        and (f.provenance != "tuned" or (active is not None and f.label("profile") == str(active.value)))
-    ]
+def provenance(one: Said) -> str:
+    """The word for how a value is known."""
+    if one.place == BOOT_LINE:
+        return "boot line"
+    return "tuned" if one.profile else "rc file"
 
 
-def _default(setting: str, facts: Sequence[Fact]) -> Fact | None:
+def traces(states: Sequence[State]) -> Sample | None:
+    """The last row that shows memory in huge pages."""
+    last = last_having((sample for state in states for sample in state.samples), TRACE)
+    return last if last is not None and last.values[TRACE] > 0 else None
+
+
+def default(setting: str, facts: Sequence[Fact]) -> Fact | None:
+    """What the distribution and its kernel have where nobody changed it, marked as assumed."""
     release, system = first(facts, "kernel.release"), first(facts, "os.name")
     source = release or system
     if source is None:
@@ -61,33 +77,13 @@ def _default(setting: str, facts: Sequence[Fact]) -> Fact | None:
     if setting == "thp.defrag":
         known = era(name)
         return Fact(setting, known.defrag, source.cite, provenance="assumed") if known and known.defrag else None
-    default = enabled_default(name, str(system.value) if system else "")
-    return Fact(setting, default[0], source.cite, provenance="assumed") if default else None
+    if setting != "thp.enabled":
+        return None
+    usual = enabled_default(name, str(system.value) if system else "")
+    return Fact(setting, usual[0], source.cite, provenance="assumed") if usual else None
 
 
 def first(facts: Iterable[Fact], name: str) -> Fact | None:
     """The first measured fact of a name, else one that the text merely tells."""
     found = [f for f in facts if f.name == name]
     return next((f for f in found if not f.provenance), found[0] if found else None)
-
-
-def contradictions(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:
-    """Settings that the running kernel has otherwise than boot line or start-up files say."""
-    running = [f for s in states for f in s.facts if f.name == "thp.enabled" and not f.provenance]
-    written = [f for f in facts if f.name == "boot.transparent_hugepage"]
-    written += [f for f in written_at_start(facts) if f.label("setting") == "thp.enabled"]
-    for wanted in written:
-        for have in running:
-            if str(wanted.value) != str(have.value):
-                text = f"{_place(wanted)} says {wanted.value}, the running kernel has {have.value}"
-                yield Fact(
-                    "setting.contradiction",
-                    text,
-                    have.cite,
-                    (("setting", "thp.enabled"), ("wanted", str(wanted.value))),
-                )
-                return
-
-
-def _place(fact: Fact) -> str:
-    return "the boot line" if fact.name.startswith("boot.") else (fact.label("path") or "a start-up file")

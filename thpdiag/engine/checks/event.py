@@ -39,7 +39,7 @@ def judge(check: EventCheck, scene: Scene) -> Judged:
 def _was_read(kinds: list[str], scene: Scene) -> Fact | Event | None:
     """Something that shows that such events would have been seen."""
     if set(kinds) <= OPERATOR_KINDS:
-        return next((e for e in scene.case.events if e.kind in OPERATOR_KINDS), None)
+        return next((e for e in (*scene.case.events, *scene.state.events) if e.kind in OPERATOR_KINDS), None)
     if set(kinds) <= TASK_KINDS:
         return next((e for e in (*scene.state.events, *scene.case.events) if e.kind in TASK_KINDS), None)
     return next(scene.facts("log.read"), None)

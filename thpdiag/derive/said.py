@@ -1,0 +1,207 @@
+"""What each place of the input says a THP setting is to be, and why it has an effect or none.
+
+Boot line, start-up files, profiles of tuned, notes of saptune. None of them is what the running kernel has: that is in
+sysfs. What is said in passing (a mail, a wiki, a shell's history) is not read as a start-up file at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from thpdiag.derive.boot_line import PARAMETERS, others, sizes
+from thpdiag.derive.set_up import SetUp, same
+from thpdiag.knowledge.start_up import looks_at_boot_line, of_note, of_profile, place
+from thpdiag.model import Citation, Fact
+
+BOOT_LINE = "the boot line"
+_BROKEN = {
+    "no shell": "a unit has no shell, so the > is one more word for echo",
+    "below exit": "it stands below an exit",
+    "sysctl": "sysctl cannot set files of /sys",
+}
+_AFTER_TUNED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """`place` is what people call it. `rank`: of two that have an effect the higher one wins. `why` it has none on the
+    running kernel, `later` why none at the next boot; empty if it may have one. `profile` is that of tuned. `sure` is
+    False where the version of tuned decides and is not in the input.
+    """
+
+    setting: str
+    value: str
+    place: str
+    rank: float
+    cite: Citation
+    size: str = ""
+    why: str = ""
+    later: str = ""
+    profile: str = ""
+    sure: bool = True
+    broken: bool = False  # it is meant to work and cannot
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.setting, self.size
+
+
+def said(facts: Sequence[Fact], have: SetUp) -> list[Said]:
+    """Everything that is said, first the boot line, then in the order of boot."""
+    found = [*_boot_lines(facts, have), *_one_profile([*_files(facts, have), *_as_shipped(facts, have)], have)]
+    found.sort(key=lambda s: (s.rank, s.cite.member, s.cite.line or 0))
+    return list(dict.fromkeys(found))
+
+
+def _boot_lines(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
+    elsewhere = {id(f) for f in others(facts)}
+    for fact in facts:
+        setting = PARAMETERS.get(fact.name)
+        if setting is None:
+            continue
+        words = sizes(str(fact.value)) if setting == "thp.size.enabled" else [("", str(fact.value))]
+        for size, value in words:
+            one = Said(setting, value, BOOT_LINE, 0, fact.cite, size)
+            if id(fact) in elsewhere:
+                yield replace(one, why="it is of another boot", later="it is of another boot")
+            else:
+                refused = _refused(one, have)
+                yield replace(one, why=refused, later=refused, broken=bool(refused))
+
+
+def _refused(one: Said, have: SetUp) -> str:
+    return f"this kernel does not know the word {one.value} there" if have.refuses(one.setting, one.value) else ""
+
+
+def _files(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
+    """Of a directory that the host has not nothing is said where the same file writes to the other one too."""
+    written = [(f, _of_file(f, have)) for f in facts if f.name == "rc.thp_write" and f.provenance != "prose"]
+    working = {(f.label("path"), one.key) for f, one in written if not _elsewhere(f, have)}
+    kept = [(f, one) for f, one in written if not _elsewhere(f, have) or (f.label("path"), one.key) not in working]
+    ordered = sorted(kept, key=lambda pair: (pair[0].cite.member, pair[1].place, pair[1].key, pair[0].cite.line or 0))
+    for _, group in groupby(ordered, key=lambda pair: (pair[0].cite.member, pair[1].place, pair[1].key)):
+        yield from _of_one_file([one for _, one in group])
+
+
+def _of_one_file(lines: Sequence[Said]) -> Iterator[Said]:
+    """The last line of a file counts; of an init script nobody knows which branch runs."""
+    works = [one for one in lines if not one.why]
+    undecided = len({one.value for one in works}) > 1 and "/init.d/" in f"/{works[-1].place}"
+    for one in lines:
+        if one in works and undecided:
+            why = "the script writes several values, and which one depends on how it is called"
+        elif one in works and one != works[-1]:
+            why = "a later line of the file writes again"
+        else:
+            why = ""
+        yield replace(one, why=one.why or why, later=one.later or why)
+
+
+def _of_file(fact: Fact, have: SetUp) -> Said:
+    path, setting = fact.label("path") or "", fact.label("setting") or ""
+    kind = place(path, have.platform)
+    rank = kind.rank + (_AFTER_TUNED if fact.label("after") == "tuned" else 0)
+    name = f"tuned's profile {fact.label('profile')}" if fact.provenance == "tuned" else path or kind.name
+    one = Said(setting, str(fact.value), name, rank, fact.cite, fact.label("size") or "")
+    if fact.provenance == "tuned":
+        one = replace(one, profile=fact.label("profile") or "")
+    if fact.provenance == "boot line":
+        return replace(one, why="it is for the next boot", later=_refused(one, have))
+    idle = _not_in_force(fact, have)
+    why = idle or _BROKEN.get(fact.label("broken") or "", "") or _elsewhere(fact, have)
+    why = why or _refused(one, have) or _not_run(path, have)
+    one = replace(one, why=why, later=why, broken=bool(why and not idle))
+    return one if why or not fact.label("plugin") else _beside_boot_line(one, have)
+
+
+def _not_in_force(fact: Fact, have: SetUp) -> str:
+    """Profiles and notes count only while they are active."""
+    profile = fact.label("profile") or ""
+    if fact.provenance == "tuned":
+        if have.profiles is None:
+            return "which profile of tuned is active is not in the input"
+        return "" if profile in have.profiles else f"the profile {profile} is not active"
+    if fact.provenance == "saptune":
+        if have.notes is None:
+            return "which notes saptune applies is not in the input"
+        return "" if profile in have.notes else f"saptune does not apply the note {profile}"
+    return ""
+
+
+def _elsewhere(fact: Fact, have: SetUp) -> str:
+    directory = fact.label("directory")
+    if not directory or directory not in have.missing:
+        return ""
+    return f"this kernel has no /sys/kernel/mm/{'redhat_' if directory == 'redhat' else ''}transparent_hugepage"
+
+
+def _not_run(path: str, have: SetUp) -> str:
+    unit = path.rpartition("/")[2]
+    same_file = ("etc/rc.local", "etc/rc.d/rc.local") if unit == "rc.local" else (path,)
+    if any(have.runs.get(name) == "no" for name in same_file):
+        return "the file is not executable"
+    if have.runs.get(unit) == "no" and (unit.endswith(".service") or "init.d/" in path):
+        return f"{unit} is not enabled"
+    return ""
+
+
+def _beside_boot_line(one: Said, have: SetUp) -> Said:
+    """From 2.5 on tuned does not touch what the boot line sets; without its version both may be."""
+    if one.setting != "thp.enabled" or not have.on_boot_line:
+        return one
+    if not have.version:
+        return replace(one, sure=False)
+    if not looks_at_boot_line(have.version):
+        return one
+    why = f"tuned {have.version} leaves enabled alone when the boot line sets it"
+    return replace(one, why=why, later=why)
+
+
+def _as_shipped(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
+    """What profiles and notes write that are active, but not in the input themselves."""
+    shown = {f.label("profile") for f in facts if f.name in ("rc.thp_write", "rc.include")}
+    for active in [f for f in facts if f.name == "tuned.profile"][-1:]:
+        rank = place("etc/tuned/", have.platform).rank
+        for name in [p for p in have.profiles or () if p not in shown]:
+            words = f"tuned's profile {name}" + (f" (tuned {have.version})" if have.version and have.sure else "")
+            for known in of_profile(name, have.version):
+                one = Said(known.setting, known.value, words, rank, active.cite, profile=name, sure=have.sure)
+                yield _beside_boot_line(one, have)
+    for applied in [f for f in facts if f.name == "saptune.notes"][:1]:
+        rank = place("etc/saptune/", have.platform).rank
+        for note in sorted((have.notes or frozenset()) - shown):
+            for known in of_note(note):
+                yield Said(known.setting, known.value, f"saptune's note {note}", rank, applied.cite)
+
+
+def _one_profile(found: Sequence[Said], have: SetUp) -> Iterator[Said]:
+    """Of profiles that include one another the active one counts most; below etc more than below usr."""
+    order = {name: at for at, name in enumerate(have.profiles or ())}
+    first: dict[tuple[str, str], tuple[int, bool]] = {}
+
+    def weight(one: Said) -> tuple[int, bool]:
+        return order.get(one.profile, len(order)), "etc/" not in one.cite.member and "etc/" not in one.cite.text
+
+    for one in found:
+        if one.profile and not one.why:
+            first[one.key] = min(first.get(one.key, weight(one)), weight(one))
+    for one in found:
+        if one.profile and not one.why and weight(one) != first[one.key]:
+            why = "another file of the active profile says it again"
+            yield replace(one, why=why, later=why)
+        else:
+            yield one
+
+
+def winner(found: Iterable[Said]) -> tuple[Said | None, list[Said]]:
+    """Of those that have an effect the one that writes last; if that cannot be told, none, and those that differ."""
+    every = list(found)
+    if not every:
+        return None, []
+    last = max(one.rank for one in every)
+    group = [one for one in every if one.rank == last]
+    if all(same(one.value, group[0].value) for one in group):
+        return group[0], []
+    return None, group
