@@ -1,10 +1,11 @@
 # On a fresh machine with python3, python3-venv and make, without root:
 #
-#   make demo    installs thpdiag into .venv and diagnoses the first story
-#   make test    installs what the tests need, checks the code and the rules, runs all tests (under 10 minutes on 2 cores)
-#   make proof   the tests again with the full counts of fault points and mutants (long)
-#   make bench   what reading a bundle costs, beside the programs that people use today
-#   make clean   removes the environment and everything made from the sources
+#   make demo      installs thpdiag into .venv and diagnoses the first story
+#   make test      installs what the tests need, checks the code and the rules, runs all tests (under 10 minutes on 2 cores)
+#   make proof     the tests again with the full counts of fault points and mutants (long)
+#   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
+#   make bench     what reading a bundle costs, beside the programs that people use today
+#   make clean     removes the environment and everything made from the sources
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -20,7 +21,7 @@ DEMO := fixtures/stories/hadoop-centos62/bundle
 PAGE := thpdiag-demo.html
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test check proof bench clean
+.PHONY: demo test check proof accuracy bench clean
 
 demo: $(PACKAGE)
 	@$(BIN)/thpdiag analyze $(DEMO) -o html=$(PAGE) --no-progress
@@ -39,6 +40,9 @@ check: $(TESTS)
 
 proof: $(TESTS)
 	@THPDIAG_PROOF=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+accuracy: $(TESTS)
+	@$(BIN)/python tests/accuracy.py
 
 bench: $(TESTS)
 	@$(BIN)/python bench/intake.py

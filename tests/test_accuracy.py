@@ -1,0 +1,58 @@
+"""The table of `make accuracy`, small: no answer with less input is another cause, none breaks the law of DESIGN 4."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from accuracy import NOTHING, PLAIN, RIGHT, UNKNOWN, WEAKER, Answer, Given, answers, column, summary, table
+from conftest import ROOT
+from expectations import NONE, Expected, every
+
+DROPS = 40 if os.environ.get("THPDIAG_PROOF") == "1" else 2
+SEED = 7
+EXPECTED = every()
+
+
+@pytest.mark.parametrize("expected", EXPECTED, ids=lambda one: one.name)
+def test_with_less_input_no_other_cause_is_found(expected: Expected) -> None:
+    """Two smaller inputs of each fixture (many with THPDIAG_PROOF=1): right, weaker or unknown, and nothing surer."""
+    full, *smaller = answers(expected, DROPS, SEED)
+    assert [(a.gone, a.breaches) for a in smaller if a.breaches] == []
+    if full.column == RIGHT:
+        assert [(a.gone, a.column) for a in smaller if a.column not in PLAIN] == []
+
+
+def test_every_fixture_has_an_expectation() -> None:
+    """All bundles count, and more than the healthy ones have a mechanism."""
+    kinds = Counter(one.name.split("/")[0] for one in EXPECTED)
+    folders = {kind: {p.name for p in (ROOT / "fixtures" / kind).glob("*") if p.is_dir()} for kind in kinds}
+    assert set(kinds) == {"acceptance", "captures", "healthy"}  # a row refers to each story
+    assert kinds["acceptance"] == len(folders["acceptance"])
+    assert len([one for one in EXPECTED if one.mechanisms != (NONE,)]) >= 30
+
+
+def made(mechanism: str, given: str, level: int, status: str = "found") -> Answer:
+    """An answer about a fixture of one mechanism."""
+    expected = Expected("made/one", ROOT, (mechanism,), 1, disagrees=False)
+    told = Given(given, level, status, {})
+    return Answer(expected, "", told, column(expected, told), ())
+
+
+def test_what_counts_as_right() -> None:
+    """Another mechanism is wrong from likely on; what is less sure, more general or unknown is weaker."""
+    storm = "compaction-tlb-shootdown"
+    columns = [
+        made(storm, storm, 1), made(storm, storm, 0), made(storm, "fault-compaction", 1), made(storm, "io-wait", 0),
+        made(storm, "io-wait", 1), made(storm, NONE, -1, "cannot_tell"), made(storm, NONE, -1, "nothing_found"),
+        made(NONE, NONE, -1, "cannot_tell"), made(NONE, "io-wait", 1),
+    ]  # fmt: skip
+    assert [answer.column for answer in columns] == [
+        RIGHT, WEAKER, WEAKER, WEAKER, "io-wait", UNKNOWN, NOTHING, RIGHT, "io-wait",
+    ]  # fmt: skip
+    text = list(table(columns))
+    assert max(map(len, text)) <= 80
+    assert text[-1] == "  a = io-wait"
+    assert summary(columns) == "9 inputs: 2 right, 4 weaker or unknown, 1 nothing found, 2 wrong, 0 breaches"
