@@ -30,7 +30,7 @@ ANY = ("fault-compaction", "khugepaged-bloat", "fix-without-effect", "setting-ov
 # These look at the running host, measure for minutes, or are for another machine; they change nothing.
 ONLY_LOOK = (
     "not-thp", "collect-more", "hypervisor", "restart-application", "kernel-update", "application-switch",
-    "cgroup-limit-review", "hugetlb-for-giants",
+    "cgroup-limit-review", "hugetlb-for-giants", "toggle-test",
 )  # fmt: skip
 # What cannot be taken back: it happened.
 ONCE = ("drop-caches-compact", "split-huge-pages", "apply-correctly")
