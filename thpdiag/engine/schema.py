@@ -184,9 +184,18 @@ class EventCheck(Strict):
 
 
 class Process(Strict):
+    """What runs on the host, or what the process is that `for_each` binds."""
+
     app: Names | None = Field(default=None, description="applications of knowledge/applications.yaml")
     comm: str | None = Field(default=None, description="command name, RE2, whole")
+    args: str | None = Field(default=None, description="in the command line, RE2, searched")
     cpu_above: Quantity | None = Field(default=None, description="CPU use in CPUs, latest or lifetime")
+
+    @model_validator(mode="after")
+    def _somebody(self) -> Process:
+        if self.app is None and self.comm is None and self.args is None:
+            raise ValueError("names nobody; add app, comm or args")
+        return self
 
 
 class ProcessCheck(Strict):

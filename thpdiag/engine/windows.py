@@ -14,6 +14,7 @@ import re2
 from thpdiag.derive import rates
 from thpdiag.derive.boot_clock import Join, joins, joins_of
 from thpdiag.derive.excerpt import Excerpt
+from thpdiag.derive.memory_shares import memory_shares
 from thpdiag.derive.series import Track
 from thpdiag.derive.stretches import SHORT, Stretch, beyond, least
 from thpdiag.derive.totals import available
@@ -160,7 +161,12 @@ def inside(scene: Scene, stretch: Stretch) -> Scene:
         scene.state,
         profiles=tuple(p for p in scene.state.profiles if seen.profile(p)),
         events=tuple(e for e in scene.state.events if seen.event(e)),
-        facts=(*(f for f in scene.state.facts if not _of_a_moment(f)), *available(rows), *zone_facts(rows)),
+        facts=(
+            *(f for f in scene.state.facts if not _of_a_moment(f)),
+            *available(rows),
+            *memory_shares(rows),
+            *zone_facts(rows),
+        ),
     )
     case = replace(scene.case, events=tuple(e for e in scene.case.events if seen.event(e)))
     return Scene(case, state, catalogue, others=scene.others, whole=scene)

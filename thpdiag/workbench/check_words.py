@@ -139,7 +139,8 @@ def _event(check: EventCheck) -> str:
 
 def _process(check: ProcessCheck) -> str:
     spec = check.process
-    who = _or(listed(spec.app)) if spec.app else f"a process whose command matches `{spec.comm}`"
+    told = [f"{what} matches `{p}`" for what, p in (("command", spec.comm), ("command line", spec.args)) if p]
+    who = _or(listed(spec.app)) if spec.app else f"a process whose {' and whose '.join(told)}"
     return f"{who} uses more than {spec.cpu_above} of a CPU" if spec.cpu_above is not None else f"{who} runs here"
 
 

@@ -19,8 +19,10 @@ def _patterns(rule: Rule) -> Iterator[tuple[Where, str]]:
         match check:
             case FactCheck() if check.matches is not None:
                 yield ("checks", name, "matches"), check.matches
-            case ProcessCheck() if check.process.comm is not None:
-                yield ("checks", name, "process", "comm"), check.process.comm
+            case ProcessCheck():
+                for key in ("comm", "args"):
+                    if pattern := getattr(check.process, key):
+                        yield ("checks", name, "process", key), pattern
             case ProfileCheck() if check.profile.comm is not None:
                 yield ("checks", name, "profile", "comm"), check.profile.comm
 

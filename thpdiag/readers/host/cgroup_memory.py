@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.value_files import Rows, of_files
-from thpdiag.readers.procfs.snapshots import dated
 
 _KIND = r"(?:stat|events(?:\.local)?|max|high|current|peak|limit_in_bytes|usage_in_bytes|max_usage_in_bytes|failcnt)"
 _FILE = re.compile(rf"sys/fs/cgroup/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?memory\.({_KIND})$")

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.value_files import Rows, of_files
-from thpdiag.readers.procfs.snapshots import dated
 
 _FILE = re.compile(r"sys/kernel/mm/ksm/(\w+)$")
 _SETTINGS = frozenset({"run", "pages_to_scan", "sleep_millisecs"})

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Fact, Moment, Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.value_files import Rows
-from thpdiag.readers.procfs.snapshots import dated
 
 _MM = r"sys/kernel/mm"
 _DIRECTORY = r"(?:redhat_|\*|\?\*|redhat_\*)?transparent_hugepages?"

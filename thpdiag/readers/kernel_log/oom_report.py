@@ -93,3 +93,11 @@ def _add(fields: dict[str, str], parts: Mapping[str, str | None]) -> None:
             fields.setdefault(f"{name.removesuffix('_kb')}_bytes", str(int(value) * 1024))
         else:
             fields.setdefault(f"{name}_bytes" if name == "memcg_huge" else name, printable(value))
+    _huge_share(fields)
+
+
+def _huge_share(fields: dict[str, str]) -> None:
+    """memcg_huge_share: what part of the memory of the group at its limit is in huge pages."""
+    usage, huge = int(fields.get("memcg_usage_bytes", "0")), fields.get("memcg_huge_bytes")
+    if usage > 0 and huge is not None:
+        fields.setdefault("memcg_huge_share", f"{min(int(huge) / usage, 1.0):.3f}")

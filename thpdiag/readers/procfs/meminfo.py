@@ -15,10 +15,11 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import LARGEST_KIB, NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.procfs import smaps
-from thpdiag.readers.procfs.snapshots import Row, dated, system_samples
+from thpdiag.readers.procfs.snapshots import Row, system_samples
 
 _NAME = (
     r"(?:Mem(?:Total|Free|Available|Shared)|Buffers|Cached|SwapCached|(?:Ina|A)ctive(?:\((?:anon|file)\))?|Unevictable|Mlocked|"

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
-from thpdiag.readers.procfs.snapshots import dated
 
 _OPENS = re.compile(r"\s*(?:Page block order:\s+\d+|Node\s+\d+, zone\s+\w+, type\s+\w+\s)")
 _HEAD = re.compile(r"\s*(?:Page block order:|Pages per block:|Free pages count per migrate type)")

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
-from thpdiag.readers.procfs.snapshots import dated
 
 PAGE = 4096
 TICKS_PER_SECOND = 100

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import fraction, whole
 from thpdiag.readers.elements.oddities import Oddities
-from thpdiag.readers.procfs.snapshots import Row, dated, system_samples
+from thpdiag.readers.procfs.snapshots import Row, system_samples
 
 _OPENS = re.compile(r"(?:\S{0,200}pressure/\w+:)?(?:some|full) avg10=")
 _LINE = re.compile(r"(?:\S{0,200}pressure/(\w+):)?(some|full) avg10=(\S+) avg60=(\S+) avg300=(\S+) total=(\S+)\s*$")

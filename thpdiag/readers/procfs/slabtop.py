@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.quantities import Quantity, number, quantity
 from thpdiag.readers.procfs.slab_caches import cache
-from thpdiag.readers.procfs.snapshots import dated
 
 SUM = re.compile(
     r"\s?(?:Active / Total|Minimum / Average / Maximum) (Objects?|Slabs|Caches|Size)(?: \(% used\))?\s*:\s"

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, size
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.tasks import entity
-from thpdiag.readers.procfs.snapshots import dated
 
 _GREP = r"(?:\S{0,200}proc/([\w*]+)/smaps(?:_rollup)?:)?"
 _GREP_ANY = r"(?:\S{0,200}proc/[\w*]+/smaps(?:_rollup)?:)"

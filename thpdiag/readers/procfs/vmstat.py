@@ -17,9 +17,10 @@ from collections.abc import Iterator
 
 from thpdiag.model import Problem, ProblemKind, Record
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
-from thpdiag.readers.procfs.snapshots import Row, dated, system_samples
+from thpdiag.readers.procfs.snapshots import Row, system_samples
 
 _NAME = (
     r"(?:nr_|numa_|workingset_|pgpg|pswp|pgalloc_|allocstall|pgskip_|pgfree|pg(?:de)?activate|pglazyfree|pg(?:maj|pte_maj)?fault|"

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.reader import Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.kernel_numbers import NOT_A_COUNT, whole
 from thpdiag.readers.elements.oddities import Oddities
-from thpdiag.readers.procfs.snapshots import dated
 
 _HEAD = re.compile(r"\s*Node (\d+), +zone +(\w+)\s*$")
 _ROW = re.compile(r"\s+(?:(pages) +)?([a-z]\w*):? +(\S+)\s*$")

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from thpdiag.bundle.stamps import FIRST_EPOCH, LAST_EPOCH
 from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample, Subject
 from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
+from thpdiag.readers.elements.dated import dated
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.whole_member import whole
 from thpdiag.readers.procfs import vmstat as proc_vmstat
-from thpdiag.readers.procfs.snapshots import dated
 from thpdiag.readers.prometheus.names import CPU, Place, host_of, place, sample_value
 from thpdiag.readers.prometheus.points import Gathered
 
