@@ -56,10 +56,10 @@ def _next_boot(setting: str, facts: Sequence[Fact], found: Sequence[Said]) -> Fa
         return _fact(setting, UNKNOWN, base, f"{MENU} and a profile of tuned")  # which may look at the boot line first
     if last is not None and not last.sure and base is not None and same(last.value, base.value):
         last = base
-    if differ or (last is not None and not last.sure):
-        return _fact(
-            setting, UNKNOWN, (differ or writers)[0], "places that differ, and it is not known which runs last"
-        )
+    if differ:
+        return _fact(setting, UNKNOWN, differ[0], "places that differ, and it is not known which runs last")
+    if last is not None and not last.sure:
+        return _fact(setting, UNKNOWN, last, f"{last.place}, and the version of tuned decides")
     chosen = last or base
     return _fact(setting, chosen.value, chosen, chosen.place) if chosen else None
 

@@ -14,6 +14,7 @@ from thpdiag.derive.settings import inferred
 from thpdiag.model import Case, Fact, State
 
 MOST = 100  # of what is said
+UNSURE = "if tuned is of a version that does that; its version is not in the input"
 
 
 def with_settings(case: Case) -> tuple[tuple[Fact, ...], tuple[State, ...]]:
@@ -34,7 +35,8 @@ def with_settings(case: Case) -> tuple[tuple[Fact, ...], tuple[State, ...]]:
 def _told(found: Sequence[Said]) -> Iterator[Fact]:
     for one in found[:MOST]:
         labels = {
-            "setting": one.setting, "place": one.place, "counts": "no" if one.why else "yes", "why": one.why,
+            "setting": one.setting, "place": one.place, "counts": "no" if one.why else "yes",
+            "why": one.why or ("" if one.sure else UNSURE),
             "size": one.size, "from": "" if one.place == BOOT_LINE else "start-up file",
         }  # fmt: skip
         yield Fact("setting.said", one.value, one.cite, tuple((k, v) for k, v in labels.items() if v))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from thpdiag.reports import confidence, recordings, verdict
+from thpdiag.reports import confidence, recordings, settings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
 from thpdiag.reports.quantity import duration, moment, quantity
 from thpdiag.reports.remedy_text import remedy
@@ -36,7 +36,7 @@ def render(document: Document, verbosity: int = 0) -> str:
 
 
 def _host_report(document: Document, verbosity: int) -> Iterator[str]:
-    parts = [_verdict, _why, _do, _others, _undecided, _recordings, _reading]
+    parts = [_verdict, _why, _do, _others, _disagreeing, _undecided, _recordings, _reading]
     if verbosity >= 1:
         parts += [_host, _problems]
     if verbosity >= 2:
@@ -208,6 +208,17 @@ def _in_full(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
         yield from remedy(advice, "      ")
 
 
+def _disagreeing(document: Document, _: int) -> Iterator[str]:
+    """Where the places that set huge pages disagree: what a reader must know before he believes one of them."""
+    told = settings.contradictions(document["host"]["settings"])
+    if told:
+        yield from ["", *_heading("Settings that disagree")]
+    for text, place in told[:SHORT]:
+        yield from fold(prose(_with(text, place)), "  ", "      ")
+    if len(told) > SHORT:
+        yield f"  and {len(told) - SHORT} more (-f json)"
+
+
 def _undecided(document: Document, verbosity: int) -> Iterator[str]:
     """What could not be decided, what is missing, and what to send to the customer."""
     count = len(document["unknown"])
@@ -276,7 +287,10 @@ def _host(document: Document, _: int) -> Iterator[str]:
         yield from ["", *_heading("Settings")]
     for name, setting in sorted(host["settings"].items()):
         how = ", ".join(filter(None, [setting["provenance"], verdict.place(setting)]))
-        yield from fold(prose(_with(f"{name} = {quantity(setting['value'])}", how)), "  ", "      ")
+        value = "not known" if setting["value"] is None else quantity(setting["value"])
+        yield from fold(prose(_with(f"{name} = {value}", how)), "  ", "      ")
+        for text in settings.further(setting):
+            yield from fold(prose(text), "      ", "        ")
     if host["measures"]:
         yield from ["", *_heading("Figures")]
     for name, measure in sorted(host["measures"].items()):

@@ -16,7 +16,6 @@ from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.absent import reasons
@@ -28,6 +27,7 @@ from thpdiag.result.recorded import stretch_of_day
 from thpdiag.result.remedies import remedies_of, state_of
 from thpdiag.result.requests import request
 from thpdiag.result.rule_packs import digest, pack_documents
+from thpdiag.result.settings import settings
 from thpdiag.result.signatures import Signature, onset_document, signatures
 from thpdiag.result.sureness import sureness
 from thpdiag.result.timeline import timeline
@@ -171,8 +171,8 @@ def _state_words(state: State | None) -> str | None:
     """The state by its settings, as people would name it."""
     if state is None:
         return None
-    settings = [f"{k} {v}" for k, v in sorted(state.settings.items()) if k in ("thp.enabled", "thp.defrag")]
-    return ", ".join(settings) or "settings not in the input"
+    known = [f"{k} {v}" for k, v in sorted(state.settings.items()) if k in ("thp.enabled", "thp.defrag")]
+    return ", ".join(known) or "settings not in the input"
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
@@ -235,23 +235,7 @@ def _host(diagnosis: Diagnosis) -> dict[str, Any]:
     if uptime is not None:
         found["uptime"] = float(uptime.value)  # type: ignore[assignment]
     apps = list(dict.fromkeys(str(f.value) for f in case.facts if f.name == "app"))
-    return {"name": case.name, **found, "apps": apps, "settings": _settings(diagnosis), "measures": measures(diagnosis)}
-
-
-def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Effective settings: of the state of the verdict, else of the latest state."""
-    case = diagnosis.case
-    chosen = [s for s in case.states if diagnosis.leader and s.id == diagnosis.leader.outcome.state] or list(
-        case.states[-1:]
-    )
-    settings: dict[str, Any] = {}
-    for fact in (*(f for s in chosen for f in s.facts), *case.facts):
-        known = term(fact.name)
-        if known and known.kind == "setting" and not fact.labels and fact.name not in settings:
-            settings[fact.name] = {
-                "value": fact.value, "provenance": fact.provenance or "measured", **_place(fact.cite)
-            }  # fmt: skip
-    return dict(sorted(settings.items()))
+    return {"name": case.name, **found, "apps": apps, "settings": settings(diagnosis), "measures": measures(diagnosis)}
 
 
 def _input(item: InputRecord) -> dict[str, Any]:

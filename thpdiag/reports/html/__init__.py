@@ -25,6 +25,7 @@ from thpdiag.reports.html.stacks import hottest
 from thpdiag.reports.json import compact
 from thpdiag.reports.quantity import duration, moment, percent, quantity
 from thpdiag.reports.remedy_text import restart
+from thpdiag.reports.settings import effect, next_boot
 from thpdiag.reports.visible import lines, prose
 
 FORMAT = "html"
@@ -94,7 +95,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
+    environment.filters |= {
+        "command": _command, "duration": duration, "effect": effect, "next_boot": next_boot, "percent": percent,
+        "quantity": quantity,
+    }  # fmt: skip
     environment.globals |= {
         "confidence": confidence,
         "drawings": drawings,
