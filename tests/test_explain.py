@@ -81,7 +81,7 @@ def quoted_truly(host: dict[str, Any], bundle: Path) -> None:
     for leaf in leaves(host["tree"]).values():
         file = bundle / str(leaf["member"])
         if leaf["source"] and file.is_file() and file.suffix not in (".gz", ".xz", ".bz2"):
-            line = file.read_bytes().split(b"\n")[leaf["line"] - 1].decode("utf-8", "replace").rstrip("\r")
+            line = file.read_bytes().split(b"\n")[leaf["source_line"] - 1].decode("utf-8", "replace").rstrip("\r")
             assert leaf["source"][:60] in line or "\ufffd" in line or "\r" in line
 
 
@@ -162,11 +162,18 @@ def test_several_hosts_are_explained_one_by_one(run: Run, tmp_path: Path) -> Non
     assert sorted(h["outcome"] for h in hosts) == ["fires", "silent"]
 
 
+def test_of_a_snapshot_the_line_that_names_it_is_quoted(run: Run, tmp_path: Path) -> None:
+    """The result cites its first line."""
+    text = run("explain", "THP-013", counters(tmp_path / "b", 1e6, 300000)).out
+
+    assert re.search(r"in: +proc/vmstat:2\n +\| compact_fail 200000", text)
+
+
 def test_a_pipe_is_not_read_again() -> None:
     """Lines of standard input are quoted if it is a file; else they are only cited."""
     cite = [Citation("stdin", 2)]
     stdin = io.BytesIO(b"one\ntwo\nthree\n")
     stdin.read()
 
-    assert quoted([Path("-")], cite, Limits(), stdin) == {("stdin", 2): "two"}
+    assert quoted([Path("-")], cite, Limits(), stdin) == {cite[0]: (2, "two")}
     assert quoted([Path("-")], cite, Limits(), None) == {}

@@ -18,6 +18,7 @@ from thpdiag.engine.schema import (
     SeriesCheck,
     ToggleCheck,
 )
+from thpdiag.knowledge.vocabulary import term
 
 Limits = tuple[tuple[str, str | float | None], ...]
 
@@ -81,14 +82,17 @@ def bounds(check: Check, answer: Judged) -> Iterator[Bound]:
     measured = answer.measured
     if answer.value is UNKNOWN or isinstance(measured, str) or measured is None:
         return
+    unit = answer.unit
+    if isinstance(check, FactCheck) and not unit:
+        unit = known.unit if (known := term(check.fact)) else ""
     for word, limit in _limits(check, answer):
         if limit is not None:
-            yield Bound(word, quantity(limit), float(measured), answer.unit)
+            yield Bound(word, quantity(limit), float(measured), unit)
     if isinstance(check, SeriesCheck) and check.for_ and answer.held is not None:
         must = lasting(check.for_)
         needed = must.seconds if must.seconds is not None else must.share if must.samples is None else must.samples
-        unit = "seconds" if must.seconds is not None else "ratio" if must.share is not None else "samples"
-        yield Bound("for", float(needed or 0), answer.held, unit)
+        of = "seconds" if must.seconds is not None else "ratio" if must.share is not None else "samples"
+        yield Bound("for", float(needed or 0), answer.held, of)
 
 
 def _limits(check: Check, answer: Judged) -> Limits:

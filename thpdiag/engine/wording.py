@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from thpdiag.knowledge.vocabulary import term
 
 _OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)")  # names of /proc/vmstat and meminfo
+OF_STATUS = {"process_resident_memory_bytes": ("VmRSS",), "process_virtual_memory_bytes": ("VmSize",)}
 _ASIDE = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
@@ -23,6 +24,13 @@ def _called(name: str) -> str:
     if order := re.fullmatch(r"node_buddyinfo_blocks_order(\d+)", name):
         return f"free blocks of order {order[1]}"
     return meaning(name)
+
+
+def raw(name: str) -> tuple[str, ...]:
+    """How /proc/vmstat, /proc/meminfo or a process's status name a metric; nothing where they do not."""
+    if own := _OWN.fullmatch(name):
+        return (own["counter"] or own["size"],)
+    return OF_STATUS.get(name, ())
 
 
 def meaning(name: str) -> str:

@@ -12,6 +12,7 @@ MARKS = {"yes": "+", "no": "-", "unknown": "?"}
 DEEPEST = WIDTH // 3  # columns of indentation
 LONGEST = 140  # characters of a quoted line
 MOST_STATES = 12
+MOST_STEPS = 2  # of a state that is told in a line
 
 Document = Mapping[str, Any]
 
@@ -119,7 +120,8 @@ def _cited(node: Document, margin: str) -> Iterator[str]:
     """Where it stands, and what stands there."""
     if not node["member"]:
         return
-    place = f"{node['member']}:{node['line']}" if node["line"] is not None else node["member"]
+    line = node["source_line"] if node["source_line"] is not None else node["line"]
+    place = f"{node['member']}:{line}" if line is not None else node["member"]
     yield from _labelled("in:     ", place, margin)
     if node["source"]:
         text = visible(node["source"].strip())
@@ -193,4 +195,6 @@ def _states(host: Document) -> Iterator[str]:
 
 def _near(change: Document | None) -> str:
     steps = change["steps"] if change else []
+    if len(steps) > MOST_STEPS:
+        return f"; {len(steps)} checks would have to be otherwise"
     return f"; would have fired with {' and '.join(s['by'] or s['needed'] for s in steps)}" if steps else ""

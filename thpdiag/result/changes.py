@@ -46,7 +46,7 @@ def _step(name: str, to: Verdict3, rule: Rule, answers: Mapping[str, Judged]) ->
         window = f"{spoken(first)} to {spoken(last)}" if first != last else spoken(first)
     open_ = answer.value is UNKNOWN
     return {
-        "check": name, "to": to.word, "needed": answer.needed if to is YES else f"not: {answer.needed}",
+        "check": name, "to": to.word, "needed": answer.needed if to is YES else f"no longer {answer.needed}",
         "text": answer.text, "by": bound.told() if bound and not open_ else None, "window": window,
         "ask_for": list(dict.fromkeys(filter(None, map(request, answer.missing)))) if open_ else [],
     }  # fmt: skip

@@ -17,6 +17,8 @@ from thpdiag.engine.cases import word
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.judged import Judged, Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import ChangeCheck, Check, FactCheck, SeriesCheck, listed
+from thpdiag.engine.wording import raw
 from thpdiag.model import Citation, Finding, Moment, RuleOutcome, State, Verdict3
 from thpdiag.result.changes import change
 from thpdiag.result.document import document
@@ -30,7 +32,7 @@ DAMAGED = "part of the input could not be read, so that a no is none"
 OUTSIDE = "it fires only outside of the time that was asked for, or that time does not decide it"
 OF_FINDING = ("confidence", "role", "severity", "classes_spoken", "classes_missing", "raise_confidence",
               "consequences", "demoted_by")  # fmt: skip
-Quotes = Mapping[tuple[str, int], str]
+Quotes = Mapping[Citation, tuple[int, str]]  # the line that says it, which may stand below the one that is cited
 
 
 def explained(
@@ -53,10 +55,29 @@ def citations(rule: Rule, diagnoses: Sequence[Diagnosis]) -> Iterator[Citation]:
     """The lines that the explanation points at."""
     for diagnosis in diagnoses:
         for outcome in (diagnosis.outcomes[rule.id], *(o[rule.id] for _, o in diagnosis.judged)):
-            answers = [a for a in outcome.answers.values() if isinstance(a, Judged)]
-            yield from (a.cite for a in answers if a.cite and a.cite.line is not None)
+            for name, answer in outcome.answers.items():
+                if isinstance(answer, Judged) and answer.cite and answer.cite.line is not None:
+                    yield named(answer.cite, raw_names(rule.checks[name]))
             told = (*outcome.against, *(e for o in outcome.excluders for e in o.evidence[:1]))
-            yield from (e.cite for e in told if e.cite and e.cite.line is not None)
+            yield from (named(e.cite, ()) for e in told if e.cite and e.cite.line is not None)
+
+
+def named(cite: Citation, names: Sequence[str]) -> Citation:
+    """A citation with the names that the kernel gives what it is cited for: a snapshot is cited by its first line."""
+    return Citation(cite.member, cite.line, " ".join(names))
+
+
+def raw_names(check: Check) -> tuple[str, ...]:
+    """What /proc/vmstat, meminfo and status call what a check looks at."""
+    match check:
+        case SeriesCheck():
+            return raw(check.series)
+        case FactCheck():
+            return raw(check.fact)
+        case ChangeCheck():
+            return raw(listed(check.change.of)[0])
+        case _:
+            return ()
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -150,7 +171,8 @@ def _leaf(name: str, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> dict[s
         measured = None
     return {
         "expr": name, "op": "check", "value": answer.value.word, "text": answer.text, "needed": answer.needed,
-        "class": answer.kind, "measured": measured, "unit": answer.unit or None, **_source(answer.cite, quotes),
+        "class": answer.kind, "measured": measured, "unit": answer.unit or None,
+        **_source(answer.cite, quotes, raw_names(rule.checks[name])),
         "window": window(answer.window), "weak": answer.weak, "assumed": answer.assumed,
         "bounds": [_bound(b) for b in bounds(rule.checks[name], answer)],
         "missing": list(answer.missing), "children": [],
@@ -163,11 +185,12 @@ def _bound(bound: Bound) -> dict[str, Any]:
     return {"word": bound.word, **finite, "unit": bound.unit or None, "met": bound.met, "text": bound.margin()}
 
 
-def _source(cite: Citation | None, quotes: Quotes) -> dict[str, Any]:
+def _source(cite: Citation | None, quotes: Quotes, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Where it stands: the line that the result cites, and the one that names it, with its text."""
     if cite is None:
-        return {"member": None, "line": None, "source": None}
-    source = quotes.get((cite.member, cite.line)) if cite.line is not None else None
-    return {"member": cite.member, "line": cite.line, "source": source}
+        return {"member": None, "line": None, "source_line": None, "source": None}
+    line, source = quotes.get(named(cite, names), (None, None))
+    return {"member": cite.member, "line": cite.line, "source_line": line, "source": source}
 
 
 def window(span: tuple[Moment, Moment] | None) -> dict[str, Any] | None:
