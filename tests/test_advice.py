@@ -69,7 +69,7 @@ def _everything(platform: str) -> list[dict[str, Any]]:
     """All that can be printed for a platform, with and without known settings."""
     views = [
         HostView(platform),
-        HostView(platform, settings=SETTINGS, apps=("redis", "mongodb", "clickhouse"), bootline="never"),
+        HostView(platform, settings=SETTINGS, apps=("redis", "mongodb", "clickhouse", "sap-hana"), bootline="never"),
     ]
     return [item for view in views for name, mechanism in _pairs() for item in advice([name], mechanism, view)]
 

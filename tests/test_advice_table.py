@@ -52,7 +52,7 @@ OTHERS = {
     "slab-growth": {"not-thp"},
     "ksm-merging": {"not-thp"},
     "plain-syscall-load": {"not-thp"},
-    "thp-off-where-needed": {"thp-keep", "application-switch"},
+    "thp-off-where-needed": {"thp-keep"},
 }
 # Least invasive first.
 ORDER = (
@@ -126,3 +126,45 @@ def test_a_host_whose_programs_ask_is_not_told_to_limit_stalls_to_them() -> None
     asking = HostView("el8", apps=("clickhouse",))
     assert [i["id"] for i in advice(["defrag-madvise"], "fault-compaction", asking)] == ["collect-more"]
     assert [i["id"] for i in advice(["defrag-madvise"], "fault-compaction", HostView("el8"))] == ["defrag-madvise"]
+
+
+def test_who_asks_for_huge_pages_is_named_before_they_are_taken_away() -> None:
+    """Where the makers say madvise, `never` takes huge pages from the application itself, and the cost says so."""
+    hana = HostView("sles15", apps=("sap-hana",), os="15.5")
+    asked, never = advice(["thp-madvise", "thp-never"], "huge-page-zeroing", hana)
+    assert "sap-hana" not in asked["cost"]
+    assert "sap-hana asks for huge pages itself and loses them" in never["cost"]
+    older = HostView("sles15", apps=("sap-hana",), os="15.3")
+    (never,) = advice(["thp-never"], "huge-page-zeroing", older)
+    assert "The makers of sap-hana advise it, too." in never["reason"]
+    assert "loses" not in never["cost"].replace("lose a tenth", "")
+
+
+@pytest.mark.parametrize(
+    ("app", "mechanism", "word"),
+    [
+        ("redis", "fork-cow", "disable-thp yes"), ("go", "madvise-region-stalls", "1.21.1"),
+        ("mariadb", "first-touch-bloat", "MDEV-33279"), ("mimalloc", "madvise-region-stalls", "MIMALLOC_ALLOW_THP=0"),
+        ("jemalloc", "purge-fight", "MALLOC_CONF=thp:never"), ("jvm-thp", "first-touch-bloat", "JDK-8312182"),
+        ("cassandra", "fault-compaction", "AlwaysPreTouch"), ("jvm", "huge-page-zeroing", "AlwaysPreTouch"),
+        ("", "purge-fight", "MALLOC_CONF"),
+    ],
+)  # fmt: skip
+def test_the_own_switches_of_applications(app: str, mechanism: str, word: str) -> None:
+    """What to set, how to take it back, and what must be restarted."""
+    host = HostView("debian12", apps=(app,) if app else ())
+    (item,) = advice(["application-switch"], mechanism, host)
+    assert word in " ".join(item["persist"])
+    assert item["undo"]
+    assert item["restart"] not in ("", "none")
+
+
+@pytest.mark.parametrize(("platform", "note"), [("sles12", 2205917), ("sles15", 2684254), ("sles16", 3577842)])
+def test_saptune_has_the_last_word_on_its_hosts(platform: str, note: int) -> None:
+    """By the note of the release, and only where HANA runs."""
+    ids = ["apply-correctly", "saptune-note"]
+    first, then = advice(ids, "setting-overridden", HostView(platform, apps=("sap-hana",), bootline="madvise"))
+    assert (first["id"], then["id"]) == ("saptune-note", "apply-correctly")
+    assert f"saptune note apply {note}" in first["persist"][-1]
+    assert "THP=madvise" in first["persist"][0]
+    assert [i["id"] for i in advice(ids, "setting-overridden", HostView(platform))] == ["apply-correctly"]

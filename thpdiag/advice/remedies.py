@@ -191,6 +191,8 @@ def _says_maker(row: Row, host: HostView) -> str:
 
 
 def _depends(row: Row, host: HostView) -> str:
-    """What an application says for whom it depends; not in words that this kernel does not take."""
+    """What an application says for whom it depends, in words that this kernel takes, and who would miss huge pages."""
     told = [(app.name, s.advice) for app, s in host.stances() if s.word == "depends" and row.get("takes_away")]
-    return "".join(f" {name}: {advice}." for name, advice in told if not (host.plain and _PLAIN.search(advice)))
+    said = "".join(f" {name}: {advice}." for name, advice in told if not (host.plain and _PLAIN.search(advice)))
+    asking = [app.name for app, s in host.stances() if app.asks and s.word == "madvise" and row["id"] == "thp-never"]
+    return said + "".join(f" {name} asks for huge pages itself and loses them." for name in asking)

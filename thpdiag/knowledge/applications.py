@@ -65,7 +65,9 @@ def application(name: str) -> Application | None:
 
 
 def running(comm: str, command: str) -> Iterator[Application]:
-    """The applications that a process is."""
+    """The applications that a process is. Most processes are none, and one look at all names at once tells that."""
+    if not (_whole(_names(), comm) or _has(_libraries(), command)):
+        return
     for app in applications():
         if _whole(app.comm, comm) and _has(app.args, command) and not (app.not_args and _has(app.not_args, command)):
             yield app
@@ -78,6 +80,8 @@ def packaged(package: str) -> Application | None:
 
 def version_in_command(command: str) -> Iterator[tuple[Application, str]]:
     """Versions that the path of a program tells."""
+    if not _has(_paths(), command):
+        return
     for app in applications():
         if app.version and (found := _compiled(app.version).search(command)):
             yield app, found[1]
@@ -85,6 +89,8 @@ def version_in_command(command: str) -> Iterator[tuple[Application, str]]:
 
 def version_said(text: str) -> Iterator[tuple[Application, str]]:
     """Versions that an application prints or logs of itself."""
+    if not _has(_words(), text):
+        return
     for app in applications():
         if app.says and (found := _compiled(app.says).search(text)):
             yield app, found[1]
@@ -109,6 +115,28 @@ def _numbers(version: str) -> tuple[int, ...]:
     """`7.0.12-1.el8` is (7, 0, 12)."""
     found = re.match(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}", version)
     return tuple(map(int, found[0].split("."))) if found else ()
+
+
+@cache
+def _names() -> str:
+    """All names of processes in one expression, but `.*`."""
+    return "|".join(app.comm for app in applications() if app.comm != ".*")
+
+
+@cache
+def _libraries() -> str:
+    """What is known by its command line whatever its name."""
+    return "|".join(app.args for app in applications() if app.comm == ".*")
+
+
+@cache
+def _paths() -> str:
+    return "|".join(app.version for app in applications() if app.version)
+
+
+@cache
+def _words() -> str:
+    return "|".join(app.says for app in applications() if app.says)
 
 
 def _whole(pattern: str, text: str) -> bool:
