@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -197,3 +199,15 @@ def test_ten_minutes_of_demand_in_a_day_are_no_standing_still() -> None:
     assert not _stands_still("fault-compaction", [scene], 1.0)
     (scene,) = scenes(case([recording("a.txt", {STALLS: counter(0.05, {})})]))
     assert _stands_still("fault-compaction", [scene], 1.0)
+
+
+@pytest.mark.parametrize(("minutes", "told"), [(NIGHT, False), ((DAY - 10, DAY), True)])
+def test_what_must_go_on_is_only_looked_for_at_the_end(minutes: tuple[int, int], told: bool) -> None:
+    """A program that grew in the stormy minutes of the night and came to rest has no leak; one that still grows may."""
+    grown = np.cumsum(level(0.0, {minutes: 60 * 2.0**20}))
+    columns = {"process_resident_memory_bytes": 1e8 + grown, "process_virtual_memory_bytes": 2e8 + grown,
+               "process_faults_total": 1e3 + grown / 4096, "process_fault_bytes_total": 2e6 + grown * 512}  # fmt: skip
+    process = replace(recording("pidstat.txt", columns), kind="process", entity=(("pid", "7"), ("comm", "java")))
+    found = diagnosis(case([*stormy({minutes: 400.0}, {minutes: 0.75}), process]))
+    assert "THP-012" in confidences(found)
+    assert ("ALT-01" in confidences(found)) is told

@@ -16,7 +16,7 @@ from thpdiag.derive.joined import joined
 from thpdiag.derive.processes import Start, lives, named
 from thpdiag.derive.series import LIFE, Samples, Table, Track, marked
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Entity, Moment, Sample, Series
+from thpdiag.model import Clock, Entity, Moment, Sample, Series
 
 COVERS = 0.9  # of the time that the best source covers: less than that is a part of it
 HOST = "system"  # the kind of what is recorded of the whole host
@@ -150,6 +150,12 @@ class Catalogue:
     def of_host(self) -> Iterator[Table]:
         """The tables of the whole host."""
         return (table for table in self._tables if table.kind == HOST)
+
+    def end(self, clock: Clock) -> float | None:
+        """The last moment on a clock of which anything was recorded more than once, in seconds."""
+        own = (Track("", table, table.samples) for table in self._tables if table.clock is clock)
+        ends = [float(one.seconds.max()) for one in own if len(one) > 1 and one.seconds is not None]
+        return max(ends, default=None)
 
     def metrics(self) -> list[str]:
         """The names of all metrics."""

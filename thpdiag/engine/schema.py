@@ -253,6 +253,9 @@ class RuleFile(Strict):
     mechanism: str
     role: Role
     for_each: Entity | None = None
+    until: Literal["end"] | None = Field(
+        default=None, description="end: a stretch of what was recorded shows it only if it is the last one"
+    )
     params: dict[str, Param] = Field(default_factory=dict)
     checks: dict[str, Any]
     when: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from thpdiag.derive.stretches import Stretch
+from thpdiag.derive.stretches import SHORT, Stretch
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
@@ -39,10 +39,20 @@ def judged(
     ]
     if bugs:
         bugs[:] = dict.fromkeys(bugs)
+    last = [(stretch, found) for stretch, found in parts if _last(stretch, scene)]
     return {
-        rule.id: _joined(rule, whole[rule.id], [(s, found[rule.id]) for s, found in parts if rule.id in found])
+        rule.id: _joined(
+            rule, whole[rule.id],
+            [(s, found[rule.id]) for s, found in (last if rule.file.until else parts) if rule.id in found],
+        )
         for rule in rules
-    }
+    }  # fmt: skip
+
+
+def _last(stretch: Stretch, scene: Scene) -> bool:
+    """Whether it reaches the end of what was recorded."""
+    end = scene.catalogue.end(stretch.clock)
+    return end is None or stretch.last >= end - SHORT
 
 
 def _with_needs(rules: Sequence[Rule]) -> list[Rule]:
