@@ -63,6 +63,45 @@ ORDER = (
 )  # fmt: skip
 
 
+# By platform: the directory, the words of defrag and of enabled that are offered instead of always, and what makes
+# `enabled` and `defrag` last.
+BY_PLATFORM = {
+    "el6.0": ("redhat_", "never", "never", "grubby", "rc.local"),
+    "el6.1": ("redhat_", "never", "never", "grubby", "rc.local"),
+    "el6.3": ("redhat_", "never", "never", "grubby", "rc.local"),
+    "el6.4": ("redhat_", "never", "never", "grubby", "rc.local"),
+    "el6.5": ("redhat_", "madvise never", "madvise never", "grubby", "rc.local"),
+    "sles11": ("", "madvise never", "madvise never", "menu.lst", "boot.local"),
+    "el7": ("", "madvise never", "madvise never", "grubby", "systemctl"),
+    "sles12": ("", "madvise never", "madvise never", "grub2-mkconfig", "systemctl"),
+    "ubuntu14.04": ("", "madvise never", "madvise never", "update-grub", "sysfs.conf"),
+    "ubuntu16.04": ("", "madvise never", "madvise never", "update-grub", "systemctl"),
+    "el8": ("", "madvise defer never", "madvise never", "grubby", "systemctl"),
+    "sles15": ("", "madvise defer never", "madvise never", "grub2-mkconfig", "systemctl"),
+    "ubuntu18.04": ("", "madvise defer never", "madvise never", "update-grub", "systemctl"),
+    "debian10": ("", "madvise defer never", "madvise never", "update-grub", "systemctl"),
+    "el10": ("", "madvise defer never", "madvise never", "grubby", "systemctl"),
+    "debian13": ("", "madvise defer never", "madvise never", "update-grub", "systemctl"),
+}
+
+
+@pytest.mark.parametrize("platform", BY_PLATFORM)
+def test_every_row_of_the_platforms(platform: str) -> None:
+    """Path, words, and places that last, as they are on the release; tuned is looked at where it overrides."""
+    prefix, defrag, enabled, at_boot, at_start = BY_PLATFORM[platform]
+    host = HostView(platform, tuned="throughput-performance" if platform == "el7" else "")
+    stalls = advice(["defrag-madvise", "defrag-defer", "defrag-never"], "fault-compaction", host)
+    place = f"/sys/kernel/mm/{prefix}transparent_hugepage"
+    assert [i["now"][1] for i in stalls] == [f"echo {word} > {place}/defrag" for word in defrag.split()]
+    assert all(at_start in " ".join(i["persist"]) for i in stalls)
+    off = advice(["thp-madvise", "thp-never"], "huge-page-zeroing", host)
+    assert [i["now"][1] for i in off] == [f"echo {word} > {place}/enabled" for word in enabled.split()]
+    assert all(at_boot in " ".join(i["persist"]) for i in off)
+    assert ("rpm -q tuned" in str(off)) is (platform == "el7")
+    assert ("saptune" in str(off)) is (platform in ("sles12", "sles15"))
+    assert ("hugepages-*kB" in str(off)) is (platform in ("el10", "debian13"))
+
+
 @pytest.mark.parametrize("mechanism", TABLE)
 def test_every_cell_of_the_table(mechanism: str) -> None:
     """A knob cures what it cures, and nothing offers it for what it does not."""

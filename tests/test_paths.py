@@ -34,6 +34,8 @@ SOS = "sosreport-web1-2026-11-20-abcdefg"
         f"{SOS}/etc/redhat-release",
         f"{SOS}/etc/tuned/active_profile",
         f"{SOS}/installed-rpms",
+        f"{SOS}/sos_commands/rpm/sh_-c_rpm_--nodigest_-qa_--qf_NAME",
+        f"{SOS}/sos_commands/dpkg/dpkg_-l",
         "insights-web1-20261120033500/data/insights_commands/uname_-a",
         "must-gather/nodes/worker-0/proc_cmdline",
         "proc/buddyinfo",
