@@ -33,7 +33,7 @@ from thpdiag.engine.judged import UNKNOWN, YES
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.windows import windows
-from thpdiag.model import Citation, Clock, Moment, Profile, StackCounts, Task
+from thpdiag.model import Citation, Clock, Moment, Profile, Series, StackCounts, Task
 from thpdiag.model.profile import Frame, Ledger, Stacks
 from thpdiag.reports import FORMATS
 from thpdiag.result.document import PART, document
@@ -211,3 +211,15 @@ def test_what_must_go_on_is_only_looked_for_at_the_end(minutes: tuple[int, int],
     found = diagnosis(case([*stormy({minutes: 400.0}, {minutes: 0.75}), process]))
     assert "THP-012" in confidences(found)
     assert ("ALT-01" in confidences(found)) is told
+
+
+@pytest.mark.parametrize(("values", "lengths"), [((0, 900, 700, 0), {4.0}), ((0, 900, 0, 0), set())])
+def test_a_burst_in_a_short_recording_counts(values: tuple[float, ...], lengths: set[float]) -> None:
+    """Somebody recorded twenty seconds because it hurt: two values in a row are a stretch, one is a blip."""
+    column = np.array([0.0, 0.0, *values, 0.0, 0.0, 0.0, 0.0])
+    seconds = START + 2.0 * np.arange(len(column))
+    rows = Series(
+        "system", {SYS: column}, "a.txt", np.arange(1, len(column) + 1), "test", seconds=seconds, clock=Clock.UTC
+    )
+    (track,) = Catalogue([rows]).tracks(SYS)
+    assert {one.seconds for one in beyond(track.points, 2.0, 1e9)} == lengths

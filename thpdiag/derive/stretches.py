@@ -50,7 +50,12 @@ class Stretch:
 
 
 def least(seconds: float) -> float:
-    """How long a stretch of a recording of so many seconds must be."""
+    """How long a stretch of a recording of so many seconds must be.
+
+    What is no longer than a minute was recorded because it hurt: there a burst counts, as it does in a part of it.
+    """
+    if seconds <= SHORT:
+        return PART * seconds
     return max(SHORT, min(LONG, PART * seconds))
 
 
@@ -65,14 +70,15 @@ def beyond(points: Points, low: float, high: float) -> Iterator[Stretch]:
     fits = np.flatnonzero((values > low) & (values < high))
     if not len(fits):
         return
-    usual, apart = typical(seconds), gaps(seconds)
+    usual, apart, whole = typical(seconds), gaps(seconds), float(seconds[-1] - seconds[0])
     bound = low if low > float("-inf") else high
     excess = np.abs(values - bound) / max(abs(bound), 1e-12)
     for pause in PAUSES:
         for begin, end in _joined(seconds, fits, apart, max(pause, (FEW + 1.5) * usual)):
             ahead = begin > 0 and not apart[begin - 1]
             start = float(seconds[begin - 1]) if ahead else float(seconds[begin]) - usual
-            if seconds[end] - start >= least(float(seconds[-1] - seconds[0])):
+            alone = begin == end and whole <= SHORT  # one value of a short recording is a blip
+            if seconds[end] - start >= least(whole) and not alone:
                 inside = fits[(fits >= begin) & (fits <= end)]
                 much = float(excess[inside].sum()) * usual
                 yield Stretch(start, float(seconds[end]), first.clock, much, points.samples[begin].cite.member)

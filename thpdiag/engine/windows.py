@@ -39,11 +39,7 @@ def windows(rules: Sequence[Rule], scene: Scene) -> list[Stretch]:
     """The candidates of a state, the worst first; none if its recordings are short or have no times."""
     found = [*_of_figures(rules, scene), *_of_processes(rules, scene)]
     found += [*_of_profiles(scene), *_of_recordings(scene)]
-    kept: list[Stretch] = []
-    for one in found:
-        if len(kept) < MOST and all(one.like(other) < SAME for other in kept):
-            kept.append(one)
-    return kept
+    return _distinct(found, MOST)
 
 
 def _of_figures(rules: Iterable[Rule], scene: Scene) -> Iterator[Stretch]:
@@ -79,7 +75,17 @@ def _parts(track: Track, found: Iterable[Stretch]) -> Iterator[Stretch]:
 
 
 def _ranked(found: Iterable[Stretch]) -> list[Stretch]:
-    return sorted(found, key=lambda one: (-one.excess, one.first, one.last))
+    """The worst first; what several recordings saw of one storm is one stretch."""
+    return _distinct(sorted(found, key=lambda one: (-one.excess, one.first, one.last)), WORST)
+
+
+def _distinct(found: Iterable[Stretch], most: int) -> list[Stretch]:
+    """The first of them that share little time with one another."""
+    kept: list[Stretch] = []
+    for one in found:
+        if len(kept) < most and all(one.like(other) < SAME for other in kept):
+            kept.append(one)
+    return kept
 
 
 def _of_processes(rules: Iterable[Rule], scene: Scene) -> Iterator[Stretch]:
