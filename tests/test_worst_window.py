@@ -217,7 +217,7 @@ def test_what_must_go_on_is_only_looked_for_at_the_end(minutes: tuple[int, int],
 def test_a_burst_in_a_short_recording_counts(values: tuple[float, ...], lengths: set[float]) -> None:
     """Somebody recorded twenty seconds because it hurt: two values in a row are a stretch, one is a blip."""
     column = np.array([0.0, 0.0, *values, 0.0, 0.0, 0.0, 0.0])
-    seconds = START + 2.0 * np.arange(len(column))
+    seconds = np.array([START + 2.0 * n for n in range(len(column))])
     rows = Series(
         "system", {SYS: column}, "a.txt", np.arange(1, len(column) + 1), "test", seconds=seconds, clock=Clock.UTC
     )
