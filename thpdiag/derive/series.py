@@ -236,15 +236,28 @@ def having(samples: Iterable[Sample | Series], *metrics: str) -> Iterator[Sample
 
 
 def last_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample | None:
-    """The last of these rows."""
-    found: Sample | None = None
+    """The latest of these rows. Where times do not tell, the last of the member that has most of them.
+
+    What a capture copied once when it began is read after what it recorded until its end.
+    """
+    found: dict[str, tuple[int, Sample]] = {}
     for one in samples:
         if isinstance(one, Series):
             rows = rows_with(one, *metrics)
-            found = rows[len(rows) - 1] if len(rows) else found
+            if not len(rows):
+                continue
+            number, row = len(rows), rows[len(rows) - 1]
         elif all(metric in one.values for metric in metrics):
-            found = one
-    return found
+            number, row = 1, one
+        else:
+            continue
+        before = found.pop(one.cite.member, (0, row))[0]
+        found[one.cite.member] = before + number, row
+    times = [row.time for _, row in found.values()]
+    if all(times) and len({time.clock for time in times if time}) == 1:
+        return max((row for _, row in reversed(found.values())), key=lambda row: row.time.seconds if row.time else 0.0)
+    most = max((number for number, _ in found.values()), default=0)
+    return next((row for number, row in reversed(found.values()) if number == most), None)
 
 
 def rows_with(series: Series, *metrics: str) -> Series:

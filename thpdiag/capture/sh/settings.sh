@@ -26,7 +26,7 @@ copy_values() { # copy_values PATH...: files of one line; without a process for 
 }
 
 settings_start() {
-    copy_values "$thp"/* "$thp"/khugepaged/* "$thp"/hugepages-*/* "$thp"/hugepages-*/stats/*
+    copy_values "$thp"/* "$thp"/khugepaged/* "$thp"/hugepages-*/* "$thp"/hugepages-*/stats/* /sys/kernel/mm/ksm/*
     have sysctl && out sysctl.txt 'sysctl -a' vm_settings
     run settings.txt ls -d "$thp"
     out settings.txt "grep -E 'HUGEPAGE|COMPACTION' /boot/config-$(uname -r)" build_options

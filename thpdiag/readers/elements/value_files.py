@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from thpdiag.model import Entity, Sample
 from thpdiag.reader import Lines, Source
 
-_GREPPED = re.compile(r"\S*?(?P<path>sys/[^\s:]{1,400}):(?P<text>.*)$")
-_BANNER = re.compile(r"==> \S*?(?P<path>sys/\S{1,400}) <==\s*$")
+_GREPPED = re.compile(r"\S*?(?P<path>(?:sys|cgroup)/[^\s:]{1,400}):(?P<text>.*)$")
+_BANNER = re.compile(r"==> \S*?(?P<path>(?:sys|cgroup)/\S{1,400}) <==\s*$")
 
 
 def of_files(source: Source, lines: Lines) -> Iterator[tuple[int, str, str, str]]:

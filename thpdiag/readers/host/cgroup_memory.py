@@ -4,7 +4,8 @@
     /sys/fs/cgroup/a.slice/memory.events:high 12             /sys/fs/cgroup/memory/a/memory.failcnt:12
 
 Units: bytes; events are totals since the group was made. The entity is the group's path. Of memory.stat version 1 the
-lines total_X (the group with its children, as in version 2) are taken: total_rss is anon, total_rss_huge is anon_thp.
+lines total_X (the group with its children, as in version 2) are taken where they are: total_rss is anon, total_rss_huge
+is anon_thp.
 failcnt of version 1 is how often the limit was met, as `max` in memory.events. No limit (`max`, or nearly 2^63) is left
 out. anon_thp exists from 5.6 class kernels. sos copies these files from 3.0 on (plugin cgroups). Source: kernel tree,
 mm/memcontrol.c, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
@@ -23,8 +24,9 @@ from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.elements.value_files import Rows, of_files
 
 _KIND = r"(?:stat|events(?:\.local)?|max|high|current|peak|limit_in_bytes|usage_in_bytes|max_usage_in_bytes|failcnt)"
-_FILE = re.compile(rf"sys/fs/cgroup/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?memory\.({_KIND})$")
-_GREPPED = rf"(?:\S{{0,100}}?/)?sys/fs/cgroup/(?:\S{{1,400}}?/)?memory\.{_KIND}"
+_ROOT = r"(?:sys/fs/)?cgroup"  # /cgroup on RHEL 6
+_FILE = re.compile(rf"{_ROOT}/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?memory\.({_KIND})$")
+_GREPPED = rf"(?:\S{{0,100}}?/)?{_ROOT}/(?:\S{{1,400}}?/)?memory\.{_KIND}"
 _OPENS = re.compile(rf"{_GREPPED}:\S|==> \S{{0,100}}?{_GREPPED} <==\s*$")
 _CONTINUES = re.compile(rf"{_OPENS.pattern}|[a-z][\w.]{{1,60}} \d{{1,20}}\s*$|(?:max|\d{{1,20}})\s*$")
 _SIZES = {  # of one number each
@@ -34,6 +36,7 @@ _SIZES = {  # of one number each
 _STAT_SIZES = {
     "anon": "anon", "total_rss": "anon", "anon_thp": "anon_thp", "total_rss_huge": "anon_thp", "file": "file",
     "total_cache": "file", "shmem": "shmem", "total_shmem": "shmem", "file_thp": "file_thp", "shmem_thp": "shmem_thp",
+    "rss": "anon", "rss_huge": "anon_thp", "cache": "file",  # of version 1 without its children, where nothing else is
     "slab_unreclaimable": "slab_unreclaimable", "inactive_anon": "inactive_anon", "active_anon": "active_anon",
     "total_inactive_anon": "inactive_anon", "total_active_anon": "active_anon", "swapcached": "swapcached",
     "total_swapcached": "swapcached",
@@ -90,6 +93,6 @@ READER = Reader(
     read=read,
     opens=_OPENS,
     continues=_CONTINUES.match,
-    paths=(re.compile(rf"(?:^|/)sys/fs/cgroup/(?:.{{1,400}}/)?memory\.{_KIND}$"),),
+    paths=(re.compile(rf"(?:^|/){_ROOT}/(?:.{{1,400}}/)?memory\.{_KIND}$"),),
     priority=2,
 )
