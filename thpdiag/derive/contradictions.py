@@ -39,7 +39,8 @@ def in_state(state: State, case: Case, found: Sequence[Said]) -> list[Fact]:
 
 
 def _of_setting(have: Fact, own: Sequence[Said], state: State, case: Case) -> Iterator[Fact]:
-    here = [one for one in own if _of_same_bundle(one, have, own)]
+    lines = [cite.member for cite in present(case.facts)]
+    here = [one for one in own if _of_same_bundle(one, have, [*lines, *(s.cite.member for s in own)], own)]
     differ = [one for one in here if not same(one.value, have.value)]
     working = [one for one in differ if not one.why]
     hand = _by_hand(have, state, case)
@@ -58,7 +59,7 @@ def _of_setting(have: Fact, own: Sequence[Said], state: State, case: Case) -> It
         yield _fact(have, NONE, "overridden", None, "")
 
 
-def _of_same_bundle(one: Said, have: Fact, own: Sequence[Said]) -> bool:
+def _of_same_bundle(one: Said, have: Fact, members: Sequence[str], own: Sequence[Said]) -> bool:
     """What one bundle of a host says is not held against what the kernel had when another one was made."""
     root = root_of(have.cite.member)
     if one.cite.member == have.cite.member and one.place == BOOT_LINE:
@@ -67,7 +68,7 @@ def _of_same_bundle(one: Said, have: Fact, own: Sequence[Said]) -> bool:
         ]
         return not later or one is later[-1]
     told = root_of(one.cite.member)
-    return told in {"", root} or not root or not any(root_of(s.cite.member) == root for s in own)
+    return told in {"", root} or not root or not any(root_of(member) == root for member in members)
 
 
 def _below(one: Citation, other: Citation) -> bool:

@@ -30,11 +30,19 @@ def inferred(facts: Sequence[Fact], states: Sequence[State], found: Sequence[Sai
 
 
 def assumed_in(state: State, facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Defaults for a state in which nobody measured the settings, though other states of the case show them."""
+    """Defaults for a state in which nobody measured the settings, though other states of the case show them.
+
+    Not where the input says that the setting is meant to be otherwise.
+    """
     have = {f.name for f in (*state.facts, *facts)} | set(state.settings)
     for setting in ("thp.enabled", "thp.defrag"):
-        if setting not in have and (found := default(setting, facts)):
+        if setting not in have and (found := default(setting, facts)) and not _meant_otherwise(found, facts):
             yield found
+
+
+def _meant_otherwise(usual: Fact, facts: Sequence[Fact]) -> bool:
+    said = [f for f in facts if f.name == "setting.said" and f.label("counts") == "yes" and not f.label("size")]
+    return any(f.label("setting") == usual.name and not same(f.value, usual.value) for f in said)
 
 
 def _next_best(setting: str, facts: Sequence[Fact], states: Sequence[State], found: Sequence[Said]) -> Fact | None:

@@ -44,6 +44,7 @@ _NOTE = re.compile(r"saptune/(?:extra|override|notes|working/notes)/([\w.-]{1,80
 _LOADER = re.compile(r"grub|menu\.lst|loader/entries|kernel/cmdline$")
 _INCLUDE = re.compile(r"\s*include\s*=\s*([\w.-]{1,80}(?:[ ,]+[\w.-]{1,80}){0,8})\s*$")
 _NOTES = re.compile(r"\s*(?:TUNE_FOR_NOTES|NOTE_APPLY_ORDER)=['\"]?([\w. -]{0,200}?)\s*['\"]?\s*$")
+_COMMENT = re.compile(r"\s*(?:#|;(?!;))")  # ;; ends a branch of a shell's case
 _AFTER = re.compile(r"\s*After\s*=\s*(\S.{0,400})$")
 _EXEC = re.compile(r"\s*Exec(\w+)\s*=(.*)$")
 _SHELL = re.compile(r"\b(?:ba|da|k|z)?sh\b\s+-\w*c\b")
@@ -90,7 +91,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         grep = _GREP.match(line)
         path, text = (grep[1].lstrip("/"), grep[2]) if grep else (source.path or source.member, line)
         file = files.setdefault(path, _File(path))
-        if text.lstrip().startswith(("#", ";")):
+        if _COMMENT.match(text):
             continue
         yield from _named(source, number, line, path, text)
         _context(file, text)
