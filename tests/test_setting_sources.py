@@ -188,6 +188,10 @@ ROWS = [
     Row("changed by hand", [
         EL79, NEVER_LINE, {"ticket.txt": f"{ROOT}echo always > /{THP}enabled\n{ROOT}cat /{THP}enabled\n{ON}"}],
         ("always", ""), "never", {"by_hand": "somebody wrote always at a prompt (ticket.txt:1)"}),
+    Row("the start-up files of a container", [
+        EL79, PLAIN_LINE, rc_local("never"), {THP + "enabled": ON},
+        {"sos_commands/host/systemd-detect-virt": "docker\n"}],
+        ("always", ""), "always"),
     Row("in a mail and a history, without effect", [
         EL79, PLAIN_LINE, {"mail.txt": f"A wiki says:\n> echo never > /{THP}enabled\nor transparent_hugepage=never\n",
         "root/.bash_history": echo("never")}], ("always", "assumed"), "always"),

@@ -117,8 +117,10 @@ def _of_file(fact: Fact, have: SetUp) -> Said:
 
 
 def _not_in_force(fact: Fact, have: SetUp) -> str:
-    """Profiles and notes count only while they are active."""
+    """Profiles and notes count only while they are active; files of a container never."""
     profile = fact.label("profile") or ""
+    if have.container:
+        return "it is a file of a container, and the host's start-up files are not in the input"
     if fact.provenance == "tuned":
         if have.profiles is None:
             return "which profile of tuned is active is not in the input"
@@ -162,6 +164,8 @@ def _beside_boot_line(one: Said, have: SetUp) -> Said:
 def _as_shipped(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
     """What profiles and notes write that are active, but not in the input themselves."""
     shown = {f.label("profile") for f in facts if f.name in ("rc.thp_write", "rc.include")}
+    if have.container:
+        return
     for active in [f for f in facts if f.name == "tuned.profile"][-1:]:
         rank = place("etc/tuned/", have.platform).rank
         for name in [p for p in have.profiles or () if p not in shown]:

@@ -23,6 +23,7 @@ class SetUp:
     `runs` tells of units and paths whether they run at boot. `profiles` are the active one of tuned and what it
     includes, the one that counts most first; None if the input does not name it. `sure` is False for a version of tuned
     that is known by the kernel alone. `on_boot_line`: the line of this boot has transparent_hugepage=.
+    `container`: the input is from inside of one, so that its start-up files are not those of the kernel's host.
     """
 
     platform: str
@@ -36,6 +37,7 @@ class SetUp:
     version: str
     sure: bool
     on_boot_line: bool = False
+    container: bool = False
 
     def refuses(self, setting: str, value: str) -> bool:
         """Whether the kernel does not know the word; False where that cannot be told."""
@@ -59,6 +61,7 @@ def set_up(facts: Sequence[Fact], states: Sequence[State]) -> SetUp:
         {str(f.label("unit") or f.label("path")): str(f.value) for f in every if f.name == "rc.state"},
         _profiles(every), _notes(every), version or tuned_of(told.get("kernel.release", "")), bool(version),
         any(f.name == "boot.transparent_hugepage" for f in every if id(f) not in elsewhere),
+        any(f.name == "host.container" for f in every),
     )  # fmt: skip
 
 

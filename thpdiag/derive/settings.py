@@ -76,8 +76,12 @@ def traces(states: Sequence[State]) -> Sample | None:
 
 
 def default(setting: str, facts: Sequence[Fact]) -> Fact | None:
-    """What the distribution and its kernel have where nobody changed it, marked as assumed."""
-    release, system = first(facts, "kernel.release"), first(facts, "os.name")
+    """What the distribution and its kernel have where nobody changed it, marked as assumed.
+
+    Inside a container the distribution is the container's and says nothing of the kernel.
+    """
+    inside = first(facts, "host.container") is not None
+    release, system = first(facts, "kernel.release"), None if inside else first(facts, "os.name")
     source = release or system
     if source is None:
         return None
