@@ -119,7 +119,7 @@ def _size(have: Fact, top: Fact) -> Fact | None:
     text = (
         f"enabled is {top.value}, but hugepages-{size}/enabled is {have.value}: pages of {size} are used all the same"
     )
-    labels = (("setting", "thp.enabled"), ("kind", "size"), ("size", size), ("running", str(top.value)))
+    labels = (("setting", "thp.enabled"), ("kind", "size"), ("pages", size), ("running", str(top.value)))
     return Fact("setting.contradiction", text, have.cite, labels)
 
 
