@@ -165,7 +165,17 @@ ROWS = [
         ("always", ""), "always"),
     Row("settings of the boot loader only", [
         EL79, PLAIN_LINE, {THP + "enabled": ON},
-        {"etc/default/grub": 'GRUB_CMDLINE_LINUX="quiet transparent_hugepage=never"\n'}], ("always", ""), "always"),
+        {"etc/default/grub": 'GRUB_CMDLINE_LINUX="quiet transparent_hugepage=never"\n'}], ("always", ""), "unknown"),
+    Row("settings and menu of the boot loader", [
+        EL79, PLAIN_LINE, {THP + "enabled": ON}, {
+            "etc/default/grub": 'GRUB_CMDLINE_LINUX="quiet transparent_hugepage=never"\n',
+            "boot/grub2/grub.cfg": "\tlinux16 /vmlinuz-3.10.0-1160.el7.x86_64 root=/dev/sda1 ro\n"}],
+        ("always", ""), "always"),
+    Row("a script that looks which directory there is", [
+        EL79, PLAIN_LINE, {THP + "enabled": ON}, {"etc/init.d/disable-thp": (
+            f"if [ -d /{THP} ]; then\n  path=/{THP[:-1]}\nelif [ -d /{REDHAT} ]; then\n  path=/{REDHAT[:-1]}\nfi\n"
+            "echo 'never' > ${path}/enabled\n")}],
+        ("always", ""), "never", {"overridden": "disable-thp says never"}),
     Row("a note of saptune that is applied", [
         EL79, PLAIN_LINE, {"etc/sysconfig/saptune": 'TUNE_FOR_NOTES="2684254"\n'},
         {"etc/saptune/extra/2684254.conf": "[vm]\nTHP=never\n"}, {THP + "enabled": ON}],

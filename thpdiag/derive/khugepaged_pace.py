@@ -14,8 +14,9 @@ _LEAST = 1.0  # milliseconds that are taken for no pause at all
 
 
 def scan_rate(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """thp.khugepaged.scan_rate in pages per second, where both settings were read."""
-    told = {f.name: f for f in facts if f.name in (_PAGES, _PAUSE) and not isinstance(f.value, str)}
+    """thp.khugepaged.scan_rate in pages per second, where the kernel shows both settings."""
+    numbers = (f for f in facts if not f.provenance and not isinstance(f.value, str))
+    told = {f.name: f for f in numbers if f.name in (_PAGES, _PAUSE)}
     if len(told) == 2:
         pages, pause = float(told[_PAGES].value), float(told[_PAUSE].value)
         rate = pages * 1000 / max(pause, _LEAST)

@@ -54,6 +54,9 @@ def _next_boot(setting: str, facts: Sequence[Fact], found: Sequence[Said]) -> Fa
     last, differ = winner(writers)
     if base is not None and (base.place == MENU and any(s.profile for s in own)):
         return _fact(setting, UNKNOWN, base, f"{MENU} and a profile of tuned")  # which may look at the boot line first
+    if not last and not differ and (waiting := _not_in_menu(facts, own, base)):
+        why = f"{waiting.place} says {waiting.value}, and whether the boot menu was made anew is not in the input"
+        return _fact(setting, UNKNOWN, waiting, why)
     if last is not None and not last.sure and base is not None and same(last.value, base.value):
         last = base
     if differ:
@@ -62,6 +65,14 @@ def _next_boot(setting: str, facts: Sequence[Fact], found: Sequence[Said]) -> Fa
         return _fact(setting, UNKNOWN, last, f"{last.place}, and the version of tuned decides")
     chosen = last or base
     return _fact(setting, chosen.value, chosen, chosen.place) if chosen else None
+
+
+def _not_in_menu(facts: Sequence[Fact], own: Sequence[Said], base: Said | None) -> Said | None:
+    """What the settings of the boot loader say otherwise, if its menu is not in the input."""
+    if any(f.name == "boot.entry" for f in facts):
+        return None
+    waiting = (s for s in own if not s.rank and not s.later and s.place != BOOT_LINE)
+    return next((s for s in waiting if base is None or not same(s.value, base.value)), None)
 
 
 def _fact(setting: str, value: str, source: Said, place: str) -> Fact:

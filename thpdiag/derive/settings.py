@@ -59,7 +59,8 @@ def _next_best(setting: str, facts: Sequence[Fact], states: Sequence[State], fou
         return usual
     if setting == "thp.enabled" and best.value == "never" and traces(states):
         return None
-    return Fact(setting, best.value, best.cite, provenance=provenance(best))
+    value = int(best.value) if best.value.isdecimal() and len(best.value) < 16 else best.value
+    return Fact(setting, value, best.cite, provenance=provenance(best))
 
 
 def provenance(one: Said) -> str:

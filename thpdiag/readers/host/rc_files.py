@@ -59,6 +59,9 @@ _OPENS = re.compile(
 )
 
 
+EITHER = "/sys/kernel/mm/*transparent_hugepage"  # what a variable is that two branches of a script set differently
+
+
 @dataclass(frozen=True, slots=True)
 class _Write:
     """What a line writes; `directory` is that of sysfs, as far as the line names one."""
@@ -116,7 +119,8 @@ def _named(source: Source, number: int, line: str, path: str, text: str) -> Iter
 def _context(file: _File, text: str) -> None:
     """What a line says of those below it."""
     if assigned := _ASSIGNED.match(text):
-        file.variables[assigned[1]] = assigned[2]
+        before = file.variables.get(assigned[1], assigned[2])
+        file.variables[assigned[1]] = assigned[2] if before == assigned[2] else EITHER
     elif file.unit and (after := _AFTER.match(text)):
         file.after = f"{file.after} {after[1]}".strip()
     elif _EXIT.match(text) and file.path.endswith("rc.local"):
