@@ -118,3 +118,12 @@ def test_the_pace_of_khugepaged(pages: int, pause: int, pace: float) -> None:
     assert facts(case(facts=of))["thp.khugepaged.scan_rate"] == pace
     del of["thp.khugepaged.pages_to_scan"]
     assert "thp.khugepaged.scan_rate" not in facts(case(facts=of))
+
+
+def test_free_memory_is_told_as_a_share() -> None:
+    """Free memory of all memory, row by row; without either there is none."""
+    series = {"node_memory_MemTotal_bytes": "1000+0x2 @10s", "node_memory_MemFree_bytes": "100 250 500 @10s"}
+
+    assert values(case(series=series), "node_memory_MemFree_share") == [0.1, 0.25, 0.5]
+    del series["node_memory_MemTotal_bytes"]
+    assert values(case(series=series), "node_memory_MemFree_share") == []
