@@ -151,7 +151,8 @@ ROWS = [
         EL66, PLAIN_LINE, {"etc/init.d/thp": f"case $1 in start) {echo('never')};; stop) {echo('always')};; esac\n"}],
         ("always", "assumed"), "always"),
     Row("a unit that waits for tuned", [
-        EL71, PLAIN_LINE, SERVER, installed("2.4.1"), unit("never", "tuned.service"), {THP + "enabled": OFF}],
+        EL71, PLAIN_LINE, SERVER, installed("2.4.1"), unit("never", "tuned.service"), {THP + "enabled": OFF},
+        {"sos_commands/systemd/systemctl_list-unit-files": "UNIT FILE   STATE\nthp.service   enabled\n"}],
         ("never", ""), "never", {"overridden": "thp.service writes that later", "start_up": "thp.service runs last"}),
     Row("the boot menu is ahead of the boot line", [
         EL66, PLAIN_LINE, {THP + "enabled": ON}, {"etc/grub.conf": (

@@ -57,7 +57,7 @@ def test_the_document_tells_who_says_what(tmp_path: Path) -> None:
 def test_what_only_a_start_up_file_says(tmp_path: Path) -> None:
     """It is known from there, not measured."""
     told = document(tmp_path / "host", OLD_TUNED)["host"]["settings"]["thp.khugepaged.defrag"]
-    assert (told["value"], told["provenance"], told["next_boot"]["value"]) == ("0", "rc file", "0")
+    assert (told["value"], told["provenance"], told["next_boot"]["value"]) == (0, "rc file", "0")
 
 
 def test_what_places_disagree_about_has_no_value(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def present(facts: Sequence[Fact]) -> list[Citation]:
     """Where the boot lines of the present boot stand: one, or one for each bundle of the host."""
     lines = [f for f in facts if f.name == "boot.cmdline"]
     lines = lines or [f for f in facts if f.name in PARAMETERS]  # told without the line
-    own = [f for f in lines if not _of_log(f)]
+    own = [f for f in lines if not of_log(f)]
     if own:
         return list({(root_of(f.cite.member), f.cite.member): f.cite for f in _in_order(own)}.values())
     said = {_said(f, facts) for f in lines}
@@ -66,7 +66,7 @@ def _kilobytes(text: str) -> int:
     return int(found[1]) * _UNITS.get(found[2].upper(), 0) if found else 0
 
 
-def _of_log(fact: Fact) -> bool:
+def of_log(fact: Fact) -> bool:
     """`Kernel command line: ...` or `Command line: ...`"""
     return "ommand line" in fact.cite.text
 

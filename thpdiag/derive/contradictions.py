@@ -44,13 +44,14 @@ def _of_setting(have: Fact, own: Sequence[Said], state: State, case: Case) -> It
     differ = [one for one in here if not same(one.value, have.value)]
     working = [one for one in differ if not one.why]
     hand = _by_hand(have, state, case)
-    culprit = None if hand else _culprit(have, here)
     for one in working:
-        if hand is not None:
+        culprit = _culprit(have, one, here)
+        if hand is not None and culprit is None:
             text = f"{one.place} says {one.value}; somebody wrote {have.value} at a prompt ({hand})"
             yield _fact(have, text, "by_hand", one, "operator")
         else:
-            yield _fact(have, _overridden(one, have, culprit), "overridden", one, _word(culprit))
+            by = _word(culprit) if culprit and not one.of_log else ""
+            yield _fact(have, _overridden(one, have, culprit), "overridden", one, by)
     for one in differ if hand is None else ():
         if one.broken:
             text = f"{one.place} says {one.value}, and the running kernel has {have.value}: {one.why}"
@@ -75,23 +76,21 @@ def _below(one: Citation, other: Citation) -> bool:
     return (one.line or 0) <= (other.line or 0)
 
 
-def _culprit(have: Fact, here: Sequence[Said]) -> Said | None:
-    """What writes the value that the kernel has, later than what says otherwise."""
-    doing = [one for one in here if not one.why and same(one.value, have.value)]
-    last, _ = winner(doing)
+def _culprit(have: Fact, one: Said, here: Sequence[Said]) -> Said | None:
+    """What writes the value that the kernel has after `one` wrote its own, if it is known to run."""
+    later = [s for s in here if not s.why and s.runs and s.rank > one.rank and same(s.value, have.value)]
+    last, _ = winner(later)
     return last
 
 
-def _word(culprit: Said | None) -> str:
-    if culprit is None or culprit.place == BOOT_LINE:
-        return ""
+def _word(culprit: Said) -> str:
     name = "tuned" if culprit.profile else "start-up file"
     return name if culprit.sure else f"{name}, by the kernel's release"
 
 
 def _overridden(one: Said, have: Fact, culprit: Said | None) -> str:
     text = f"{one.place} says {one.value}, the running kernel has {have.value}"
-    if culprit is None or culprit.rank < one.rank or culprit.place == BOOT_LINE:
+    if culprit is None:
         return text
     if not culprit.sure:
         return f"{text}: {culprit.place} may have written that, as tuned did before version 2.5"

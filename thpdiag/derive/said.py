@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from thpdiag.derive.boot_line import PARAMETERS, others, sizes
+from thpdiag.derive.boot_line import PARAMETERS, of_log, others, sizes
 from thpdiag.derive.set_up import SetUp, same
 from thpdiag.knowledge.start_up import looks_at_boot_line, of_note, of_profile, place
 from thpdiag.model import Citation, Fact
@@ -28,7 +28,7 @@ _AFTER_TUNED = 0.5
 class Said:
     """`place` is what people call it. `rank`: of two that have an effect the higher one wins. `why` it has none on the
     running kernel, `later` why none at the next boot; empty if it may have one. `profile` is that of tuned. `sure` is
-    False where the version of tuned decides and is not in the input.
+    False where the version of tuned decides and is not in the input. `of_log`: a log tells it, maybe of another boot.
     """
 
     setting: str
@@ -42,6 +42,8 @@ class Said:
     profile: str = ""
     sure: bool = True
     broken: bool = False  # it is meant to work and cannot
+    runs: bool = False  # it is known to run at boot
+    of_log: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -63,7 +65,7 @@ def _boot_lines(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
             continue
         words = sizes(str(fact.value)) if setting == "thp.size.enabled" else [("", str(fact.value))]
         for size, value in words:
-            one = Said(setting, value, BOOT_LINE, 0, fact.cite, size)
+            one = Said(setting, value, BOOT_LINE, 0, fact.cite, size, of_log=of_log(fact))
             if id(fact) in elsewhere:
                 yield replace(one, why="it is of another boot", later="it is of another boot")
             else:
@@ -112,7 +114,7 @@ def _of_file(fact: Fact, have: SetUp) -> Said:
     idle = _not_in_force(fact, have)
     why = idle or _BROKEN.get(fact.label("broken") or "", "") or _elsewhere(fact, have)
     why = why or _refused(one, have) or _not_run(path, have)
-    one = replace(one, why=why, later=why, broken=bool(why and not idle))
+    one = replace(one, why=why, later=why, broken=bool(why and not idle), runs=_known_to_run(path, one, have))
     return one if why or not fact.label("plugin") else _beside_boot_line(one, have)
 
 
@@ -149,6 +151,12 @@ def _not_run(path: str, have: SetUp) -> str:
     return ""
 
 
+def _known_to_run(path: str, one: Said, have: SetUp) -> bool:
+    """The active profile of tuned, what systemd-tmpfiles reads, and what is enabled or executable."""
+    names = (path, path.rpartition("/")[2], *(("etc/rc.local", "etc/rc.d/rc.local") if "rc.local" in path else ()))
+    return bool(one.profile) or "tmpfiles.d/" in path or any(have.runs.get(name) == "yes" for name in names)
+
+
 def _beside_boot_line(one: Said, have: SetUp) -> Said:
     """From 2.5 on tuned does not touch what the boot line sets; without its version both may be."""
     if one.setting != "thp.enabled" or not have.on_boot_line:
@@ -171,7 +179,9 @@ def _as_shipped(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
         for name in [p for p in have.profiles or () if p not in shown]:
             words = f"tuned's profile {name}" + (f" (tuned {have.version})" if have.version and have.sure else "")
             for known in of_profile(name, have.version):
-                one = Said(known.setting, known.value, words, rank, active.cite, profile=name, sure=have.sure)
+                one = Said(
+                    known.setting, known.value, words, rank, active.cite, profile=name, sure=have.sure, runs=True
+                )
                 yield _beside_boot_line(one, have)
     for applied in [f for f in facts if f.name == "saptune.notes"][:1]:
         rank = place("etc/saptune/", have.platform).rank
