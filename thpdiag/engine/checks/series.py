@@ -267,6 +267,8 @@ def _knee(track: Track) -> tuple[float | None, str, bool]:
     if found is None:
         return None, f"{_name(track)}: too few timed samples to see a bend", False
     unit = f"{(t.unit if (t := term(track.metric)) else '')}/s"
+    if found.falls > rates.FALL:
+        return found.ratio, f"rises and falls, by {shown(found.before, unit)} in all: no bend", False
     text = f"grew by {shown(found.before, unit)}, from line {found.at.cite.line} on by {shown(found.after, unit)}"
     return found.ratio, text, False
 
