@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "engine": "model knowledge errors derive ragged version",
     "advice": "model knowledge",
     "workbench": "model knowledge errors engine diagnosis",
-    "ranking": "model knowledge engine",
+    "ranking": "model knowledge derive engine",
     "diagnosis": "model knowledge errors derive engine ranking",
     "result.schema": "",
     "result": "model knowledge derive engine diagnosis advice ragged result.schema version",

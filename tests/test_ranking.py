@@ -170,6 +170,20 @@ def test_what_was_at_another_time_is_no_consequence() -> None:
     assert together(fired("THP-001", 1, window=noon), fired("THP-012", 1, window=noon))[0].consequences == ("THP-012",)
 
 
+def test_the_time_of_a_finding_is_that_of_its_evidence() -> None:
+    """Two recordings hours apart explain nothing of each other; two that follow one another do."""
+
+    def seen(rule: str, start: float) -> Finding:
+        span = (Moment(start, Clock.UTC), Moment(start + 60, Clock.UTC))
+        evidence = Evidence("x", "", None, 3.0, "1/s", "counter", span)
+        plain = fired(rule, 1)
+        return replace(plain, outcome=replace(plain.outcome, evidence=(evidence,)))
+
+    assert together(seen("ALT-15", 0.0), seen("THP-012", 120.0))[0].outcome.rule == "ALT-15"
+    apart = together(seen("ALT-15", 0.0), seen("THP-012", 7200.0))
+    assert [(f.outcome.rule, f.demoted_by) for f in apart] == [("THP-012", ()), ("ALT-15", ())]
+
+
 def test_a_ring_of_explanations_leaves_one() -> None:
     """Rules that name each other: the weightier leads, instead of none."""
     one, other = (replace(RULES[i], file=RULES[i].file.model_copy(update={"demoted_by": [j]}))

@@ -49,3 +49,34 @@ def test_a_bundle_without_a_name_is_not_the_host_of_the_one_that_has_one() -> No
     assert {pile.host for pile in hosts(members).piles} == {"node1", ""}
     alone = {**readings("a", "node1"), "vmstat.txt": [Reading(loose, "x", ("", ""))]}
     assert [pile.host for pile in hosts(alone).piles] == ["node1"]
+
+
+def test_another_kernel_is_another_host() -> None:
+    """A copied tree that names nobody and has another kernel is not the host that a text beside it names."""
+
+    def beside(kernel: str) -> dict[str, set[str]]:
+        ticket = {
+            "ticket.txt": [
+                Reading(Fact("host.name", "node1", Citation("ticket.txt", 1)), "uname", ("", "node1")),
+                Reading(Fact("kernel.release", kernel, Citation("ticket.txt", 1)), "uname", ("", "node1")),
+            ]
+        }
+        members = {path: rows for path, rows in readings("a", "x").items() if not path.endswith("host.txt")}
+        return {pile.host: {r.cite.member for r in pile.records} for pile in hosts({**ticket, **members}).piles}
+
+    tree = {"a/proc/version", "a/loops/counters.txt"}
+    assert beside("6.18.0") == {"node1": {"ticket.txt", *tree}}
+    assert beside("2.6.32-220.el6") == {"node1": {"ticket.txt"}, "": tree}
+
+
+def test_a_file_without_a_name_belongs_to_the_host_of_its_folder() -> None:
+    """One folder per host: perf's text beside a uname is of that host, though another folder names another."""
+    row = Sample("system", {"node_load1": 1.0}, Citation("a/vmstat.txt", 3), "x")
+    loose = Sample("system", {"node_load1": 1.0}, Citation("vmstat.txt", 3), "x")
+    members = {}
+    for folder, host in (("a", "node1"), ("b", "node2")):
+        named = Fact("host.name", host, Citation(f"{folder}/uname.txt", 1))
+        members[f"{folder}/uname.txt"] = [Reading(named, "uname", ("", host))]
+    members |= {"a/vmstat.txt": [Reading(row, "x", ("", ""))], "vmstat.txt": [Reading(loose, "x", ("", ""))]}
+    found = {pile.host: {record.cite.member for record in pile.records} for pile in hosts(members).piles}
+    assert found == {"node1": {"a/uname.txt", "a/vmstat.txt"}, "node2": {"b/uname.txt"}, "": {"vmstat.txt"}}

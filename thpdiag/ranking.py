@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from thpdiag.derive.stretches import LONG
+from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import CONFIDENCES, SEVERITIES, Finding
+from thpdiag.model import CONFIDENCES, SEVERITIES, Finding, Moment
 
 LEADING = ("root_cause", "alternative")
 BESIDE = ("configuration", "risk")
@@ -131,11 +133,25 @@ def _smaller(other: str, one: str, fired: Findings, rules: Rules) -> bool:
 
 
 def at_once(one: Finding, other: Finding) -> bool:
-    """Whether two findings may be of one time: what hurt at noon explains nothing of the night."""
-    here, there = one.outcome.window, other.outcome.window
+    """Whether two findings may be of one time: what hurt at noon explains nothing of the night.
+
+    Recordings that follow one another within minutes are of one time.
+    """
+    here, there = _seen(one), _seen(other)
     if here is None or there is None or here[0].clock is not there[0].clock:
         return True
-    return here[0] <= there[1] and there[0] <= here[1]
+    return here[0].seconds <= there[1].seconds + LONG and there[0].seconds <= here[1].seconds + LONG
+
+
+def _seen(finding: Finding) -> tuple[Moment, Moment] | None:
+    """The stretch in which it holds; else from the first to the last of what its evidence speaks of, on one clock."""
+    if finding.outcome.window:
+        return finding.outcome.window
+    dynamic = [e.window for e in finding.outcome.evidence if e.kind in DYNAMIC]
+    spans = [window for window in dynamic if window]
+    if not spans or len(spans) < len(dynamic) or len({first.clock for first, _ in spans}) > 1:
+        return None
+    return min(first for first, _ in spans), max(last for _, last in spans)
 
 
 def _under(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -8,7 +8,7 @@ join; a pile without a name joins the only named host.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thpdiag.case.collected import only_of_the_capture
@@ -106,21 +106,60 @@ def _mention(speaker: str, host: str, records: Iterable[Record]) -> list[Note]:
 
 
 def _joined(piles: Sequence[Pile]) -> list[Pile]:
-    """One pile per host. An unnamed pile joins the host of its bundle root; outside of all roots the only one named.
+    """One pile per host. An unnamed pile joins the host of its bundle root; outside of all roots the only one that is
+    named in its folder, or in the nearest folder above in which any is.
 
     Of several copied system trees each without a name is a host of its own: to compare two hosts as if they were one
-    before and after a switch would prove anything.
+    before and after a switch would prove anything. So is one with another kernel than the named host has.
     """
     apart = len({pile.root for pile in piles if pile.root}) > 1
-    named = {pile.host for pile in piles if pile.host}
+    named = _named(piles)
     of_root = {root: _host_of(root, piles) for root in {pile.root for pile in piles}}
     joined: dict[tuple[str, str], Pile] = {}
     for pile in piles:
-        alone = apart and pile.root != ""
-        host = pile.host or of_root[pile.root] or (next(iter(named)) if len(named) == 1 and not alone else "")
-        key = (host, "" if host or not apart else pile.root)
+        other = _of_another_kernel(pile, piles, of_root)
+        alone = other or (apart and pile.root != "")
+        host = pile.host or of_root[pile.root] or ("" if alone else _nearest(pile, named))
+        key = (host, pile.root if not host and (apart or other) else "")
         joined.setdefault(key, Pile(host, pile.root)).records.extend(pile.records)
     return list(joined.values())
+
+
+def _named(piles: Sequence[Pile]) -> dict[str, set[str]]:
+    """The hosts that are named in a folder or below it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for pile in piles:
+        for folder in _folders(pile) if pile.host else ():
+            found[folder].add(pile.host)
+    return found
+
+
+def _nearest(pile: Pile, named: Mapping[str, set[str]]) -> str:
+    """The only host that is named where the pile lies; empty if several are."""
+    near = next((named[folder] for folder in _folders(pile) if folder in named), set[str]())
+    return next(iter(near)) if len(near) == 1 else ""
+
+
+def _folders(pile: Pile) -> Iterator[str]:
+    """The folder of a pile's member and those above it, the nearest first."""
+    path = pile.records[0].cite.member if pile.records else ""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _of_another_kernel(pile: Pile, piles: Sequence[Pile], of_root: Mapping[str, str]) -> bool:
+    """Whether what has no name has measured a kernel, and none that a named host has: more likely another host."""
+    if pile.host or of_root[pile.root]:
+        return False
+    here = _kernels([pile] if not pile.root else [p for p in piles if p.root == pile.root and not p.host])
+    there = _kernels([p for p in piles if p.host or of_root[p.root]])
+    return bool(here) and bool(there) and not here & there
+
+
+def _kernels(piles: Iterable[Pile]) -> set[str]:
+    facts = (r for pile in piles for r in pile.records if isinstance(r, Fact) and r.name == "kernel.release")
+    return {str(fact.value) for fact in facts if not fact.provenance}
 
 
 def _host_of(root: str, piles: Sequence[Pile]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import Finding, Verdict3
+from thpdiag.model import Case, Finding, Verdict3
 from thpdiag.result.absent import reasons
 from thpdiag.result.requests import request
 from thpdiag.result.sureness import classes_missing
@@ -41,10 +41,17 @@ def ask(diagnosis: Diagnosis) -> dict[str, Any]:
     about = "To be surer" if diagnosis.leader else "To decide it"
     if diagnosis.status in ("not_applicable", "nothing_found"):
         about = "If the host is slow all the same"
-    captured = any(i.member.rpartition("/")[2] == "capture.log" for i in diagnosis.case.inputs)
+    captured = _captured(diagnosis.case)
     absent = reasons(diagnosis.case)(name for names in lacking for name in names)[:MOST_REASONS]
     text = " ".join([f"{about}, {'ask for more' if captured else _SCRIPT}.", *absent])
     return {"text": text, "commands": commands}
+
+
+def _captured(case: Case) -> bool:
+    """Whether what was read of this host comes from the script: its log lies above it, in the same folder."""
+    logs = [i.member for i in case.inputs if i.member.rpartition("/")[2] == "capture.log"]
+    folders = tuple(member.removesuffix("capture.log") for member in logs)
+    return any(i.reader and i.member.startswith(folders) for i in case.inputs if i.member not in logs)
 
 
 def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
@@ -96,9 +103,11 @@ def _ordered(requests: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _parts(command: str) -> frozenset[str]:
-    """What a request gets: a file that is read again and again is also read once."""
+    """What a request gets: a file that is read again and again is also read twice, and once."""
     once = _REPEATED.sub("", command)
-    return frozenset([*once.split("; "), *([command] if once != command else [])])
+    twice = [f"{once}, twice"] if ", every" in command or ", twice" in command else []
+    further = [command] if once != command and ", twice" not in command else []
+    return frozenset([*once.split("; "), *twice, *further])
 
 
 def _rank(command: str) -> int:
