@@ -153,6 +153,8 @@ def _not_run(path: str, have: SetUp) -> str:
 
 def _known_to_run(path: str, one: Said, have: SetUp) -> bool:
     """The active profile of tuned, what systemd-tmpfiles reads, and what is enabled or executable."""
+    if not have.platform or not one.sure:
+        return False  # without its release nobody knows its directories
     names = (path, path.rpartition("/")[2], *(("etc/rc.local", "etc/rc.d/rc.local") if "rc.local" in path else ()))
     return bool(one.profile) or "tmpfiles.d/" in path or any(have.runs.get(name) == "yes" for name in names)
 

@@ -38,5 +38,6 @@ def _told(found: Sequence[Said]) -> Iterator[Fact]:
             "setting": one.setting, "place": one.place, "counts": "no" if one.why else "yes",
             "why": one.why or ("" if one.sure else UNSURE),
             "size": one.size, "from": "" if one.place == BOOT_LINE else "start-up file",
+            "runs": "yes" if one.runs and one.sure and not one.why else "",
         }  # fmt: skip
         yield Fact("setting.said", one.value, one.cite, tuple((k, v) for k, v in labels.items() if v))
