@@ -22,6 +22,8 @@ ALWAYS = ["host", "settings"]
 # What no script can look up: it is said, typed or shown by somebody, or printed by one program only.
 NOT_RECORDED = {
     "app.version",
+    "app.stance",
+    "package.version",
     "app.thp_warning",
     "note.counter_rising",
     "work.seconds",
