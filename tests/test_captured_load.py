@@ -7,6 +7,7 @@ instead for now.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,13 @@ def test_what_is_expected_of_a_capture_is_complete(folder: Path) -> None:
     assert wanted["must_not"]
     assert set(wanted["must_not"]) | set(wanted.get("must_find", ())) <= mechanisms | {rule.id for rule in rules()}
     assert not allowed(wanted) & set(wanted["must_not"])
+
+
+@pytest.mark.parametrize(("process", "status"), [("pool", "found"), ("kswapd0", "cannot_tell")])
+def test_one_process_does_not_clear_the_host(process: str, status: str) -> None:
+    """What fills the memory of another one is not ruled out by looking at one that does not grow."""
+    bundle = ROOT / "fixtures" / "captures" / "khugepaged-growth" / "bundle"
+    assert analyze([bundle], rules(), replace(STRICT, process=process))["verdict"]["status"] == status
 
 
 def test_a_wrong_verdict_is_told() -> None:

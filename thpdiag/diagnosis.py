@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.derive.message_age import is_old
@@ -159,7 +159,15 @@ def _quiet(
     """
     times = max((_huge_page(s) for s in scenes), default=HUGE_PAGE) / HUGE_PAGE
     counted = DEMAND[mechanism][0].startswith("node_vmstat_thp_") and times > 1
-    return (_is_no(mechanism, outcomes, by_id) and not counted) or _stands_still(mechanism, scenes, times)
+    elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, by_id.values())
+    return (_is_no(mechanism, outcomes, by_id) and not counted and not elsewhere) or _stands_still(
+        mechanism, scenes, times
+    )
+
+
+def _of_processes(mechanism: str, rules: Iterable[Rule]) -> bool:
+    """Whether it happens to single processes: where only one was looked at, another one may have it."""
+    return any(rule.file.mechanism == mechanism and rule.file.for_each == "process" for rule in rules)
 
 
 def _huge_page(scene: Scene) -> float:

@@ -50,4 +50,7 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> 
     own += [*clock.problems, *unplaced(placed, window, clock.joins)]
     facts += clock.facts
     told = (*notes, *remarks(pile.records), *clock.notes, *between(placed))
-    return Case(name, tuple(facts), states(records, clock), operator, tuple(own), inputs, told, *_damaged(given))
+    damaged = _damaged(given)
+    return Case(
+        name, tuple(facts), states(records, clock), operator, tuple(own), inputs, told, *damaged, options.process
+    )  # fmt: skip

@@ -62,7 +62,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes)."""
+    """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes).
+
+    `process` is the only one that was looked at (`--process`), empty for all.
+    """
 
     name: str
     facts: tuple[Fact, ...]
@@ -73,3 +76,4 @@ class Case:
     notes: tuple[Note, ...] = ()
     hidden: frozenset[str] = field(default_factory=frozenset)  # damaged members; "*" = we do not know what is missing
     tainted: frozenset[str] = field(default_factory=frozenset)  # members of which what was read may be wrong
+    process: str = ""
