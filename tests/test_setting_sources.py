@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from judging import STRICT, judged
+from less import variants
+from test_take_away import broken
 from thpdiag.case.cases import cases
 from thpdiag.case.options import Options
 from thpdiag.case.reading import read
@@ -249,6 +252,17 @@ def test_what_is_in_force_and_what_will_hold(row: Row, tmp_path: Path) -> None:
     }
     assert told.keys() == row.told.keys()
     assert [words for kind, words in row.told.items() if words not in told[kind]] == []
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if len(row.files) > 4 and row.told], ids=lambda row: row.name)
+def test_with_a_file_less_no_finding_is_surer(row: Row, tmp_path: Path) -> None:
+    """What a list of packages or of units excludes is at most possible without it."""
+    host(tmp_path / "host", row.files)
+    given = read([tmp_path / "host"], STRICT)
+    full = judged(given)
+    for words, rest in variants(given):
+        if words.startswith("member "):
+            assert broken(full, judged(rest)) == [], words
 
 
 def test_a_setting_under_two_states(tmp_path: Path) -> None:
