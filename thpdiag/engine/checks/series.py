@@ -122,8 +122,8 @@ def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int
     text = f"{_name(track)}: {_run_text(run, points, unit) if long_enough else _short_text(check, run, points, unit)}"
     window = run.points.span if long_enough else None
     answer = YES if long_enough else NO
-    held = run.seconds if must.seconds is not None else float(len(run.points))
-    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held or 0.0)
+    held = (run.seconds or 0.0) if must.seconds is not None else float(len(run.points))
+    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held)
 
 
 def _often(
