@@ -161,7 +161,7 @@ ROWS = [
         EL66, PLAIN_LINE, {THP + "enabled": ON}, {"etc/grub.conf": (
             "default=0\n\tkernel /vmlinuz-2.6.32-504.el6.x86_64 ro root=/dev/sda1 transparent_hugepage=never\n"
             "\tkernel /vmlinuz-2.6.32-431.el6.x86_64 ro root=/dev/sda1\n")}],
-        ("always", ""), "never", {"pending": "holds from the next boot on"}),
+        ("always", ""), "never", {"pending": "which counts from the next boot on"}),
     Row("another entry of the boot menu", [
         EL66, PLAIN_LINE, {THP + "enabled": ON}, {"etc/grub.conf": (
             "default=0\n\tkernel /vmlinuz-2.6.32-504.el6.x86_64 ro root=/dev/sda1\n"

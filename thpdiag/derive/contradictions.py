@@ -152,7 +152,7 @@ def _pending(facts: Sequence[Fact], found: Sequence[Said]) -> Iterator[Fact]:
         says = [
             "no transparent_hugepage=" if v == NONE else f"transparent_hugepage={v}" for v in (now, str(menu.value))
         ]
-        text = f"this boot was made with {says[0]}, the boot menu has {says[1]}: that holds from the next boot on"
+        text = f"this boot was made with {says[0]}, the boot menu has {says[1]}, which counts from the next boot on"
         labels = (("setting", "thp.enabled"), ("kind", "pending"), ("wanted", str(menu.value)), ("other", str(here[0])))
         yield Fact("setting.contradiction", text, menu.cite, labels)
 
