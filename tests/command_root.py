@@ -57,7 +57,8 @@ profile) shift; echo "$*" > "$R/tuned";; esac""",
     "sudo": 'exec "$@"',
     "kubectl": 'cat > /dev/null; [ "$1" = apply ] || [ "$3" = delete ]',
     "ps": "echo 4711 1 java",
-    "sleep": ":", "pgrep": ":", "sync": ":", "rpm": "echo tuned-2.8-1", "saptune": ":", "update-grub": ":", "grub2-mkconfig": ":",
+    "sleep": ":",
+    "pgrep": ":", "sync": ":", "rpm": "echo tuned-2.8-1", "saptune": ":", "update-grub": ":", "grub2-mkconfig": ":",
     "apt-get": ":", "redis-cli": "echo disable-thp; echo yes",
 }  # fmt: skip
 
