@@ -85,7 +85,7 @@ def _compare(
     figure = _ratio(top, bottom)
     value = _within(check, figure)
     if bottom is not None:
-        said += f", {spelled(listed(check.per))} by {shown(bottom, _unit(listed(check.per)[0]))}"
+        said += f"; in this time {spelled(listed(check.per))}: {shown(bottom, _unit(listed(check.per)[0]))}"
     if any(_within(check, other) is not value for other in _perhaps(top, off, bottom, _off(bottoms))):
         return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
     shown_figure = figure if figure != float("inf") else top
