@@ -7,9 +7,12 @@ from collections import Counter
 
 import pytest
 
-from accuracy import NOTHING, PLAIN, RIGHT, UNKNOWN, WEAKER, Answer, Given, answers, column, summary, table
+from accuracy import NOTHING, PLAIN, RIGHT, UNKNOWN, WEAKER, Answer, Given, answers, column, given, summary, table
 from conftest import ROOT
 from expectations import NONE, Expected, every
+from judging import STRICT
+from less import cuts
+from thpdiag.case.reading import Input, read
 
 DROPS = 40 if os.environ.get("THPDIAG_PROOF") == "1" else 2
 SEED = 7
@@ -34,10 +37,10 @@ def test_every_fixture_has_an_expectation() -> None:
     assert len([one for one in EXPECTED if one.mechanisms != (NONE,)]) >= 30
 
 
-def made(mechanism: str, given: str, level: int, status: str = "found") -> Answer:
+def made(mechanism: str, found: str, level: int, status: str = "found") -> Answer:
     """An answer about a fixture of one mechanism."""
     expected = Expected("made/one", ROOT, (mechanism,), 1, disagrees=False)
-    told = Given(given, level, status, {})
+    told = Given(found, level, status, {})
     return Answer(expected, "", told, column(expected, told), ())
 
 
@@ -56,3 +59,12 @@ def test_what_counts_as_right() -> None:
     assert max(map(len, text)) <= 80
     assert text[-1] == "  a = io-wait"
     assert summary(columns) == "9 inputs: 2 right, 4 weaker or unknown, 1 nothing found, 2 wrong, 0 breaches"
+
+
+def test_what_is_halfway_to_a_yes_is_no_all_clear() -> None:
+    """khugepaged fills memory of a process of unknown size: a rule lacks that, and nobody says that all is well."""
+    data = read([ROOT / "fixtures" / "captures" / "khugepaged-growth" / "bundle"], STRICT)
+    keep = dict(cuts(data.readings))["loops/processes.txt: from 5 on"]
+    left = {m: [r for n, r in enumerate(rows) if keep(m, n, r)] for m, rows in data.readings.items()}
+    told = given(Input(left, data.inputs, data.problems))
+    assert (told.mechanism, told.status) == (NONE, "cannot_tell")

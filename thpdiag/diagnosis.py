@@ -177,11 +177,17 @@ def _huge_page(scene: Scene) -> float:
 
 
 def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule]) -> bool:
-    """A rule of the mechanism said no by a change over time or a stack."""
-    return any(
-        by_id[i].file.mechanism == mechanism and by_id[i].file.role == "root_cause" and o.value is NO and _decided(o)
-        for i, o in outcomes.items()
-    )
+    """A rule of the mechanism said no by a change over time or a stack, and none is halfway to a yes."""
+    own = [
+        o for i, o in outcomes.items() if by_id[i].file.mechanism == mechanism and by_id[i].file.role == "root_cause"
+    ]
+    return any(o.value is NO and _decided(o) for o in own) and not any(map(_halfway, own))
+
+
+def _halfway(outcome: RuleOutcome) -> bool:
+    """Whether a rule lacks something, but two kinds of evidence of the time speak for it and none against."""
+    kinds = {e.kind for e in outcome.evidence if e.kind in DYNAMIC}
+    return outcome.value is UNKNOWN and len(kinds) > 1 and not _decided(outcome)
 
 
 def _stands_still(mechanism: str, scenes: Sequence[Scene], times: float) -> bool:
