@@ -87,7 +87,7 @@ def column(expected: Expected, given: Given) -> str:
     A hypothesis (`possible`) about something else is weaker, not wrong; so is the general case of the same cause.
     """
     if given.mechanism == NONE:
-        if expected.mechanisms == (NONE,):
+        if NONE in expected.mechanisms:
             return RIGHT
         return UNKNOWN if given.status == "cannot_tell" else NOTHING
     if given.mechanism in expected.mechanisms:
