@@ -9,7 +9,7 @@ contradicts the running kernel is said too, as `none`, where its boot line was r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from thpdiag.derive.boot_line import present
 from thpdiag.derive.next_boot import menu_entry
@@ -24,26 +24,28 @@ MOST = 20  # contradictions of one state
 _IDLE_SIZES = frozenset({"inherit", "never"})
 
 
-def in_state(state: State, case: Case, found: Sequence[Said]) -> list[Fact]:
-    """What disagrees with the values that the kernel shows in one state."""
+def in_state(state: State, case: Case, found: Sequence[Said], lines: Sequence[Citation]) -> list[Fact]:
+    """What disagrees with the values that the kernel shows in one state. `lines` are the boot lines of this boot."""
     told: dict[tuple[str, str], Fact] = {}
     running = {
         (f.name, f.label("size") or ""): f for f in state.facts if f.name.startswith("thp.") and not f.provenance
     }
     for key, have in running.items():
-        for fact in _of_setting(have, [s for s in found if s.key == key], state, case):
+        own = [s for s in found if s.key == key]
+        hand = _by_hand(have, state, case)
+        for fact in _of_setting(have, own, hand, lines):
             told.setdefault((key[0], str(fact.value)), fact)
     top = running.get(("thp.enabled", ""))
     sizes = [_size(have, top) for (name, _), have in running.items() if top and name == "thp.size.enabled"]
     return [*told.values(), *(fact for fact in sizes if fact)][:MOST]
 
 
-def _of_setting(have: Fact, own: Sequence[Said], state: State, case: Case) -> Iterator[Fact]:
-    lines = [cite.member for cite in present(case.facts)]
-    here = [one for one in own if _of_same_bundle(one, have, [*lines, *(s.cite.member for s in own)], own)]
+def _of_setting(have: Fact, own: Sequence[Said], hand: Citation | None, lines: Sequence[Citation]) -> Iterator[Fact]:
+    roots = {root_of(cite.member) for cite in (*lines, *(one.cite for one in own))}
+    last = _last_line(have, own)
+    here = [one for one in own if _of_same_bundle(one, have, roots, last)]
     differ = [one for one in here if not same(one.value, have.value)]
     working = [one for one in differ if not one.why]
-    hand = _by_hand(have, state, case)
     for one in working:
         culprit = _culprit(have, one, here)
         if hand is not None and culprit is None:
@@ -56,20 +58,22 @@ def _of_setting(have: Fact, own: Sequence[Said], state: State, case: Case) -> It
         if one.broken:
             text = f"{one.place} says {one.value}, and the running kernel has {have.value}: {one.why}"
             yield _fact(have, text, "ineffective", one, "")
-    if not working and present(case.facts):
+    if not working and lines:
         yield _fact(have, NONE, "overridden", None, "")
 
 
-def _of_same_bundle(one: Said, have: Fact, members: Sequence[str], own: Sequence[Said]) -> bool:
+def _last_line(have: Fact, own: Sequence[Said]) -> Said | None:
+    """Of the boot lines that stand above a reading in the same file the nearest one."""
+    above = [s for s in own if s.place == BOOT_LINE and s.cite.member == have.cite.member and _below(s.cite, have.cite)]
+    return above[-1] if above else None
+
+
+def _of_same_bundle(one: Said, have: Fact, roots: Container[str], last: Said | None) -> bool:
     """What one bundle of a host says is not held against what the kernel had when another one was made."""
-    root = root_of(have.cite.member)
-    if one.cite.member == have.cite.member and one.place == BOOT_LINE:
-        later = [
-            s for s in own if s.place == BOOT_LINE and s.cite.member == have.cite.member and _below(s.cite, have.cite)
-        ]
-        return not later or one is later[-1]
-    told = root_of(one.cite.member)
-    return told in {"", root} or not root or not any(root_of(member) == root for member in members)
+    if last is not None and one.place == BOOT_LINE and one.cite.member == have.cite.member:
+        return one is last
+    root, told = root_of(have.cite.member), root_of(one.cite.member)
+    return told in {"", root} or not root or root not in roots
 
 
 def _below(one: Citation, other: Citation) -> bool:

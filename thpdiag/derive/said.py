@@ -22,6 +22,7 @@ _BROKEN = {
     "sysctl": "sysctl cannot set files of /sys",
 }
 _AFTER_TUNED = 0.5
+MOST = 200  # of what is said: those that write last
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def said(facts: Sequence[Fact], have: SetUp) -> list[Said]:
     """Everything that is said, first the boot line, then in the order of boot."""
     found = [*_boot_lines(facts, have), *_one_profile([*_files(facts, have), *_as_shipped(facts, have)], have)]
     found.sort(key=lambda s: (s.rank, s.cite.member, s.cite.line or 0))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found))[-MOST:]
 
 
 def _boot_lines(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from thpdiag.derive.boot_line import others
+from thpdiag.derive.boot_line import others, present
 from thpdiag.derive.contradictions import in_case, in_state
 from thpdiag.derive.next_boot import next_boots
 from thpdiag.derive.said import BOOT_LINE, Said, said
@@ -28,7 +28,8 @@ def with_settings(case: Case) -> tuple[tuple[Fact, ...], tuple[State, ...]]:
         *inferred(every, case.states, found), *_told(found), *next_boots(every, case.states, found),
         *in_case(known, found),
     ]  # fmt: skip
-    states = tuple(replace(s, facts=(*s.facts, *in_state(s, known, found))) for s in case.states)
+    lines = present(every)
+    states = tuple(replace(s, facts=(*s.facts, *in_state(s, known, found, lines))) for s in case.states)
     return (*facts, *further), states
 
 
