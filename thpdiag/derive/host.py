@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from thpdiag.derive.applications import apps, stances
-from thpdiag.derive.huge_page_size import huge_page_size
+from thpdiag.derive.huge_page_size import huge_page_facts, huge_page_size
 from thpdiag.derive.khugepaged_pace import scan_rate
 from thpdiag.derive.memory_shares import memory_shares, partially_mapped
 from thpdiag.derive.platform import platform_facts
@@ -22,7 +22,7 @@ def derived(case: Case) -> Case:
     """The case with derived facts and series added; what was read stays as it is."""
     huge_page = huge_page_size(case)
     states = tuple(_state(state, huge_page) for state in case.states)
-    facts = (*case.facts, *_from_headers(case), *apps(case.facts))
+    facts = (*case.facts, *huge_page_facts(case), *_from_headers(case), *apps(case.facts))
     facts = (*facts, *platform_facts(facts, states))
     facts = (*facts, *stances((*facts, *(f for s in states for f in s.facts))))
     facts, states = with_settings(replace(case, facts=facts, states=states))
