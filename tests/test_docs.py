@@ -99,7 +99,7 @@ ELSEWHERE = [  # subject, what is said of it, the file that says it
         "derive/settings.py",
     ),
     ("one look at the counters, or several", "a total since boot is never more than possible", "engine/sureness.py"),
-    ("the size of a huge page", "the fact `thp.hpage_pmd_size`", "derive/huge_page_size.py"),
+    ("the size of a huge page", "the fact `memory.huge_page_bytes`", "derive/huge_page_size.py"),
     ("that nothing is wrong", "the verdict `nothing_found`: each core mechanism was measured", "diagnosis.py"),
     ("a lock convoy in call chains", "THP-001, which looks at flat profiles and at call chains", ""),
     (

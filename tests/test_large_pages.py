@@ -6,12 +6,22 @@ import pytest
 
 from judging import document
 
+SIZE = "cat /sys/kernel/mm/transparent_hugepage/hpage_pmd_size\n"
+MEMINFO = "cat /proc/meminfo\nMemTotal: 66000000 kB\nMemFree: 16000000 kB\nHugepagesize: 524288 kB\n"
 
-@pytest.mark.parametrize(("size", "status"), [(2097152, "nothing_found"), (536870912, "cannot_tell")])
-def test_two_huge_pages_per_second_are_nothing_only_if_they_are_small(size: int, status: str) -> None:
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        (f"{SIZE}2097152\n", "nothing_found"),
+        (f"{SIZE}536870912\n", "cannot_tell"),
+        (MEMINFO, "cannot_tell"),
+    ],
+)
+def test_two_huge_pages_per_second_are_nothing_only_if_they_are_small(told: str, status: str) -> None:
     """Counters that show a gigabyte of clearing per second do not say that nothing is the matter."""
     shell = "[root@db1 ~]# "
-    text = f"{shell}cat /sys/kernel/mm/transparent_hugepage/hpage_pmd_size\n{size}\n"
+    text = f"{shell}{told}"
     text += f"{shell}while sleep 10; do date +%s; cat /proc/vmstat; done\n"
     for i in range(12):
         text += f"{1700000000 + 10 * i}\nnr_free_pages 4000000\nallocstall_normal 0\nallocstall_movable 0\n"

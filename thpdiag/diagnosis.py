@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from thpdiag.derive.huge_page_size import USUAL, huge_page_size
 from thpdiag.derive.message_age import is_old
 from thpdiag.derive.rates import fastest
 from thpdiag.derive.stretches import LONG
@@ -19,7 +20,7 @@ VETO = "not-applicable"  # a context rule of this mechanism silences all finding
 
 # A core mechanism's demand counters: below this rate per second nothing asks for it. compact_stall under 0.1/s is what
 # a cured host shows; 100 huge faults per second are a tenth of a CPU of clearing; 256 MiB per hour is the least
-# khugepaged bloat worth a finding (128 collapses).
+# khugepaged bloat worth a finding (128 collapses). Rates of huge pages are those of the usual size, 2 MiB.
 DEMAND: Mapping[str, tuple[str, float]] = {
     "compaction-lock-convoy": ("node_vmstat_compact_stall", 0.1),
     "compaction-tlb-shootdown": ("node_vmstat_compact_stall", 0.1),
@@ -30,7 +31,6 @@ DEMAND: Mapping[str, tuple[str, float]] = {
     "huge-page-zeroing": ("node_vmstat_thp_fault_alloc", 100.0),
 }
 DECISIVE = ("thp.enabled", "thp.defrag")  # settings that decide whether the state of a finding still holds
-HUGE_PAGE = 2.0 * 2**20  # bytes; what those rates of huge pages speak of
 LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
 
 
@@ -157,7 +157,7 @@ def _quiet(
     """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
     rates of the rules say nothing of it: few such pages are as much memory.
     """
-    times = max((_huge_page(s) for s in scenes), default=HUGE_PAGE) / HUGE_PAGE
+    times = max((huge_page_size(s.case) for s in scenes), default=USUAL) / USUAL
     counted = DEMAND[mechanism][0].startswith("node_vmstat_thp_") and times > 1
     elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, by_id.values())
     return (_is_no(mechanism, outcomes, by_id) and not counted and not elsewhere) or _stands_still(
@@ -168,12 +168,6 @@ def _quiet(
 def _of_processes(mechanism: str, rules: Iterable[Rule]) -> bool:
     """Whether it happens to single processes: where only one was looked at, another one may have it."""
     return any(rule.file.mechanism == mechanism and rule.file.for_each == "process" for rule in rules)
-
-
-def _huge_page(scene: Scene) -> float:
-    """The size of a huge page in bytes, the usual one if nothing says it."""
-    told = next((f.value for f in scene.facts("thp.hpage_pmd_size")), HUGE_PAGE)
-    return float(told) if isinstance(told, (int, float)) else HUGE_PAGE
 
 
 def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule]) -> bool:

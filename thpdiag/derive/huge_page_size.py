@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator
 from thpdiag.derive.series import last_having
 from thpdiag.model import Case, Fact
 
-USUAL = 2.0 * 2**20
+NAME = "memory.huge_page_bytes"
+USUAL = 2.0 * 2**20  # bytes
 _CHOSEN = 2.0**30  # the default of reserved pages was chosen, it is not the size of transparent ones
+_TOLD = ("thp.hpage_pmd_size", "kernel.page_size")
+_OTHER_MACHINE = re.compile(r"aarch64|arm64|64k|ppc64|s390|riscv|loongarch|mips|sparc")
 _OF_PAGES = {65536: 512.0 * 2**20, 16384: 32.0 * 2**20}  # by the size of a small page
 
 
@@ -47,8 +50,3 @@ def _by_meminfo(case: Case) -> list[Fact]:
 def _by_kernel(facts: Iterable[Fact]) -> list[Fact]:
     releases = [f for f in facts if f.name == "kernel.release" and not f.provenance]
     return [Fact(NAME, USUAL, f.cite) for f in releases[:1] if not _OTHER_MACHINE.search(str(f.value))]
-
-
-NAME = "memory.huge_page_bytes"
-_TOLD = ("thp.hpage_pmd_size", "kernel.page_size")
-_OTHER_MACHINE = re.compile(r"aarch64|arm64|64k|ppc64|s390|riscv|loongarch|mips|sparc")

@@ -96,10 +96,6 @@ class Scene:
     def bound(self, kind: str, entity: Entity) -> Scene:
         return replace(self, bound_kind=kind, entity=entity)
 
-    def entity_of(self, kind: str) -> Entity | None:
-        """The bound entity, if metrics of this kind are what `for_each` binds."""
-        return self.entity if kind == self.bound_kind else None
-
     def bound_to(self, metric: str) -> Entity | None:
         """The bound entity, if `for_each` binds what this metric is of."""
         return self.entity if self.bound_kind in entities_of(metric) else None
