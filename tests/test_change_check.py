@@ -118,3 +118,23 @@ def test_what_came_and_went_within_the_window_is_a_climb() -> None:
     assert answer(growing, level) is NO
     assert answer(climbing, rows("node_vmstat_nr_anon_transparent_hugepages", falling)) is NO
     assert answer(per, level, rows("node_vmstat_thp_fault_alloc", steps)) is YES
+
+
+def test_a_low_between_two_samples_may_have_been_a_climb() -> None:
+    """Where much was counted in one interval the gauge may have fallen and risen in it unseen."""
+    kept = Change.model_validate(
+        {
+            "of": "node_vmstat_nr_anon_transparent_hugepages",
+            "as": "climb",
+            "per": "node_vmstat_thp_fault_alloc",
+            "above": 0.34,
+        }
+    )
+    full, gap = [3800.0, 4000.0, 2050.0, 4250.0, 5700.0], [3800.0, 4000.0, 4250.0, 5700.0]
+    of_full, of_gap = [0.0, 200.0, 2340.0, 4540.0, 5980.0], [0.0, 200.0, 4540.0, 5980.0]
+    level, faults = "node_vmstat_nr_anon_transparent_hugepages", "node_vmstat_thp_fault_alloc"
+    assert answer(kept, rows(level, full), rows(faults, of_full)) is YES
+    assert answer(kept, rows(level, gap), rows(faults, of_gap)) is UNKNOWN
+    steady = [1000.0 * n for n in range(7)]
+    assert answer(kept, rows(level, [40.0] * 7), rows(faults, steady)) is NO
+    assert answer(kept, rows(level, [5000.0] * 3), rows(faults, steady[:3])) is UNKNOWN

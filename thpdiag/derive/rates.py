@@ -62,6 +62,39 @@ def climb(track: Track) -> float | None:
     return float((track.column - np.minimum.accumulate(track.column)).max())
 
 
+def climb_at_most(track: Track, counter: Track) -> float | None:
+    """What a gauge may have risen by between its samples too, where only what `counter` counts makes it rise.
+
+    Between two samples it may have fallen unseen, and risen again by what was counted in this time at most. None if the
+    two cannot be laid side by side.
+    """
+    if len(track) < 2 or len(counter) < 2:
+        return None
+    import numpy as np
+
+    counted = _counted_between(track, counter)
+    if counted is None:
+        return None
+    before, after = track.column[:-1], track.column[1:]
+    lows = np.minimum.accumulate(np.minimum(before, np.maximum(after - counted, 0.0)))
+    highs = before + counted
+    apart = float((highs[1:] - lows[:-1]).max(initial=0.0))
+    return min(max(apart, float(counted.max())), float(counted.sum()))
+
+
+def _counted_between(track: Track, counter: Track) -> NDArray[np.float64] | None:
+    """By how much the counter rose, at most, in each interval of the track."""
+    import numpy as np
+
+    deltas, counts = _deltas(counter)
+    risen = np.concatenate(([0.0], np.cumsum(np.where(counts, deltas, 0.0))))
+    if track.seconds is None or counter.seconds is None:
+        return np.diff(risen) if len(track) == len(counter) else None
+    starts = np.searchsorted(counter.seconds, track.seconds[:-1], side="right") - 1
+    ends = np.searchsorted(counter.seconds, track.seconds[1:])
+    return risen[np.minimum(ends, len(risen) - 1)] - risen[np.maximum(starts, 0)]
+
+
 def rates(track: Track) -> Points | None:
     """The counter as a rate per second at the end of each interval; None without a clock or a second sample.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from thpdiag.derive.rates import change as gauge_change
-from thpdiag.derive.rates import climb, growth
+from thpdiag.derive.rates import climb, climb_at_most, growth
 from thpdiag.derive.series import SURE, Track
 from thpdiag.engine.checks.series import bracketed, lines_of
 from thpdiag.engine.classes import of_metric
@@ -88,9 +88,21 @@ def _compare(
         said += f"; in this time {spelled(listed(check.per))}: {shown(bottom, _unit(listed(check.per)[0]))}"
     if any(_within(check, other) is not value for other in _perhaps(top, off, bottom, _off(bottoms))):
         return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
+    if not value and _perhaps_unseen(check, shared, bottom):
+        text = f"{said}; it may have fallen and risen by more between the samples"
+        return unknown(track.metric, text, needed=needed, kind=kind)
     shown_figure = figure if figure != float("inf") else top
     window = track.points.span
     return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
+
+
+def _perhaps_unseen(check: Change, shared: tuple[Sequence[Track], Sequence[Track]], bottom: float | None) -> bool:
+    """Whether a low or a high between samples, of which the other is the bound, would make too small a rise enough."""
+    tops, bottoms = shared
+    if check.as_ != "climb" or check.above is None or bottom is None or len(tops) != 1 or len(bottoms) != 1:
+        return False
+    most = climb_at_most(tops[0], bottoms[0])
+    return most is not None and _within(check, _ratio(most, bottom))
 
 
 def _too_little(check: Change, bottom: float) -> bool:
