@@ -34,6 +34,13 @@ def split(text: str | float) -> tuple[float, str]:
     return quantity(text), found["unit"] if found else ""
 
 
+def bound(text: str | float) -> str:
+    """A quantity of a rule as the figures beside it are written: `51,200/s` for `51200 /s`."""
+    found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
+    number, unit = (found["number"], found["unit"]) if found else (text, "")
+    return f"{float(number):,.12g}{'' if unit.startswith('/') else ' '}{unit}".rstrip()
+
+
 def alike(unit: str) -> tuple[str, ...]:
     """The units of the same kind, this one among them: a share is no number of pages, and 30 is not 30 %."""
     return next((kind for kind in _KINDS if unit in kind), (unit,))

@@ -13,7 +13,7 @@ def judge(check: RuleCheck, scene: Scene) -> Judged:
     value = other.value if other else UNKNOWN
     answer = value if check.is_ == "fires" else negated(value)
     cite = next((e.cite for e in other.evidence if e.cite), None) if other else None
-    verb = {YES: "fires", UNKNOWN: "cannot be decided"}.get(value, "is silent")
+    verb = {YES: "was found", UNKNOWN: "cannot be decided"}.get(value, "was not found")
     missing = other.missing if other and answer is UNKNOWN else ()
     rests = other is not None and check.is_ == "fires" and other.role != OF_THE_STATE
     level = other.confidence or "" if other and rests else ""

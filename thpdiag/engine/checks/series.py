@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 
 from thpdiag.derive import rates, rounding
@@ -12,7 +12,7 @@ from thpdiag.derive.series import Points, Track
 from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.lasting import Lasting, lasting
-from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.quantity import bound, quantity, shown
 from thpdiag.engine.schema import SeriesCheck
 from thpdiag.engine.several_sources import hidden, named
 from thpdiag.engine.wording import spelled
@@ -190,12 +190,12 @@ def _short_text(check: SeriesCheck, run: Run, points: Points, unit: str) -> str:
     return f"{told}, {_bounded(check)} {longest} {'in a row ' if not run.seconds else ''}at most"
 
 
-def _samples(points: Points) -> str:
+def _samples(points: Sized) -> str:
     return f"{len(points)} {'sample' if len(points) == 1 else 'samples'}"
 
 
 def _bounded(check: SeriesCheck) -> str:
-    return " and ".join(f"{w} {b}" for w, b in (("above", check.above), ("below", check.below)) if b is not None)
+    return " and ".join(f"{w} {bound(b)}" for w, b in (("above", check.above), ("below", check.below)) if b is not None)
 
 
 def _range(points: Points, unit: str) -> str:
@@ -221,7 +221,7 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
     if check.as_ == "since_boot_rate":
         return _since_boot(track, scene)
     if len(track) < max(check.min_samples, 1 if check.as_ in ("mean", "last") else 2):
-        return None, f"{_name(track)}: {len(track)} samples are too few", False
+        return None, f"{_name(track)}: {_samples(track)}, which is too few", False
     if check.as_ == "knee":
         return _knee(track)
     figure = _simple(check.as_, track)
@@ -230,7 +230,7 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
     lines = bracketed([lines_of(track.points)])
-    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {len(track)} samples{span}{lines}", False
+    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {_samples(track)}{span}{lines}", False
 
 
 def _simple(as_: str, track: Track) -> float | None:
