@@ -129,6 +129,8 @@ def _nothing(diagnosis: Diagnosis) -> str:
         why = f": {context.title[:1].lower()}{context.title[1:]}" if context else ""
         return f"Transparent huge pages play no part on this host{why}."
     if diagnosis.status == "nothing_found":
+        if open_title := next((f.title for f in diagnosis.findings if _stays_open(f)), None):
+            return f"None of the main huge-page problems was at work in what was measured. Still open: {open_title}."
         return "No huge-page problem: every mechanism that could hurt was measured and none is at work."
     if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
@@ -137,6 +139,16 @@ def _nothing(diagnosis: Diagnosis) -> str:
         return f"{seen}. Whether huge pages hurt this host cannot be told from the input."
     lacking = f"{len(open_rules)} of {len(diagnosis.rules)} rules lack data"
     return f"The input does not decide it: {lacking}; see what to ask for."
+
+
+def _stays_open(finding: Finding) -> bool:
+    """Whether it speaks of huge pages, and the counters that allow the all-clear do not answer it.
+
+    Such as a control group that was killed with its memory in huge pages: that can be over when the counters begin.
+    """
+    known = mechanisms().get(finding.mechanism)
+    grave = SEVERITIES.index(finding.severity) >= SEVERITIES.index("medium")
+    return finding.role == "contributing" and grave and known is not None and known.kind == "thp"
 
 
 def _onsets(finding: Finding, seen: Sequence[Signature], diagnosis: Diagnosis) -> dict[str, Any]:

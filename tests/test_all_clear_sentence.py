@@ -1,0 +1,33 @@
+"""The all-clear speaks of what the counters answer, and names what they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import ROOT
+from judging import document
+
+KILLED = ROOT / "fixtures/readers/kernel_log/el7_oom_cgroup/dmesg.txt"
+SHELL = "[root@db1 ~]# "
+
+
+def quiet_counters() -> str:
+    """Two minutes in which nothing asked for a huge page."""
+    text = f"{SHELL}cat /sys/kernel/mm/transparent_hugepage/hpage_pmd_size\n2097152\n"
+    text += f"{SHELL}while sleep 10; do date +%s; cat /proc/vmstat; done\n"
+    for i in range(12):
+        text += f"{1700000000 + 10 * i}\nnr_free_pages 4000000\nallocstall_normal 0\nallocstall_movable 0\n"
+        text += "compact_stall 7\nthp_fault_alloc 20\nthp_fault_fallback 0\nthp_collapse_alloc 3\n"
+    return text
+
+
+@pytest.mark.parametrize(("huge", "start"), [(True, "None of the main"), (False, "No huge-page problem:")])
+def test_a_group_killed_in_huge_pages_stays_open_beside_quiet_counters(huge: bool, start: str) -> None:
+    """Quiet counters say nothing of the huge pages that filled a control group before they began."""
+    log = KILLED.read_text()
+    assert "rss_huge:1892352KB" in log
+    text = quiet_counters() + f"{SHELL}dmesg\n" + (log if huge else log.replace("rss_huge:1892352KB", "rss_huge:0KB"))
+    verdict = document(text.encode())["verdict"]
+    assert verdict["status"] == "nothing_found"
+    assert verdict["sentence"].startswith(start)
+    assert ("A control group at its memory limit" in verdict["sentence"]) is huge
