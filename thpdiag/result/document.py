@@ -91,6 +91,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
     if strongest:
         told = strongest.text.split(", most in ")[0]  # the stack itself stands with the evidence
         named = re.match(r"\S{1,64} \(\d{1,9}\) ", told)  # a process has its own spelling
+        named = named or re.match(r"[a-z]+_\w+", told)  # and so has a counter of the kernel
         sentence += f" {told if named else told[:1].upper() + told[1:]}."
     verdict: dict[str, Any] = {
         "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
