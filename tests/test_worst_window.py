@@ -196,9 +196,9 @@ def test_ten_minutes_of_demand_in_a_day_are_no_standing_still() -> None:
     assert fastest(track, 300.0) == pytest.approx(1.5)
     assert fastest(track, 1e9) == pytest.approx(900 / 86340)
     (scene,) = scenes(case([recording("a.txt", {STALLS: counter(0, {NIGHT: 1.5})})]))
-    assert not _stands_still("fault-compaction", [scene], 1.0)
+    assert not _stands_still("node_vmstat_compact_stall", 0.1, [scene])
     (scene,) = scenes(case([recording("a.txt", {STALLS: counter(0.05, {})})]))
-    assert _stands_still("fault-compaction", [scene], 1.0)
+    assert _stands_still("node_vmstat_compact_stall", 0.1, [scene])
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(NIGHT, False), ((DAY - 10, DAY), True)])

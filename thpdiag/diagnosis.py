@@ -12,24 +12,11 @@ from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
-from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.mechanisms import Demand, mechanisms
 from thpdiag.model import CONFIDENCES, Case, Evidence, Finding, RuleOutcome, State
 from thpdiag.ranking import LEADING, leads, ranked
 
 VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
-
-# A core mechanism's demand counters: below this rate per second nothing asks for it. compact_stall under 0.1/s is what
-# a cured host shows; 100 huge faults per second are a tenth of a CPU of clearing; 256 MiB per hour is the least
-# khugepaged bloat worth a finding (128 collapses). Rates of huge pages are those of the usual size, 2 MiB.
-DEMAND: Mapping[str, tuple[str, float]] = {
-    "compaction-lock-convoy": ("node_vmstat_compact_stall", 0.1),
-    "compaction-tlb-shootdown": ("node_vmstat_compact_stall", 0.1),
-    "fault-compaction": ("node_vmstat_compact_stall", 0.1),
-    "allocation-knee": ("node_vmstat_compact_stall", 0.1),
-    "thp-direct-reclaim": ("node_allocstall_total", 0.1),
-    "khugepaged-bloat": ("node_vmstat_thp_collapse_alloc", 128 / 3600),
-    "huge-page-zeroing": ("node_vmstat_thp_fault_alloc", 100.0),
-}
 DECISIVE = ("thp.enabled", "thp.defrag")  # settings that decide whether the state of a finding still holds
 LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
 
@@ -145,24 +132,29 @@ def _status(
         return "found"
     if vetoed:
         return "not_applicable"
-    core = [m.name for m in mechanisms().values() if m.core]
-    if scenes and all(_quiet(m, outcomes, by_id, scenes) for m in core) and not any(s.case.hidden for s in scenes):
+    core = [(m.name, m.demand) for m in mechanisms().values() if m.demand]
+    quiet = all(_quiet(name, demand, outcomes, by_id, scenes) for name, demand in core)
+    if scenes and quiet and not any(s.case.hidden for s in scenes):
         return "nothing_found"
     return "cannot_tell"
 
 
 def _quiet(
-    mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule], scenes: Sequence[Scene]
+    mechanism: str,
+    demand: Demand,
+    outcomes: Mapping[str, RuleOutcome],
+    by_id: Mapping[str, Rule],
+    scenes: Sequence[Scene],
 ) -> bool:
     """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
     rates of the rules say nothing of it: few such pages are as much memory.
     """
     times = max((huge_page_size(s.case) for s in scenes), default=USUAL) / USUAL
-    counted = DEMAND[mechanism][0].startswith("node_vmstat_thp_") and times > 1
+    larger = demand.of_huge_pages and times > 1
     elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, by_id.values())
-    return (_is_no(mechanism, outcomes, by_id) and not counted and not elsewhere) or _stands_still(
-        mechanism, scenes, times
-    )
+    if _is_no(mechanism, outcomes, by_id) and not larger and not elsewhere:
+        return True
+    return _stands_still(demand.metric, demand.per_second / times if larger else demand.per_second, scenes)
 
 
 def _of_processes(mechanism: str, rules: Iterable[Rule]) -> bool:
@@ -184,11 +176,9 @@ def _halfway(outcome: RuleOutcome) -> bool:
     return outcome.value is UNKNOWN and len(kinds) > 1 and not _decided(outcome)
 
 
-def _stands_still(mechanism: str, scenes: Sequence[Scene], times: float) -> bool:
-    """Nothing asked for it: its demand counters were recorded for long enough and hardly moved, in every state, and in
-    no five minutes of it."""
-    metric, limit = DEMAND[mechanism]
-    limit = limit / times if metric.startswith("node_vmstat_thp_") else limit
+def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:
+    """Whether a counter was recorded for long enough and moved by no more than `limit` per second, in every state, and
+    in every five minutes of it."""
     for scene in scenes:
         tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
         rates = [fastest(t, LONG) for t in tracks]
