@@ -22,6 +22,7 @@ _BROKEN = {
     "sysctl": "sysctl cannot set files of /sys",
 }
 _AFTER_TUNED = 0.5
+_RC_LOCAL = ("etc/rc.local", "etc/rc.d/rc.local")  # one file, a link to the other on RHEL
 MOST = 200  # of what is said: those that write last
 
 
@@ -144,7 +145,7 @@ def _elsewhere(fact: Fact, have: SetUp) -> str:
 
 def _not_run(path: str, have: SetUp) -> str:
     unit = path.rpartition("/")[2]
-    same_file = ("etc/rc.local", "etc/rc.d/rc.local") if unit == "rc.local" else (path,)
+    same_file = _RC_LOCAL if unit == "rc.local" else (path,)
     if any(have.runs.get(name) == "no" for name in same_file):
         return "the file is not executable"
     if have.runs.get(unit) == "no" and (unit.endswith(".service") or "init.d/" in path):
@@ -156,7 +157,7 @@ def _known_to_run(path: str, one: Said, have: SetUp) -> bool:
     """The active profile of tuned, what systemd-tmpfiles reads, and what is enabled or executable."""
     if not have.platform or not one.sure:
         return False  # without its release nobody knows its directories
-    names = (path, path.rpartition("/")[2], *(("etc/rc.local", "etc/rc.d/rc.local") if "rc.local" in path else ()))
+    names = (path, path.rpartition("/")[2], *(_RC_LOCAL if "rc.local" in path else ()))
     return bool(one.profile) or "tmpfiles.d/" in path or any(have.runs.get(name) == "yes" for name in names)
 
 
