@@ -215,7 +215,7 @@ def spoken(entity: Entity) -> str:
     labels = dict(entity)
     if "pid" in labels:
         life = f", {labels[LIFE]}" if LIFE in labels else ""
-        return f"{labels.get('comm', 'pid')} ({labels['pid']}{life})"
+        return f"{labels['comm']} ({labels['pid']}{life})" if "comm" in labels else f"process {labels['pid']}{life}"
     return " ".join(f"{k} {v}" for k, v in entity)
 
 
