@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on stderr and its exit code, never a traceback."""
     try:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
+        sys.stdout.flush()
     except Abort:
         code = INTERRUPTED
     except ClickException as mistake:
@@ -75,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as mistake:
         if isinstance(mistake, OSError) and mistake.errno in FULL and mistake.filename is None:
             click.echo(f"thpdiag: the output cannot be written: {mistake.strerror}", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail again at exit
             sys.exit(UsageError.exit_code)
         traceback.print_exc()
         click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)

@@ -181,10 +181,10 @@ def _measured(answer: Judged) -> Verdict3:
 def _against(rule: Rule, answers: Answers) -> tuple[Evidence, ...]:
     """Checks that would have supported the finding and said no, and those under `not` that said yes.
 
-    Another way that did hold makes the former no objection.
+    Another way that did hold makes the former no objection. A doubtful yes is none.
     """
     names = {n for e in (rule.when, *rule.confidence.values()) for n in _opposing(e, answers)}
-    names |= {n for n, a in answers.items() if a.value is YES} - supporting(rule)
+    names |= {n for n, a in answers.items() if a.value is YES and not a.weak} - supporting(rule)
     return tuple(a.evidence(n) for n, a in answers.items() if n in names)
 
 

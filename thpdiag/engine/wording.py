@@ -45,8 +45,18 @@ def fact_text(name: str, labels: str, value: str) -> str:
         return value
     if name == "boot.transparent_hugepage":
         return f"the boot line has transparent_hugepage={value}"
+    if _is_setting(name):
+        return f"{fact_name(name)}{' of ' + labels if labels else ''} is {value}"
+    return f"{fact_name(name).removeprefix('whether ')}{', ' + labels if labels else ''}: {value}"
+
+
+def fact_name(name: str) -> str:
+    """A setting as the kernel names it, any other fact by what it means."""
+    if _is_setting(name):
+        return name.removeprefix("sysctl.").replace("thp.khugepaged.", "thp.khugepaged/")
+    return meaning(name)
+
+
+def _is_setting(name: str) -> bool:
     known = term(name)
-    if name.startswith(("thp.", "sysctl.")) and known and known.kind == "setting":
-        place = name.removeprefix("sysctl.").replace("thp.khugepaged.", "thp.khugepaged/")
-        return f"{place}{' of ' + labels if labels else ''} is {value}"
-    return f"{meaning(name).removeprefix('whether ')}{', ' + labels if labels else ''}: {value}"
+    return name.startswith(("thp.", "sysctl.")) and known is not None and known.kind == "setting"

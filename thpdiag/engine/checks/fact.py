@@ -12,7 +12,7 @@ from thpdiag.engine.classes import of_fact
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import FactCheck
-from thpdiag.engine.wording import fact_text, meaning
+from thpdiag.engine.wording import fact_name, fact_text, meaning
 from thpdiag.knowledge.kernels import fault_policy
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Fact
@@ -23,7 +23,7 @@ def judge(check: FactCheck, scene: Scene) -> Judged:
     known = term(check.fact)
     kind = of_fact(check.fact)
     candidates = list(scene.facts(check.fact, check.where)) or _latest(check, scene)
-    needed = f"{check.fact} {_wanted(check)}"
+    needed = f"{fact_name(check.fact)} {_wanted(check)}"
     if not candidates:
         return unknown(check.fact, f"not in the input: {meaning(check.fact)}", needed=needed, kind=kind)
     weak = bool(known and known.kind == "counter")
