@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.quantity import bound, quantity, shown
 
 STABLE = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 
@@ -70,3 +70,11 @@ def test_every_number_can_be_shown(value: float, unit: str) -> None:
 def test_a_number_as_people_read_it(value: float, unit: str, text: str) -> None:
     """Units of the vocabulary."""
     assert shown(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("51200 /s", "51,200/s"), ("0.4 /s", "0.4/s"), ("10 MiB/s", "10 MiB/s"), (0.05, "0.05")]
+)
+def test_a_bound_is_written_like_the_figures_beside_it(written: str | float, said: str) -> None:
+    """Thousands are parted, and a rate has no space before its unit, as in `51,200/s`."""
+    assert bound(written) == said
