@@ -40,14 +40,17 @@ def why(finding: Mapping[str, Any]) -> str:
 
 def surer(finding: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """What would make it surer, with the commands to ask the customer for; only steps that somebody can take."""
-    return [(_step(step), list(step["ask_for"])) for step in finding["raises"] if step["ask_for"]]
+    return [
+        (_step(step, finding["classes_spoken"]), list(step["ask_for"])) for step in finding["raises"] if step["ask_for"]
+    ]
 
 
-def _step(step: Mapping[str, Any]) -> str:
+def _step(step: Mapping[str, Any], spoken: Sequence[str]) -> str:
     to, classes = step["to"], _lacking(step["classes"])
     if not classes:
         return f"It would become {to} if this rules other causes out:"
-    return f"It would become {to} if it shows in {classes}:"
+    clearly = "more clearly " if set(step["classes"]) <= set(spoken) else ""
+    return f"It would become {to} if it shows {clearly}in {classes}:"
 
 
 def _lacking(classes: Sequence[str]) -> str:
