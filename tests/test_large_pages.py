@@ -16,6 +16,9 @@ MEMINFO = "cat /proc/meminfo\nMemTotal: 66000000 kB\nMemFree: 16000000 kB\nHugep
         (f"{SIZE}2097152\n", "nothing_found"),
         (f"{SIZE}536870912\n", "cannot_tell"),
         (MEMINFO, "cannot_tell"),
+        ("uname -r\n5.14.0-427.el9.x86_64\n", "nothing_found"),
+        ("uname -r\n5.14.0-427.el9.aarch64\n", "cannot_tell"),
+        ("uname -r\n5.14.0-427.el9.aarch64+64k\n", "cannot_tell"),
     ],
 )
 def test_two_huge_pages_per_second_are_nothing_only_if_they_are_small(told: str, status: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from thpdiag.derive.huge_page_size import USUAL, huge_page_size
+from thpdiag.derive.huge_page_size import USUAL, most_of_a_huge_page
 from thpdiag.derive.message_age import is_old
 from thpdiag.derive.rates import fastest
 from thpdiag.derive.stretches import LONG
@@ -149,7 +149,7 @@ def _quiet(
     """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
     rates of the rules say nothing of it: few such pages are as much memory.
     """
-    times = max((huge_page_size(s.case) for s in scenes), default=USUAL) / USUAL
+    times = max((most_of_a_huge_page(s.case) for s in scenes), default=USUAL) / USUAL
     larger = demand.of_huge_pages and times > 1
     elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, by_id.values())
     if _is_no(mechanism, outcomes, by_id) and not larger and not elsewhere:

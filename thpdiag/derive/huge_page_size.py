@@ -18,12 +18,20 @@ USUAL = 2.0 * 2**20  # bytes
 _CHOSEN = 2.0**30  # the default of reserved pages was chosen, it is not the size of transparent ones
 _TOLD = ("thp.hpage_pmd_size", "kernel.page_size")
 _OTHER_MACHINE = re.compile(r"aarch64|arm64|64k|ppc64|s390|riscv|loongarch|mips|sparc")
-_OF_PAGES = {65536: 512.0 * 2**20, 16384: 32.0 * 2**20}  # by the size of a small page
+_LARGEST = 512.0 * 2**20
+_OF_PAGES = {65536: _LARGEST, 16384: 32.0 * 2**20, 4096: USUAL}  # by the size of a small page
 
 
 def huge_page_size(case: Case) -> float:
     """In bytes; the usual size if nothing in the input says it."""
     return next((float(fact.value) for fact in huge_page_facts(case)), USUAL)
+
+
+def most_of_a_huge_page(case: Case) -> float:
+    """In bytes, the most that it may be: the largest on machines with pages of several sizes, if nothing says which."""
+    releases = [f for f in case.facts if f.name == "kernel.release"]
+    usual = _LARGEST if any(_OTHER_MACHINE.search(str(f.value)) for f in releases) else USUAL
+    return next((float(fact.value) for fact in huge_page_facts(case)), usual)
 
 
 def huge_page_facts(case: Case) -> Iterator[Fact]:

@@ -25,7 +25,7 @@ _ANY = re.compile(rf"Linux (\S{{1,255}}) ({_RELEASE}) (#.{{1,200}})$")
 _FEW = re.compile(rf"(?:Linux (?:(\S{{1,255}}) )??)?({_RELEASE})(?: ({_ARCH}))?(?: GNU/Linux)?\s*$")
 _OPENS = re.compile(
     rf"Linux \S{{1,255}} {_RELEASE} #|Linux {_RELEASE}(?: {_ARCH})?(?: GNU/Linux)?\s*$|"
-    rf"\d\.\d{{1,3}}\.\d{{1,5}}-[-+~_.\w]{{0,60}}(?:{_ARCH}|el\d\w{{0,10}}|generic|lowlatency|amd64|default|aws|azure|gcp|uek)\s*$"
+    rf"\d\.\d{{1,3}}\.\d{{1,5}}-[-+~_.\w]{{0,60}}(?:{_ARCH}|el\d\w{{0,10}}|generic|lowlatency|amd64|default|aws|azure|gcp|uek)(?:[-+](?:64k|debug|rt))?\s*$"
 )
 
 
