@@ -45,6 +45,8 @@ _STAT_COUNTS = frozenset(
     {"thp_fault_alloc", "thp_collapse_alloc", "thp_swpout", "thp_swpout_fallback", "pglazyfree", "pglazyfreed"}
 )
 _EVENTS = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill"})
+_EPOCH = re.compile(r"1[4-9]\d{8}")  # seconds, 2014 to 2033
+_PAGE = 4096
 _NO_LIMIT = 2**62  # version 1 writes the largest multiple of a page below 2^63
 
 
@@ -87,12 +89,22 @@ def _name(file: str, key: str) -> str:
     return f"{_SIZES[file]}_bytes" if file in _SIZES and not key else ""
 
 
+def _goes_on(line: str) -> bool:
+    """Whether a line belongs to the look. A bare number may be a size below a head, or when the next look begins: sizes
+    are whole pages.
+    """
+    if not _CONTINUES.match(line):
+        return False
+    time = _EPOCH.fullmatch(line.strip())
+    return time is None or int(time[0]) % _PAGE == 0
+
+
 READER = Reader(
     name="cgroup_memory",
     title="memory of control groups below /sys/fs/cgroup",
     read=read,
     opens=_OPENS,
-    continues=_CONTINUES.match,
+    continues=_goes_on,
     paths=(re.compile(rf"(?:^|/){_ROOT}/(?:.{{1,400}}/)?memory\.{_KIND}$"),),
     priority=2,
 )
