@@ -9,17 +9,30 @@ from thpdiag.reports.columns import fold
 from thpdiag.reports.visible import lines, prose
 
 
-def remedy(advice: Mapping[str, Any], margin: str = "", label: str = "") -> Iterator[str]:
-    """The lines of one remedy; every command on a line of its own, indented, unbroken."""
+def remedy(
+    advice: Mapping[str, Any], margin: str = "", label: str = "", checked_in: int | None = None
+) -> Iterator[str]:
+    """The lines of one remedy; every command on a line of its own, indented, unbroken.
+
+    `checked_in` is the number of an earlier step that is verified in the same way.
+    """
     yield from fold(prose(f"{advice['reason'] or ''} [{advice['id']}]"), margin + label, margin + " " * len(label))
     yield from _commands("Now:", advice["now"], margin)
     yield from _commands("To last:", advice["persist"], margin)
-    yield from _verify(advice["verify"], margin)
+    yield from [f"{margin}Verify: as in step {checked_in}"] if checked_in else _verify(advice["verify"], margin)
     yield from _commands("Undo:", advice["undo"], margin)
     if advice["cost"]:
         yield from fold(prose(advice["cost"]), f"{margin}Cost: ", f"{margin}  ")
     if advice["restart"] is not None:
         yield from fold(prose(restart(advice["restart"])), f"{margin}Restart: ", f"{margin}  ")
+
+
+def checked_before(remedies: Sequence[Mapping[str, Any]], number: int) -> int | None:
+    """The first of the steps before step `number` (from 1 on) with the same verification."""
+    same = (
+        n for n, advice in enumerate(remedies[: number - 1], 1) if advice["verify"] == remedies[number - 1]["verify"]
+    )
+    return next(same, None) if remedies[number - 1]["verify"] else None
 
 
 def restart(said: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from thpdiag.reports import confidence, recordings, settings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
 from thpdiag.reports.quantity import duration, moment, quantity
-from thpdiag.reports.remedy_text import remedy
+from thpdiag.reports.remedy_text import checked_before, remedy
 from thpdiag.reports.visible import lines, prose, visible
 
 FORMAT = "text"
@@ -170,7 +170,8 @@ def _do(document: Document, _: int) -> Iterator[str]:
         yield from fold("One step after the other, the mildest first; stop as soon as its Verify line holds.")
     for number, advice in enumerate(remedies, 1):
         yield from [""] if len(remedies) > 1 else []
-        yield from remedy(advice, label=f"{number}. " if len(remedies) > 1 else "")
+        label = f"{number}. " if len(remedies) > 1 else ""
+        yield from remedy(advice, label=label, checked_in=checked_before(remedies, number))
 
 
 def _others(document: Document, verbosity: int) -> Iterator[str]:

@@ -70,7 +70,8 @@ def _compare(
             f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
         )
         return unknown(track.metric, text, needed=needed, kind=kind)
-    said = f"{spelled([t.metric for t in tops], track.name)} {CHANGED[check.as_]} {shown(top, unit)}"
+    verb = CHANGED[check.as_] if top >= 0 else "fell by"
+    said = f"{spelled([t.metric for t in tops], track.name)} {verb} {shown(abs(top), unit)}"
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
     said += bracketed([lines_of(track.points)])
     off = _off(tops)

@@ -24,7 +24,7 @@ from thpdiag.reports.html.sparkline import drawings
 from thpdiag.reports.html.stacks import hottest
 from thpdiag.reports.json import compact
 from thpdiag.reports.quantity import duration, moment, percent, quantity
-from thpdiag.reports.remedy_text import restart
+from thpdiag.reports.remedy_text import checked_before, restart
 from thpdiag.reports.settings import effect, next_boot
 from thpdiag.reports.visible import lines, prose
 
@@ -107,6 +107,7 @@ def _environment() -> Environment:
         "moment": moment,
         "recordings": recordings,
         "restart": restart,
+        "checked_before": checked_before,
         "verdict": verdict,
     }
     return environment
