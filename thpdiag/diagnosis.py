@@ -133,7 +133,8 @@ def _status(
     if vetoed:
         return "not_applicable"
     core = [(m.name, m.demand) for m in mechanisms().values() if m.demand]
-    quiet = all(_quiet(name, demand, outcomes, by_id, scenes) for name, demand in core)
+    times = max((most_of_a_huge_page(s.case) for s in scenes), default=USUAL) / USUAL
+    quiet = all(_quiet(name, demand, outcomes, by_id, scenes, times) for name, demand in core)
     if scenes and quiet and not any(s.case.hidden for s in scenes):
         return "nothing_found"
     return "cannot_tell"
@@ -145,11 +146,11 @@ def _quiet(
     outcomes: Mapping[str, RuleOutcome],
     by_id: Mapping[str, Rule],
     scenes: Sequence[Scene],
+    times: float,
 ) -> bool:
     """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
-    rates of the rules say nothing of it: few such pages are as much memory.
+    `times` as large, rates of the rules say nothing of it: few such pages are as much memory.
     """
-    times = max((most_of_a_huge_page(s.case) for s in scenes), default=USUAL) / USUAL
     larger = demand.of_huge_pages and times > 1
     elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, by_id.values())
     if _is_no(mechanism, outcomes, by_id) and not larger and not elsewhere:

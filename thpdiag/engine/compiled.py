@@ -182,10 +182,10 @@ class Compiled:
 
     def heaviest(self, found: Found, grouping: Grouping, name: str) -> int | None:
         """The chain that gives most of what surely matched in a group."""
-        rows = grouping.rows
+        rows, every = grouping.rows, self.weights
         if rows is not self.rows or len(grouping.names) > 1:
-            rows = rows.only(grouping.group == grouping.names.index(name))
-        weights = np.where(found.sure, self._weights(rows), 0.0)
+            every = self._weights(rows.only(grouping.group == grouping.names.index(name)))
+        weights = np.where(found.sure, every, 0.0)
         return int(weights.argmax()) if len(weights) and weights.max() > 0 else None
 
     def _weights(self, rows: Rows) -> NDArray[np.float64]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import re2
@@ -171,7 +170,7 @@ def _callers_alone(check: ProfileSpec, profile: Compiled) -> Found:
 
 def only(check: ProfileSpec) -> Callable[[str], object] | None:
     """Which commands count, None if all do."""
-    return None if check.comm is None else partial(re2.fullmatch, check.comm)
+    return None if check.comm is None else re2.compile(check.comm).fullmatch
 
 
 def _share(sums: Sums, total: float, rest: float, lost: float, least: float | None = None) -> Share:
