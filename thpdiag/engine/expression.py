@@ -40,12 +40,12 @@ class Expression:
         for child in self.children:
             yield from child.names()
 
-    def signed(self, *, against: bool = False) -> Iterator[tuple[str, bool]]:
+    def signed(self) -> Iterator[tuple[str, bool]]:
         """Each name with whether its yes speaks against the expression: those under an odd number of `not` do."""
         if self.op == "name":
-            yield self.name, against
+            yield self.name, False
         for child in self.children:
-            yield from child.signed(against=against is not (self.op == "not"))
+            yield from ((name, against is not (self.op == "not")) for name, against in child.signed())
 
     def value(self, of: Callable[[str], Verdict3]) -> Verdict3:
         """Kleene's value of the expression, given the values of the checks."""
