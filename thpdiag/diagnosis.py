@@ -94,8 +94,7 @@ def _not_fired(rule: str, judged: Sequence[Judgement], leader: Finding | None) -
 
 def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
     """Where an archive is damaged nobody knows what it held: only measured settings and facts still say no."""
-    excluded = any(e.check == "excluded_by" for e in outcome.against)
-    if outcome.value is not NO or outcome.firm or excluded or "*" not in case.hidden:
+    if outcome.value is not NO or outcome.firm or outcome.excluded or "*" not in case.hidden:
         return outcome
     return replace(outcome, value=UNKNOWN)
 
@@ -106,7 +105,7 @@ def _like(scene: Scene, leader: Finding, judged: Sequence[Judgement]) -> bool:
 
 
 def _decided(outcome: RuleOutcome) -> bool:
-    return any(e.kind in DYNAMIC or e.check == "excluded_by" for e in outcome.against)
+    return outcome.excluded or any(e.kind in DYNAMIC for e in outcome.against)
 
 
 def _finding(rule: Rule, outcome: RuleOutcome) -> Finding:
@@ -197,9 +196,7 @@ def _ruled_out(
         if rule.file.role not in LEADING or outcome.value is not NO or rule.id in fired:
             continue
         same = leader is not None and rule.file.mechanism == leader.mechanism
-        speaking = [
-            e for e in outcome.against if e.check == "excluded_by" or (e.cite is not None and e.kind in DYNAMIC)
-        ]
+        speaking = [e for e in outcome.against if e.excludes or (e.cite is not None and e.kind in DYNAMIC)]
         if speaking and not same:
             yield RuledOut(rule, speaking[0].text, tuple(speaking[:3]))
 

@@ -65,7 +65,7 @@ def prepared(case: CaseFile) -> Case:
 
 def word(outcome: RuleOutcome) -> str:
     """fires, silent, unknown or excluded."""
-    if outcome.value is Verdict3.NO and outcome.against and outcome.against[0].check == "excluded_by":
+    if outcome.value is Verdict3.NO and outcome.excluded:
         return "excluded"
     return {Verdict3.YES: "fires", Verdict3.NO: "silent", Verdict3.UNKNOWN: "unknown"}[outcome.value]
 

@@ -20,7 +20,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import RuleCheck
 from thpdiag.engine.sureness import Answers, confidence, raises, supporting, words
 from thpdiag.engine.timing import Timings
-from thpdiag.model import CONFIDENCES, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
+from thpdiag.model import CONFIDENCES, EXCLUDED, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
 ONE_TIME = "all of it from one and the same time"
 NO_CPU = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
@@ -201,7 +201,7 @@ def _opposing(expression: Expression, answers: Answers) -> Iterable[str]:
 def _excluded(excluder: RuleOutcome) -> Evidence:
     first = next(iter(excluder.evidence), None)
     text = f"{excluder.rule} explains it" + (f": {first.text}" if first else "")
-    return Evidence("excluded_by", text, first.cite if first else None)
+    return Evidence(EXCLUDED, text, first.cite if first else None)
 
 
 def _missing(rule: Rule, answers: Answers) -> tuple[str, ...]:

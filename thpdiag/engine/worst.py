@@ -75,7 +75,7 @@ def _joined(rule: Rule, whole: RuleOutcome, parts: Sequence[Part]) -> RuleOutcom
     surest = max(fired, key=lambda part: _level(part[1]), default=None)  # the worst of those that are as sure
     if surest and (whole.value is not YES or _level(whole) < _level(surest[1])):
         return _at(*surest)
-    if whole.value is NO and not _excluded(whole):
+    if whole.value is NO and not whole.excluded:
         return next((_at(*part) for part in parts if _contradicts(part[1], whole)), whole)
     return whole
 
@@ -84,10 +84,6 @@ def _contradicts(part: RuleOutcome, whole: RuleOutcome) -> bool:
     """Whether a stretch leaves the rule open and shows what the whole recording speaks against."""
     against = {e.check for e in whole.against if e.kind in DYNAMIC}
     return part.value is UNKNOWN and any(e.check in against for e in part.evidence)
-
-
-def _excluded(outcome: RuleOutcome) -> bool:
-    return any(e.check == "excluded_by" for e in outcome.against)
 
 
 def _level(outcome: RuleOutcome) -> int:

@@ -4,7 +4,7 @@ from thpdiag.model.case import Case, InputRecord, Note, State
 from thpdiag.model.citation import Citation
 from thpdiag.model.event import Event
 from thpdiag.model.fact import Fact
-from thpdiag.model.finding import CONFIDENCES, SEVERITIES, Evidence, Finding, Raise, RuleOutcome, Verdict3
+from thpdiag.model.finding import CONFIDENCES, EXCLUDED, SEVERITIES, Evidence, Finding, Raise, RuleOutcome, Verdict3
 from thpdiag.model.moment import Clock, Moment
 from thpdiag.model.problem import Problem, ProblemKind
 from thpdiag.model.profile import Chains, Frame, KernelImage, Ledger, Module, Profile, Rows, Stacks, Task
@@ -15,6 +15,7 @@ from thpdiag.model.symbol_table import SymbolTable, TableKind
 
 __all__ = [
     "CONFIDENCES",
+    "EXCLUDED",
     "SEVERITIES",
     "Case",
     "Chains",

@@ -11,6 +11,7 @@ from thpdiag.model.moment import Moment
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
+EXCLUDED = "excluded_by"  # stands for a check in what says that another rule explains it
 
 
 class Verdict3(Enum):
@@ -40,6 +41,11 @@ class Evidence:
     unit: str = ""
     kind: str = "state"
     window: tuple[Moment, Moment] | None = None
+
+    @property
+    def excludes(self) -> bool:
+        """Whether it is that another rule explains it."""
+        return self.check == EXCLUDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,11 @@ class RuleOutcome:
     spoken: tuple[str, ...] = ()
     heard: tuple[str, ...] = ()
     raises: tuple[Raise, ...] = ()
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the rule held, and another one explains what it saw."""
+        return any(e.excludes for e in self.against)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def change(rule: Rule, outcome: RuleOutcome) -> dict[str, Any] | None:
         wanted = silencing(rule.when, values, far)
         return {"to": "silent", "steps": [_step(n, to, rule, answers) for n, to in wanted]} if wanted else None
     steps = [] if met else [_step(n, to, rule, answers) for n, to in smallest_change(rule.when, values, far)]
-    silencers = [e for e in outcome.against if e.check == "excluded_by"]
+    silencers = [e for e in outcome.against if e.excludes]
     steps += [
         {"check": None, "to": "no", "needed": "nothing else explains it", "text": e.text, "by": None, "window": None,
          "ask_for": []}

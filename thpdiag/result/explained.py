@@ -132,7 +132,7 @@ def _notes(rule: Rule, diagnosis: Diagnosis, outcome: RuleOutcome, finding: Find
         because = f", as {context.outcome.rule} has it: {context.title}" if context else ""
         yield f"it fires and is left out of the findings{because}"
     if word(outcome) == "excluded":
-        yield from (e.text for e in outcome.against if e.check == "excluded_by")
+        yield from (e.text for e in outcome.against if e.excludes)
     elif here is not None and here is not outcome.value:
         yield DAMAGED if "*" in diagnosis.case.hidden and here is Verdict3.NO else OUTSIDE
     if finding and finding.demoted_by:
