@@ -58,3 +58,18 @@ def test_the_work_done_decides(seconds: int, wanted: object) -> None:
     said = switched(always | series(cpu_ratio__sys_share="0.6+0x12"), never | series(cpu_ratio__sys_share="0.2+0x12"))
     assert said.value is wanted
     assert "time for the same work" in said.text
+
+
+@pytest.mark.parametrize("strict", ["defer", "never"])
+@pytest.mark.parametrize("loose", ["madvise", "defer+madvise", "always"])
+def test_memory_that_asked_for_huge_pages_waits_unless_compaction_is_deferred(loose: str, strict: str) -> None:
+    """The switch to defer cures what madvise leaves, and the switch back brings it again."""
+    stalls = {loose: "5+300x12 @10s", strict: "5+1x12 @10s"}
+    for order in ((loose, strict), (strict, loose)):
+        states = [{"facts": {"thp.defrag": value}, "series": {STALLS: stalls[value]}} for value in order]
+        case = prepared(CaseFile.model_validate({"name": "a", "outcome": "fires", "states": states}))
+        worse = scenes(case)[order.index(loose)]
+        said = judge(Toggle.model_validate({"setting": "thp.defrag", "ratio": 2}), worse)
+
+        assert said.value is YES
+        assert f"thp.defrag {loose}: compaction stalls" in said.text

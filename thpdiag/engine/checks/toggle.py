@@ -28,17 +28,9 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.float64]
 
-PERMISSIVE = (
-    "never",
-    "0",
-    "no",
-    "madvise",
-    "defer",
-    "defer+madvise",
-    "1",
-    "yes",
-    "always",
-)  # from strict to permissive
+# From strict to permissive. With defrag=defer no fault compacts, not even in memory that asked for huge pages, which
+# waits with madvise (mm/huge_memory.c vma_thp_gfp_mask).
+PERMISSIVE = ("never", "0", "no", "defer", "madvise", "defer+madvise", "1", "yes", "always")
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 LAST = 3  # the end of a stretch: its last third, at least so many samples
