@@ -71,7 +71,8 @@ def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[st
         yield "a finding is two things"
     for finding in found:
         for other in finding.demoted_by:
-            if _level(before[other]) < _level(before[finding.outcome.rule]):
+            explained = _level(before[other]) > 0 and finding.outcome.rule in RULES[other].file.explains
+            if _level(before[other]) < _level(before[finding.outcome.rule]) and not explained:
                 yield f"{finding.outcome.rule} steps back behind a hypothesis"
 
 
@@ -123,6 +124,44 @@ def test_the_larger_share_leads() -> None:
         found = together(fired("THP-040", 1, zeroing), fired("THP-010", 1, compacting))
         assert found[0].outcome.rule == first
         assert [f.role for f in found] == ["root_cause", "contributing"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "result"),
+    [
+        ("THP-001", "THP-010"), ("THP-011", "THP-010"), ("THP-015", "THP-012"), ("THP-030", "THP-032"),
+        ("THP-040", "THP-041"), ("THP-054", "THP-060"), ("ALT-22", "ALT-03"), ("THP-053", "ALT-06"),
+    ],
+)  # fmt: skip
+def test_a_likely_cause_leads_over_what_surely_follows_from_it(cause: str, result: str) -> None:
+    """Swapping is plain to see; the control group at its limit is why. A mere hypothesis explains nothing."""
+    found = together(fired(cause, 1), fired(result, 2))
+    assert (found[0].outcome.rule, found[0].confidence) == (cause, "likely")
+    assert (found[0].consequences, found[1].demoted_by, found[1].role) == ((result,), (cause,), "contributing")
+    assert together(fired(cause, 0), fired(result, 2))[0].outcome.rule == result
+
+
+def test_a_part_of_the_trouble_leads_though_the_whole_is_larger() -> None:
+    """The flushes are a part of the compaction that needs them; clearing pages is none of it."""
+    found = together(fired("THP-011", 1, 0.1), fired("THP-010", 1, 0.4))
+    assert [f.outcome.rule for f in found] == ["THP-011", "THP-010"]
+    assert together(fired("THP-040", 1, 0.2), fired("THP-010", 2, 0.5))[0].outcome.rule == "THP-010"
+    assert together(fired("THP-040", 1, 0.5), fired("THP-010", 2, 0.1))[0].outcome.rule == "THP-040"
+
+
+def test_a_cause_that_is_explained_itself_by_something_else_explains_nothing() -> None:
+    """Where a rival is as likely as the cause, the surer result does not step back with it."""
+    found = together(fired("THP-011", 1), fired("THP-010", 2), fired("ALT-06", 1))
+    assert by_rule(found)["THP-011"].demoted_by == ("ALT-06",)
+    assert (found[0].outcome.rule, found[0].demoted_by) == ("THP-010", ())
+    alike = together(fired("THP-011", 1), fired("THP-010", 2), fired("THP-001", 1))
+    assert (alike[0].outcome.rule, alike[0].consequences) == ("THP-001", ("THP-010", "THP-011"))
+
+
+def test_what_follows_from_a_consequence_follows_from_the_cause() -> None:
+    """A control group at its limit swaps, and the swapping takes huge pages apart."""
+    found = together(fired("ALT-22", 1), fired("ALT-03", 2), fired("THP-048", 1))
+    assert (found[0].outcome.rule, found[0].consequences) == ("ALT-22", ("ALT-03", "THP-048"))
 
 
 def test_of_two_that_weigh_the_same_the_one_that_explains_leads() -> None:

@@ -1,9 +1,11 @@
 """One root cause per host: which finding leads, which steps back behind it, what follows from it, what belongs to it.
 
-The order of thp.md F.3: an alternative that a rule names explains what the rule saw, and the rule steps back if the
-alternative is at least as sure. What a mechanism leads to (mechanisms.yaml) steps back behind it likewise. Of two
-causes that both show in call stacks the one with the larger share of all samples leads. Configuration and risks
-belong to a cause that they favour; they are no consequence of it and never lead.
+The order of thp.md F.3: what a rule says it explains is a consequence, and steps back behind it as soon as the cause is
+likely, even if the consequence is the surer of the two: that a result is plain to see makes it no cause. A rival that a
+rule names (`demoted_by`), and a cause whose mechanism leads to that of the rule (mechanisms.yaml), must be at least as
+sure. Of two causes that both show in call stacks the one with the larger share of all samples leads, unless one is a
+part of the other. Configuration and risks belong to a cause that they favour; they are no consequence of it and never
+lead.
 """
 
 from __future__ import annotations
@@ -93,7 +95,20 @@ def _stepped_back(fired: Findings, rules: Rules) -> Findings:
     kept = {
         i: tuple(d for d in by if i not in _reached(d, behind) or weight[d] > weight[i]) for i, by in behind.items()
     }
+    kept |= {i: tuple(sorted({*by, *_less_sure_causes(i, kept, fired, rules)})) for i, by in kept.items()}
     return {i: replace(f, role="contributing", demoted_by=kept[i]) if kept[i] else f for i, f in fired.items()}
+
+
+def _less_sure_causes(one: str, behind: Mapping[str, tuple[str, ...]], fired: Findings, rules: Rules) -> Iterator[str]:
+    """Likely causes of a finding that is surer than they are, unless they themselves are explained by something that
+    has no part in it: a cause that is out explains nothing.
+    """
+    causes = [i for i in fired if _causes(i, one, fired, rules) and SURE <= _level(fired[i]) < _level(fired[one])]
+    for cause in causes:
+        above = _reached(cause, behind)
+        first = {i for i in above if not behind[i]}
+        if one not in above and all(i in causes or i in behind[one] for i in first):
+            yield cause
 
 
 def _reached(start: str, behind: Mapping[str, tuple[str, ...]]) -> set[str]:
@@ -108,15 +123,30 @@ def _reached(start: str, behind: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
+    """What explains a finding and is at least as sure."""
     finding = fired[one]
     if finding.role not in LEADING:
         return
     for other, found in fired.items():
-        named = other in rules[one].file.demoted_by
-        if other == one or found.role not in LEADING or not (named or _leads_to(found, finding)):
+        if other == one or _level(found) < _level(finding):
             continue
-        if _level(found) >= _level(finding) and at_once(found, finding) and not _smaller(other, one, fired, rules):
+        rival = other in rules[one].file.demoted_by or _leads_to(found, finding)
+        weighs = rival and found.role in LEADING and at_once(found, finding) and not _smaller(other, one, fired, rules)
+        if weighs or _causes(other, one, fired, rules):
             yield other
+
+
+def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
+    """Whether a finding says of itself that it explains the other, and both could lead.
+
+    Where one is a part of the other (the locks or flushes of compaction) its share is the smaller one by nature.
+    """
+    cause, effect = fired[other], fired[one]
+    lead = cause.role in LEADING and effect.role in LEADING
+    if not lead or one not in rules[other].file.explains or not at_once(cause, effect):
+        return False
+    part = cause.mechanism == effect.mechanism or _leads_to(cause, effect)
+    return part or not _smaller(other, one, fired, rules)
 
 
 def _leads_to(cause: Finding, finding: Finding) -> bool:
@@ -156,17 +186,23 @@ def _seen(finding: Finding) -> tuple[Moment, Moment] | None:
 
 def _under(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What follows from the leader, and which configuration and risks belong to it."""
-    first, explained = standing[leader], set(rules[leader].file.explains)
-    follows, belongs = [], []
-    for i, finding in standing.items():
-        if i == leader or not at_once(first, finding):
-            continue
-        own = i in explained or _leads_to(first, finding)
-        if finding.role in BESIDE and (own or _favours(finding, first)):
-            belongs.append(i)
-        elif own and finding.role not in (*BESIDE, "context"):
-            follows.append(i)
+    first = standing[leader]
+    near = {i: f for i, f in standing.items() if i != leader and at_once(first, f)}
+    own = _following(leader, near, standing, rules)
+    belongs = [i for i, f in near.items() if f.role in BESIDE and (i in own or _favours(f, first))]
+    able = [i for i, f in near.items() if f.role not in (*BESIDE, "context")]
+    follows, todo = set[str](), [leader]
+    while todo:
+        new = _following(todo.pop(), able, standing, rules) - follows
+        follows |= new
+        todo += new
     return tuple(sorted(follows)), tuple(sorted(belongs))
+
+
+def _following(cause: str, able: Iterable[str], standing: Findings, rules: Rules) -> set[str]:
+    """What a finding explains itself, of those named."""
+    explained = rules[cause].file.explains
+    return {i for i in able if i in explained or _leads_to(standing[cause], standing[i])} - {cause}
 
 
 def _favours(finding: Finding, leader: Finding) -> bool:
