@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from thpdiag.errors import InputError
-from thpdiag.reports.html import from_page, render
+from thpdiag.reports.html import render
+from thpdiag.reports.html.embedded import from_page
 from thpdiag.reports.html.sparkline import HEIGHT, WIDTH, drawings
 from thpdiag.reports.html.stacks import ROWS, hottest
 from thpdiag.result.schema import completed
@@ -88,7 +89,7 @@ def test_the_page_has_only_our_elements(path: Path) -> None:
     assert {tag for tag, _ in page.elements} <= ELEMENTS
     assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
     assert [attributes for tag, attributes in page.elements if tag == "script"] == [
-        {"type": "application/json", "id": "result"}
+        {"type": "application/gzip+base64", "id": "result"}
     ]
     ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
     assert ids.most_common(1)[0][1] == 1
@@ -124,7 +125,13 @@ def test_the_page_gives_its_document_back(path: Path) -> None:
     """The document that a page was made of can be taken out of it; there it has no sign that HTML reads."""
     page = render(_read(path))
     assert from_page(page) == _read(path)
-    assert not re.search("[<>&]", page.partition('id="result">')[2].partition("</script>")[0])
+    assert re.fullmatch("[A-Za-z0-9+/=]+", page.partition('id="result">')[2].partition("</script>")[0])
+
+
+def test_a_page_with_plain_json_gives_its_document_back() -> None:
+    """Pages of the first version carry it so."""
+    document = _document("found")
+    assert from_page(f'<script type="application/json" id="result">{json.dumps(document)}</script>') == document
 
 
 @pytest.mark.parametrize(
@@ -135,6 +142,9 @@ def test_the_page_gives_its_document_back(path: Path) -> None:
         '<script type="application/json" id="result">{',
         '<script type="application/json" id="result">{</script>',
         '<script type="application/json" id="result">[]</script>',
+        '<script type="application/gzip+base64" id="result">e30=</script>',
+        '<script type="application/gzip+base64" id="result">{}</script>',
+        '<script type="application/gzip+base64" id="result">H4sIAAAAAAAC/6uu</script>',
     ],
 )
 def test_a_page_without_a_result_is_the_users_mistake(page: str) -> None:

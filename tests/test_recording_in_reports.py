@@ -14,7 +14,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from judging import document
 from thpdiag.reports import html, text
 from thpdiag.reports.columns import columns
+from thpdiag.reports.presentation import Presentation
 from thpdiag.result.schema import schema
+
+FULL = Presentation(verbosity=1)
 
 FAST = ("brk_fast", "do_syscall_64")
 SLOW = (
@@ -224,7 +227,7 @@ def test_functions_of_programs_without_names_are_shown_by_their_object() -> None
 
 def test_no_line_of_the_text_report_is_wider_than_a_terminal() -> None:
     """With everything that can be said of a recording."""
-    report = text.render(judged(lost=300, head=HEAD, around=BOOTED), 1)
+    report = text.render(judged(lost=300, head=HEAD, around=BOOTED), FULL)
     section = report.split("Recordings of call stacks")[1].split("\nSettings")[0].splitlines()
     assert len(section) > 5
     assert [line for line in section if columns(line) > 80] == []

@@ -12,7 +12,10 @@ from jsonschema import Draft202012Validator
 from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
 from thpdiag.reports import FORMATS
+from thpdiag.reports.presentation import Presentation
 from thpdiag.result.schema import schema
+
+FULL = Presentation(verbosity=1)
 
 ENABLED = "sys/kernel/mm/transparent_hugepage/enabled"
 ON, OFF = "[always] madvise never\n", "always madvise [never]\n"
@@ -92,7 +95,7 @@ def test_sizes_have_a_key_each(tmp_path: Path) -> None:
 def test_the_text_says_it_in_plain_words(tmp_path: Path) -> None:
     """Contradictions at once, the rest with -v, within 80 columns."""
     found = document(tmp_path / "host", OLD_TUNED)
-    short, full = FORMATS["text"](found), FORMATS["text"](found, 1)
+    short, full = FORMATS["text"](found), FORMATS["text"](found, FULL)
 
     assert "Settings that disagree" in short
     assert "tuned 2.4.1) writes that later in the boot" in " ".join(short.split())
@@ -118,6 +121,6 @@ def test_words_of_a_customer_are_shown_not_obeyed(tmp_path: Path) -> None:
     told["contradictions"] = [{"text": bad, "kind": "overridden", "member": bad}]
     told["other_states"] = [{"value": bad, "member": bad}]
 
-    page, text = FORMATS["html"](found), FORMATS["text"](found, 1)
+    page, text = FORMATS["html"](found), FORMATS["text"](found, FULL)
     assert "<script>alert" not in page
     assert "\x1b" not in page + text

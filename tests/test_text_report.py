@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from thpdiag.reports.columns import columns, fold
+from thpdiag.reports.presentation import Presentation
 from thpdiag.reports.quantity import duration, moment, quantity
 from thpdiag.reports.text import render
 from thpdiag.reports.verdict import SENTENCES
 from thpdiag.reports.visible import lines, prose, visible
+
+FULL = Presentation(verbosity=1)
 
 RESULTS = sorted((Path(__file__).parent / "results").glob("*.json"), key=str)
 LEVELS = (0, 1, 2)
@@ -50,7 +53,7 @@ def test_no_line_is_wider_than_a_terminal(path: Path, level: int) -> None:
     """Lines end at column 80; only a command or a path alone on its line may be wider."""
     document = _read(path)
     commands = set(_commands(document))
-    for line in render(document, level).splitlines():
+    for line in render(document, Presentation(verbosity=level)).splitlines():
         assert columns(line) <= WIDTH or line.strip() in commands or _PATH.fullmatch(line.strip()), line
 
 
@@ -72,7 +75,7 @@ def test_each_status_has_a_sentence_of_its_own(status: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_nothing_reaches_the_terminal_as_a_control(level: int) -> None:
     """Of the hostile document no control, escape, bidirectional or zero-width character is printed."""
-    report = render(_document("hostile"), level)
+    report = render(_document("hostile"), Presentation(verbosity=level))
     assert not _HIDDEN.search(report)
     assert r"\x1b[31m" in report
     assert r"\u202e" in report
@@ -125,7 +128,7 @@ def test_the_first_screen_has_no_conditions_of_rules() -> None:
     document["verdict"]["confidence"] = document["findings"][0]["confidence"] = "likely"
     document["findings"][0]["raise_confidence"] = ["compact_stall rate above 2 /s"]
     assert "To be surer" not in render(document)
-    assert "To be surer: compact_stall rate above 2 /s" in render(document, 1)
+    assert "To be surer: compact_stall rate above 2 /s" in render(document, FULL)
 
 
 def test_a_risk_is_no_consequence() -> None:
@@ -151,7 +154,7 @@ def test_commands_for_no_known_distribution_say_so() -> None:
 
 def test_more_is_said_at_each_level() -> None:
     """Settings and problems come with level 1, match trees with level 2."""
-    brief, full, trees = (render(_document("found"), level) for level in LEVELS)
+    brief, full, trees = (render(_document("found"), Presentation(verbosity=level)) for level in LEVELS)
     assert "no reader knows this format" not in brief
     assert "no reader knows this format" in full
     assert "thp.enabled = always" in full
@@ -166,7 +169,7 @@ def test_other_hosts_follow_the_worst() -> None:
     assert brief.index("Severity critical") < brief.index("2 other hosts") < brief.index("db07: No huge-page problem")
     assert brief.index("db07:") < brief.index("uek01: This kernel")
     assert "Debian GNU/Linux 12" not in brief
-    assert "Debian GNU/Linux 12" in render(document, 1)
+    assert "Debian GNU/Linux 12" in render(document, FULL)
 
 
 def test_long_lists_are_cut_short_with_a_count() -> None:
@@ -174,7 +177,7 @@ def test_long_lists_are_cut_short_with_a_count() -> None:
     document = _document("found")
     document["ruled_out"] = [{"rule": f"ALT-{number}", "because": f"number {number}"} for number in range(30)]
     assert "and 22 more (-v)" in render(document)
-    assert "ALT-29: number 29" in render(document, 1)
+    assert "ALT-29: number 29" in render(document, FULL)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.engine.chosen_params import told as changed
 from thpdiag.engine.timing import Timings
+from thpdiag.reports.presentation import Presentation
 
 
 @click.command()
@@ -55,7 +56,7 @@ def command(
     with shared.shown(progress) as show:
         document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
     with spent.stage("reports"):
-        shared.deliver(document, form, targets, verbosity)
+        shared.deliver(document, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on))
     if timings is not None:
         shared.tell(spent, timings)
     if (mistake := shared.absent(paths)) and shared.exit_code(document, fail_on, fail_on_missing) != 1:

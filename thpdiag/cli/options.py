@@ -19,7 +19,8 @@ from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
 from thpdiag.model import SEVERITIES, Problem
 from thpdiag.reports import FORMATS
-from thpdiag.reports.text import render as text_report
+from thpdiag.reports.presentation import Presentation
+from thpdiag.reports.severities import fails
 from thpdiag.reports.visible import visible
 
 EXPECTED = (
@@ -117,16 +118,14 @@ def targets(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
     return found
 
 
-def deliver(document: Mapping[str, Any], form: str, files: Sequence[tuple[str, Path]], verbosity: int) -> None:
+def deliver(
+    document: Mapping[str, Any], form: str, files: Sequence[tuple[str, Path]], presentation: Presentation
+) -> None:
     """Print the result unless some `-o` claims stdout, and write the files."""
     if not any(str(path) == "-" for _, path in files):
-        click.echo(_rendered(document, form, verbosity), nl=False)
+        click.echo(FORMATS[form](document, presentation), nl=False)
     for name, path in files:
-        write(_rendered(document, name, verbosity), path)
-
-
-def _rendered(document: Mapping[str, Any], form: str, verbosity: int) -> str:
-    return text_report(document, verbosity) if form == "text" else FORMATS[form](document)
+        write(FORMATS[name](document, presentation), path)
 
 
 def write(text: str, path: Path) -> None:
@@ -195,7 +194,7 @@ def exit_code(document: Mapping[str, Any], fail_on: str = "never", fail_on_missi
     every = documents(document)
     undecided = any(d.get("unknown") for d in every)
     problems = [p for d in every for p in d.get("problems", ())]
-    if _fails(every, fail_on) or (fail_on_missing and undecided):
+    if gated(document, fail_on) or (fail_on_missing and undecided):
         return 1
     if not recognised(document):
         return 3
@@ -216,8 +215,6 @@ def recognised(document: Mapping[str, Any]) -> bool:
     return any(i.get("reader") for d in documents(document) for i in d.get("inputs", ()))
 
 
-def _fails(every: Sequence[Mapping[str, Any]], fail_on: str) -> bool:
-    if fail_on == "never":
-        return False
-    severities = [f["severity"] for d in every for f in d.get("findings", ())]
-    return any(SEVERITIES.index(s) >= SEVERITIES.index(fail_on) for s in severities)
+def gated(document: Mapping[str, Any], fail_on: str) -> bool:
+    """Whether some finding that nobody accepted fails the gate of `--fail-on`."""
+    return any(fails(finding, fail_on) for one in documents(document) for finding in one.get("findings", ()))

@@ -8,28 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import rich_click as click
+from click.exceptions import Exit
 
 from thpdiag.cli import options as shared
 from thpdiag.errors import InputError
-from thpdiag.reports.html import from_page
+from thpdiag.reports.html.embedded import from_page
+from thpdiag.reports.presentation import Presentation
 
 
 @click.command()
 @click.argument("result", type=click.Path(path_type=Path, allow_dash=True))
 @shared.FORMAT
 @shared.OUTPUT
+@shared.FAIL_ON
 @shared.VERBOSE
-def command(result: Path, form: str, outputs: tuple[str, ...], verbosity: int) -> None:
+def command(result: Path, form: str, outputs: tuple[str, ...], fail_on: str, verbosity: int) -> None:
     """Render RESULT (JSON, or an HTML report) again; no bundle is needed."""
-    targets = shared.targets(outputs)
+    targets, document = shared.targets(outputs), _document(result)
     try:
-        shared.deliver(_document(result), form, targets, verbosity)
+        shared.deliver(document, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on))
+        failed = shared.gated(document, fail_on)
     except (
         AttributeError,
         KeyError,
         TypeError,
     ) as error:  # not what the schema says; it is no part of the core install
         raise InputError(f"{result} holds no valid result of thpdiag ({type(error).__name__}: {error})") from error
+    raise Exit(int(failed))
 
 
 def _document(path: Path) -> dict[str, Any]:

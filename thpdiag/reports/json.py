@@ -11,10 +11,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from thpdiag.reports.presentation import PLAIN, Presentation
+
 FORMAT = "json"
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: Mapping[str, Any], _presentation: Presentation = PLAIN) -> str:
     return json.dumps(_plain(document), sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from thpdiag.reports import confidence, recordings, settings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
+from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import duration, moment, quantity
 from thpdiag.reports.remedy_text import checked_before, remedy
 from thpdiag.reports.visible import lines, prose, visible
@@ -24,8 +25,9 @@ _MARKS = {"yes": "+", "no": "-", "unknown": "?"}
 Document = Mapping[str, Any]
 
 
-def render(document: Document, verbosity: int = 0) -> str:
+def render(document: Document, presentation: Presentation = PLAIN) -> str:
     """The report; with several hosts the worst in full, the others too from level 1 on."""
+    verbosity = presentation.verbosity
     worst, *rest = verdict.hosts(document)
     out = list(_host_report(worst, verbosity))
     if rest:

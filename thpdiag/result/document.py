@@ -20,6 +20,8 @@ from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Proble
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.absent import reasons
 from thpdiag.result.asking import ask
+from thpdiag.result.fingerprint import fingerprint
+from thpdiag.result.free_blocks import free_block_documents
 from thpdiag.result.measures import measures
 from thpdiag.result.moments import clock_text
 from thpdiag.result.profiles import profile_documents
@@ -164,7 +166,8 @@ def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) 
     rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
     state = state_of(finding, diagnosis)
     return {
-        "rule": outcome.rule, "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
+        "rule": outcome.rule, "fingerprint": fingerprint(outcome.rule, diagnosis.case.name, outcome.entity),
+        "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
         "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
         **({"entity": outcome.entity} if outcome.entity else {}),
         **({"window": _window(finding, diagnosis.case, PART)} if outcome.window else {}),
@@ -248,7 +251,11 @@ def _host(diagnosis: Diagnosis) -> dict[str, Any]:
     if uptime is not None:
         found["uptime"] = float(uptime.value)  # type: ignore[assignment]
     apps = list(dict.fromkeys(str(f.value) for f in case.facts if f.name == "app"))
-    return {"name": case.name, **found, "apps": apps, "settings": settings(diagnosis), "measures": measures(diagnosis)}
+    free = free_block_documents(diagnosis)
+    return {
+        "name": case.name, **found, "apps": apps, "settings": settings(diagnosis), "measures": measures(diagnosis),
+        **({"free_blocks": free} if free else {}),
+    }  # fmt: skip
 
 
 def _input(item: InputRecord) -> dict[str, Any]:

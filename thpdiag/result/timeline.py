@@ -1,13 +1,15 @@
 """The timeline of the result document.
 
-Series in at most 1,500 buckets, episodes that checks found, operator actions.
+Series in at most 1,500 buckets each and 6,000 in all, by the panel of the chart that they belong to; episodes that
+checks found; operator actions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from thpdiag.derive.catalogue import Catalogue
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Points, Track
 from thpdiag.diagnosis import Diagnosis
@@ -17,33 +19,65 @@ from thpdiag.knowledge.vocabulary import term
 from thpdiag.result.signatures import Signature
 from thpdiag.result.signatures import series as over_time
 
-MOST_BUCKETS = 1500
-SHOWN = (
-    "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.user_total", "cpu_ratio.softirq", "cpu_ratio.iowait",
-    "node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc",
-    "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc", "node_memory_AnonHugePages_bytes",
-    "node_memory_MemFree_bytes",
-)  # fmt: skip
+MOST_BUCKETS = 1500  # of a series
+LEAST_BUCKETS = 200  # of a series among many
+ALL_BUCKETS = 6000  # of a document: a page holds them all
+OF_HOST: Mapping[str, tuple[str, ...]] = {
+    "cpu": (
+        "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.user_total", "cpu_ratio.softirq",
+        "cpu_ratio.iowait",
+    ),
+    "huge_pages": (
+        "node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc",
+        "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc",
+    ),
+    "memory": ("node_memory_AnonHugePages_bytes", "node_memory_MemFree_bytes"),
+}  # fmt: skip
 HOW = {
     "prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried in vain to write",
     "failed": "failed to write", "sudo-redirect": "tried in vain (shell redirection without root) to write",
 }  # fmt: skip
+BLOCKS = "node_buddyinfo_blocks_order{}"
+ORDERS = 11  # 0 to 10, more than most kernels have
 OF_PROCESSES = ("process_resident_memory_bytes", "process_virtual_memory_bytes", "process_faults_total")
 MOST_PROCESSES = 3
 
 
 def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, Any]:
     """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
-    series = [told for told in map(over_time, seen) if len(told["points"]) > 1]  # one point is no course
-    for scene in scenes(diagnosis.case):
-        for metric in SHOWN:
-            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 1]
-            series += [_series(t) for t in tracks[:1]]
-        for metric in OF_PROCESSES:
-            tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) > 2]
-            tracks.sort(key=lambda t: (-_moved(t), t.name))
-            series += [_series(t) for t in tracks[:MOST_PROCESSES]]
+    signed = [told for told in map(over_time, seen) if len(told["points"]) > 1]  # one point is no course
+    tracks = [(panel, track) for scene in scenes(diagnosis.case) for panel, track in _tracks(scene.catalogue)]
+    most = max(LEAST_BUCKETS, min(MOST_BUCKETS, ALL_BUCKETS // max(1, len(tracks))))
+    series = [told | {"panel": "call_stacks"} for told in signed]
+    series += [_series(track, most) | {"panel": panel} for panel, track in tracks]
     return {"series": series, "episodes": _episodes(diagnosis, seen), "actions": _actions(diagnosis)}
+
+
+def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
+    """What is drawn of a state, by panel: of the host, of the processes that grew most, of the largest zone."""
+    for panel, metrics in OF_HOST.items():
+        for metric in metrics:
+            yield from ((panel, t) for t in catalogue.tracks(metric)[:1] if t.timed and len(t) > 1)
+    for metric in OF_PROCESSES:
+        tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
+        tracks.sort(key=lambda t: (-_moved(t), t.name))
+        yield from (("processes", t) for t in tracks[:MOST_PROCESSES])
+    zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
+    if zones:
+        largest = max(zones, key=lambda t: (_free(catalogue, t), t.name))
+        yield from (("free_blocks", track) for track in _orders(catalogue, largest))
+
+
+def _orders(catalogue: Catalogue, zone: Track) -> Iterator[Track]:
+    """The free blocks of each order in the zone of a track, by the same source."""
+    for order in range(ORDERS):
+        tracks = catalogue.tracks(BLOCKS.format(order))
+        yield from (t for t in tracks if t.table is zone.table)
+
+
+def _free(catalogue: Catalogue, zone: Track) -> float:
+    """The free pages of a zone in its last sample."""
+    return sum((track.last * 2.0**order for order, track in enumerate(_orders(catalogue, zone))), 0.0)
 
 
 def _moved(track: Track) -> float:
@@ -51,7 +85,7 @@ def _moved(track: Track) -> float:
     return float(values.max() - values.min())
 
 
-def _series(track: Track) -> dict[str, Any]:
+def _series(track: Track, most: int) -> dict[str, Any]:
     known = term(track.metric)
     counter = known is not None and known.kind == "counter"
     points = rates(track) if counter else track.points
@@ -61,17 +95,17 @@ def _series(track: Track) -> dict[str, Any]:
         "metric": f"{track.metric}{':rate' if counter else ''}", "means": spelled([track.metric]), "unit": unit,
         "source": str(track.cite(0)),
         **({"entity": track.name} if track.name else {}), **({"clock": clock.value} if clock else {}),
-        "points": buckets(points) if points is not None else [],
+        "points": buckets(points, most) if points is not None else [],
     }  # fmt: skip
 
 
-def buckets(points: Points) -> list[list[float]]:
-    """[time, min, max, mean] per bucket; a bucket is one sample while there are few enough."""
+def buckets(points: Points, most: int = MOST_BUCKETS) -> list[list[float]]:
+    """[time, min, max, mean] per bucket, values to four digits; a bucket is one sample while there are few enough."""
     if not len(points):
         return []
     import numpy as np
 
-    size = -(-len(points) // MOST_BUCKETS)
+    size = -(-len(points) // most)
     values, starts = points.values.to_numpy(np.float64), np.arange(0, len(points), size)
     columns = (
         points.values.index.to_numpy()[starts],
@@ -79,7 +113,10 @@ def buckets(points: Points) -> list[list[float]]:
         np.maximum.reduceat(values, starts),
         np.add.reduceat(values, starts) / np.diff(starts, append=len(values)),
     )
-    return [[float(f"{v:.12g}") for v in row] for row in zip(*(c.tolist() for c in columns), strict=True)]
+    return [
+        [float(f"{at:.12g}"), *(float(f"{v:.4g}") for v in values)]
+        for at, *values in zip(*(c.tolist() for c in columns), strict=True)
+    ]
 
 
 def _episodes(diagnosis: Diagnosis, seen: Sequence[Signature]) -> list[dict[str, Any]]:
