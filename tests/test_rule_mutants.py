@@ -15,7 +15,7 @@ from thpdiag.engine.schema import CaseFile
 from thpdiag.workbench.mutants import mutants, tried, unnoticed
 from thpdiag.workbench.trials import run as run_case
 
-MOST_GAPS = 13  # lines of rules/unnoticed.txt; this number may only become smaller
+MOST_GAPS = 0  # lines of rules/unnoticed.txt; this number may only become smaller
 RULE = """
 id: ACME-01
 title: Memory is short and something happens to it
