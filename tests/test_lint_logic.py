@@ -9,11 +9,11 @@ import pytest
 
 from judging import rules
 from linting import GOOD, marked, one_complaint, rule, said
-from thpdiag.engine.cases import load_cases, needed, prepared
+from thpdiag.engine.cases import load_cases, prepared
 from thpdiag.engine.classes import of_check
 from thpdiag.engine.expression import parse
 from thpdiag.engine.lint.truth import Truth
-from thpdiag.engine.load import builtin_rules
+from thpdiag.engine.load import builtin_rules, with_earlier
 from thpdiag.engine.match import match
 from thpdiag.engine.scenes import scenes
 from thpdiag.errors import RuleError
@@ -150,7 +150,7 @@ def test_the_kinds_of_evidence_are_those_that_the_engine_gives() -> None:
         for one in every
         for case in cases[one.id][:3]
         for scene in scenes(prepared(case))
-        for evidence in match(needed(one, every), scene)[one.id].evidence
+        for evidence in match(with_earlier([one], every), scene)[one.id].evidence
         if evidence.check in one.checks and evidence.kind not in (of_check(one.checks[evidence.check]), "total")
     }
 

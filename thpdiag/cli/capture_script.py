@@ -8,7 +8,7 @@ import rich_click as click
 
 from thpdiag.capture import script
 from thpdiag.cli.options import RULES, loaded, one
-from thpdiag.engine.needs import needs
+from thpdiag.engine.load import with_earlier
 
 
 @click.command("capture-script")
@@ -20,6 +20,6 @@ from thpdiag.engine.needs import needs
 def command(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
     """Print a POSIX sh script that records what the rules need; what it writes is a bundle that `analyze` reads."""
     rules = loaded(folders)
-    by_id = {rule.id: rule for rule in rules}
-    names = sorted({name for wanted in ids for name in needs(one(wanted, rules), by_id)}) if ids else None
+    asked = with_earlier([one(wanted, rules) for wanted in ids], rules)
+    names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None
     click.echo(script(names, seconds=seconds, interval=interval, pid=pid), nl=False)

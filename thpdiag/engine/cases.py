@@ -68,16 +68,3 @@ def word(outcome: RuleOutcome) -> str:
     if outcome.value is Verdict3.NO and outcome.excluded:
         return "excluded"
     return {Verdict3.YES: "fires", Verdict3.NO: "silent", Verdict3.UNKNOWN: "unknown"}[outcome.value]
-
-
-def needed(rule: Rule, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rule and all it depends on, in order."""
-    by_id = {r.id: r for r in rules}
-    wanted: set[str] = set()
-    todo = [rule.id]
-    while todo:
-        current = todo.pop()
-        if current not in wanted and current in by_id:
-            wanted.add(current)
-            todo += by_id[current].needs()
-    return tuple(r for r in rules if r.id in wanted)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
@@ -91,10 +91,23 @@ class Rule:
     def id(self) -> str:
         return self.file.id
 
-    def needs(self) -> set[str]:
+    @property
+    def earlier(self) -> set[str]:
         """Rules that must be judged before this one."""
         referred = {c.rule for c in self.checks.values() if isinstance(c, RuleCheck)}
         return referred | set(self.file.excluded_by) | set(self.file.demoted_by) | set(self.file.raised_by)
+
+
+def with_earlier(wanted: Iterable[Rule], rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Those of the rules that are wanted, and all that must be judged before them, in order."""
+    by_id = {rule.id: rule for rule in rules}
+    found: set[str] = set()
+    todo = [rule.id for rule in wanted]
+    while todo:
+        if (current := todo.pop()) in by_id and current not in found:
+            found.add(current)
+            todo += by_id[current].earlier
+    return tuple(rule for rule in rules if rule.id in found)
 
 
 def builtin_rules() -> Traversable:
@@ -296,7 +309,7 @@ def _referred(rule: Rule) -> Iterator[tuple[Where, str]]:
 
 def _ordered(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:
     """Topological order, ids alphabetical where free. A circle is an error that names its members and points there."""
-    graph = TopologicalSorter({name: sorted(rule.needs()) for name, rule in sorted(rules.items())})
+    graph = TopologicalSorter({name: sorted(rule.earlier) for name, rule in sorted(rules.items())})
     try:
         graph.prepare()
     except CycleError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from thpdiag.engine.quantity import quantity, split
+from thpdiag.engine.toggle_metrics import COMPARED, USUAL, ToggleMetric
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Status = Literal["draft", "test", "stable", "deprecated"]
@@ -63,7 +64,21 @@ class Param(Strict):
     )
 
 
-class FactCheck(Strict):
+class AnyCheck(Strict):
+    """What all kinds of checks tell of themselves."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of facts and metrics that it asks for itself."""
+        return ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What decides it: names of the vocabulary, or `profile`, `kernel_log`, `task_stack`."""
+        return self.metrics
+
+
+class FactCheck(AnyCheck):
     """The value of a fact.
 
     A metric's name gives its latest value. Several facts of the name: one that fits is enough.
@@ -88,11 +103,15 @@ class FactCheck(Strict):
             )
         return self
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.fact,)
+
 
 As = Literal["level", "mean", "last", "rate", "delta", "slope", "spread", "step", "knee", "since_boot_rate"]
 
 
-class SeriesCheck(Strict):
+class SeriesCheck(AnyCheck):
     """A metric over time.
 
     `as`: level (each value), mean, last, rate (per second, of a counter), delta (growth over the window), slope
@@ -115,6 +134,14 @@ class SeriesCheck(Strict):
             raise ValueError("says nothing about the values; add above or below")
         return self
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.series,)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.series, "uptime.seconds") if self.as_ == "since_boot_rate" else self.metrics
+
 
 class Change(Strict):
     """One delta per another over the window.
@@ -133,8 +160,12 @@ class Change(Strict):
     over: Quantity | None = Field(default=None, description="the window must be this long, else unknown")
 
 
-class ChangeCheck(Strict):
+class ChangeCheck(AnyCheck):
     change: Change
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (*listed(self.change.of), *listed(self.change.per))
 
 
 class Profile(Strict):
@@ -168,11 +199,15 @@ class Profile(Strict):
         return self
 
 
-class ProfileCheck(Strict):
+class ProfileCheck(AnyCheck):
     profile: Profile
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("profile",)
 
-class EventCheck(Strict):
+
+class EventCheck(AnyCheck):
     """Kernel messages, task stacks, operator actions."""
 
     event: Names
@@ -182,6 +217,10 @@ class EventCheck(Strict):
     not_anywhere: Names | None = None
     at_least: int = Field(default=1, ge=1)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("task_stack",) if listed(self.event) == ["task_stack"] else ("kernel_log",)
+
 
 class Process(Strict):
     """What runs on the host, or what the process is that `for_each` binds."""
@@ -189,7 +228,9 @@ class Process(Strict):
     app: Names | None = Field(default=None, description="applications of knowledge/applications.yaml")
     comm: str | None = Field(default=None, description="command name, RE2, whole")
     args: str | None = Field(default=None, description="in the command line, RE2, searched")
-    cpu_above: Quantity | None = Field(default=None, description="CPU use in CPUs, latest or lifetime")
+    cpu_above: Quantity | None = Field(
+        default=None, description="CPU use in CPUs: the mean over what was recorded, else that of its lifetime"
+    )
 
     @model_validator(mode="after")
     def _somebody(self) -> Process:
@@ -198,12 +239,12 @@ class Process(Strict):
         return self
 
 
-class ProcessCheck(Strict):
+class ProcessCheck(AnyCheck):
     process: Process
 
-
-ToggleMetric = Literal["sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate"]
-TOGGLED: tuple[ToggleMetric, ...] = ("sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate")
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("process.command",) if self.process.cpu_above is None else ("process.command", "process_cpu_ratio")
 
 
 class Toggle(Strict):
@@ -214,15 +255,19 @@ class Toggle(Strict):
 
     setting: Names
     ratio: Quantity
-    metrics: list[ToggleMetric] = Field(default_factory=lambda: list(TOGGLED))
+    metrics: list[ToggleMetric] = Field(default_factory=lambda: list(USUAL))
     min_samples: int = Field(default=5, ge=1)
 
 
-class ToggleCheck(Strict):
+class ToggleCheck(AnyCheck):
     toggle: Toggle
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*listed(self.toggle.setting), *(n for metric in self.toggle.metrics for n in COMPARED[metric].names))
 
-class RuleCheck(Strict):
+
+class RuleCheck(AnyCheck):
     """Another rule's outcome in the same state."""
 
     rule: str
@@ -230,7 +275,7 @@ class RuleCheck(Strict):
 
 
 Check = FactCheck | SeriesCheck | ChangeCheck | ProfileCheck | EventCheck | ProcessCheck | ToggleCheck | RuleCheck
-CHECKS: dict[str, type[Strict]] = {
+CHECKS: dict[str, type[AnyCheck]] = {
     "fact": FactCheck, "series": SeriesCheck, "change": ChangeCheck, "profile": ProfileCheck, "event": EventCheck,
     "process": ProcessCheck, "toggle": ToggleCheck, "rule": RuleCheck,
 }  # fmt: skip

@@ -15,16 +15,7 @@ from itertools import combinations
 from thpdiag.engine.classes import kinds, of_check
 from thpdiag.engine.judged import UNKNOWN, YES, Judged
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import (
-    ChangeCheck,
-    Check,
-    EventCheck,
-    FactCheck,
-    ProcessCheck,
-    SeriesCheck,
-    ToggleCheck,
-    listed,
-)
+from thpdiag.engine.schema import Check, EventCheck, ProcessCheck, ToggleCheck, listed
 from thpdiag.model import CONFIDENCES, Raise, RuleOutcome, Verdict3
 
 Answers = Mapping[str, Judged]
@@ -124,17 +115,11 @@ def _names(check: Check, answer: Judged) -> tuple[str, ...]:
     if answer.missing:
         return answer.missing
     match check:
-        case FactCheck():
-            return (check.fact,)
-        case SeriesCheck():
-            return (check.series,)
-        case ChangeCheck():
-            return (*listed(check.change.of), *listed(check.change.per))
         case EventCheck():
             return tuple(listed(check.event)[:1])
         case ToggleCheck():
             return ("recording.other_setting",)
         case ProcessCheck():
-            return ("process_cpu_ratio" if check.process.cpu_above is not None else "process.command",)
+            return check.needs[-1:]
         case _:
-            return ("profile",)
+            return check.needs

@@ -12,7 +12,7 @@ from dataclasses import replace
 from thpdiag.derive.stretches import SHORT, Stretch
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
-from thpdiag.engine.load import Rule
+from thpdiag.engine.load import Rule, with_earlier
 from thpdiag.engine.match import Forced, match
 from thpdiag.engine.schema import ChangeCheck, ProcessCheck, SeriesCheck
 from thpdiag.engine.timing import Timings
@@ -32,7 +32,7 @@ def judged(
     stretches = windows(rules, scene)
     if not stretches:
         return whole
-    moving = _with_needs(rules)
+    moving = with_earlier(filter(_of_values, rules), rules)
     known = replace(scene, outcomes=whole)
     parts = [
         (stretch, match(moving, inside(known, stretch), forced, bugs=bugs, timings=timings)) for stretch in stretches
@@ -55,17 +55,9 @@ def _last(stretch: Stretch, scene: Scene) -> bool:
     return end is None or stretch.last >= end - SHORT
 
 
-def _with_needs(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules that look at values over time, and those that these need, in order."""
-    by_id = {rule.id: rule for rule in rules}
-    wanted: set[str] = set()
-    todo = [rule.id for rule in rules if any(isinstance(c, SeriesCheck | ChangeCheck | ProcessCheck)
-                                             for c in rule.checks.values())]  # fmt: skip
-    while todo:
-        if (current := todo.pop()) in by_id and current not in wanted:
-            wanted.add(current)
-            todo += by_id[current].needs()
-    return [rule for rule in rules if rule.id in wanted]
+def _of_values(rule: Rule) -> bool:
+    """Whether it looks at values over time."""
+    return any(isinstance(check, SeriesCheck | ChangeCheck | ProcessCheck) for check in rule.checks.values())
 
 
 def _joined(rule: Rule, whole: RuleOutcome, parts: Sequence[Part]) -> RuleOutcome:

@@ -21,6 +21,7 @@ from thpdiag.engine.schema import (
     ToggleCheck,
     listed,
 )
+from thpdiag.engine.toggle_metrics import COMPARED
 from thpdiag.engine.wording import meaning, spelled
 from thpdiag.knowledge.symbols import families
 from thpdiag.knowledge.vocabulary import event
@@ -37,11 +38,6 @@ PLACES = {
     "all": "the samples that are not idle", "comm": "the samples of one command", "thread": "the samples of one thread",
     "cpu": "the samples of one CPU", "symbol": "the samples in these functions",
     "callers": "the samples in what calls it",
-}  # fmt: skip
-TOGGLED = {
-    "sys_share": "the kernel's share of busy time", "sys_total": "kernel time",
-    "compaction_share": "samples in compaction", "compact_stall_rate": "compaction stalls",
-    "work_rate": "work done per second", "fault_rate": "huge page faults",
 }  # fmt: skip
 
 
@@ -145,6 +141,6 @@ def _process(check: ProcessCheck) -> str:
 
 
 def _toggle(toggle: Toggle) -> str:
-    metrics = _or(TOGGLED[metric] for metric in toggle.metrics)
+    metrics = _or(COMPARED[metric].title for metric in toggle.metrics)
     settings = _or(f"`{name}`" for name in listed(toggle.setting))
     return f"measured with two values of {settings}, {metrics} differ by {toggle.ratio} times or more"

@@ -8,10 +8,9 @@ from typing import Any
 
 from thpdiag.engine.lint.cases import kinds_missing
 from thpdiag.engine.lint.complaint import Cases
-from thpdiag.engine.lint.names import families_of, metrics_of
+from thpdiag.engine.lint.names import families_of
 from thpdiag.engine.load import Rule
-from thpdiag.engine.needs import OF_TOGGLES
-from thpdiag.engine.schema import Check, EventCheck, FactCheck, ProcessCheck, ToggleCheck, listed
+from thpdiag.engine.schema import Check, EventCheck, FactCheck, ProcessCheck, listed
 from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.remedies import remedies
@@ -59,15 +58,10 @@ def _row(kind: str, what: str, known: Iterable[str], used: set[str]) -> Covered:
     return Covered(kind, what, len(names), tuple(name for name in names if name not in used))
 
 
-def _names(check: Check) -> list[str]:
-    if isinstance(check, ToggleCheck):
-        return [*listed(check.toggle.setting), *(n for metric in check.toggle.metrics for n in OF_TOGGLES[metric])]
+def _names(check: Check) -> Iterable[str]:
+    yield from check.needs
     if isinstance(check, ProcessCheck):
-        own = "app" if check.process.app else "process.command"
-        return (
-            [own, "process_cpu_ratio", "process_cpu_ratio.lifetime"] if check.process.cpu_above is not None else [own]
-        )
-    return metrics_of(check)
+        yield from ("app", "process_cpu_ratio.lifetime")
 
 
 def _applications(checks: Iterable[Check]) -> Iterable[str]:

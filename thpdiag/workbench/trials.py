@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from thpdiag.diagnosis import Judgement, diagnose
-from thpdiag.engine.cases import needed, prepared, word
+from thpdiag.engine.cases import prepared, word
 from thpdiag.engine.judged import Scene
-from thpdiag.engine.load import Rule
+from thpdiag.engine.load import Rule, with_earlier
 from thpdiag.engine.match import Forced, match
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import CaseFile
@@ -62,7 +62,7 @@ class Trial:
 
 def trial(rule: Rule, rules: Sequence[Rule], case: CaseFile) -> Trial:
     """A case ready for a rule."""
-    below = tuple(r for r in needed(rule, rules) if r.id != rule.id)
+    below = tuple(r for r in with_earlier([rule], rules) if r.id != rule.id)
     return Trial(case, below, [(scene, match(below, scene)) for scene in scenes(prepared(case))])
 
 
@@ -86,8 +86,7 @@ def _told(demoted_by: Iterable[str], explains: Iterable[str]) -> str:
 def _among_others(rule: Rule, rules: Sequence[Rule], case: CaseFile) -> tuple[list[str], list[str]]:
     """What demotes the finding and what follows from it, of those that the case names, if all of them are judged."""
     wanted = {rule.id, *case.demoted_by, *case.explains}
-    chosen = {r.id for name in wanted for one in rules if one.id == name for r in needed(one, rules)}
-    some = [r for r in rules if r.id in chosen]
+    some = with_earlier((one for one in rules if one.id in wanted), rules)
     host = prepared(case)
     found: list[Judgement] = [(scene, judged(some, scene)) for scene in scenes(host)]
     diagnosis = diagnose(host, some, found)

@@ -8,7 +8,7 @@ cured by the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -19,7 +19,8 @@ from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.sampled_events import timed_ones
-from thpdiag.engine.schema import Toggle, ToggleMetric, listed
+from thpdiag.engine.schema import Toggle, listed
+from thpdiag.engine.toggle_metrics import COMPARED, ToggleMetric
 from thpdiag.model import Citation, Fact
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ PERMISSIVE = ("never", "0", "no", "defer", "madvise", "defer+madvise", "1", "yes
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 LAST = 3  # the end of a stretch: its last third, at least so many samples
-WORTH: Mapping[str, float] = {  # what is less than that before the switch hurt nobody, however much less it is after it
-    "sys_share": 0.15, "sys_total": 0.1, "compaction_share": 0.03, "compact_stall_rate": 2.0,
-}  # fmt: skip
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
@@ -61,7 +59,7 @@ class Side:
 class Contrast:
     """One metric under both values of the setting."""
 
-    metric: str
+    metric: ToggleMetric
     setting: str
     worse_value: str
     better_value: str
@@ -76,7 +74,7 @@ class Contrast:
 
     def reached(self, ratio: float) -> bool:
         """Whether it was so many times as much, and enough to matter."""
-        return self.ratio >= ratio and self.worse.mean >= WORTH.get(self.metric, 0.0)
+        return self.ratio >= ratio and self.worse.mean >= COMPARED[self.metric].worth
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -99,36 +97,16 @@ class Contrast:
         return better.last is None or worse.mean - better.last >= HELD * (worse.mean - better.mean)
 
     def said(self) -> str:
-        unit = _UNITS[self.metric]
-        worse, better = (f"{shown(s.mean, unit)} ({_samples(s.samples)})" for s in (self.worse, self.better))
+        known = COMPARED[self.metric]
+        worse, better = (f"{shown(s.mean, known.unit)} ({_samples(s.samples)})" for s in (self.worse, self.better))
         times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "from nothing"
-        if self.worse.mean < WORTH.get(self.metric, 0.0):
+        if self.worse.mean < known.worth:
             times += ", which is too little to matter"
-        return (
-            f"{self.setting} {self.worse_value}: {_title(self.metric)} {worse}; {self.better_value}: {better}; {times}"
-        )
-
-
-_UNITS = {
-    "sys_share": "ratio", "sys_total": "ratio", "compaction_share": "ratio", "compact_stall_rate": "1/s",
-    "work_rate": "seconds", "fault_rate": "1/s",
-}  # fmt: skip
+        return f"{self.setting} {self.worse_value}: {known.title} {worse}; {self.better_value}: {better}; {times}"
 
 
 def _samples(count: int) -> str:
     return f"{count} sample" if count == 1 else f"{count} samples"
-
-
-def _title(metric: str) -> str:
-    return {
-        "sys_share": "kernel share of busy CPU time", "sys_total": "CPU time in the kernel",
-        "compaction_share": "samples in compaction", "compact_stall_rate": "compaction stalls",
-        "work_rate": "time for the same work", "fault_rate": "huge-page faults",
-    }[metric]  # fmt: skip
-
-
-def _titles(check: Toggle) -> str:
-    return ", ".join(map(_title, check.metrics))
 
 
 def judge(check: Toggle, scene: Scene) -> Judged:
@@ -137,8 +115,8 @@ def judge(check: Toggle, scene: Scene) -> Judged:
     It is the state with the worse value that a yes speaks of.
     """
     settings = listed(check.setting)
-    times = f"{quantity(check.ratio):g} times"
-    needed = f"{' or '.join(settings)} switched, one of these {times} as high before: {_titles(check)}"
+    times, titles = f"{quantity(check.ratio):g} times", ", ".join(COMPARED[metric].title for metric in check.metrics)
+    needed = f"{' or '.join(settings)} switched, one of these {times} as high before: {titles}"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
     usable = _deciding([c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch])
     if not usable:
@@ -178,7 +156,7 @@ def _of(contrast: Contrast, scene: Scene) -> bool:
 
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
-    least = 1 if contrast.metric in ("work_rate", "compaction_share") else check.min_samples
+    least = 1 if COMPARED[contrast.metric].whole else check.min_samples
     return contrast.samples >= least
 
 
@@ -197,7 +175,7 @@ def _why_not(contrast: Contrast, check: Toggle) -> str:
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
-        return f"{_title(contrast.metric)} had changed before the setting was switched"
+        return f"{COMPARED[contrast.metric].title} had changed before the setting was switched"
     return f"fewer than {check.min_samples} samples on one side"
 
 

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
 from thpdiag.engine.load import Rule, suggestion
 from thpdiag.engine.schema import (
-    ChangeCheck,
     Check,
     EventCheck,
     FactCheck,
     ProcessCheck,
     ProfileCheck,
-    SeriesCheck,
     listed,
 )
 from thpdiag.knowledge.aliases import meant
@@ -36,19 +34,6 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def metrics_of(check: Check) -> list[str]:
-    """The names of facts and metrics that a check asks for."""
-    match check:
-        case FactCheck():
-            return [check.fact]
-        case SeriesCheck():
-            return [check.series]
-        case ChangeCheck():
-            return [*listed(check.change.of), *listed(check.change.per)]
-        case _:
-            return []
-
-
 def families_of(check: Check) -> list[str]:
     """The symbol families that a check asks for, without single functions (`=name`)."""
     match check:
@@ -64,7 +49,7 @@ def families_of(check: Check) -> list[str]:
 
 def _metrics(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     for name, check in rule.checks.items():
-        for word in metrics_of(check):
+        for word in check.metrics:
             if term(word) is None and not _own_name(word):
                 message = f"'{word}' is not in the vocabulary{suggestion(word, names())}"
                 yield Complaint(message, ("checks", name), word)
@@ -72,7 +57,7 @@ def _metrics(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
 
 def _aliases(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     for name, check in rule.checks.items():
-        for word in metrics_of(check):
+        for word in check.metrics:
             if term(word) is None and (own := _own_name(word)):
                 message = f"'{word}' is what another tool calls it; write {own}"
                 yield Complaint(message, ("checks", name), word)
@@ -161,7 +146,7 @@ def _entity(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     wanted = rule.file.for_each
     if wanted is None:
         return
-    kinds = {kind for check in rule.checks.values() for word in metrics_of(check) for kind in entities_of(word)}
+    kinds = {kind for check in rule.checks.values() for word in check.metrics for kind in entities_of(word)}
     if wanted not in kinds:
         message = f"no check looks at a metric of a {wanted}; take for_each out, or ask for one"
         yield Complaint(message, ("for_each",), wanted)
