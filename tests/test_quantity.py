@@ -64,7 +64,10 @@ def test_every_number_can_be_shown(value: float, unit: str) -> None:
         (3 * 2**20, "bytes/s", "3.0 MiB/s"), (5, "seconds", "5 s"), (90, "seconds", "90 s"), (7200, "seconds",
         "2.0 h"), (864000, "seconds", "10 days"),
         (1234567, "1", "1,234,567"), (0.5, "1/s", "0.5/s"), (512, "pages", "512 pages"), (-2048, "bytes", "-2.0 KiB"),
-        (12.34, "", "12.3"),
+        (12.34, "", "12.3"), (18159206.0 * 2**20, "bytes", "17.3 TiB"), (1515192.3, "1/s", "1.52 million/s"),
+        (107205210, "1/s", "107 million/s"), (68790542.2, "1/s", "68.8 million/s"), (1515.4, "1/s", "1,515/s"),
+        (264.1, "1/s", "264.1/s"), (9999999, "1", "9,999,999"), (18070386, "1", "18.1 million"),
+        (2.5e9, "1/s", "2.50 billion/s"), (-12345678, "pages", "-12.3 million pages"), (9999.7, "", "10,000"),
     ],
 )  # fmt: skip
 def test_a_number_as_people_read_it(value: float, unit: str, text: str) -> None:

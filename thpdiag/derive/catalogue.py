@@ -19,6 +19,7 @@ from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Entity, Moment, Sample, Series
 
 COVERS = 0.9  # of the time that the best source covers: less than that is a part of it
+MEMORY = "process_virtual_memory_bytes", "process_resident_memory_bytes"
 HOST = "system"  # the kind of what is recorded of the whole host
 Identity = tuple[str, ...]
 
@@ -126,6 +127,7 @@ class Catalogue:
         self._tables = tables(samples, boots)
         self._with: dict[str, list[Table]] = {}
         self._tracks: dict[str, dict[Identity | None, list[Track]]] = {}
+        self._memory: dict[Identity, bool] = {}
         for table in self._tables:
             for metric in table.metrics:
                 self._with.setdefault(metric, []).append(table)
@@ -168,6 +170,14 @@ class Catalogue:
             if table.kind == kind:
                 seen.setdefault(identity(table.entity), table.entity)
         return tuple(seen.values())
+
+    def has_memory(self, entity: Entity) -> bool:
+        """Whether a process has, or may have, memory of its own: kernel threads and those that have ended have none."""
+        known = identity(entity)
+        if known not in self._memory:
+            tracks = [t for name in MEMORY for t in self.tracks(name, entity)]
+            self._memory[known] = not tracks or any(t.column.max() > 0 for t in tracks)
+        return self._memory[known]
 
 
 def by_entity(metric: str, tracks: Sequence[Track]) -> dict[Identity | None, list[Track]]:

@@ -33,6 +33,9 @@ class Excerpt(Catalogue):
     def entities(self, kind: str) -> Sequence[Entity]:
         return self._whole.entities(kind)
 
+    def has_memory(self, entity: Entity) -> bool:
+        return self._whole.has_memory(entity)
+
     def rows(self, metric: str) -> Iterator[Sample | Series]:
         """The rows inside of all tables in which a metric stands."""
         for table in self._whole.having(metric):

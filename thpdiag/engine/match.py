@@ -20,10 +20,12 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import RuleCheck
 from thpdiag.engine.sureness import Answers, confidence, raises, supporting, words
 from thpdiag.engine.timing import Timings
+from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import CONFIDENCES, EXCLUDED, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
 
 ONE_TIME = "all of it from one and the same time"
 NO_CPU = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
+NO_PROCESS = (("pid", "none"),)  # nor do those of kernel threads of the memory of programs
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
 
 
@@ -72,7 +74,15 @@ def _scenes(rule: Rule, scene: Scene) -> list[Scene]:
     entities = scene.catalogue.entities(rule.file.for_each)
     if not entities and rule.file.for_each == "cpu":
         return [scene.bound("cpu", NO_CPU)]
+    if entities and rule.file.for_each == "process" and _about_memory(rule):
+        entities = [entity for entity in entities if scene.catalogue.has_memory(entity)] or [NO_PROCESS]
     return [scene.bound(rule.file.for_each, entity) for entity in entities] or [scene]
+
+
+def _about_memory(rule: Rule) -> bool:
+    """Whether it asks what memory a process has."""
+    known = (term(name) for check in rule.checks.values() for name in check.metrics)
+    return any(t is not None and t.entity == "process" and t.unit == "bytes" for t in known)
 
 
 def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
@@ -179,13 +189,16 @@ def _measured(answer: Judged) -> Verdict3:
 
 
 def _against(rule: Rule, answers: Answers) -> tuple[Evidence, ...]:
-    """Checks that would have supported the finding and said no, and those under `not` that said yes.
+    """Checks that would have supported the finding and said no, then those under `not` that said yes.
 
     Another way that did hold makes the former no objection. A doubtful yes is none.
     """
-    names = {n for e in (rule.when, *rule.confidence.values()) for n in _opposing(e, answers)}
-    names |= {n for n, a in answers.items() if a.value is YES and not a.weak} - supporting(rule)
-    return tuple(a.evidence(n) for n, a in answers.items() if n in names)
+    lacking = {
+        *_opposing(rule.when, answers),
+        *(n for e in rule.confidence.values() for n in _opposing(_near(e, answers), answers)),
+    }
+    contrary = {n for n, a in answers.items() if a.value is YES and not a.weak} - supporting(rule)
+    return tuple(a.evidence(n) for names in (lacking, contrary - lacking) for n, a in answers.items() if n in names)
 
 
 def _opposing(expression: Expression, answers: Answers) -> Iterable[str]:
@@ -196,6 +209,20 @@ def _opposing(expression: Expression, answers: Answers) -> Iterable[str]:
     elif expression.op != "not" and expression.value(lambda n: answers[n].value) is not YES:
         for child in expression.children:
             yield from _opposing(child, answers)
+
+
+def _near(expression: Expression, answers: Answers) -> Expression:
+    """A level without those of its ways of which nothing was seen, where another one is there in part: what only
+    they would take is no objection. (A disk that makes nobody wait says nothing against one that is written to.)
+    """
+    children = tuple(_near(child, answers) for child in expression.children)
+    if expression.op == "or":
+        children = tuple(c for c in children if _seen(c, answers)) or children
+    return replace(expression, children=children)
+
+
+def _seen(expression: Expression, answers: Answers) -> bool:
+    return any(answers[name].value is YES for name, against in expression.signed() if not against)
 
 
 def _excluded(excluder: RuleOutcome) -> Evidence:

@@ -14,6 +14,7 @@ UNITS: dict[str, float] = {
 }  # fmt: skip
 _KINDS = (("%",), ("/s", "/min", "/h"), ("s", "ms", "min", "h", "d"), ("B", "KiB", "MiB", "GiB", "TiB"),
           ("KiB/s", "MiB/s", "GiB/s", "MiB/min", "MiB/h"))  # fmt: skip
+MILLION = 1e6  # from here on people write the word, not the digits
 HUGE = 1e18  # more than any counter or memory of a host: shown as it is, without a unit of its own
 _QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)", re.ASCII)
 
@@ -59,7 +60,7 @@ def shown(value: float, unit: str) -> str:
     if unit == "seconds":
         return _seconds(value)
     if unit == "1/s":
-        return f"{_plain(value)}/s"
+        return f"{_millions(value) if abs(value) >= MILLION else _plain(value)}/s"
     return f"{_plain(value)} {unit}" if unit not in ("", "1") else _plain(value)
 
 
@@ -71,7 +72,7 @@ def _percent(value: float) -> str:
 
 
 def _bytes(value: float) -> str:
-    for name in ("GiB", "MiB", "KiB"):
+    for name in ("TiB", "GiB", "MiB", "KiB"):
         if abs(value) >= UNITS[name]:
             return f"{value / UNITS[name]:.1f} {name}"
     return f"{value:.0f} B"
@@ -86,6 +87,17 @@ def _seconds(value: float) -> str:
 
 
 def _plain(value: float) -> str:
-    if value == int(value) and abs(value) < 1e15:
+    """A count is told to the last digit up to ten million; of a figure that is none three or four digits tell."""
+    if abs(value) >= (10 * MILLION if value == int(value) else MILLION):
+        return _millions(value)
+    if value == int(value):
         return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def _millions(value: float) -> str:
+    """68.8 million, 1.35 million."""
+    step, word = next(((s, w) for s, w in ((1e12, "trillion"), (1e9, "billion")) if abs(value) >= s), (1e6, "million"))
+    return f"{value / step:,.{2 if abs(value) < 10 * step else 1 if abs(value) < 100 * step else 0}f} {word}"

@@ -208,6 +208,12 @@ def what(check: ProfileSpec) -> str:
     return text
 
 
+def _apart(check: ProfileSpec) -> str:
+    """What the check looks for of samples that are named already: who calls it, and what for."""
+    others = f"not for {_words(check.not_under)}" if check.not_under is not None else ""
+    return ", ".join(filter(None, (_callers(check), others))) or f"in {what(check)}"
+
+
 def _of(check: ProfileSpec, group: str = "") -> str:
     if check.of == "symbol":
         return f"of the samples in {_words(check.self_ if check.self_ is not None else check.anywhere)}"
@@ -224,7 +230,7 @@ def _needed(check: ProfileSpec) -> str:
 
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
-    where = _callers(check) if check.of == "symbol" and check.under is not None else f"in {what(check)}"
+    where = _apart(check) if check.of == "symbol" else f"in {what(check)}"
     where = f"in {_words(listed(check.self_) or listed(check.anywhere))}" if check.of == "callers" else where
     text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
     if value is NO and check.at_least is not None and share.seen > 0:

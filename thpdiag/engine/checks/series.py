@@ -134,7 +134,10 @@ def _often(
     unit, answer = _unit(check), YES if count >= share * len(points) and count else NO
     cite, value = _extreme(check, within if count else points)
     told = bracketed([lines_of(points)])
-    text = f"{_name(track)}: {_bounded(check)} in {count} of {_samples(points)}{told}; {_range(points, unit)}"
+    short = (
+        f", less than {check.for_.replace('of samples', 'of them')}" if count and answer is NO and check.for_ else ""
+    )
+    text = f"{_name(track)}: {_bounded(check)} in {count} of {_samples(points)}{told}{short}; {_range(points, unit)}"
     window = within.span if answer is YES else None
     held = count / len(points) if len(points) else 0.0
     return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held)
@@ -230,7 +233,9 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
     lines = bracketed([lines_of(track.points)])
-    return figure, f"{_words(check.as_)} {shown(figure, shown_unit)} in {_samples(track)}{span}{lines}", False
+    fell = check.as_ == "delta" and figure < 0
+    said = f"fell by {shown(-figure, shown_unit)}" if fell else f"{_words(check.as_)} {shown(figure, shown_unit)}"
+    return figure, f"{said} in {_samples(track)}{span}{lines}", False
 
 
 def _simple(as_: str, track: Track) -> float | None:
