@@ -14,6 +14,7 @@ from thpdiag.engine.load import builtin_rules, load_rule
 from thpdiag.engine.schema import CaseFile
 from thpdiag.workbench.mutants import mutants, tried, unnoticed
 from thpdiag.workbench.trials import run as run_case
+from thpdiag.workbench.trials import trials
 
 MOST_GAPS = 0  # lines of rules/unnoticed.txt; this number may only become smaller
 RULE = """
@@ -56,8 +57,9 @@ GOOD = (
 
 def missed(cases: tuple[CaseFile, ...], text: str = RULE) -> list[str]:
     rule = load_rule("acme.yaml", text)
-    assert all(run_case(rule, [rule], one).passed for one in cases)
-    return [line.removeprefix("ACME-01: ") for line in unnoticed(rule, [rule], cases)]
+    ready = trials(rule, [rule], cases)
+    assert all(run_case(rule, [rule], one).passed for one in ready)
+    return [line.removeprefix("ACME-01: ") for line in unnoticed(rule, ready)]
 
 
 def test_good_cases_notice_everything() -> None:
@@ -117,9 +119,10 @@ def test_a_relation_that_no_case_states_is_missed() -> None:
     other = rule.file.explains[0]
     stated = CaseFile(name="x", outcome="fires", explains=[other])
 
-    assert f"THP-001: without explains {other}" in unnoticed(rule, rules(), ())
-    assert f"THP-001: without explains {other}" not in unnoticed(rule, rules(), (stated,))
-    assert run_case(rule, rules(), stated).passed is False  # nothing fires on an empty host
+    [ready] = trials(rule, rules(), [stated])
+    assert f"THP-001: without explains {other}" in unnoticed(rule, ())
+    assert f"THP-001: without explains {other}" not in unnoticed(rule, [ready])
+    assert run_case(rule, rules(), ready).passed is False  # nothing fires on an empty host
     assert tried(rule) > len(rule.checks) * 2 + len(rule.file.explains)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import rich_click as click
@@ -15,11 +15,9 @@ from thpdiag.engine.cases import GAPS, known_gaps, load_cases
 from thpdiag.engine.lint import complaints, names_of_lints
 from thpdiag.engine.lint.beside import cases_beside
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import CHECKS, CaseFile, RuleFile
+from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.workbench.mutants import unnoticed
-from thpdiag.workbench.trials import run
-
-Cases = Mapping[str, Sequence[CaseFile]]
+from thpdiag.workbench.trials import Trial, run, trials
 
 
 @click.group()
@@ -90,9 +88,13 @@ def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ..
     rules, found = loaded(folders, changes), places(folders)
     cases = load_cases(found, rules)
     chosen = [one(i, rules) for i in ids] or rules
-    failures = [line for rule in chosen for line in _failures(rule, rules, cases)]
+    failures: list[str] = []
+    missed: list[str] = []
+    for rule in chosen:
+        ready = trials(rule, rules, cases.get(rule.id, ()))
+        failures += _failures(rule, rules, ready)
+        missed += unnoticed(rule, ready) if mutate == "yes" else ()
     if mutate == "yes":
-        missed = [line for rule in chosen for line in unnoticed(rule, rules, cases.get(rule.id, ()))]
         own = {rule.id for rule in chosen}
         known = {line for line in known_gaps(found) if line.split(":")[0] in own}
         failures += [f"{line}: no case notices" for line in missed if gaps or line not in known]
@@ -105,10 +107,10 @@ def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ..
         raise Exit(1)
 
 
-def _failures(rule: Rule, rules: Sequence[Rule], cases: Cases) -> list[str]:
-    if not cases.get(rule.id):
+def _failures(rule: Rule, rules: Sequence[Rule], ready: Sequence[Trial]) -> list[str]:
+    if not ready:
         return [f"{rule.id}: no cases"]
-    tested = [run(rule, rules, case) for case in cases[rule.id]]
+    tested = [run(rule, rules, one) for one in ready]
     return [f"{rule.id}: case '{t.case}': expected {t.expected}, got {t.actual}" for t in tested if not t.passed]
 
 

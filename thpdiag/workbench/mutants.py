@@ -17,7 +17,7 @@ from thpdiag.engine.quantity import UNITS, split
 from thpdiag.engine.schema import CaseFile
 from thpdiag.errors import RuleError
 from thpdiag.model import Verdict3
-from thpdiag.workbench.trials import trial
+from thpdiag.workbench.trials import Trial
 
 FACTORS = (("doubled", 2.0), ("halved", 0.5))
 
@@ -85,12 +85,11 @@ def _swapped(expression: Expression) -> Iterator[Expression]:
             yield replace(expression, children=(*expression.children[:at], other, *expression.children[at + 1 :]))
 
 
-def unnoticed(rule: Rule, rules: Sequence[Rule], cases: Sequence[CaseFile]) -> list[str]:
+def unnoticed(rule: Rule, trials: Sequence[Trial]) -> list[str]:
     """What could be wrong in the rule and no case would notice, a line each."""
-    trials = [trial(rule, rules, case) for case in cases]
     plain = [(one, one.said(rule)) for one in trials]
     missed = [m.what for m in mutants(rule) if not any(t.notices(said, t.said(m.rule, m.forced)) for t, said in plain)]
-    return [f"{rule.id}: {what}" for what in (*missed, *_unstated(rule, cases))]
+    return [f"{rule.id}: {what}" for what in (*missed, *_unstated(rule, [one.case for one in trials]))]
 
 
 def _unstated(rule: Rule, cases: Sequence[CaseFile]) -> Iterator[str]:

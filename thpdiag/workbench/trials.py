@@ -60,15 +60,16 @@ class Trial:
         return plain[0] != other[0] or (self.case.confidence is not None and plain[1] != other[1])
 
 
-def trial(rule: Rule, rules: Sequence[Rule], case: CaseFile) -> Trial:
-    """A case ready for a rule."""
+def trials(rule: Rule, rules: Sequence[Rule], cases: Iterable[CaseFile]) -> list[Trial]:
+    """Cases ready for a rule; what it depends on is looked up once for all of them."""
     below = tuple(r for r in with_earlier([rule], rules) if r.id != rule.id)
-    return Trial(case, below, [(scene, match(below, scene)) for scene in scenes(prepared(case))])
+    return [Trial(case, below, [(s, match(below, s)) for s in scenes(prepared(case))]) for case in cases]
 
 
-def run(rule: Rule, rules: Sequence[Rule], case: CaseFile) -> Tested:
+def run(rule: Rule, rules: Sequence[Rule], ready: Trial) -> Tested:
     """One case on one rule, with the rules beside it that it depends on."""
-    outcome, confidence = trial(rule, rules, case).said(rule)
+    case = ready.case
+    outcome, confidence = ready.said(rule)
     expected, actual = str(case.outcome), outcome
     if case.confidence is not None:
         expected, actual = f"{expected}:{case.confidence}", f"{actual}:{confidence}" if confidence else actual
