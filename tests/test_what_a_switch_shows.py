@@ -8,7 +8,7 @@ import pytest
 
 from thpdiag.engine.cases import prepared
 from thpdiag.engine.checks.toggle import judge
-from thpdiag.engine.judged import NO, YES, Judged
+from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import CaseFile, Toggle
 
@@ -73,3 +73,29 @@ def test_memory_that_asked_for_huge_pages_waits_unless_compaction_is_deferred(lo
 
         assert said.value is YES
         assert f"thp.defrag {loose}: compaction stalls" in said.text
+
+
+FAULT, BACKGROUND, READ_AHEAD = (
+    "compact_zone < try_to_compact_pages < do_huge_pmd_anonymous_page",
+    "compact_zone < kcompactd_do_work < kcompactd",
+    "compact_zone < try_to_compact_pages < page_cache_ra_order < filemap_read",
+)
+
+
+@pytest.mark.parametrize("other", [BACKGROUND, READ_AHEAD])
+def test_compaction_for_others_goes_on_after_the_cure(other: str) -> None:
+    """A switch to defer leaves the work to kcompactd, and files are read as before: neither is for page faults."""
+    before, after = [f"{FAULT} 30", "main 70"], [f"{other} 30", "main 70"]
+    said = switched({"stacks": before}, {"stacks": after}, metrics=["compaction_share"])
+
+    assert (said.value, "30.0 %" in said.text) == (YES, True)
+    assert switched({"stacks": after}, {"stacks": ["main 100"]}, metrics=["compaction_share"]).value is NO
+
+
+def test_a_profile_without_callers_is_not_compared_with_call_chains() -> None:
+    """It cannot tell for whom the compaction is."""
+    flat, chains = ["compact_zone 30", "main 70"], [f"{BACKGROUND} 30", "main 70"]
+    said = switched({"flat": flat}, {"stacks": chains}, metrics=["compaction_share"])
+
+    assert said.value is UNKNOWN
+    assert switched({"flat": flat}, {"flat": ["main 100"]}, metrics=["compaction_share"]).value is YES

@@ -117,9 +117,9 @@ class Compiled:
         most = float(told.get("frequency", 0)) * float(told.get("cpus", 0))
         return "irqs_per_second" in told and float(told["irqs_per_second"]) < IDLE_HOST * most
 
-    def share(self, family: str) -> float:
-        """Of the non-idle weight, what has a function of the family anywhere in its chain."""
-        inside = float(self.weights[self.holding((family,))].sum())
+    def share(self, family: str, *, without: Choice = ()) -> float:
+        """Of the non-idle weight, what has a function of the family anywhere in its chain, and none of `without`."""
+        inside = float(self.weights[self.holding((family,)) & ~self.holding(without)].sum())
         return inside / self.weight if self.weight > 0 else 0.0
 
     def holding(self, choice: Choice) -> Bools:

@@ -31,7 +31,9 @@ COMPARED: Mapping[ToggleMetric, Compared] = {
     "sys_total": Compared(
         "CPU time in the kernel", "ratio", ("cpu_ratio.sys_total", "cpu_ratio.user_total"), worth=0.1
     ),
-    "compaction_share": Compared("samples in compaction", "ratio", ("profile",), worth=0.03, whole=True),
+    "compaction_share": Compared(
+        "samples in compaction that may be for page faults", "ratio", ("profile",), worth=0.03, whole=True
+    ),
     "compact_stall_rate": Compared("compaction stalls", "1/s", ("node_vmstat_compact_stall",), worth=2.0),
     "work_rate": Compared("time for the same work", "seconds", ("work.seconds",), whole=True),
     "fault_rate": Compared("huge-page faults", "1/s", ("node_vmstat_thp_fault_alloc",)),

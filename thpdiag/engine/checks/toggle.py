@@ -21,7 +21,7 @@ from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Toggle, listed
 from thpdiag.engine.toggle_metrics import COMPARED, ToggleMetric
-from thpdiag.model import Citation, Fact
+from thpdiag.model import Citation, Fact, Stacks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +35,7 @@ PERMISSIVE = ("never", "0", "no", "defer", "madvise", "defer+madvise", "1", "yes
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 LAST = 3  # the end of a stretch: its last third, at least so many samples
+FOR_OTHERS = ("other_allocators", "kcompactd", "khugepaged", "operator_compaction")  # no setting of faults stops these
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
@@ -99,7 +100,7 @@ class Contrast:
     def said(self) -> str:
         known = COMPARED[self.metric]
         worse, better = (f"{shown(s.mean, known.unit)} ({_samples(s.samples)})" for s in (self.worse, self.better))
-        times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "from nothing"
+        times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "against none"
         if self.worse.mean < known.worth:
             times += ", which is too little to matter"
         return f"{self.setting} {self.worse_value}: {known.title} {worse}; {self.better_value}: {better}; {times}"
@@ -255,11 +256,18 @@ def _rates(scene: Scene, metric: str) -> dict[str, Side]:
 
 
 def _compaction(scene: Scene) -> dict[str, Side]:
+    """Compaction that page faults may have asked for: with defrag=defer kcompactd does the work instead.
+
+    A profile without callers cannot tell and is compared with another such one only.
+    """
     found = {}
     for source in timed_ones(scene.state.profiles):
         profile = compiled(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
-            found[source.reader] = Side(profile.share("compaction"), profile.samples or 1, source.cite)
+            share, flat = profile.share("compaction", without=FOR_OTHERS), source.stacks is Stacks.NONE
+            found[f"{source.reader}{' without callers' if flat else ''}"] = Side(
+                share, profile.samples or 1, source.cite
+            )
     return found
 
 
