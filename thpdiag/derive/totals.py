@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SUMS: Mapping[str, tuple[str, ...]] = {
     "process_faults_total": ("process_minor_faults_total", "process_major_faults_total"),
+    "process_cpu_seconds_total": ("process_cpu_seconds_total.user", "process_cpu_seconds_total.system"),
     "node_thp_faults_total": ("node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"),
 }
 SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second

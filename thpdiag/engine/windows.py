@@ -6,13 +6,14 @@ call stacks, and that of each shorter recording. All rules are judged in each of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import re2
 
 from thpdiag.derive import rates
 from thpdiag.derive.boot_clock import Join, joins, joins_of
+from thpdiag.derive.cpu_use import timed
 from thpdiag.derive.excerpt import Excerpt
 from thpdiag.derive.memory_shares import memory_shares
 from thpdiag.derive.series import Track
@@ -96,14 +97,13 @@ def _of_processes(rules: Iterable[Rule], scene: Scene) -> Iterator[Stretch]:
         for check in rule.checks.values()
         if isinstance(check, ProcessCheck) and check.process.comm and check.process.cpu_above is not None
     }
-    tracks = scene.catalogue.tracks("process_cpu_ratio") if wanted else ()
     for comm, bound in sorted(wanted):
-        own = (t for t in tracks if t.timed and len(t) > 1 and re2.fullmatch(comm, _comm(t)))
-        yield from _ranked(s for t in own for s in _parts(t, beyond(t.points, bound, float("inf"))))[:WORST]
+        own = timed(scene.catalogue.tracks, _named(comm))
+        yield from _ranked(s for t, points in own for s in _parts(t, beyond(points, bound, float("inf"))))[:WORST]
 
 
-def _comm(track: Track) -> str:
-    return dict(track.table.entity).get("comm", "")
+def _named(comm: str) -> Callable[[Track], bool]:
+    return lambda track: re2.fullmatch(comm, dict(track.table.entity).get("comm", "")) is not None
 
 
 def _of_profiles(scene: Scene) -> Iterator[Stretch]:

@@ -7,8 +7,10 @@ from functools import lru_cache
 
 import re2
 
+from thpdiag.derive.cpu_use import AVERAGE, LIFETIME, Use, uses
 from thpdiag.derive.intervals import interval
 from thpdiag.derive.series import Track
+from thpdiag.engine.checks.series import bracketed, lines_of
 from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
@@ -75,27 +77,40 @@ def _absent(scene: Scene, wanted: str) -> Judged:
 
 
 def _busy(check: Process, scene: Scene, wanted: str) -> Judged:
-    tracks = [*scene.tracks("process_cpu_ratio"), *scene.tracks("process_cpu_ratio.lifetime")]
+    """By the mean over what was recorded; a stretch of it that is worse is looked at on its own (engine/windows.py)."""
+    found = list(uses(scene.tracks, lambda track: _is(check, track)))
+    best = max(found, key=lambda use: (not use.of_its_life, use.mean), default=None)
+    if best is None:
+        return _unused(scene, wanted)
+    bound, value, kind = quantity(check.cpu_above or 0), best.mean, of_metric(best.track.metric, "level")
+    text = f"{best.track.name} uses {shown(value, 'ratio')} of a CPU{_over(best)}"
+    if best.off and (value - best.off > bound) is not (value + best.off > bound):
+        return unknown("process_cpu_ratio", f"{text}, which rounding leaves open", needed=wanted, kind=kind)
+    answer, cite = YES if value > bound else NO, best.track.cite()
+    reach = interval(best.points) if best.points is not None else 0.0
+    weak = best.of_its_life
+    return Judged(answer, text, wanted, kind, cite, value, "ratio", weak=weak, window=best.span, reach=reach)
+
+
+def _over(use: Use) -> str:
+    """Over which time it was so."""
+    if use.of_its_life:
+        return " averaged over its lifetime"
+    if use.points is None or len(use.points) < 2:
+        return ""
+    values = use.points.values
+    low, high = (shown(float(v), "ratio") for v in (values.min(), values.max()))
+    between = "the same" if low == high else f"{low} to {high}"
+    return f" on average, {between} in {len(use.points)} samples{bracketed([lines_of(use.points)])}"
+
+
+def _unused(scene: Scene, wanted: str) -> Judged:
+    """The process is not there; that is a no only where the use of others is known."""
+    tracks = [*scene.tracks(AVERAGE), *scene.tracks(LIFETIME)]
     if not tracks:
         return unknown("process_cpu_ratio", "the CPU use of processes is not in the input", needed=wanted)
-    bound = quantity(check.cpu_above or 0)
-    matching = [t for t in tracks if _is(check, t)]
-    best = max(matching, key=lambda t: t.last, default=None)
-    if best is None:
-        kind = of_metric(tracks[0].metric, "last")
-        return Judged(NO, "no such process among those listed", wanted, kind, tracks[0].cite())
-    value, kind = best.last, of_metric(best.metric, "last")
-    text = f"{best.name} uses {shown(value, 'ratio')} of a CPU"
-    if best.metric.endswith(".lifetime"):
-        text += " averaged over its lifetime"
-    weak = best.metric.endswith(".lifetime")
-    off = best.resolution
-    if off and (value - off > bound) is not (value + off > bound):
-        return unknown("process_cpu_ratio", f"{text}, which rounding leaves open", needed=wanted, kind=kind)
-    at, answer = best.samples[-1].time, YES if value > bound else NO
-    window = None if weak or at is None else (at, at)
-    reach = 0.0 if window is None else interval(best.points)
-    return Judged(answer, text, wanted, kind, best.cite(), value, "ratio", weak=weak, window=window, reach=reach)
+    kind = of_metric(tracks[0].metric, "last")
+    return Judged(NO, "no such process among those listed", wanted, kind, tracks[0].cite())
 
 
 def _is(check: Process, track: Track) -> bool:

@@ -104,8 +104,11 @@ class Listing:
             labels = (("pid", pid), ("comm", comm), *((("user", user),) if user else ()))
             yield Fact("process.command", command, self.source.cite(line, text), labels, self.source.time)
         if values := self._values(line, text, cells):
-            used = "process_cpu_ratio.lifetime"
-            resolution = {used: 0.001 if "%CPU" in cells else 0.01} if used in values else {}
+            quanta = {
+                "process_cpu_ratio.lifetime": 0.001 if "%CPU" in cells else 0.01,
+                "process_cpu_seconds_total": 1.0,
+            }
+            resolution = {name: quantum for name, quantum in quanta.items() if name in values}
             cite = self.source.cite(line, text)
             yield Sample("process", values, cite, "ps", entity(pid, comm), self.source.time, resolution)
 
