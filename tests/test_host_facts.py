@@ -51,6 +51,22 @@ def test_settings_by_their_file(file: str, text: str, name: str, value: object) 
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("plain/enabled", "[always] madvise never", {"thp.enabled": "always"}),
+        ("thp_defrag.txt", "always [never]", {"thp.defrag": "never"}),
+        ("plain/enabled", "always inherit [madvise] never", {}),
+        ("enabled/notes.txt", "always [madvise] never", {}),
+        ("huge/enabled", "always defer defer+madvise [madvise] never", {"thp.defrag": "madvise"}),
+    ],
+)
+def test_settings_by_the_name_of_a_file_alone(path: str, text: str, found: dict[str, object]) -> None:
+    """Somebody copied the one file; values that this setting cannot have are not made its own."""
+    got = facts(read(thp_sysfs.READER, text, path))
+    assert {name: value for name, value in got.items() if not name.endswith("accepts")} == found
+
+
+@pytest.mark.parametrize(
     "command",
     ["cat enabled defrag", "cat /sys/kernel/mm/transparent_hugepage/{enabled,defrag}", "cat enabled; cat defrag"],
 )

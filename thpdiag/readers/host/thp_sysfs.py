@@ -6,10 +6,11 @@
 RHEL 6 names the directory redhat_transparent_hugepage (6.4 and later have both names) and khugepaged/defrag is `[yes]
 no`, elsewhere 1 or 0; RHEL 6.1 to 6.4 offer no madvise; defer and defer+madvise came with 4.6 and 4.11; hugepages-*kB
 folders with 6.8. A value says nothing without the name of its file: it comes from the member, the command, grep's
-`path:value`, head's `==> path <==`. Listings and error messages of ls and cat tell which directory exists:
-thp.directory = its name, or `absent` (label directory: only that name was looked for). What the kernel counts:
-khugepaged/pages_collapsed and full_scans, and by size stats/X (from 6.8 on; nr_X are gauges, the rest totals since
-boot), which becomes node_thp_X of kind thp_size. Source: kernel tree, Documentation/admin-guide/mm/transhuge.rst.
+`path:value`, head's `==> path <==`; a file that is called so itself (enabled, thp_defrag.txt) is believed. Listings
+and error messages of ls and cat tell which directory exists: thp.directory = its name, or `absent` (label directory:
+only that name was looked for). What the kernel counts: khugepaged/pages_collapsed and full_scans, and by size stats/X
+(from 6.8 on; nr_X are gauges, the rest totals since boot), which becomes node_thp_X of kind thp_size. Source: kernel
+tree, Documentation/admin-guide/mm/transhuge.rst.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ _STATS = re.compile(r"hugepages-(\d{1,7}kB)/stats/(\w{1,60})$")
 _COUNTED = frozenset({"khugepaged/pages_collapsed", "khugepaged/full_scans"})
 _PRINTS = re.compile(r"\b(?:cat|head|tail|more)\b")
 _BARE = re.compile(rf"(?<=[\s{{,/])({_KNOB})(?=[\s,;}}]|$)")
+_OWN_NAME = re.compile(r"(?:^|[/._-])(enabled|defrag)(?:\.(?:txt|out|log))?$")
 _NOT_READ = re.compile(r"^debug_cow$")
 
 
@@ -148,7 +150,7 @@ def _records(source: Source, lines: Lines) -> Iterator[Record]:
             yield from _setting(source, number, line, named[2], named[3].strip(), odd)
         elif line.strip() and "No such file" not in line:
             yield from _directory(source, number, line, directory, directories)
-            of = knob or (typed.pop(0) if typed else _by_values(line))
+            of = knob or (typed.pop(0) if typed else _by_values(line) or _by_its_file(source.path, line))
             yield from _setting(source, number, line, of, line.strip(), odd)
     yield from _from_listing(source, listed)
     yield from odd.problems()
@@ -191,6 +193,13 @@ def _by_values(line: str) -> str:
     if "defer" in words:
         return "defrag"
     return "shmem_enabled" if "within_size" in words and "deny" in words else ""
+
+
+def _by_its_file(path: str, line: str) -> str:
+    """The setting that a file is called after, if it can have this value: those of single sizes list `inherit` too."""
+    words = set(line.replace("[", " ").replace("]", " ").split())
+    found = _OWN_NAME.search(path) if words <= {"always", "madvise", "never"} else None
+    return found[1] if found else ""
 
 
 def _count(source: Source, number: int, line: str, knob: str, text: str, odd: Oddities) -> Iterator[Sample]:
