@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from pathlib import Path
@@ -14,11 +13,12 @@ import pytest
 from command_line import STORY, Run
 from conftest import ROOT
 from judging import BUNDLES, STRICT, name, rules
-from thpdiag.analyze import diagnosed_at
+from thpdiag.analyze import diagnosed_in
 from thpdiag.bundle import Limits
-from thpdiag.case.quoted import quoted
+from thpdiag.case.quoted import quoted_lines
+from thpdiag.case.reading import read
 from thpdiag.engine.load import Rule
-from thpdiag.model import Citation, Verdict3
+from thpdiag.model import Verdict3
 from thpdiag.reports.columns import WIDTH, columns
 from thpdiag.reports.explained import render
 from thpdiag.result.document import document
@@ -39,9 +39,11 @@ def leaves(node: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_it_never_contradicts_analyze(bundle: Path) -> None:
     """Every rule on every fixture: the same outcome, confidence and role; the change turns it; lines are where they are
     said to be; the form is that of the schema, and the text keeps to 80 columns."""
-    found = diagnosed_at([bundle], rules(), STRICT)
+    given = read([bundle], STRICT)
+    found = diagnosed_in(given, rules(), STRICT)
     every = {d["case"]: d for d in (document([one]) for one in found)}
-    quotes = quoted([bundle], [cite for rule in rules() for cite in citations(rule, found)], Limits())
+    cites = [cite for rule in rules() for cite in citations(rule, found)]
+    quotes = quoted_lines(cites, given.kept, [bundle], Limits())
     validator = jsonschema.Draft202012Validator(SCHEMA)
     for rule in rules():
         told = explained(rule, found, quotes)
@@ -167,13 +169,3 @@ def test_of_a_snapshot_the_line_that_names_it_is_quoted(run: Run, tmp_path: Path
     text = run("explain", "THP-013", counters(tmp_path / "b", 1e6, 300000)).out
 
     assert re.search(r"in: +proc/vmstat:2\n +\| compact_fail 200000", text)
-
-
-def test_a_pipe_is_not_read_again() -> None:
-    """Lines of standard input are quoted if it is a file; else they are only cited."""
-    cite = [Citation("stdin", 2)]
-    stdin = io.BytesIO(b"one\ntwo\nthree\n")
-    stdin.read()
-
-    assert quoted([Path("-")], cite, Limits(), stdin) == {cite[0]: (2, "two")}
-    assert quoted([Path("-")], cite, Limits(), None) == {}

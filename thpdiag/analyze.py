@@ -1,6 +1,8 @@
 """The straight line: bundle, readers, case, derive, engine, diagnosis, result. Read this first.
 
 paths -> members -> readings -> hosts -> cases with states -> outcomes of rules -> diagnosis -> result document
+
+The document quotes the lines that it cites, which the reading has kept or which are read again.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from typing import Any, BinaryIO
 
 from thpdiag.case.cases import cases
 from thpdiag.case.options import Options
-from thpdiag.case.reading import Progress, read
+from thpdiag.case.quoted import quotes
+from thpdiag.case.reading import Input, Progress, read
 from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
 from thpdiag.engine.agreement import disagreements
 from thpdiag.engine.load import Rule
@@ -21,6 +24,7 @@ from thpdiag.engine.timing import Timings
 from thpdiag.engine.worst import judged as worst_judged
 from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
 from thpdiag.result.document import document
+from thpdiag.result.excerpts import cited
 
 
 def analyze(
@@ -29,9 +33,13 @@ def analyze(
 ) -> dict[str, Any]:  # fmt: skip
     """The result document of what is at the paths (`-` is standard input)."""
     options, timings = options or Options(), timings or Timings()
-    diagnoses = diagnosed_at(paths, rules, options, stdin=stdin, progress=progress, timings=timings)
+    with timings.stage("read"):
+        given = read(paths, options, stdin=stdin, progress=progress)
+    diagnoses = diagnosed_in(given, rules, options, timings)
+    with timings.stage("lines that are cited"):
+        found = quotes(cited(diagnoses), given.kept, paths, options.limits, stdin)
     with timings.stage("result"):
-        return document(diagnoses, options.told)
+        return document(diagnoses, options.told, found)
 
 
 def diagnosed_at(
@@ -42,6 +50,14 @@ def diagnosed_at(
     timings = timings or Timings()
     with timings.stage("read"):
         given = read(paths, options, stdin=stdin, progress=progress)
+    return diagnosed_in(given, rules, options, timings)
+
+
+def diagnosed_in(
+    given: Input, rules: Sequence[Rule], options: Options, timings: Timings | None = None
+) -> list[Diagnosis]:
+    """The diagnosis of each host in what was read."""
+    timings = timings or Timings()
     with timings.stage("cases"):
         every = cases(given, options)
     with timings.stage("rules"):

@@ -20,7 +20,8 @@ class Member:
 
     `path` is the customer's path inside the bundle, printable; `aliases` are the wanted paths of links that lead here;
     `size` is None where it is known only at the end; `file` opens the same bytes again where they lie on a disk as they
-    are, while the member is valid. `problems` and `sha256` are complete after `finish`.
+    are, while the member is valid. `problems` and `sha256` are complete after `finish`. `kept` is what was read of it,
+    as far as `keep` asks for it; `lined` says that it was read as lines, so that it is a text.
     """
 
     def __init__(
@@ -37,6 +38,9 @@ class Member:
         self.aliases = aliases
         self.file = file
         self.problems: list[Problem] = []
+        self.kept: list[bytes] = []
+        self.lined = False
+        self._room = 0  # bytes of `kept`
         self._stream = stream
         self._limits = limits
         self._hash = hashlib.sha256()
@@ -47,6 +51,10 @@ class Member:
     def head(self, size: int = CHUNK) -> bytes:
         """The first bytes that were not read yet, without reading them."""
         return self._stream.peek(size)
+
+    def keep(self, most: int) -> None:
+        """Of what is read from now on, keep the first bytes."""
+        self._room = most
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Numbered lines without line ends, from 1; see `thpdiag.bundle.lines`."""
@@ -69,6 +77,9 @@ class Member:
                 chunk = chunk[:room]
             self._given += len(chunk)
             self._hash.update(chunk)
+            if self._room:
+                self.kept.append(chunk[: self._room])
+                self._room -= len(self.kept[-1])
             yield chunk
         if not self._ended:
             self._ended = True
@@ -81,6 +92,7 @@ class Member:
 
         Half a row is no shorter row: of 953586 the first two digits are another number.
         """
+        self.lined = True
         held = b""
         for chunk in self.chunks():
             end = chunk.rfind(b"\n") + 1

@@ -1,44 +1,86 @@
-"""The text of lines that an explanation cites, read from the input a second time."""
+"""The text of cited lines: from what was kept of the reading, else from the input, read a second time.
+
+Nothing is quoted that may be another line than the one that was read: a member that has changed since has another
+SHA-256, and where two members of one name differ in the line, only the one that the citation remembers is quoted.
+"""
 
 from __future__ import annotations
 
-import re
+import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from thpdiag.bundle import Limits, Member, members
 from thpdiag.bundle.open import STDIN
+from thpdiag.bundle.transcript import clean
 from thpdiag.case.beside import beside
+from thpdiag.case.kept import Kept, Text
+from thpdiag.case.passages import passages, pieces
 from thpdiag.model import Citation
+from thpdiag.model.passage import Passage, Quote
 
-LONGEST = 300  # characters of a line that are kept
-SNAPSHOT = 400  # lines of one; /proc/vmstat has some 200
-_ROW = re.compile(r"\s*[\w()]+:?\s+\d")  # a name and a number, as /proc/vmstat, meminfo and status have them
+_Found = Mapping[Passage, Quote]
+_SURE = 40  # characters that tell a line of one member from that of another
 
 
-def quoted(
-    paths: Sequence[Path], cited: Iterable[Citation], limits: Limits, stdin: BinaryIO | None = None
+def quotes(
+    wanted: Iterable[Passage], kept: Kept, paths: Sequence[Path], limits: Limits, stdin: BinaryIO | None = None
+) -> dict[Passage, Quote]:
+    """By passage the quote, without those that cannot be had (a pipe of which little was kept, no text, a change)."""
+    of: dict[str, set[Passage]] = {}
+    for passage in wanted:
+        of.setdefault(passage.member, set()).add(passage)
+    found: dict[str, dict[str, _Found]] = {}  # by member and SHA-256
+    left: dict[str, set[str]] = {}  # what has to be read again
+    for member, here in of.items():
+        for sha256, text in kept.texts(member).items():
+            known = _in_text(text, here, limits)
+            found.setdefault(member, {})[sha256] = known
+            if not text.whole and len(known) < len(here):
+                left.setdefault(member, set()).add(sha256)
+    for member, sha256, known in _again(left, of, paths, limits, stdin):
+        found[member][sha256] = known
+    return {passage: quote for member, here in of.items() for passage in here
+            if (quote := _settled(passage, list(found.get(member, {}).values())))}  # fmt: skip
+
+
+def quoted_lines(
+    cited: Iterable[Citation], kept: Kept, paths: Sequence[Path], limits: Limits, stdin: BinaryIO | None = None
 ) -> dict[Citation, tuple[int, str]]:
-    """By citation the line that says it, without those that cannot be read again (a pipe, no text).
+    """By citation the number and text of the line that says it. `text` of a citation is what a snapshot's row names."""
+    wanted = {cite: Passage(cite.member, cite.line, "", tuple(cite.text.split())) for cite in cited if cite.line}
+    found = quotes(wanted.values(), kept, paths, limits, stdin)
+    told = ((cite, found[passage]) for cite, passage in wanted.items() if passage in found)
+    return {cite: (quote.line, quote.lines[quote.said]) for cite, quote in told}
 
-    A snapshot of many lines is cited by its first; `text` of a citation names what to look for below that one.
-    """
-    wanted: dict[str, set[Citation]] = {}
-    for cite in cited:
-        if cite.line is not None:
-            wanted.setdefault(cite.member, set()).add(cite)
-    if not wanted or (STDIN in paths and not _rewound(stdin)):
-        return {}
-    ends = {end for member in wanted for end in _ends(member)}
-    found: dict[Citation, tuple[int, str]] = {}
+
+def _in_text(text: Text, wanted: Iterable[Passage], limits: Limits) -> _Found:
+    begin = b"".join(text.begin[:2])
+    return passages(begin, pieces(text.begin, whole=text.whole), wanted, limits.line) if begin else {}
+
+
+def _again(
+    left: dict[str, set[str]], of: Mapping[str, set[Passage]], paths: Sequence[Path], limits: Limits,
+    stdin: BinaryIO | None,
+) -> Iterable[tuple[str, str, _Found]]:  # fmt: skip
+    """Members that are read a second time, until all that are left were met. Empties `left`."""
+    if not left:
+        return
+    ends = {end for member in left for end in _ends(member)}
+    stdin = stdin if STDIN in paths and _rewound(stdin) else io.BytesIO()
     for member in members([*paths, *beside(paths)], ends.__contains__, limits, stdin):
-        if isinstance(member, Member) and member.path in wanted:
-            found |= _lines(member, wanted.pop(member.path))
-        if not wanted:
-            break
-    return found
+        if not isinstance(member, Member) or member.path not in left:
+            continue
+        known = passages(member.head(), member.chunks_of_lines(), of[member.path], limits.line)
+        member.finish()
+        if member.sha256 in left[member.path]:
+            yield member.path, member.sha256, known
+            left[member.path].discard(member.sha256)
+        if not left[member.path]:
+            del left[member.path]
+        if not left:
+            return
 
 
 def _rewound(stdin: BinaryIO | None) -> bool:
@@ -55,43 +97,13 @@ def _ends(member: str) -> Iterable[str]:
     return ("/".join(parts[at:]) for at in range(len(parts)))
 
 
-def _lines(member: Member, wanted: set[Citation]) -> Mapping[Citation, tuple[int, str]]:
-    if b"\0" in member.head() and not member.head().startswith((b"\xff\xfe", b"\xfe\xff")):
-        return {}
-    seen = _Seen()
-    later: dict[int, list[Citation]] = {}
-    for cite in wanted:
-        later.setdefault(cite.line or 0, []).append(cite)
-    last = max(later)
-    for number, text in member.lines():
-        if number > last and not seen.searched:
-            break
-        for cite in later.get(number, ()):
-            seen.begin(cite, number, text)
-        seen.search(number, text)
-    return seen.found
+def _settled(passage: Passage, versions: Sequence[_Found]) -> Quote | None:
+    """What members of one name say, if all that can be meant say the same."""
+    said = {found[passage] for found in versions if passage in found}
+    if len(said) > 1:
+        said = {quote for quote in said if passage.text and _agrees(quote, passage)}
+    return said.pop() if len(said) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was found so far, and of which snapshots the line that names the value is still looked for."""
-
-    found: dict[Citation, tuple[int, str]] = field(default_factory=dict)
-    searched: dict[Citation, re.Pattern[str]] = field(default_factory=dict)
-
-    def begin(self, cite: Citation, number: int, text: str) -> None:
-        """The cited line; carriage returns may part it."""
-        if self.found.get(cite, (0, ""))[1].strip():
-            return
-        self.found[cite] = (number, text[:LONGEST])
-        if cite.text and _ROW.match(text):
-            names = "|".join(map(re.escape, cite.text.split()))
-            self.searched[cite] = re.compile(rf"\s*(?:{names}):?\s+\d")
-
-    def search(self, number: int, text: str) -> None:
-        """One further line; a snapshot ends where a line has another form."""
-        for cite, pattern in list(self.searched.items()):
-            if pattern.match(text):
-                self.found[cite] = (number, text[:LONGEST])
-            if pattern.match(text) or number > (cite.line or 0) + SNAPSHOT or not _ROW.match(text):
-                del self.searched[cite]
+def _agrees(quote: Quote, passage: Passage) -> bool:
+    return passage.text.strip()[:_SURE] in clean(quote.lines[quote.said])

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
+from thpdiag.bundle.open import STDIN
 from thpdiag.bundle.transcript import clean
 from thpdiag.case.beside import beside
 from thpdiag.case.collected import given_up, once
 from thpdiag.case.folded import folded
+from thpdiag.case.kept import MOST, Kept
 from thpdiag.case.options import Options
 from thpdiag.case.rhythm import rhythm
 from thpdiag.case.side_by_side import SideBySide
@@ -30,11 +32,15 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Everything that was read: readings by member, what became of each member, and what went wrong."""
+    """Everything that was read: readings by member, what became of each member, and what went wrong.
+
+    `kept` are the texts themselves, as far as there was room.
+    """
 
     readings: Mapping[str, Sequence[Reading]]
     inputs: Sequence[InputRecord]
     problems: Sequence[Problem]
+    kept: Kept = field(default_factory=Kept)
 
 
 def read(
@@ -42,7 +48,7 @@ def read(
 ) -> Input:
     """Recognise and read every member that may hold evidence."""
     recogniser = Recogniser(all_readers(), strict=options.strict)
-    seen = _Seen()
+    seen = _Seen(kept=Kept(MOST) if STDIN in paths else Kept())
     later: list[tuple[Member, str]] = []
     with SideBySide() as together:
         for member in members([*paths, *beside(paths)], wants, options.limits, stdin):
@@ -52,6 +58,7 @@ def read(
             if progress:
                 progress(member.path)
             begin = _begin(member)
+            seen.kept.watch(member)
             found = _read(member, recogniser, together)
             member.finish()
             if found is None:
@@ -66,6 +73,7 @@ def read(
         {member: named[member] for member in sorted(named, key=_place)},
         sorted(seen.inputs, key=lambda i: _place(i.member)),
         sorted([*seen.problems, *said], key=lambda p: _place(p.cite.member)),
+        seen.kept,
     )
 
 
@@ -76,11 +84,14 @@ class _Seen:
     readings: dict[str, list[Reading]] = field(default_factory=dict)
     inputs: list[InputRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    kept: Kept = field(default_factory=Kept)
 
     def add(self, member: Member, found: Sequence[Reading], begin: str) -> None:
         """What is in a member; `begin` is how it begins."""
         self.readings.setdefault(member.path, []).extend(found)
         own = [r.record for r in found if isinstance(r.record, Problem)]
+        if member.lined and len(own) < len(found):
+            self.kept.add(member)
         self.problems += [*own, *member.problems]
         rows = _inputs(member, found, len(own) + len(member.problems))
         self.inputs += [row if row.reader else replace(row, size=member.length, first_line=begin) for row in rows]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import rich_click as click
 
-from thpdiag.analyze import diagnosed_at
+from thpdiag.analyze import diagnosed_in
 from thpdiag.case.options import Options
-from thpdiag.case.quoted import quoted
+from thpdiag.case.quoted import quoted_lines
+from thpdiag.case.reading import read
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.engine.chosen_params import told as changed
@@ -46,8 +47,9 @@ def command(
         return
     stdin = sys.stdin.buffer
     with shared.shown(progress) as show:
-        diagnoses = diagnosed_at(paths, rules, options, stdin=stdin, progress=show)
-        quotes = quoted(paths, citations(rule, diagnoses), options.limits, stdin)
+        given = read(paths, options, stdin=stdin, progress=show)
+        diagnoses = diagnosed_in(given, rules, options)
+        quotes = quoted_lines(citations(rule, diagnoses), given.kept, paths, options.limits, stdin)
     _print(explained(rule, diagnoses, quotes, told), form)
     shared.finish(document(diagnoses, told))
 

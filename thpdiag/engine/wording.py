@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from thpdiag.derive.totals import ALLOCSTALLS, SHARES, SUMS
 from thpdiag.knowledge.vocabulary import term
 
 _OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)")  # names of /proc/vmstat and meminfo
-OF_STATUS = {"process_resident_memory_bytes": ("VmRSS",), "process_virtual_memory_bytes": ("VmSize",)}
+_SPELLED: Mapping[str, tuple[str, ...]] = {  # in /proc/PID/status and smaps, /proc/stat, /proc/vmstat, memory.stat
+    "process_resident_memory_bytes": ("VmRSS", "Rss"),
+    "process_virtual_memory_bytes": ("VmSize",),
+    "process_anon_huge_bytes": ("AnonHugePages",),
+    "process_lazy_free_bytes": ("LazyFree",),
+    "process_locked_bytes": ("VmLck",),
+    "node_forks_total": ("processes",),
+    "node_procs_blocked": ("procs_blocked",),
+    "swap_in_bytes:rate": ("pswpin",),
+    "swap_out_bytes:rate": ("pswpout",),
+    "cgroup_memory_anon_bytes": ("anon", "total_rss", "rss"),
+    "cgroup_memory_anon_thp_bytes": ("anon_thp", "total_rss_huge", "rss_huge"),
+    "cgroup_memory_max_events_total": ("max",),
+    "cgroup_memory_high_events_total": ("high",),
+    "memory.available_ratio": ("MemTotal", "MemAvailable"),
+    "memory.hugetlb_ratio": ("MemTotal", "HugePages_Total", "Hugepagesize", "Hugetlb"),
+    "memory.hugetlb_unused_ratio": ("MemTotal", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize"),
+    "memory.anon_unmapped_ratio": ("MemTotal", "Active(anon)", "Inactive(anon)", "AnonPages", "Shmem", "SwapCached"),
+    "node_allocstall_total": ALLOCSTALLS,
+}
 _ASIDE = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
@@ -27,10 +47,11 @@ def _called(name: str) -> str:
 
 
 def raw(name: str) -> tuple[str, ...]:
-    """How /proc/vmstat, /proc/meminfo or a process's status name a metric; nothing where they do not."""
+    """How files of the kernel name a metric, or the parts of a sum or share; nothing where they do not."""
     if own := _OWN.fullmatch(name):
         return (own["counter"] or own["size"],)
-    return OF_STATUS.get(name, ())
+    parts = SUMS.get(name) or SHARES.get(name) or ()
+    return _SPELLED.get(name) or tuple(spelling for part in parts for spelling in raw(part))
 
 
 def meaning(name: str) -> str:

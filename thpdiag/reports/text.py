@@ -1,7 +1,7 @@
 """The result document for a terminal: 80 columns, the verdict first, plain text.
 
-Level 0 is what one reads first; level 1 adds all findings, everything ruled out, settings and problems; level 2 adds
-the evaluated condition of every rule. Commands stand alone on their lines, unbroken.
+Level 0 is what one reads first; level 1 adds all findings, everything ruled out, settings, problems and the lines that
+evidence cites; level 2 adds the evaluated condition of every rule. Commands stand alone on their lines, unbroken.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from thpdiag.reports import confidence, recordings, settings, verdict
+from thpdiag.reports import confidence, excerpt, recordings, settings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import duration, moment, quantity
@@ -120,10 +120,11 @@ def _why(document: Document, verbosity: int) -> Iterator[str]:
     if finding and finding["evidence"]:
         yield from ["", *_heading("Why")]
         told = verdict.distinct(finding["evidence"])
-        yield from _short(map(_evidence, told), len(told), verbosity)
+        yield from _short((_evidence(said, verbosity) for said in told), len(told), verbosity)
     if finding and finding["against"]:
         yield from ["", *_heading("What speaks against it")]
-        yield from _short(map(_evidence, finding["against"]), len(finding["against"]), verbosity)
+        against = (_evidence(said, verbosity) for said in finding["against"])
+        yield from _short(against, len(finding["against"]), verbosity)
     if document["ruled_out"]:
         yield from ["", *_heading("Ruled out")]
         out = verdict.ruled_out(document)
@@ -137,8 +138,10 @@ def _short(blocks: Iterable[Sequence[str]], count: int, verbosity: int) -> Itera
         yield f"  and {count - SHORT} more (-v)"
 
 
-def _evidence(said: Mapping[str, Any]) -> list[str]:
-    return [*cited(verdict.place(said), said["text"] or ""), *_since(said, "      ")]
+def _evidence(said: Mapping[str, Any], verbosity: int) -> list[str]:
+    """From level 1 on with the line of the customer's file."""
+    quoted = excerpt.quoted(said, "      ") if verbosity else []
+    return [*cited(verdict.place(said), said["text"] or ""), *_since(said, "      "), *quoted]
 
 
 def _since(said: Mapping[str, Any], margin: str) -> list[str]:
@@ -183,7 +186,7 @@ def _others(document: Document, verbosity: int) -> Iterator[str]:
         for finding in findings:
             yield from _other(document, finding)
             if verbosity or verdict.acts_alone(document, finding):
-                yield from _in_full(document, finding)
+                yield from _in_full(document, finding, verbosity)
 
 
 def _other(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
@@ -199,11 +202,13 @@ def _other(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
         yield from fold(prose(f"explained better by {better}"), "      ", "        ")
 
 
-def _in_full(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
+def _in_full(document: Document, finding: Mapping[str, Any], verbosity: int) -> Iterator[str]:
     for said in verdict.distinct(finding["evidence"]):
         yield from cited(verdict.place(said), said["text"] or "", "      ")
+        yield from excerpt.quoted(said, " " * 10) if verbosity else ()
     for said in finding["against"]:
         yield from cited(verdict.place(said), f"against: {said['text']}", "      ")
+        yield from excerpt.quoted(said, " " * 10) if verbosity else ()
     own, above = verdict.new_remedies(document, finding)
     if above:
         yield from fold(prose(f"Under What to do: {', '.join(above)}"), "      ")

@@ -20,6 +20,7 @@ from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Proble
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.absent import reasons
 from thpdiag.result.asking import ask
+from thpdiag.result.excerpts import Quotes, excerpt
 from thpdiag.result.fingerprint import fingerprint
 from thpdiag.result.free_blocks import free_block_documents
 from thpdiag.result.measures import measures
@@ -41,9 +42,14 @@ WORST = "the worst window found"
 PART = "a part of what was recorded"
 
 
-def document(diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """One document per input; with several hosts the keys at the top are those of the worst, all are under `cases`."""
-    documents = [_one(d, options or {}) for d in diagnoses]
+def document(
+    diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None, quotes: Quotes | None = None
+) -> dict[str, Any]:
+    """One document per input; with several hosts the keys at the top are those of the worst, all are under `cases`.
+
+    `quotes` are the lines that evidence cites, as far as they could be read again.
+    """
+    documents = [_one(d, options or {}, quotes or {}) for d in diagnoses]
     documents.sort(key=_badness, reverse=True)
     if len(documents) == 1:
         return documents[0]
@@ -57,14 +63,14 @@ def _badness(one: Mapping[str, Any]) -> tuple[int, int, int, str]:
     return STATUS_ORDER.index(verdict["status"]), confidence, severity, one["case"]
 
 
-def _one(diagnosis: Diagnosis, options: Mapping[str, str]) -> dict[str, Any]:
+def _one(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> dict[str, Any]:
     case, seen = diagnosis.case, signatures(diagnosis)
     return {
         "schema": SCHEMA,
         "case": case.name,
         "verdict": _verdict(diagnosis),
-        "findings": [_finding(f, diagnosis, _onsets(f, seen, diagnosis)) for f in diagnosis.findings],
-        "ruled_out": [_ruled_out(r) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
+        "findings": [_finding(f, diagnosis, _onsets(f, seen, diagnosis), quotes) for f in diagnosis.findings],
+        "ruled_out": [_ruled_out(r, quotes) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
         "unknown": _unknown(diagnosis),
         "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
         "host": _host(diagnosis),
@@ -161,7 +167,7 @@ def _onsets(finding: Finding, seen: Sequence[Signature], diagnosis: Diagnosis) -
     return {check: {"onset": onset} for check, s in own if (onset := onset_document(s, known))}
 
 
-def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) -> dict[str, Any]:
+def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any], quotes: Quotes) -> dict[str, Any]:
     outcome = finding.outcome
     rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
     state = state_of(finding, diagnosis)
@@ -172,8 +178,8 @@ def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any]) 
         **({"entity": outcome.entity} if outcome.entity else {}),
         **({"window": _window(finding, diagnosis.case, PART)} if outcome.window else {}),
         "means": rule.file.means.strip(),
-        "evidence": [_evidence(e) | onsets.get(e.check, {}) for e in outcome.evidence],
-        "against": [_evidence(e) for e in outcome.against],
+        "evidence": [_evidence(e, rule, quotes) | onsets.get(e.check, {}) for e in outcome.evidence],
+        "against": [_evidence(e, rule, quotes) for e in outcome.against],
         **sureness(finding, diagnosis),
         "raise_confidence": list(outcome.raise_confidence),
         "consequences": list(finding.consequences),
@@ -191,13 +197,14 @@ def _state_words(state: State | None) -> str | None:
     return ", ".join(known) or "settings not in the input"
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
+def _evidence(evidence: Evidence, rule: Rule, quotes: Quotes) -> dict[str, Any]:
     value = evidence.value
     if isinstance(value, float):
         value = None if math.isnan(value) or math.isinf(value) else float(f"{value:.9g}")
     return {
         "check": evidence.check, "text": evidence.text, "kind": evidence.kind, **_place(evidence.cite),
         **({"value": value} if value is not None else {}), **({"unit": evidence.unit} if evidence.unit else {}),
+        **excerpt(evidence, rule, quotes),
     }  # fmt: skip
 
 
@@ -207,10 +214,10 @@ def _place(cite: Citation | None) -> dict[str, Any]:
     return {"member": cite.member, **({"line": cite.line} if cite.line is not None else {})}
 
 
-def _ruled_out(item: RuledOut) -> dict[str, Any]:
+def _ruled_out(item: RuledOut, quotes: Quotes) -> dict[str, Any]:
     return {
         "rule": item.rule.id, "title": item.rule.file.title, "because": item.because,
-        "evidence": [_evidence(e) for e in item.evidence],
+        "evidence": [_evidence(e, item.rule, quotes) for e in item.evidence],
     }  # fmt: skip
 
 
