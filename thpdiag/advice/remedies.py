@@ -134,6 +134,7 @@ def _keeper(host: HostView) -> str:
 
 def _item(row: Row, mechanism: str, host: HostView) -> dict[str, Any]:
     """One entry of the result document's `remedies`."""
+    old, back = list(commands.undo(row.get("values") or row.get("undo_of", ()), host)), [*_written(row, "undo", host)]
     return {
         "id": row["id"],
         "reason": row.get("because", {}).get(mechanism, row["reason"]) + _says_maker(row, host),
@@ -141,7 +142,8 @@ def _item(row: Row, mechanism: str, host: HostView) -> dict[str, Any]:
         "now": [*_on_node(row, host), *_now(row, host)],
         "persist": [*commands.persist(_lasting(row), host), *_written(row, "persist", host)],
         "verify": _verify(row, mechanism, host),
-        "undo": [*_undo(row, host), *_written(row, "undo", host)],
+        "undo": [*old, *_lasting_undo(row, host), *back],
+        "undo_now": [*old, *back],
         "cost": row["cost"] + _depends(row, host),
         "restart": row["restart"],
     }
@@ -153,9 +155,10 @@ def _now(row: Row, host: HostView) -> Iterator[str]:
     yield from _written(row, "now", host)
 
 
-def _undo(row: Row, host: HostView) -> Iterator[str]:
-    yield from commands.undo(row.get("values") or row.get("undo_of", ()), host)
+def _lasting_undo(row: Row, host: HostView) -> Iterator[str]:
+    """Take back what was made to last."""
     yield from commands.persist_undo(_lasting(row), host)
+    yield from _written(row, "undo_persist", host)
 
 
 def _lasting(row: Row) -> Mapping[str, str]:

@@ -1,0 +1,61 @@
+"""The first screen of the page shows one command; its undo takes back that command and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from test_advice import SETTINGS, USUAL
+from thpdiag.advice.host_view import HostView
+from thpdiag.advice.remedies import advice
+from thpdiag.reports import html
+
+DEBIAN = HostView("debian12", "E7", "transparent_hugepage", SETTINGS, tuned="balanced")
+
+
+@pytest.mark.parametrize(
+    ("name", "mechanism", "back"),
+    [
+        ("defrag-never", "fault-compaction", [f"echo always > {USUAL}/defrag"]),
+        ("thp-never", "huge-page-zeroing", [f"echo always > {USUAL}/enabled"]),
+        ("reduce-fragmentation", "allocation-knee", ["sysctl -p ~/min_free.before"]),
+        ("tuned-profile", "setting-overridden", []),
+        ("application-switch", "fault-compaction", []),
+        ("kernel-update", "allocation-knee", []),
+    ],
+)
+def test_what_now_changed_is_taken_back_alone(name: str, mechanism: str, back: list[str]) -> None:
+    """Start-up files and the boot line are no part of it, as the command does not write them; who only looks needs
+    none.
+    """
+    host = (
+        HostView("el8", "E6", "transparent_hugepage", SETTINGS, tuned="balanced") if name == "tuned-profile" else DEBIAN
+    )
+    for item in advice([name], mechanism, host):
+        if item["id"] == name:
+            assert item["undo_now"] == back
+            assert [line for line in item["undo"] if line in back] == back
+
+
+def test_all_that_is_undone_includes_what_was_made_to_last() -> None:
+    """The full list begins with the value that is in force, then comes the boot."""
+    (item,) = advice(["defrag-never"], "fault-compaction", DEBIAN)
+    assert item["undo"][: len(item["undo_now"])] == item["undo_now"]
+    assert any("systemctl disable" in line for line in item["undo"])
+
+
+def test_the_first_screen_undoes_the_command_that_it_shows() -> None:
+    """The unit and its removal belong together, further down."""
+    (item,) = advice(["defrag-never"], "fault-compaction", DEBIAN)
+    finding = {
+        "rule": "THP-012", "mechanism": "fault-compaction", "title": "Programs stall", "severity": "high",
+        "confidence": "likely", "role": "root_cause", "remedies": [item],
+    }  # fmt: skip
+    verdict = {"status": "found", "rule": "THP-012", "mechanism": "fault-compaction", "severity": "high",
+               "confidence": "likely", "sentence": "Programs stall."}  # fmt: skip
+    page = html.render({"schema": "1", "case": "x", "verdict": verdict, "findings": [finding]})
+    (screen,) = re.findall(r"<header class=\"verdict.*?</header>", page, re.DOTALL)
+    assert f"echo always &gt; {USUAL}/defrag" in screen
+    assert "systemctl" not in screen
+    assert "systemctl disable thp-defrag.service" in page
