@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from thpdiag.derive.huge_page_size import USUAL, most_of_a_huge_page
+from thpdiag.all_clear import all_clear, decided
 from thpdiag.derive.message_age import is_old
-from thpdiag.derive.rates import fastest
-from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
-from thpdiag.knowledge.mechanisms import Demand, mechanisms
+from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import CONFIDENCES, Case, Evidence, Finding, RuleOutcome, State
 from thpdiag.ranking import LEADING, leads, ranked
 
 VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
 DECISIVE = ("thp.enabled", "thp.defrag")  # settings that decide whether the state of a finding still holds
-LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +82,9 @@ def _not_fired(rule: str, judged: Sequence[Judgement], leader: Finding | None) -
     cure does not rule it out before. Without one, a single state that cannot tell leaves the rule unknown.
     """
     near = [(s, o[rule]) for s, o in judged if leader is None or _like(s, leader, judged)]
-    decided = [o for _, o in near if o.value is NO and _decided(o)]
+    denied = [o for _, o in near if o.value is NO and decided(o)]
     open_ = [o for s, o in near if o.value is UNKNOWN and (s.state.samples or s.state.profiles or s.state.events)]
-    ordered = [*decided, *open_] if leader else [*open_, *decided]
+    ordered = [*denied, *open_] if leader else [*open_, *denied]
     rest = [o for _, o in near if o.value is NO] + [o for _, o in near]
     return (ordered or rest or [judged[0][1][rule]])[0]
 
@@ -102,10 +99,6 @@ def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
 def _like(scene: Scene, leader: Finding, judged: Sequence[Judgement]) -> bool:
     own = next(s.state for s, _ in judged if s.state.id == leader.outcome.state)
     return scene.state.id == own.id or _same_settings(scene.state, own)
-
-
-def _decided(outcome: RuleOutcome) -> bool:
-    return outcome.excluded or any(e.kind in DYNAMIC for e in outcome.against)
 
 
 def _finding(rule: Rule, outcome: RuleOutcome) -> Finding:
@@ -131,60 +124,7 @@ def _status(
         return "found"
     if vetoed:
         return "not_applicable"
-    core = [(m.name, m.demand) for m in mechanisms().values() if m.demand]
-    times = max((most_of_a_huge_page(s.case) for s in scenes), default=USUAL) / USUAL
-    quiet = all(_quiet(name, demand, outcomes, by_id, scenes, times) for name, demand in core)
-    if scenes and quiet and not any(s.case.hidden for s in scenes):
-        return "nothing_found"
-    return "cannot_tell"
-
-
-def _quiet(
-    mechanism: str,
-    demand: Demand,
-    outcomes: Mapping[str, RuleOutcome],
-    by_id: Mapping[str, Rule],
-    scenes: Sequence[Scene],
-    times: float,
-) -> bool:
-    """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
-    `times` as large, rates of the rules say nothing of it: few such pages are as much memory.
-    """
-    larger = demand.of_huge_pages and times > 1
-    elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, by_id.values())
-    if _is_no(mechanism, outcomes, by_id) and not larger and not elsewhere:
-        return True
-    return _stands_still(demand.metric, demand.per_second / times if larger else demand.per_second, scenes)
-
-
-def _of_processes(mechanism: str, rules: Iterable[Rule]) -> bool:
-    """Whether it happens to single processes: where only one was looked at, another one may have it."""
-    return any(rule.file.mechanism == mechanism and rule.file.for_each == "process" for rule in rules)
-
-
-def _is_no(mechanism: str, outcomes: Mapping[str, RuleOutcome], by_id: Mapping[str, Rule]) -> bool:
-    """A rule of the mechanism said no by a change over time or a stack, and none is halfway to a yes."""
-    own = [
-        o for i, o in outcomes.items() if by_id[i].file.mechanism == mechanism and by_id[i].file.role == "root_cause"
-    ]
-    return any(o.value is NO and _decided(o) for o in own) and not any(map(_halfway, own))
-
-
-def _halfway(outcome: RuleOutcome) -> bool:
-    """Whether a rule lacks something, but two kinds of evidence of the time speak for it and none against."""
-    kinds = {e.kind for e in outcome.evidence if e.kind in DYNAMIC}
-    return outcome.value is UNKNOWN and len(kinds) > 1 and not _decided(outcome)
-
-
-def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:
-    """Whether a counter was recorded for long enough and moved by no more than `limit` per second, in every state, and
-    in every five minutes of it."""
-    for scene in scenes:
-        tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
-        rates = [fastest(t, LONG) for t in tracks]
-        if not rates or max(rates) > limit:
-            return False
-    return True
+    return "nothing_found" if all_clear(outcomes, by_id, scenes) else "cannot_tell"
 
 
 def _ruled_out(

@@ -1,0 +1,82 @@
+"""Whether huge pages do no harm on a host: each core mechanism is out (DESIGN 5, `nothing_found`).
+
+Out is what a rule denies by a change over time or a stack, or what nothing asks for: the counter of its demand was
+recorded for long enough and hardly moved (mechanisms.yaml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from thpdiag.derive.huge_page_size import USUAL, most_of_a_huge_page
+from thpdiag.derive.rates import fastest
+from thpdiag.derive.stretches import LONG
+from thpdiag.engine.classes import DYNAMIC
+from thpdiag.engine.judged import NO, UNKNOWN, Scene
+from thpdiag.engine.load import Rule
+from thpdiag.knowledge.mechanisms import Demand, mechanisms
+from thpdiag.model import RuleOutcome
+
+LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
+Outcomes = Mapping[str, RuleOutcome]  # by rule
+
+
+def all_clear(outcomes: Outcomes, rules: Mapping[str, Rule], scenes: Sequence[Scene]) -> bool:
+    """Of all states of a host; not where a part of the input could not be read."""
+    if not scenes or any(scene.case.hidden for scene in scenes):
+        return False
+    times = max(most_of_a_huge_page(scene.case) for scene in scenes) / USUAL
+    return all(_out(m.name, m.demand, outcomes, rules, scenes, times) for m in mechanisms().values() if m.demand)
+
+
+def decided(outcome: RuleOutcome) -> bool:
+    """Whether a no is more than that something is missing: a change over time, a stack or another rule speaks."""
+    return outcome.excluded or any(e.kind in DYNAMIC for e in outcome.against)
+
+
+def _out(
+    mechanism: str,
+    demand: Demand,
+    outcomes: Outcomes,
+    rules: Mapping[str, Rule],
+    scenes: Sequence[Scene],
+    times: float,
+) -> bool:
+    """Whether a core mechanism is out. Where a huge page is larger than 2 MiB (512 MiB on arm64 with pages of 64 KiB),
+    `times` as large, rates of the rules say nothing of it: few such pages are as much memory.
+    """
+    larger = demand.of_huge_pages and times > 1
+    elsewhere = any(s.case.process for s in scenes) and _of_processes(mechanism, rules.values())
+    if _is_no(mechanism, outcomes, rules) and not larger and not elsewhere:
+        return True
+    return _stands_still(demand.metric, demand.per_second / times if larger else demand.per_second, scenes)
+
+
+def _of_processes(mechanism: str, rules: Iterable[Rule]) -> bool:
+    """Whether it happens to single processes: where only one was looked at, another one may have it."""
+    return any(rule.file.mechanism == mechanism and rule.file.for_each == "process" for rule in rules)
+
+
+def _is_no(mechanism: str, outcomes: Outcomes, rules: Mapping[str, Rule]) -> bool:
+    """A rule of the mechanism said no by a change over time or a stack, and none is halfway to a yes."""
+    own = [
+        o for i, o in outcomes.items() if rules[i].file.mechanism == mechanism and rules[i].file.role == "root_cause"
+    ]
+    return any(o.value is NO and decided(o) for o in own) and not any(map(_halfway, own))
+
+
+def _halfway(outcome: RuleOutcome) -> bool:
+    """Whether a rule lacks something, but two classes of evidence of the time speak for it and none against."""
+    classes = {e.kind for e in outcome.evidence if e.kind in DYNAMIC}
+    return outcome.value is UNKNOWN and len(classes) > 1 and not decided(outcome)
+
+
+def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:
+    """Whether a counter was recorded for long enough and moved by no more than `limit` per second, in every state, and
+    in every five minutes of it."""
+    for scene in scenes:
+        tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
+        rates = [fastest(t, LONG) for t in tracks]
+        if not rates or max(rates) > limit:
+            return False
+    return True
