@@ -6,6 +6,7 @@ import operator
 import re
 
 from thpdiag.engine.classes import of_event
+from thpdiag.engine.family_words import callers_words, family_words
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.schema import EventCheck, listed
 from thpdiag.engine.stacks import in_order
@@ -71,7 +72,9 @@ def _field(have: str | None, wanted: str) -> bool:
 
 def _conditions(check: EventCheck) -> str:
     parts = [f"{k} {v}" for k, v in check.where.items()]
-    parts += [f"with {check.anywhere} in the trace"] if check.anywhere else []
+    trace = [family_words(check.anywhere)] if check.anywhere else []
+    trace += [callers_words(check.under)] if check.under else []
+    parts += [f"with {' '.join(trace)} in the trace"] if trace else []
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import re2
 
 from thpdiag.engine.expression import negated
+from thpdiag.engine.family_words import callers_words, family_words
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
 from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.sampled_events import timed_ones
-from thpdiag.engine.schema import Names, listed
 from thpdiag.engine.schema import Profile as ProfileSpec
+from thpdiag.engine.schema import listed
 from thpdiag.engine.stacks import Place, shortened
-from thpdiag.knowledge.symbols import families
 from thpdiag.model import Profile, Verdict3
 
 if TYPE_CHECKING:
@@ -187,40 +187,35 @@ def _share(sums: Sums, total: float, rest: float, lost: float, least: float | No
     return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group, part=total)
 
 
-def _words(names: Names | None) -> str:
-    """Families for people; `=name` is one function."""
-    return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in listed(names))
-
-
 def _callers(check: ProfileSpec) -> str:
     if check.under is None:
         return ""
-    return " called from " + " within ".join(_words(name) for name in listed(check.under))
+    return f" {callers_words(check.under)}"
 
 
 def what(check: ProfileSpec) -> str:
     """What the check looks for, in words."""
-    text = _words(check.self_ if check.self_ is not None else check.anywhere)
+    text = family_words(check.self_ if check.self_ is not None else check.anywhere)
     text = f"{text} (top frame)" if check.self_ is not None else text
     text += _callers(check)
     if check.not_under is not None:
-        text += f", not for {_words(check.not_under)}"
+        text += f", not for {family_words(check.not_under)}"
     return text
 
 
 def _apart(check: ProfileSpec) -> str:
     """What the check looks for of samples that are named already: who calls it, and what for."""
-    others = f"not for {_words(check.not_under)}" if check.not_under is not None else ""
+    others = f"not for {family_words(check.not_under)}" if check.not_under is not None else ""
     return ", ".join(filter(None, (_callers(check), others))) or f"in {what(check)}"
 
 
 def _of(check: ProfileSpec, group: str = "") -> str:
     if check.of == "symbol":
-        return f"of the samples in {_words(check.self_ if check.self_ is not None else check.anywhere)}"
+        return f"of the samples in {family_words(check.self_ if check.self_ is not None else check.anywhere)}"
     if check.of == "all":
         return "of the non-idle samples"
     if check.of == "callers":
-        return f"of the samples in {' within '.join(_words(name) for name in listed(check.under))}"
+        return f"of the samples in {' within '.join(family_words(name) for name in listed(check.under))}"
     return f"of the non-idle samples of {group or 'one ' + check.of}"
 
 
@@ -231,7 +226,7 @@ def _needed(check: ProfileSpec) -> str:
 
 def _said(check: ProfileSpec, profile: Compiled, share: Share, value: Verdict3) -> str:
     where = _apart(check) if check.of == "symbol" else f"in {what(check)}"
-    where = f"in {_words(listed(check.self_) or listed(check.anywhere))}" if check.of == "callers" else where
+    where = f"in {family_words(listed(check.self_) or listed(check.anywhere))}" if check.of == "callers" else where
     text = f"{shown(share.seen, 'ratio')} {_of(check, share.group)} are {where.strip()}"
     if value is NO and check.at_least is not None and share.seen > 0:
         text += f", less than {check.at_least}"
