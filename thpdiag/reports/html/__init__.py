@@ -1,4 +1,4 @@
-"""The result document as one HTML page: nothing fetched, no script, the same bytes for the same document.
+"""The result document as one HTML page: nothing fetched, complete without script, the same bytes for the same document.
 
 Every string of the document passes `visible` and then Jinja's escaping; in attributes stand our own words and numbers
 only. The page carries the document itself, so that `from_page` gets it back.
@@ -6,20 +6,18 @@ only. The page carries the document itself, so that `from_page` gets it back.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from thpdiag.reports import confidence, recordings, verdict
+from thpdiag.reports.charts.panels import episodes, panels
 from thpdiag.reports.html.embedded import embedded
 from thpdiag.reports.html.rules import groups
-from thpdiag.reports.html.sparkline import drawings
+from thpdiag.reports.html.script import policy, script, style
 from thpdiag.reports.html.stacks import hottest
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import duration, moment, percent, quantity
@@ -31,23 +29,17 @@ FORMAT = "html"
 
 
 def render(document: Mapping[str, Any], _presentation: Presentation = PLAIN) -> str:
-    style = files(__name__).joinpath("style.css").read_text(encoding="utf-8")
     return (
         _environment()
         .get_template("page.html")
         .render(
             hosts=verdict.hosts(document),
-            style=Markup(style),
-            policy=_policy(style),
+            style=Markup(style()),
+            script=Markup(script()),
+            policy=policy(),
             data=embedded(document),
         )
     )
-
-
-def _policy(style: str) -> str:
-    """A content security policy under which nothing but our own style has an effect."""
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def _shown(value: object) -> object:
@@ -79,10 +71,11 @@ def _environment() -> Environment:
     }  # fmt: skip
     environment.globals |= {
         "confidence": confidence,
-        "drawings": drawings,
+        "episodes": episodes,
         "groups": groups,
         "hottest": hottest,
         "moment": moment,
+        "panels": panels,
         "recordings": recordings,
         "restart": restart,
         "checked_before": checked_before,

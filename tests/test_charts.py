@@ -1,0 +1,181 @@
+"""Charts of a page: what is drawn where, from parts of a completed result document."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from thpdiag.reports.charts.free_blocks import bars
+from thpdiag.reports.charts.panels import episodes, panels
+from thpdiag.reports.charts.plots import axes
+from thpdiag.reports.charts.scale import WIDTH, time_scale
+from thpdiag.reports.charts.ticks import ticks
+from thpdiag.result.schema import completed
+
+LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}
+Rows = list[list[float | None]]
+
+
+def one(points: Rows, **more: Any) -> dict[str, Any]:
+    return {"metric": "m", "unit": "1", "clock": "day", "panel": "cpu", "points": points, **more}
+
+
+def timeline(*series: dict[str, Any], **more: Any) -> dict[str, Any]:
+    full: dict[str, Any] = completed({**LEAST, "timeline": {"series": list(series), **more}})["timeline"]
+    return full
+
+
+def flat(times: range, level: float = 1.0) -> Rows:
+    return [[float(at), level, level, level] for at in times]
+
+
+def places(path: str) -> list[list[tuple[int, int]]]:
+    """The points of each stretch of a path, as a browser draws them."""
+    found = []
+    for part in filter(None, path.removesuffix("z").split("M")):
+        start, _, steps = part.removesuffix("z").partition("l")
+        at = tuple(map(int, start.split(",")))
+        drawn = [at]
+        for step in steps.split():
+            right, down = map(int, step.split(","))
+            at = (at[0] + right, at[1] + down)
+            drawn.append(at)
+        found.append(drawn)
+    return found
+
+
+def drawn(page: str, look: str) -> list[list[tuple[int, int]]]:
+    path = re.search(f'class="{look}"[^>]* d="([^"]*)"', page)
+    assert path is not None
+    return places(path[1])
+
+
+def test_a_spike_of_one_bucket_stays_in_the_drawing() -> None:
+    """However many points are thinned out, the largest value touches the top."""
+    points = flat(range(1500))
+    points[777] = [777.0, 1.0, 100.0, 3.0]
+    page = panels(timeline(one(points)), "p")
+    (band,) = drawn(page, "b1")
+    assert min(level for _, level in band) == 2
+    (mean,) = drawn(page, "s1")
+    assert len(mean) <= WIDTH / 2 + 1
+
+
+def test_a_long_silence_is_drawn_narrow() -> None:
+    """Two captures an hour apart are two lines with a gap between; an episode is shaded where it was."""
+    episode = {"from": 3600, "to": 3638, "clock": "day", "text": "e", "rule": "THP-1"}
+    page = panels(timeline(one(flat(range(0, 40, 2)) + flat(range(3600, 3640, 2))), episodes=[episode]), "p")
+    first, second = drawn(page, "s1")
+    assert first[-1][0] > 0.4 * WIDTH
+    assert second[0][0] > first[-1][0]
+    (x, width) = re.findall('class="shade" x="([^"]*)" width="([^"]*)"', page)[0]
+    assert float(x) == pytest.approx(second[0][0], abs=1)
+    assert float(x) + float(width) == pytest.approx(WIDTH, abs=0.2)
+    assert 'class="gap"' in page
+
+
+def test_a_slow_source_is_no_silence() -> None:
+    """A day of one sample in ten minutes keeps its width beside a minute of one a second."""
+    scale = time_scale([list(range(0, 86400, 600)), list(range(3600, 3660))])
+    assert len(scale.stretches) == 1
+    assert scale.x(43200) == pytest.approx(WIDTH * 43200 / 85800)
+
+
+def test_odd_points_do_not_break_the_drawing() -> None:
+    """Absent, infinite and enormous values are left out; a series without any point is not drawn."""
+    odd: Rows = [[0.0, None, None, None], [1e300, 0.0, 1.0, 1.0], [1.0, float("nan"), 1.0, 1.0]]
+    assert panels(timeline(one(odd)), "p") == ""
+    (mean,) = drawn(panels(timeline(one(flat(range(5, 6), 7.0))), "p"), "s1")
+    assert all(0 <= level <= 100 for _, level in mean)
+
+
+def test_runs_of_one_metric_are_one_line_and_counters_have_a_plot_each() -> None:
+    """Two recordings of kernel time share line and colour; two counters of different size do not share a scale."""
+    (axis,) = axes(
+        timeline(
+            one(flat(range(10)), metric="sys", source="a"),
+            one(flat(range(20, 30)), metric="sys", source="b"),
+            one(flat(range(10)), metric="user"),
+            one(flat(range(10)), metric="compact_stall", panel="huge_pages"),
+            one(flat(range(10), 9000.0), metric="thp_fault_alloc", panel="huge_pages"),
+        )
+    )
+    assert [[line.metric for line in plot.lines] for plot in axis.plots] == [
+        ["sys", "user"],
+        ["compact_stall"],
+        ["thp_fault_alloc"],
+    ]
+    assert axis.plots[0].lines[0].numbers == (0, 1)
+    assert axis.plots[0].lines[0].sources == ("a", "b")
+
+
+def test_clocks_do_not_share_an_axis() -> None:
+    """Seconds after boot and the time of day stand below one another, that with more points first."""
+    found = axes(timeline(one(flat(range(10)), clock="boot"), one(flat(range(100)), clock="utc")))
+    assert [axis.clock for axis in found] == ["utc", "boot"]
+
+
+def test_the_same_stretch_is_one_episode_with_all_that_is_said_of_it() -> None:
+    """Two findings about the same time are one shade with one number."""
+    told = [
+        {"from": 5, "to": 9, "clock": "day", "text": text, "rule": rule}
+        for text, rule in (("a", "THP-1"), ("b", "THP-2"), ("a", "THP-2"))
+    ]
+    (found,) = episodes(timeline(episodes=told))
+    assert (found.number, found.rules, found.texts) == (1, ("THP-1", "THP-2"), ("a", "b"))
+
+
+def test_marks_are_whole_times_with_room_between() -> None:
+    """A quarter of an hour has marks at whole minutes; a week has dates."""
+    assert [told for _, told in ticks(time_scale([list(range(36000, 36900, 10))]), "day")] == [
+        "10:00",
+        "10:05",
+        "10:10",
+    ]
+    week = ticks(time_scale([list(range(0, 7 * 86400, 600))]), "utc")
+    assert 2 <= len(week) <= 5
+    assert all(re.fullmatch(r"01-0\d 00:00", told) for _, told in week)
+
+
+def test_free_blocks_are_a_strip_of_orders() -> None:
+    """Empty cells stay empty, the largest order stands on top, and the numbers are in the caption."""
+    series = [
+        one(
+            flat(range(10), count), metric=f"node_buddyinfo_blocks_order{order}", panel="free_blocks", entity="zone DMA"
+        )
+        for order, count in enumerate([500.0, 0.0, 3.0])
+    ]
+    page = panels(timeline(*series), "p")
+    assert "of zone DMA" in page
+    assert "at most 500" in page
+    tops = {
+        int(top)
+        for path in re.findall('class="l[0-9]"[^>]* d="([^"]*)"', page)
+        for top in re.findall(",([0-9]+)h", path)
+    }
+    assert tops == {0, 20}
+
+
+def test_bars_tell_the_memory_in_each_order() -> None:
+    """Three blocks of order 2 hold 48 KiB."""
+    order, size, count, free, bar = bars({"counts": [4, 0, 3]})[2]
+    assert (order, size, count, free) == (2, "16.0 KiB", 3, "48.0 KiB")
+    assert 'width="75.0%"' in bar
+
+
+def test_hostile_names_are_text() -> None:
+    """A process, a source and an action cannot leave their place."""
+    bad = '"><script>alert(1)</script>\x1b'
+    page = panels(
+        timeline(
+            one(flat(range(9)), entity=bad, source=bad, means=bad),
+            episodes=[{"from": 1, "to": 2, "clock": "day", "text": bad, "rule": bad}],
+            actions=[{"t": 3, "clock": "day", "text": bad}],
+        ),
+        "p",
+    )
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert page.count("&lt;script&gt;") == 5

@@ -1,0 +1,181 @@
+"""Series as panels over one axis of time, with what was found shaded and what operators did marked.
+
+For the script of the page a group of panels names its host and where its stretches of time lie (`data-x`), and a line
+the numbers of its series (`data-s`); everything is to be seen without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from thpdiag.reports.charts import paths
+from thpdiag.reports.charts.free_blocks import strip
+from thpdiag.reports.charts.plots import Axis, Line, Plot, axes, drawable
+from thpdiag.reports.charts.scale import WIDTH, TimeScale
+from thpdiag.reports.charts.ticks import ticks
+from thpdiag.reports.quantity import moment, quantity
+from thpdiag.reports.visible import prose
+
+HEIGHT, LOW_HEIGHT = 100, 44  # of a plot, and of one with a single counter
+COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
+_CLOCKS = {
+    "utc": "UTC", "local": "local time of the host", "day": "time of day", "boot": "seconds after boot",
+    "sample": "sample number", None: "sample number",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A stretch that findings speak of: its number on the chart, and what each of them says."""
+
+    number: int
+    first: float
+    last: float
+    clock: str | None
+    rules: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+def episodes(timeline: Mapping[str, Any]) -> list[Episode]:
+    """Stretches with the same begin and end are one."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for one in timeline["episodes"]:
+        if drawable(one["from"]) and drawable(one["to"]):
+            groups.setdefault((one["clock"] or "", one["from"], one["to"]), []).append(one)
+    return [
+        Episode(
+            number, first, last, clock or None,
+            tuple(dict.fromkeys(one["rule"] for one in members if one["rule"])),
+            tuple(dict.fromkeys(one["text"] for one in members if one["text"])),
+        )
+        for number, ((clock, first, last), members) in enumerate(sorted(groups.items()), 1)
+    ]  # fmt: skip
+
+
+def panels(timeline: Mapping[str, Any], prefix: str) -> Markup:
+    """All panels of a completed timeline; `prefix` begins the ids of their captions."""
+    known = episodes(timeline)
+    return Markup().join(
+        _group(axis, known, timeline["actions"], f"{prefix}-axis{number}")
+        for number, axis in enumerate(axes(timeline), 1)
+    )
+
+
+def _group(axis: Axis, known: Sequence[Episode], actions: Sequence[Mapping[str, Any]], prefix: str) -> Markup:
+    under = Markup().join([_gaps(axis.scale), *_shades(axis, known)])
+    over = Markup().join(_marks(axis, actions))
+    drawn = [plot for plot in axis.plots if plot.panel != "free_blocks"]
+    figures = [_figure(plot, axis, under, over, f"{prefix}-{number}") for number, plot in enumerate(drawn, 1)]
+    orders = [line for plot in axis.plots if plot.panel == "free_blocks" for line in plot.lines]
+    if orders:
+        figures.append(strip(orders, axis.scale, f"{prefix}-blocks"))
+    return Markup(
+        '<div class="axis" role="group" tabindex="0" aria-label="Measurements over time" data-clock="{}" data-x="{}">\n'
+        "{}{}</div>\n"
+    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), _axis(axis))
+
+
+def _stretches(scale: TimeScale) -> str:
+    """`first last left right` of each stretch."""
+    pairs = zip(scale.stretches, scale.places, strict=True)
+    return ",".join(f"{begin:.12g} {end:.12g} {left:.5g} {right:.5g}" for (begin, end), (left, right) in pairs)
+
+
+def _figure(plot: Plot, axis: Axis, under: Markup, over: Markup, name: str) -> Markup:
+    single = len(plot.lines) == 1
+    height = LOW_HEIGHT if single and plot.panel == "huge_pages" else HEIGHT
+    lines = Markup().join(_line(line, number, axis, plot) for number, line in enumerate(plot.lines))
+    keys = Markup().join(_key(line, number) for number, line in enumerate(plot.lines))
+    caption = keys if single else Markup("{}: {}").format(prose(plot.title), keys)
+    unit = plot.lines[0].unit
+    return Markup(
+        '<figure class="panel"><figcaption id="{name}">{caption}</figcaption>\n'
+        '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}">'
+        '<svg class="plot" width="100%" height="{height}" viewBox="0 0 1000 100" preserveAspectRatio="none">'
+        '<rect width="1000" height="100" fill="none" pointer-events="all"/>{under}{lines}{over}</svg>'
+        '<text class="scale" x="4" y="11" font-size="11" fill="#57606a">{high}</text></svg></figure>\n'
+    ).format(
+        name=name, caption=caption, height=height, under=under, lines=lines, over=over, high=quantity(plot.high, unit)
+    )
+
+
+def _line(line: Line, number: int, axis: Axis, plot: Plot) -> Markup:
+    """The band of the ranges and the means; coordinates are numbers of our own."""
+    low, span = plot.low, (plot.high - plot.low) or 1.0
+    colour, look = COLOURS[number % len(COLOURS)], number % len(COLOURS) + 1
+
+    def y(value: float) -> float:
+        return 98 - 96 * (value - low) / span
+
+    runs = paths.columns(line.points, axis.scale.x)
+    around = paths.band(runs, axis.scale.x, y)
+    ranges = f'<path class="b{look}" fill="{colour}" fill-opacity="0.25" d="{around}"/>' if around else ""
+    scale = f"{low:.6g} {span:.6g}"
+    return Markup(
+        f'<g data-s="{",".join(map(str, line.numbers))}" data-y="{scale}">{ranges}'
+        f'<path class="s{look}" fill="none" stroke="{colour}" stroke-width="1.5" vector-effect="non-scaling-stroke" '
+        f'd="{paths.line(runs, axis.scale.x, y)}"/></g>'
+    )
+
+
+def _key(line: Line, number: int) -> Markup:
+    """What a line is, in words: it is to be read without the colours, too."""
+    colour, look = COLOURS[number % len(COLOURS)], number % len(COLOURS) + 1
+    unit = line.unit
+    return Markup(
+        '<span class="key"><svg width="14" height="10" aria-hidden="true">'
+        '<rect class="b{look}" width="14" height="4" y="3" fill="{colour}"/></svg> '
+        '{name}: {low} to {high}, mean {mean}<span class="now"></span> <code class="place">{sources}</code></span> '
+    ).format(
+        look=look, colour=colour, name=prose(line.name), low=quantity(line.low, unit), high=quantity(line.high, unit),
+        mean=quantity(line.mean, unit), sources=prose(", ".join(line.sources)),
+    )  # fmt: skip
+
+
+def _shades(axis: Axis, known: Sequence[Episode]) -> Iterator[Markup]:
+    for episode in known:
+        if episode.clock != axis.clock:
+            continue
+        left, right = axis.scale.x(episode.first), axis.scale.x(episode.last)
+        yield Markup(
+            '<rect class="shade" x="{:.1f}" width="{:.1f}" height="100" fill="#f2d9a6" fill-opacity="0.55">'
+            "<title>{}</title></rect>"
+        ).format(left, max(right - left, 2.0), prose(f"{episode.number}: {'; '.join(episode.texts)}"))
+
+
+def _gaps(scale: TimeScale) -> Markup:
+    """Where nothing was measured, and time is drawn narrow."""
+    shapes = (
+        f'<rect class="gap" x="{left:.1f}" width="{right - left:.1f}" height="100" fill="#888888" fill-opacity="0.2"/>'
+        for left, right in scale.gaps
+    )
+    return Markup("".join(shapes))
+
+
+def _marks(axis: Axis, actions: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
+    """A line at each moment at which an operator did something."""
+    for action in actions:
+        if drawable(action["t"]) and action["clock"] == axis.clock:
+            yield Markup(
+                '<path class="action" d="M{0:.1f},0V100" fill="none" stroke="#a40e26" stroke-width="1.5" '
+                'stroke-dasharray="4 3" vector-effect="non-scaling-stroke"><title>{1}</title></path>'
+            ).format(axis.scale.x(action["t"]), prose(action["text"] or ""))
+
+
+def _axis(axis: Axis) -> Markup:
+    """Times below the panels."""
+    found = ticks(axis.scale, axis.clock)
+    words = Markup().join(
+        Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
+            100 * place / WIDTH, "start" if place < 60 else "end" if place > 940 else "middle", told
+        )
+        for place, told in found
+    )
+    span = f"{moment(axis.scale.stretches[0][0], axis.clock)} to {moment(axis.scale.stretches[-1][1], axis.clock)}"
+    return Markup(
+        '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="small now-at">{} ({})</p>\n'
+    ).format(words, span, _CLOCKS.get(axis.clock, ""))

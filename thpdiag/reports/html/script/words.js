@@ -1,0 +1,26 @@
+// Numbers and times as the page writes them (reports/quantity.py).
+function quantity(value, unit) {
+  if (unit === "ratio") return `${(100 * value).toFixed(value && Math.abs(value) < 0.01 ? 2 : 1)} %`;
+  if (unit === "bytes" || unit === "bytes/s") {
+    const names = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    const step = Math.abs(value) < 1 ? 0 : Math.min(Math.floor(Math.log2(Math.abs(value)) / 10), names.length - 1);
+    return `${(value / 1024 ** step).toFixed(step ? 1 : 0)} ${names[step]}${unit.slice(5)}`;
+  }
+  const plain = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+  return unit === "1/s" ? `${plain}/s` : unit && unit !== "1" ? `${plain} ${unit}` : plain;
+}
+
+function moment(seconds, clock) {
+  if (clock === "utc" || clock === "local") {
+    const time = new Date(Math.floor(seconds) * 1000);
+    const words = Number.isNaN(time.getTime()) ? `${seconds} s` : time.toISOString().slice(0, 19).replace("T", " ");
+    return clock === "utc" ? `${words} UTC` : words;
+  }
+  if (clock === "day") {
+    const two = (part) => String(part).padStart(2, "0");
+    const whole = Math.floor(seconds);
+    const rest = ((whole % 86400) + 86400) % 86400;
+    return `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}:${two(rest % 60)}`;
+  }
+  return clock === "boot" ? `${seconds.toFixed(1)} s after boot` : `sample ${Number(seconds.toPrecision(6))}`;
+}
