@@ -36,7 +36,7 @@ ATTRIBUTES = set(
         vector-effect pointer-events font-size text-anchor aria-hidden data-host data-clock data-x data-s data-y"""
     )
 )
-VOID = {"meta"}
+VOID = {"meta", "br"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _FLAGS = _WORDS.findall(
     """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking

@@ -15,6 +15,8 @@ SENTENCES = {
     "nothing_found": "Nothing found: the measurements speak against every known huge-page problem.",
     "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
 }
+MOST_PROOF = 3  # lines of evidence on the first screen
+FIRST_OUT = 5  # of what was ruled out, shown unfolded: look-alikes come first
 SAME_SETTINGS = "the settings were the same at the end of what was sent"
 _STATE = {
     "present": "still so at the end of what was sent",
@@ -104,6 +106,16 @@ def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
 def acting_alone(document: Document) -> dict[str, Any] | None:
     """The first finding beside the verdict that has something to mend at once."""
     return next((f for f in others(document) if acts_alone(document, f) and f["remedies"]), None)
+
+
+def proof(finding: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The lines of evidence for the first screen: the strongest of each class that raises the confidence."""
+    order = ("toggle", "stack", "counter", "cpu", "effect", "log", "application", "total")
+    best: dict[str, Mapping[str, Any]] = {}
+    for said in finding["evidence"]:
+        if said["kind"] in order and said["member"]:
+            best.setdefault(said["kind"], said)
+    return distinct(sorted(best.values(), key=lambda said: order.index(said["kind"])))[:MOST_PROOF]
 
 
 def distinct(evidence: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -144,7 +144,7 @@ def _shades(axis: Axis, known: Sequence[Episode]) -> Iterator[Markup]:
         yield Markup(
             '<rect class="shade" x="{:.1f}" width="{:.1f}" height="100" fill="#f2d9a6" fill-opacity="0.55">'
             "<title>{}</title></rect>"
-        ).format(left, max(right - left, 2.0), prose(f"{episode.number}: {'; '.join(episode.texts)}"))
+        ).format(left, max(right - left, 2.0), f"episode {episode.number}: {' '.join(map(prose, episode.rules))}")
 
 
 def _gaps(scale: TimeScale) -> Markup:
