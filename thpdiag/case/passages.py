@@ -25,9 +25,14 @@ LOOKED_AT = (
 )  # bytes; of a longer text only what is near to cited lines, so that names of columns may be missing
 PIECE = 1 << 16  # bytes
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_ROW = re.compile(r"\s*(?:\S*/[^\s:]*:)?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$")
+_ROW = re.compile(
+    r"\s*(?:[^\s:]+:(?=\w))?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$"
+)
+_LABEL = re.compile(r"\s*%?(?:[KMGT]iB )?(?P<name>Tasks|Threads|Cpu\(s\)|Mem|Swap) *:(?P<further>)")  # of top
 _FRAME = re.compile(r"(?:\s*[0-9a-f]{3,16} |\t| {8})(?!.*\d\.\d{6,9}:)\s*\S")
-_SHARE = re.compile(r"\s*\d{1,3}(?:\.\d+)?%")  # a row of perf report, whose graph stands below an empty line
+_SHARE = re.compile(r"[-+]?\s*\d{1,3}(?:\.\d+)?%")  # a row of perf report, whose graph may stand below an empty line
+_UNFOLDED = re.compile(r" +[-+|]?\s*\S")  # below a row that begins with `-`, as perf report shows it at a terminal
+_TABLE = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # of perf top, whose rows are indented
 _SAMPLED = frozenset(("counter", "effect", "toggle", "total", "cpu"))
 
 
@@ -84,7 +89,9 @@ class _Page:
 
     def read(self, lines: Iterable[tuple[int, str]]) -> None:
         for number, text in _whole(lines):
-            said = next(cleaned([(number, text)], markup=False)) if self.open or number in self.later else None
+            said = (
+                next(cleaned([(number, text[:LONGEST])], markup=False)) if self.open or number in self.later else None
+            )
             if said:
                 self.open = [item for item in self.open if self._goes_on(item, text, said)]
                 for passage in self.later.pop(number, ()):
@@ -97,12 +104,12 @@ class _Page:
         """The cited line itself."""
         named = self.columns.above(said) if passage.kind != "stack" else ""
         lines = (_cut(named), _cut(text)) if named else (_cut(text),)
-        row = _ROW.match(said.text)
-        if not (row and passage.kind in _SAMPLED and not row["further"]):  # else of another counter, mostly
+        row = _row(said.text)
+        if not (row and passage.kind in _SAMPLED and row["further"] is None):  # else of another counter, mostly
             self.found[passage] = Quote(said.number, lines, len(lines) - 1)
         if passage.kind == "stack":
             self.open.append(_Open(passage, FRAMES - 1, [_cut(text)]))
-        elif passage.names:
+        elif passage.names and not (named and row and row["name"] in passage.names):
             item = _Open(passage, SNAPSHOT, first=row["name"] if row else "")
             if not row or self._named(item, row["name"], text, said):
                 self.open.append(item)
@@ -114,9 +121,11 @@ class _Page:
         return more and item.left > 0
 
     def _frame(self, item: _Open, text: str, said: TextLine) -> bool:
-        if not said.text.strip() and len(item.lines) == 1 and _SHARE.match(item.lines[0]):
+        shared = _SHARE.match(item.lines[0])
+        if not said.text.strip() and len(item.lines) == 1 and shared:
             return True
-        if not _FRAME.match(said.text):
+        frame = _UNFOLDED if shared and item.lines[0].startswith("-") else _FRAME
+        if not frame.match(said.text) or _TABLE.match(said.text):
             return False
         item.lines.append(_cut(text))
         self.found[item.passage] = Quote(item.passage.line, tuple(item.lines))
@@ -124,7 +133,7 @@ class _Page:
 
     def _row(self, item: _Open, text: str, said: TextLine) -> bool:
         """A snapshot ends where a line has another form, or begins anew."""
-        row = _ROW.match(said.text)
+        row = _row(said.text)
         return row is not None and row["name"] != item.first and self._named(item, row["name"], text, said)
 
     def _named(self, item: _Open, name: str, text: str, said: TextLine) -> bool:
@@ -135,6 +144,11 @@ class _Page:
             rows = [item.rows[wanted] for wanted in asked if wanted in item.rows]
             self.found[item.passage] = Quote(rows[0][0], tuple(text for _, text in rows))
         return len(item.rows) < min(ROWS, len(asked))
+
+
+def _row(text: str) -> re.Match[str] | None:
+    """A line as the row of a snapshot; `further` is None where one number is all that stands there."""
+    return _ROW.match(text) or _LABEL.match(text)
 
 
 def _near(begin: bytes, chunks: Iterable[bytes], page: _Page, limit: int) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ from thpdiag.derive.totals import ALLOCSTALLS, SHARES, SUMS
 from thpdiag.knowledge.vocabulary import term
 
 _OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)")  # names of /proc/vmstat and meminfo
-_SPELLED: Mapping[str, tuple[str, ...]] = {  # in /proc/PID/status and smaps, /proc/stat, /proc/vmstat, memory.stat
+_SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, meminfo, memory.stat; the head of top
     "process_resident_memory_bytes": ("VmRSS", "Rss"),
     "process_virtual_memory_bytes": ("VmSize",),
     "process_anon_huge_bytes": ("AnonHugePages",),
@@ -23,7 +23,7 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {  # in /proc/PID/status and smaps, /p
     "cgroup_memory_anon_thp_bytes": ("anon_thp", "total_rss_huge", "rss_huge"),
     "cgroup_memory_max_events_total": ("max",),
     "cgroup_memory_high_events_total": ("high",),
-    "memory.available_ratio": ("MemTotal", "MemAvailable"),
+    "memory.available_ratio": ("MemTotal", "MemAvailable", "Mem", "Swap"),
     "memory.hugetlb_ratio": ("MemTotal", "HugePages_Total", "Hugepagesize", "Hugetlb"),
     "memory.hugetlb_unused_ratio": ("MemTotal", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize"),
     "memory.anon_unmapped_ratio": ("MemTotal", "Active(anon)", "Inactive(anon)", "AnonPages", "Shmem", "SwapCached"),
@@ -50,6 +50,8 @@ def raw(name: str) -> tuple[str, ...]:
     """How files of the kernel name a metric, or the parts of a sum or share; nothing where they do not."""
     if own := _OWN.fullmatch(name):
         return (own["counter"] or own["size"],)
+    if name.startswith("cpu_ratio."):
+        return ("Cpu(s)",)
     parts = SUMS.get(name) or SHARES.get(name) or ()
     return _SPELLED.get(name) or tuple(spelling for part in parts for spelling in raw(part))
 
