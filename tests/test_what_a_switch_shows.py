@@ -50,6 +50,13 @@ def test_a_healthy_share_that_fell_is_no_proof() -> None:
     assert switched(series(cpu_ratio__sys_share="0.6+0x12"), series(cpu_ratio__sys_share="0.24+0x12")).value is YES
 
 
+@pytest.mark.parametrize("after", ["0.6", "0.61", "0.9"])
+def test_a_share_that_stayed_or_rose_was_not_cured(after: str) -> None:
+    """A little worse after the switch is a no as well; only what got better asks whether the switch did it."""
+    always, never = series(cpu_ratio__sys_share="0.6+0x12"), series(cpu_ratio__sys_share=f"{after}+0x12")
+    assert switched(always, never).value is NO
+
+
 @pytest.mark.parametrize(("seconds", "wanted"), [(600, NO), (100, NO), (30, YES)])
 def test_the_work_done_decides(seconds: int, wanted: object) -> None:
     """Less kernel time is no gain where the same work takes longer, or as long."""

@@ -89,9 +89,9 @@ class Contrast:
 
     @property
     def with_the_switch(self) -> bool:
-        """Whether the earlier stretch was until its end as it was on the whole."""
+        """Whether what got better came with it: the earlier stretch was until its end as it was on the whole."""
         worse, better = self.worse, self.better
-        if worse.order is None or better.order is None:
+        if worse.order is None or better.order is None or worse.mean <= better.mean:
             return True
         if worse.order < better.order:
             return worse.last is None or worse.last - better.mean >= HELD * (worse.mean - better.mean)
