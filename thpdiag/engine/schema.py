@@ -317,6 +317,16 @@ class RuleFile(Strict):
     examples: list[str] = Field(default_factory=list)
 
 
+class CaseState(Strict):
+    """One of several states of a small host; what is said beside them holds in all."""
+
+    facts: dict[str, Any] = Field(default_factory=dict)
+    stacks: list[str] = Field(default_factory=list)
+    flat: list[str] = Field(default_factory=list)
+    series: dict[str, str] = Field(default_factory=dict)
+    events: list[dict[str, Any]] = Field(default_factory=list)
+
+
 class CaseFile(Strict):
     """One case of a NAME.cases.yaml: a small host and what the rule must say of it.
 
@@ -336,8 +346,15 @@ class CaseFile(Strict):
     read: list[Literal["kernel_log", "processes"]] = Field(
         default_factory=list, description="sources that were read and hold nothing more"
     )
-    states: list[dict[str, Any]] = Field(default_factory=list)
+    states: list[CaseState] = Field(default_factory=list)
     outcome: Literal["fires", "silent", "unknown", "excluded"]
     confidence: Literal["possible", "likely", "confirmed"] | None = None
     demoted_by: list[str] = Field(default_factory=list, description="rules that also fire, and demote this finding")
     explains: list[str] = Field(default_factory=list, description="rules that also fire, and follow from this finding")
+
+    @model_validator(mode="after")
+    def _of_a_state(self) -> CaseFile:
+        beside = [name for name in ("stacks", "flat", "series") if getattr(self, name)]
+        if self.states and beside:
+            raise ValueError(f"{', '.join(beside)} beside states would be left out; put it into the state it is of")
+        return self

@@ -44,7 +44,7 @@ def host(file: CaseFile) -> Case:
     """The case that a rule's case describes."""
     cite = Citation(f"case '{file.name}'", 1)
     base = file.model_dump()
-    states = [_state(f"s{i}", i, row, cite) for i, row in enumerate(file.states)] or [_state("s0", 0, base, cite)]
+    states = [_state(f"s{i}", i, row, cite) for i, row in enumerate(base["states"])] or [_state("s0", 0, base, cite)]
     facts = tuple(_facts(base if file.states else {}, cite)) + tuple(_sources(file, cite))
     return Case("case", facts, tuple(states), events=tuple(_events(base if file.states else {}, cite)))
 
