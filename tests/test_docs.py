@@ -107,6 +107,11 @@ ELSEWHERE = [  # subject, what is said of it, the file that says it
         "nothing: it fills the kernel time of every host, two settings have to be compared",
         "",
     ),
+    (
+        "huge pages of files",
+        "nothing: FileHugePages also counts large folios, made by file systems; no harm and no cure is known",
+        "",
+    ),
 ]
 
 

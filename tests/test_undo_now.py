@@ -22,7 +22,7 @@ DEBIAN = HostView("debian12", "E7", "transparent_hugepage", SETTINGS, tuned="bal
         ("reduce-fragmentation", "allocation-knee", ["sysctl -p ~/min_free.before"]),
         ("tuned-profile", "setting-overridden", []),
         ("application-switch", "fault-compaction", []),
-        ("kernel-update", "allocation-knee", []),
+        ("kernel-update", "thp-direct-reclaim", []),
     ],
 )
 def test_what_now_changed_is_taken_back_alone(name: str, mechanism: str, back: list[str]) -> None:

@@ -83,10 +83,16 @@ def _fits(variant: Row, mechanism: str, host: HostView) -> bool:
     """Whether all conditions of a row hold: regular expressions on the whole name; of applications one must fit."""
     has = {
         "platform": (host.platform,), "era": (host.age,), "mechanism": (mechanism,), "app": host.apps,
-        "tuned": (host.tuned,),
+        "tuned": (host.tuned,), "version": _versions(variant, host),
     }  # fmt: skip
     named = all(any(re.fullmatch(variant[key], n) for n in names) for key, names in has.items() if key in variant)
     return named and all(host.measured(name) in values for name, values in variant.get("measured", {}).items())
+
+
+def _versions(variant: Row, host: HostView) -> Sequence[str]:
+    """Those of the application that the row is about; empty words where they are not known."""
+    apps = [app for app in host.apps if re.fullmatch(variant.get("app", ".*"), app)]
+    return [host.versions.get(app, "") for app in apps]
 
 
 def _meant(host: HostView) -> str:
