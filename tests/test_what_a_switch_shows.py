@@ -106,3 +106,33 @@ def test_a_profile_without_callers_is_not_compared_with_call_chains() -> None:
 
     assert said.value is UNKNOWN
     assert switched({"flat": flat}, {"flat": ["main 100"]}, metrics=["compaction_share"]).value is YES
+
+
+def together(*settings: tuple[str, str, str], asked: str | list[str] = "thp.defrag") -> Judged:
+    """Stretches with enabled, defrag and the seconds that a job took, as the check sees them in the first."""
+    states = [
+        {"facts": {"thp.enabled": on, "thp.defrag": defrag, "work.seconds": [{"value": took, "job": "fill"}]}}
+        for on, defrag, took in settings
+    ]
+    case = prepared(CaseFile.model_validate({"name": "a", "outcome": "fires", "states": states}))
+    return judge(Toggle.model_validate({"setting": asked, "ratio": 2}), scenes(case)[0])
+
+
+def test_of_two_settings_switched_together_neither_is_named_alone() -> None:
+    """Who writes never into both and is cured does not know by which; both together did it."""
+    slow, cured = ("always", "always", "3672"), ("never", "never", "58")
+    said = together(slow, cured)
+    assert (said.value, "switched together" in said.text) == (UNKNOWN, True)
+    both = together(slow, cured, asked=["thp.enabled", "thp.defrag"])
+    assert both.value is YES
+    assert "thp.enabled always and thp.defrag always" in both.text or "thp.defrag always and thp.enabled" in both.text
+    assert together(slow, cured, asked="thp.enabled").value is YES  # with enabled at never defrag has no say
+    assert together(slow, ("madvise", "never", "58"), asked="thp.enabled").value is UNKNOWN
+
+
+def test_a_stretch_that_differs_in_one_setting_alone_is_taken() -> None:
+    """First defrag, then enabled as well: the first step shows what defrag does."""
+    slow, first, second = ("always", "always", "3672"), ("always", "never", "60"), ("never", "never", "58")
+    said = together(slow, first, second)
+    assert (said.value, said.measured) == (YES, pytest.approx(3672 / 60))
+    assert together(slow, ("always", "never", "3600"), second).value is NO

@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 # From strict to permissive. With defrag=defer no fault compacts, not even in memory that asked for huge pages, which
 # waits with madvise (mm/huge_memory.c vma_thp_gfp_mask).
 PERMISSIVE = ("never", "0", "no", "defer", "madvise", "defer+madvise", "1", "yes", "always")
+KNOBS = ("thp.enabled", "thp.defrag")  # what is often switched together
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 LAST = 3  # the end of a stretch: its last third, at least so many samples
 FOR_OTHERS = ("other_allocators", "kcompactd", "khugepaged", "operator_compaction")  # no setting of faults stops these
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
+
+
+Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one that is compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,29 @@ class Contrast:
     """One metric under both values of the setting."""
 
     metric: ToggleMetric
-    setting: str
-    worse_value: str
-    better_value: str
+    worse_knobs: Knobs
+    better_knobs: Knobs
     worse: Side
     better: Side
+
+    @property
+    def setting(self) -> str:
+        return self.better_knobs[0][0]
+
+    @property
+    def better_value(self) -> str:
+        return self.better_knobs[0][1]
+
+    @property
+    def switched(self) -> tuple[tuple[str, str, str], ...]:
+        """The settings that differ, this one first, each with its value before and after."""
+        after = dict(self.better_knobs)
+        return tuple((name, value, after[name]) for name, value in self.worse_knobs if after.get(name, value) != value)
+
+    def alone(self, settings: Sequence[str]) -> bool:
+        """Whether nothing but these settings was switched. With `enabled` at never the others have no say."""
+        off = self.setting == "thp.enabled" and self.better_value == "never"
+        return off or all(name in settings for name, _, _ in self.switched)
 
     @property
     def ratio(self) -> float:
@@ -80,7 +102,10 @@ class Contrast:
     @property
     def compared(self) -> tuple[str, ...]:
         """What is compared, whatever the source."""
-        return (self.metric, self.setting, self.worse_value, self.better_value)
+        return (
+            self.metric,
+            *(word for knobs in (self.worse_knobs, self.better_knobs) for one in knobs for word in one),
+        )
 
     @property
     def samples(self) -> int:
@@ -103,7 +128,11 @@ class Contrast:
         times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "against none"
         if self.worse.mean < known.worth:
             times += ", which is too little to matter"
-        return f"{self.setting} {self.worse_value}: {known.title} {worse}; {self.better_value}: {better}; {times}"
+        before = " and ".join(f"{name} {value}" for name, value, _ in self.switched)
+        after = " and ".join(
+            value if len(self.switched) == 1 else f"{name} {value}" for name, _, value in self.switched
+        )
+        return f"{before}: {known.title} {worse}; {after}: {better}; {times}"
 
 
 def _samples(count: int) -> str:
@@ -119,7 +148,8 @@ def judge(check: Toggle, scene: Scene) -> Judged:
     times, titles = f"{quantity(check.ratio):g} times", ", ".join(COMPARED[metric].title for metric in check.metrics)
     needed = f"{' or '.join(settings)} switched, one of these {times} as high before: {titles}"
     contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
-    usable = _deciding([c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch])
+    sound = [c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch and c.alone(settings)]
+    usable = _deciding(sound)
     if not usable:
         text = (
             "no two stretches with different settings and enough samples"
@@ -173,6 +203,9 @@ def _near(one: float, other: float) -> bool:
 
 
 def _why_not(contrast: Contrast, check: Toggle) -> str:
+    if not contrast.alone(listed(check.setting)):
+        names = " and ".join(name for name, _, _ in contrast.switched)
+        return f"{names} were switched together; which of them did it is open"
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
@@ -181,17 +214,19 @@ def _why_not(contrast: Contrast, check: Toggle) -> str:
 
 
 def _contrasts(setting: str, metric: ToggleMetric, scene: Scene) -> Iterator[Contrast]:
-    """Every pair of values of the setting, each source against itself."""
-    by_value: dict[str, dict[str, Side]] = {}
+    """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
+    by_value: dict[Knobs, dict[str, Side]] = {}
     for other in scene.others:
-        value = other.state.settings.get(setting)
-        for source, side in _sides(metric, other).items() if value is not None else ():
-            known, side = by_value.setdefault(str(value), {}), replace(side, order=other.state.order)
+        settings = other.state.settings
+        beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
+        knobs = ((setting, settings.get(setting, "")), *beside)
+        for source, side in _sides(metric, other).items() if setting in settings else ():
+            known, side = by_value.setdefault(knobs, {}), replace(side, order=other.state.order)
             if source not in known or known[source].samples < side.samples:
                 known[source] = side
-    for better, worse in combinations(sorted(by_value, key=_permissive), 2):
-        for source in by_value[better].keys() & by_value[worse].keys():
-            yield Contrast(metric, setting, worse, better, by_value[worse][source], by_value[better][source])
+    for better, worse in combinations(sorted(by_value, key=lambda knobs: _permissive(knobs[0][1])), 2):
+        for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
+            yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source])
 
 
 def _permissive(value: str) -> int:
