@@ -10,7 +10,7 @@ from judging import rules
 from thpdiag.derive.host import derived
 from thpdiag.diagnosis import Diagnosis, diagnose
 from thpdiag.engine.scenes import scenes
-from thpdiag.engine.worst import judged
+from thpdiag.engine.worst import match_worst
 from thpdiag.model import Case, Citation, Clock, Fact, Profile, Series, State
 
 START = 1_790_000_000.0
@@ -70,7 +70,7 @@ def case(samples: Sequence[Series], profiles: Sequence[Profile] = (), facts: Map
 
 
 def diagnosis(given: Case) -> Diagnosis:
-    return diagnose(given, rules(), [(scene, judged(rules(), scene)) for scene in scenes(given)])
+    return diagnose(given, rules(), [(scene, match_worst(rules(), scene)) for scene in scenes(given)])
 
 
 def confidences(found: Diagnosis) -> dict[str, str]:

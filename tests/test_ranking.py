@@ -56,11 +56,11 @@ def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[st
         return
     if leader.demoted_by:
         yield "the leader is explained by another"
-    if _level(leader) < 1 <= max(_level(f) for f in could):
+    if leader.sureness < 1 <= max(f.sureness for f in could):
         yield "a hypothesis stands before a likely finding"
     low = [f for f in could if f.severity in ("low", "info")]
     if leader.outcome.rule in {f.outcome.rule for f in low} and any(
-        f.severity not in ("low", "info") and _level(f) and not f.demoted_by for f in found if f.role != "context"
+        f.severity not in ("low", "info") and f.sureness and not f.demoted_by for f in found if f.role != "context"
         and before[f.outcome.rule].role in LEADING and f is not leader
     ):  # fmt: skip
         yield "what hurts little stands before what hurts"
@@ -71,13 +71,9 @@ def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[st
         yield "a finding is two things"
     for finding in found:
         for other in finding.demoted_by:
-            explained = _level(before[other]) > 0 and finding.outcome.rule in RULES[other].file.explains
-            if _level(before[other]) < _level(before[finding.outcome.rule]) and not explained:
+            explained = before[other].sureness > 0 and finding.outcome.rule in RULES[other].file.explains
+            if before[other].sureness < before[finding.outcome.rule].sureness and not explained:
                 yield f"{finding.outcome.rule} steps back behind a hypothesis"
-
-
-def _level(finding: Finding) -> int:
-    return CONFIDENCES.index(finding.confidence)
 
 
 def test_no_pair_of_rules_has_two_causes() -> None:

@@ -16,12 +16,12 @@ from thpdiag.case.cases import cases
 from thpdiag.case.options import Options
 from thpdiag.case.quoted import quotes
 from thpdiag.case.reading import Input, Progress, read
-from thpdiag.diagnosis import Diagnosis, Judgement, diagnose
+from thpdiag.diagnosis import Diagnosis, StateOutcomes, diagnose
 from thpdiag.engine.agreement import disagreements
 from thpdiag.engine.load import Rule
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.timing import Timings
-from thpdiag.engine.worst import judged as worst_judged
+from thpdiag.engine.worst import match_worst
 from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
 from thpdiag.result.document import document
 from thpdiag.result.excerpts import cited
@@ -72,18 +72,18 @@ def diagnosed_in(
 
 def diagnosed(case: Case, rules: Sequence[Rule], options: Options, timings: Timings | None = None) -> Diagnosis:
     """Judge all rules in all states and make one diagnosis of it."""
-    case, judged = _judged(case, rules, options, timings)
-    return diagnose(case, rules, judged)
+    case, by_state = _by_state(case, rules, options, timings)
+    return diagnose(case, rules, by_state)
 
 
 def with_outside(
     inside_window: Diagnosis, whole: Case, rules: Sequence[Rule], options: Options, timings: Timings | None = None
 ) -> Diagnosis:
     """The diagnosis of the time asked for, with what only shows outside of it as `possible`."""
-    case, judged = _judged(inside_window.case, rules, options, timings)
-    _, further = _judged(whole, rules, options, timings)
+    case, by_state = _by_state(inside_window.case, rules, options, timings)
+    _, further = _by_state(whole, rules, options, timings)
     outside = [(scene, {i: _outside(o) for i, o in outcomes.items()}) for scene, outcomes in further]
-    return diagnose(case, rules, [*judged, *outside])
+    return diagnose(case, rules, [*by_state, *outside])
 
 
 def _outside(outcome: RuleOutcome) -> RuleOutcome:
@@ -94,11 +94,11 @@ def _outside(outcome: RuleOutcome) -> RuleOutcome:
     return replace(outcome, confidence="possible", raise_confidence=told, raises=())
 
 
-def _judged(
+def _by_state(
     case: Case, rules: Sequence[Rule], options: Options, timings: Timings | None
-) -> tuple[Case, list[Judgement]]:
+) -> tuple[Case, list[StateOutcomes]]:
     bugs: list[Problem] | None = None if options.strict else []
     every = scenes(case)
-    judged: list[Judgement] = [(scene, worst_judged(rules, scene, bugs=bugs, timings=timings)) for scene in every]
+    by_state: list[StateOutcomes] = [(scene, match_worst(rules, scene, bugs=bugs, timings=timings)) for scene in every]
     contradictions = [problem for scene in every for problem in disagreements(scene)]
-    return replace(case, problems=(*case.problems, *contradictions, *(bugs or ()))), judged
+    return replace(case, problems=(*case.problems, *contradictions, *(bugs or ()))), by_state

@@ -11,7 +11,7 @@ from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import CONFIDENCES, Case, Evidence, Finding, RuleOutcome, State
+from thpdiag.model import Case, Evidence, Finding, RuleOutcome, State
 from thpdiag.ranking import LEADING, leads, ranked
 
 VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
@@ -39,54 +39,54 @@ class Diagnosis:
     outcomes: Mapping[str, RuleOutcome]
     rules: Sequence[Rule]
     state: str | None  # present, past, unknown
-    judged: Sequence[Judgement] = ()  # what every state was judged by, for `explain`
+    by_state: Sequence[StateOutcomes] = ()  # for `explain`
 
 
-def diagnose(case: Case, rules: Sequence[Rule], judged: Sequence[Judgement]) -> Diagnosis:
+def diagnose(case: Case, rules: Sequence[Rule], by_state: Sequence[StateOutcomes]) -> Diagnosis:
     """The diagnosis of a host from the outcomes of all rules in all its states."""
     by_id = {rule.id: rule for rule in rules}
-    surest = {rule.id: _surest(rule.id, judged) for rule in rules}
+    surest = {rule.id: _surest(rule.id, by_state) for rule in rules}
     fired = {i: _finding(by_id[i], o) for i, o in surest.items() if o is not None}
     vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
     if vetoed:
         fired = {i: f for i, f in fired.items() if not _about_thp(f)}
     findings = ranked(fired, by_id)
     leader = leads(findings)
-    outcomes = {rule.id: surest[rule.id] or _doubted(_not_fired(rule.id, judged, leader), case) for rule in rules}
-    status = _status(leader, outcomes, by_id, [s for s, _ in judged], vetoed=vetoed)
+    outcomes = {rule.id: surest[rule.id] or _doubted(_not_fired(rule.id, by_state, leader), case) for rule in rules}
+    status = _status(leader, outcomes, by_id, [s for s, _ in by_state], vetoed=vetoed)
     ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
     state = _state(case, leader) if leader else None
-    return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state, judged)
+    return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state, by_state)
 
 
-Judgement = tuple[Scene, Mapping[str, RuleOutcome]]
+StateOutcomes = tuple[Scene, Mapping[str, RuleOutcome]]
 
 
-def _surest(rule: str, judged: Sequence[Judgement]) -> RuleOutcome | None:
+def _surest(rule: str, by_state: Sequence[StateOutcomes]) -> RuleOutcome | None:
     """The outcome of the state in which the rule fires most surely, a later one before an earlier.
 
     None if it fires in none.
     """
     options = [
-        (CONFIDENCES.index(outcomes[rule].confidence or "possible"), scene.state.order or 0, outcomes[rule])
-        for scene, outcomes in judged
+        (outcomes[rule].sureness, scene.state.order or 0, outcomes[rule])
+        for scene, outcomes in by_state
         if outcomes[rule].value is YES
     ]
     return max(options, key=lambda option: option[:2])[2] if options else None
 
 
-def _not_fired(rule: str, judged: Sequence[Judgement], leader: Finding | None) -> RuleOutcome:
+def _not_fired(rule: str, by_state: Sequence[StateOutcomes], leader: Finding | None) -> RuleOutcome:
     """What is said of a rule that fires nowhere.
 
     Where there is a leading finding, the states with its settings decide: that something was not there after the
     cure does not rule it out before. Without one, a single state that cannot tell leaves the rule unknown.
     """
-    near = [(s, o[rule]) for s, o in judged if leader is None or _like(s, leader, judged)]
+    near = [(s, o[rule]) for s, o in by_state if leader is None or _like(s, leader, by_state)]
     denied = [o for _, o in near if o.value is NO and decided(o)]
     open_ = [o for s, o in near if o.value is UNKNOWN and (s.state.samples or s.state.profiles or s.state.events)]
     ordered = [*denied, *open_] if leader else [*open_, *denied]
     rest = [o for _, o in near if o.value is NO] + [o for _, o in near]
-    return (ordered or rest or [judged[0][1][rule]])[0]
+    return (ordered or rest or [by_state[0][1][rule]])[0]
 
 
 def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
@@ -96,8 +96,8 @@ def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
     return replace(outcome, value=UNKNOWN)
 
 
-def _like(scene: Scene, leader: Finding, judged: Sequence[Judgement]) -> bool:
-    own = next(s.state for s, _ in judged if s.state.id == leader.outcome.state)
+def _like(scene: Scene, leader: Finding, by_state: Sequence[StateOutcomes]) -> bool:
+    own = next(s.state for s, _ in by_state if s.state.id == leader.outcome.state)
     return scene.state.id == own.id or _same_settings(scene.state, own)
 
 

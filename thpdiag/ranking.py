@@ -69,13 +69,9 @@ def _weights(found: Findings, rules: Rules) -> dict[str, Weight]:
 
 def _weight(finding: Finding, size: float, *, first: bool) -> Weight:
     """More than a hypothesis, what hurts, the surest, the most severe, huge pages, the larger share, what explains."""
-    level, severity = _level(finding), SEVERITIES.index(finding.severity)
+    level, severity = finding.sureness, SEVERITIES.index(finding.severity)
     cause = finding.role == "root_cause"
     return level >= SURE, severity >= GRAVE, level, severity, cause, size, first, finding.outcome.rule
-
-
-def _level(finding: Finding) -> int:
-    return CONFIDENCES.index(finding.confidence)
 
 
 def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
@@ -83,7 +79,7 @@ def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
     support = [
         fired[i]
         for i in rule.file.raised_by
-        if i in fired and fired[i].confidence != "possible" and at_once(fired[i], finding)
+        if i in fired and fired[i].confidence != "possible" and may_meet(fired[i], finding)
     ]
     return replace(finding, confidence="likely") if support and finding.confidence == "possible" else finding
 
@@ -103,7 +99,7 @@ def _less_sure_causes(one: str, behind: Mapping[str, tuple[str, ...]], fired: Fi
     """Likely causes of a finding that is surer than they are, unless they themselves are explained by something that
     has no part in it: a cause that is out explains nothing.
     """
-    causes = [i for i in fired if _causes(i, one, fired, rules) and SURE <= _level(fired[i]) < _level(fired[one])]
+    causes = [i for i in fired if _causes(i, one, fired, rules) and SURE <= fired[i].sureness < fired[one].sureness]
     for cause in causes:
         above = _reached(cause, behind)
         first = {i for i in above if not behind[i]}
@@ -128,10 +124,10 @@ def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
     if finding.role not in LEADING:
         return
     for other, found in fired.items():
-        if other == one or _level(found) < _level(finding):
+        if other == one or found.sureness < finding.sureness:
             continue
         rival = other in rules[one].file.demoted_by or _leads_to(found, finding)
-        weighs = rival and found.role in LEADING and at_once(found, finding) and not _smaller(other, one, fired, rules)
+        weighs = rival and found.role in LEADING and may_meet(found, finding) and not _smaller(other, one, fired, rules)
         if weighs or _causes(other, one, fired, rules):
             yield other
 
@@ -143,7 +139,7 @@ def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
     """
     cause, effect = fired[other], fired[one]
     lead = cause.role in LEADING and effect.role in LEADING
-    if not lead or one not in rules[other].file.explains or not at_once(cause, effect):
+    if not lead or one not in rules[other].file.explains or not may_meet(cause, effect):
         return False
     part = cause.mechanism == effect.mechanism or _leads_to(cause, effect)
     return part or not _smaller(other, one, fired, rules)
@@ -162,7 +158,7 @@ def _smaller(other: str, one: str, fired: Findings, rules: Rules) -> bool:
     return theirs is not None and ours is not None and theirs < ours
 
 
-def at_once(one: Finding, other: Finding) -> bool:
+def may_meet(one: Finding, other: Finding) -> bool:
     """Whether two findings may be of one time: what hurt at noon explains nothing of the night.
 
     Recordings that follow one another within minutes are of one time.
@@ -187,7 +183,7 @@ def _seen(finding: Finding) -> tuple[Moment, Moment] | None:
 def _under(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What follows from the leader, and which configuration and risks belong to it."""
     first = standing[leader]
-    near = {i: f for i, f in standing.items() if i != leader and at_once(first, f)}
+    near = {i: f for i, f in standing.items() if i != leader and may_meet(first, f)}
     own = _following(leader, near, standing, rules)
     belongs = [i for i, f in near.items() if f.role in BESIDE and (i in own or _favours(f, first))]
     able = [i for i, f in near.items() if f.role not in (*BESIDE, "context")]

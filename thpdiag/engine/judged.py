@@ -23,7 +23,7 @@ class Judged:
     interval of the source) before. `weak` evidence (a total since boot) never raises the confidence above
     possible; `surer` says what would make it solid. `held` is for how long (or in how many samples, or in what share
     of them) the values were where they must stay, `short_of` the bound that decided, where that is not the usual one.
-    `level` is how sure the rule is that it speaks of.
+    `confidence` is that of the rule that it speaks of.
     """
 
     value: Verdict3
@@ -41,7 +41,7 @@ class Judged:
     reach: float = 0.0
     held: float | None = None
     short_of: str = ""
-    level: str = ""
+    confidence: str = ""
 
     def evidence(self, check: str) -> Evidence:
         return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window)
@@ -64,6 +64,9 @@ def unknown(missing: str | Sequence[str], text: str, *, needed: str = "", kind: 
     """An answer that the input does not hold."""
     names = (missing,) if isinstance(missing, str) else tuple(missing)
     return Judged(UNKNOWN, text, needed=needed, kind=kind, missing=names)
+
+
+Answers = Mapping[str, Judged]  # of the checks of a rule, by their names
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from thpdiag.derive.boot_clock import joins
 from thpdiag.derive.series import spoken
-from thpdiag.engine.at_once import at_once
 from thpdiag.engine.checks import judge
 from thpdiag.engine.classes import DYNAMIC, LASTING
 from thpdiag.engine.expression import Expression
-from thpdiag.engine.judged import NO, OF_THE_STATE, UNKNOWN, YES, Judged, Scene
+from thpdiag.engine.judged import NO, OF_THE_STATE, UNKNOWN, YES, Answers, Judged, Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.same_time import by_time
 from thpdiag.engine.schema import RuleCheck
-from thpdiag.engine.sureness import Answers, confidence, raises, supporting, words
+from thpdiag.engine.sureness import confidence, raises, supporting, words
 from thpdiag.engine.timing import Timings
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import CONFIDENCES, EXCLUDED, Citation, Evidence, Problem, ProblemKind, RuleOutcome, Verdict3
@@ -87,7 +87,7 @@ def _about_memory(rule: Rule) -> bool:
 
 def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
     """The outcome that says most: fired, then half proven, then decided, then without data; the surest, the largest."""
-    ranked = sorted(outcomes, key=lambda o: (-_said(o), -_level(o.confidence), -_figure(o), o.entity))
+    ranked = sorted(outcomes, key=lambda o: (-_said(o), -o.sureness, -_figure(o), o.entity))
     fired = [o for o in ranked if o.value is YES]
     if len(fired) > 1:
         names = ", ".join(o.entity for o in fired[1:MOST_ENTITIES])
@@ -106,10 +106,6 @@ def _said(outcome: RuleOutcome) -> int:
     return 2 if any(e.kind in DYNAMIC for e in outcome.evidence) else 0
 
 
-def _level(confidence: str | None) -> int:
-    return CONFIDENCES.index(confidence) if confidence else -1
-
-
 def _figure(outcome: RuleOutcome) -> float:
     return max((e.value for e in outcome.evidence if isinstance(e.value, float)), default=0.0)
 
@@ -120,8 +116,8 @@ def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
         answers[forced.check] = replace(answers[forced.check], value=forced.value, assumed=False, weak=False)
     if rule.when.value(lambda name: answers[name].value) is not YES:
         return _of_answers(rule, scene, answers)
-    found = [_of_answers(rule, scene, group) for group in at_once(answers, joins(scene.case.facts))]
-    best = max(found, key=lambda o: (o.value.value, _level(o.confidence)))
+    found = [_of_answers(rule, scene, group) for group in by_time(answers, joins(scene.case.facts))]
+    best = max(found, key=lambda o: (o.value.value, o.sureness))
     return best if best.value is not UNKNOWN else _hypothesis(_of_answers(rule, scene, answers))
 
 
@@ -155,8 +151,8 @@ def _weighed(base: RuleOutcome, rule: Rule, answers: Answers) -> RuleOutcome:
     """
     excluders = [o for o in base.excluders if o.value is not NO]
     undecided = [o for o in excluders if o.value is UNKNOWN]
-    level = _level(confidence(rule, answers, undecided))
-    silences = (o for o in excluders if o.value is YES and (o.role == OF_THE_STATE or _level(o.confidence) >= level))
+    level = CONFIDENCES.index(confidence(rule, answers, undecided))
+    silences = (o for o in excluders if o.value is YES and (o.role == OF_THE_STATE or o.sureness >= level))
     if excluder := next(silences, None):
         return replace(base, value=NO, against=(_excluded(excluder), *base.against))
     now = confidence(rule, answers, excluders)

@@ -8,17 +8,16 @@ something that would explain it otherwise is open the finding stays `possible`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from thpdiag.engine.classes import kinds, of_check
-from thpdiag.engine.judged import UNKNOWN, YES, Judged
+from thpdiag.engine.judged import UNKNOWN, YES, Answers, Judged
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import Check, EventCheck, ProcessCheck, ToggleCheck, listed
 from thpdiag.model import CONFIDENCES, Raise, RuleOutcome, Verdict3
 
-Answers = Mapping[str, Judged]
 OF_STATE = ("configuration", "risk", "context")  # roles of rules that state alone may confirm
 MOST_TOGETHER = 2  # checks that are tried together for the next level
 MOST_RAISES = 3
@@ -43,7 +42,7 @@ def confidence(rule: Rule, answers: Answers, open_excluders: Sequence[RuleOutcom
 def _rests_on(rule: Rule, answers: Answers) -> int:
     """How sure the rules are without which it would not hold."""
     for level in range(len(CONFIDENCES)):
-        left = {n: UNKNOWN if a.level in CONFIDENCES[: level + 1] else a.value for n, a in answers.items()}
+        left = {n: UNKNOWN if a.confidence in CONFIDENCES[: level + 1] else a.value for n, a in answers.items()}
         if rule.when.value(left.__getitem__) is not YES:
             return level
     return len(CONFIDENCES) - 1

@@ -11,19 +11,18 @@ from dataclasses import replace
 
 from thpdiag.derive.stretches import SHORT, Stretch
 from thpdiag.engine.classes import DYNAMIC
-from thpdiag.engine.judged import NO, UNKNOWN, YES, Scene
+from thpdiag.engine.judged import NO, OF_THE_STATE, UNKNOWN, YES, Scene
 from thpdiag.engine.load import Rule, with_earlier
 from thpdiag.engine.match import Forced, match
 from thpdiag.engine.schema import ChangeCheck, ProcessCheck, SeriesCheck
 from thpdiag.engine.timing import Timings
 from thpdiag.engine.windows import inside, windows
-from thpdiag.model import CONFIDENCES, Moment, Problem, RuleOutcome
+from thpdiag.model import Moment, Problem, RuleOutcome
 
-OF_THE_STATE = "context"  # role of rules that speak of all that was recorded
 Part = tuple[Stretch, RuleOutcome]
 
 
-def judged(
+def match_worst(
     rules: Sequence[Rule], scene: Scene, forced: Forced | None = None,
     *, bugs: list[Problem] | None = None, timings: Timings | None = None,
 ) -> dict[str, RuleOutcome]:  # fmt: skip
@@ -64,8 +63,8 @@ def _joined(rule: Rule, whole: RuleOutcome, parts: Sequence[Part]) -> RuleOutcom
     if rule.file.role == OF_THE_STATE:
         return whole
     fired = [part for part in parts if part[1].value is YES and any(e.window for e in part[1].evidence)]
-    surest = max(fired, key=lambda part: _level(part[1]), default=None)  # the worst of those that are as sure
-    if surest and (whole.value is not YES or _level(whole) < _level(surest[1])):
+    surest = max(fired, key=lambda part: part[1].sureness, default=None)  # the worst of those that are as sure
+    if surest and (whole.value is not YES or whole.sureness < surest[1].sureness):
         return _at(*surest)
     if whole.value is NO and not whole.excluded:
         return next((_at(*part) for part in parts if _contradicts(part[1], whole)), whole)
@@ -76,10 +75,6 @@ def _contradicts(part: RuleOutcome, whole: RuleOutcome) -> bool:
     """Whether a stretch leaves the rule open and shows what the whole recording speaks against."""
     against = {e.check for e in whole.against if e.kind in DYNAMIC}
     return part.value is UNKNOWN and any(e.check in against for e in part.evidence)
-
-
-def _level(outcome: RuleOutcome) -> int:
-    return CONFIDENCES.index(outcome.confidence or CONFIDENCES[0])
 
 
 def _at(stretch: Stretch, outcome: RuleOutcome) -> RuleOutcome:

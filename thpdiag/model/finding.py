@@ -89,6 +89,11 @@ class RuleOutcome:
     raises: tuple[Raise, ...] = ()
 
     @property
+    def sureness(self) -> int:
+        """The confidence as a number, -1 without one."""
+        return CONFIDENCES.index(self.confidence) if self.confidence else -1
+
+    @property
     def excluded(self) -> bool:
         """Whether the rule held, and another one explains what it saw."""
         return any(e.excludes for e in self.against)
@@ -111,6 +116,11 @@ class Finding:
     consequences: tuple[str, ...] = ()
     demoted_by: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
+
+    @property
+    def sureness(self) -> int:
+        """The confidence as a number."""
+        return CONFIDENCES.index(self.confidence)
 
     def with_role(self, role: str) -> Finding:
         return replace(self, role=role)

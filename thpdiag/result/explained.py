@@ -54,7 +54,7 @@ def explained(
 def citations(rule: Rule, diagnoses: Sequence[Diagnosis]) -> Iterator[Citation]:
     """The lines that the explanation points at."""
     for diagnosis in diagnoses:
-        for outcome in (diagnosis.outcomes[rule.id], *(o[rule.id] for _, o in diagnosis.judged)):
+        for outcome in (diagnosis.outcomes[rule.id], *(o[rule.id] for _, o in diagnosis.by_state)):
             for name, answer in outcome.answers.items():
                 if isinstance(answer, Judged) and answer.cite and answer.cite.line is not None:
                     yield named(answer.cite, raw_names(rule.checks[name]))
@@ -100,7 +100,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
     outcome = diagnosis.outcomes[rule.id]
     finding = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
-    scene = next((s for s, _ in diagnosis.judged if s.state.id == outcome.state), None)
+    scene = next((s for s, _ in diagnosis.by_state if s.state.id == outcome.state), None)
     return {
         "case": diagnosis.case.name,
         "outcome": word(outcome),
@@ -115,7 +115,7 @@ def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
         "finding": _finding(finding, _told(rule, diagnosis)) if finding else None,
         "missing": [{"name": name, "ask_for": request(name)} for name in outcome.missing],
         "change": change(rule, outcome),
-        "states": [_judged(scene, outcomes[rule.id], rule) for scene, outcomes in diagnosis.judged],
+        "states": [_of_state(scene, outcomes[rule.id], rule) for scene, outcomes in diagnosis.by_state],
     }
 
 
@@ -242,7 +242,7 @@ def _state(state: State | None) -> dict[str, Any] | None:
     return {"id": state.id, "text": ", ".join(shown) or "settings not in the input", "settings": settings}
 
 
-def _judged(scene: Scene, outcome: RuleOutcome, rule: Rule) -> dict[str, Any]:
+def _of_state(scene: Scene, outcome: RuleOutcome, rule: Rule) -> dict[str, Any]:
     """One of several states, in short."""
     return {
         "state": _state(scene.state), "outcome": word(outcome), "confidence": outcome.confidence,

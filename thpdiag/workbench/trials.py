@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from thpdiag.diagnosis import Judgement, diagnose
+from thpdiag.diagnosis import StateOutcomes, diagnose
 from thpdiag.engine.cases import prepared, word
 from thpdiag.engine.judged import Scene
 from thpdiag.engine.load import Rule, with_earlier
@@ -13,7 +13,7 @@ from thpdiag.engine.match import Forced, match
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import CaseFile
 from thpdiag.engine.windows import windows
-from thpdiag.engine.worst import judged
+from thpdiag.engine.worst import match_worst
 from thpdiag.model import RuleOutcome
 
 RANK = {"fires": 3, "excluded": 2, "unknown": 1, "silent": 0}
@@ -51,7 +51,7 @@ class Trial:
     def _of(self, scene: Scene, known: Mapping[str, RuleOutcome], rule: Rule, forced: Forced | None) -> RuleOutcome:
         every = (*self.below, rule)
         if windows(every, scene):
-            return judged(every, scene, forced)[rule.id]
+            return match_worst(every, scene, forced)[rule.id]
         asked = Scene(scene.case, scene.state, scene.catalogue, known, scene.others)
         return match((rule,), asked, forced)[rule.id]
 
@@ -89,7 +89,7 @@ def _among_others(rule: Rule, rules: Sequence[Rule], case: CaseFile) -> tuple[li
     wanted = {rule.id, *case.demoted_by, *case.explains}
     some = with_earlier((one for one in rules if one.id in wanted), rules)
     host = prepared(case)
-    found: list[Judgement] = [(scene, judged(some, scene)) for scene in scenes(host)]
+    found: list[StateOutcomes] = [(scene, match_worst(some, scene)) for scene in scenes(host)]
     diagnosis = diagnose(host, some, found)
     own = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
     if own is None:

@@ -18,4 +18,4 @@ def judge(check: RuleCheck, scene: Scene) -> Judged:
     rests = other is not None and check.is_ == "fires" and other.role != OF_THE_STATE
     level = other.confidence or "" if other and rests else ""
     needed = f"{check.rule} {check.is_}"
-    return Judged(answer, f"{check.rule} {verb}", needed, "state", cite, missing=missing, level=level)
+    return Judged(answer, f"{check.rule} {verb}", needed, "state", cite, missing=missing, confidence=level)

@@ -6,16 +6,15 @@ others nobody can say that they were apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from thpdiag.derive.boot_clock import Join
 from thpdiag.derive.stretches import SHORT
 from thpdiag.engine.classes import DYNAMIC
-from thpdiag.engine.judged import UNKNOWN, YES, Judged
+from thpdiag.engine.judged import UNKNOWN, YES, Answers, Judged
 from thpdiag.model import Clock, Moment
 
-Answers = Mapping[str, Judged]
 APART = "; but not at the same time as the rest"
 
 
@@ -32,7 +31,7 @@ class Span:
         return clock is not self.clock or self.first <= seconds <= self.last
 
 
-def at_once(answers: Answers, known: Sequence[Join]) -> list[Answers]:
+def by_time(answers: Answers, known: Sequence[Join]) -> list[Answers]:
     """The answers; if they speak of several times, once for each, without what was not there then."""
     timed = {name: span for name, answer in answers.items() if (span := _span(answer, known))}
     groups: list[frozenset[str]] = []
