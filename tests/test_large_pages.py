@@ -19,6 +19,9 @@ MEMINFO = "cat /proc/meminfo\nMemTotal: 66000000 kB\nMemFree: 16000000 kB\nHugep
         ("uname -r\n5.14.0-427.el9.x86_64\n", "nothing_found"),
         ("uname -r\n5.14.0-427.el9.aarch64\n", "cannot_tell"),
         ("uname -r\n5.14.0-427.el9.aarch64+64k\n", "cannot_tell"),
+        ("getconf PAGESIZE\n65536\n", "cannot_tell"),
+        ("sudo getconf PAGE_SIZE\n4096\n", "nothing_found"),
+        ("uname -r\n5.14.0-427.el9.aarch64\n[root@db1 ~]# getconf PAGE_SIZE\n4096\n", "nothing_found"),
     ],
 )
 def test_two_huge_pages_per_second_are_nothing_only_if_they_are_small(told: str, status: str) -> None:

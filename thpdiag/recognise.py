@@ -26,6 +26,7 @@ from thpdiag.readers.session.prose import said
 
 LONGEST_SILENCE = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
+_ASKED = re.compile(r"(?:sudo\s+)?(getconf)\s+(PAGE_?SIZE)\s*$")  # prints a bare value; named like a file of it
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 LONGEST_KEPT, MOST_KEPT = 240, 4096  # characters and number of lines of which it is kept who may open at them
@@ -78,6 +79,8 @@ class _Context:
             self.time = None
         found = _FILE_COMMAND.search(self.command)
         paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
+        if asked := _ASKED.match(self.command):
+            paths = ["/".join(asked.groups())]
         self.looping = bool(_LOOP.search(self.command))
         if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
             paths = [p for p in paths if "transparent_hugepage/" in p]
