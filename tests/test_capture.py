@@ -295,3 +295,23 @@ def test_a_kept_recording_is_small_and_names_nobody(folder: Path) -> None:
     loops = "".join(path.read_text("utf-8") for path in (folder / "bundle/loops").iterdir())
     comms = set(re.findall(r"^\d+ \((.+)\) [A-Z] ", loops, re.M))
     assert comms <= {"khugepaged", "kcompactd0", "kswapd0", *WORKLOADS.get(folder.name, {"churn"})}
+
+
+@pytest.mark.parametrize(
+    ("takes", "looks"),
+    [(0, "0 2 4 6 8 10"), (1, "0 2 4 6 8 10"), (3, "0 4 8 11"), (5, "0 6 11"), (40, "0 40")],
+    ids=lambda value: str(value).replace(" ", "-"),
+)
+def test_a_host_that_cannot_keep_up_is_not_watched_for_longer(takes: int, looks: str, tmp_path: Path) -> None:
+    """Where each look takes seconds there are fewer of them, and the recording ends with one when it was said to."""
+    record = re.search(r"(?ms)^record\(\) \{.*?^\}", capture.script())
+    assert record
+    clock = f"""
+        seconds=10; interval=2; stopped=; now=100; round=
+        date() {{ echo "$now"; }}
+        pause() {{ now=$((now + $1)); }}
+        rounds() {{ printf '%s ' $((now - 100)); now=$((now + {takes})); }}
+        note() {{ :; }}
+    """
+    done = run(["sh", "-c", clock + record[0] + "\nrecord"], tmp_path)
+    assert done.stdout.split() == looks.split()

@@ -19,23 +19,22 @@ END
     echo 'Ctrl-C ends it early and keeps what there is.'
 }
 
-record() { # one look at the beginning, one at the end, and one every interval between
+record() { # one look at the beginning, one at the end, and one every interval between, as far as the host keeps up
     record_begin=$(date +%s)
     round=0
     last=
     while [ -z "$stopped" ]; do
         rounds
-        [ -z "$last" ] || break
         round=$((round + 1))
         record_now=$(($(date +%s) - record_begin))
-        record_next=$((round * interval))
+        [ -z "$last" ] || break
+        record_next=$(((record_now / interval + 1) * interval))
         if [ "$record_next" -ge "$seconds" ]; then
             record_next=$seconds
             last=yes
         fi
-        [ "$record_next" -gt "$record_now" ] || record_next=$((record_now + 1)) # a host too slow to keep up
         [ ! -t 2 ] || printf '\r%s of %s s' "$record_now" "$seconds" >&2
-        pause $((record_next - record_now))
+        [ "$record_next" -le "$record_now" ] || pause $((record_next - record_now))
     done
     note "recorded $(($(date +%s) - record_begin)) s${stopped:+, ended by a signal}"
 }
