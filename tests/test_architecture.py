@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "derive": "model knowledge errors ragged",
     "engine": "model knowledge errors derive ragged version",
     "advice": "model knowledge",
-    "workbench": "model knowledge errors engine diagnosis",
+    "workbench": "model knowledge errors engine diagnosis ranking",
     "ranking": "model knowledge derive engine",
     "all_clear": "model knowledge derive engine",
     "diagnosis": "model knowledge derive engine ranking all_clear",

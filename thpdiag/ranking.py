@@ -16,7 +16,7 @@ from dataclasses import replace
 from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import ProfileCheck
+from thpdiag.engine.schema import ProfileCheck, RuleFile
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import CONFIDENCES, SEVERITIES, Finding, Moment
 
@@ -145,7 +145,22 @@ def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
     return part or not _smaller(other, one, fired, rules)
 
 
-def _leads_to(cause: Finding, finding: Finding) -> bool:
+def implied(one: Rule, key: str, other: Rule) -> bool:
+    """Whether findings of two rules relate like that even if the first does not say so in its list `key`.
+
+    The mechanisms say as much as `demoted_by` does, and as `explains` of what cannot lead. `explains` of the other
+    rule says more than `demoted_by`.
+    """
+    cause, effect = one.file, other.file
+    if key == "demoted_by":
+        both = cause.role in LEADING and effect.role in LEADING
+        return both and (one.id in effect.explains or _leads_to(effect, cause))
+    if key != "explains" or effect.role in LEADING:
+        return False
+    return _leads_to(cause, effect) or (effect.role in BESIDE and _favours(effect, cause))
+
+
+def _leads_to(cause: Finding | RuleFile, finding: Finding | RuleFile) -> bool:
     known = mechanisms().get(cause.mechanism)
     return known is not None and finding.mechanism in known.leads_to
 
@@ -201,7 +216,7 @@ def _following(cause: str, able: Iterable[str], standing: Findings, rules: Rules
     return {i for i in able if i in explained or _leads_to(standing[cause], standing[i])} - {cause}
 
 
-def _favours(finding: Finding, leader: Finding) -> bool:
+def _favours(finding: Finding | RuleFile, leader: Finding | RuleFile) -> bool:
     """Whether a setting or a risk is about the leader's mechanism, or about any that huge pages have."""
     known = mechanisms().get(leader.mechanism)
     about_thp = known is not None and known.kind == "thp"

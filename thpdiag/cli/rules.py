@@ -93,7 +93,7 @@ def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ..
     for rule in chosen:
         ready = trials(rule, rules, cases.get(rule.id, ()))
         failures += _failures(rule, rules, ready)
-        missed += unnoticed(rule, ready) if mutate == "yes" else ()
+        missed += unnoticed(rule, rules, ready) if mutate == "yes" else ()
     if mutate == "yes":
         own = {rule.id for rule in chosen}
         known = {line for line in known_gaps(found) if line.split(":")[0] in own}

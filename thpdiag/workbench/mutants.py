@@ -14,9 +14,9 @@ from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Rule, with_params
 from thpdiag.engine.match import Forced
 from thpdiag.engine.quantity import UNITS, split
-from thpdiag.engine.schema import CaseFile
 from thpdiag.errors import RuleError
 from thpdiag.model import Verdict3
+from thpdiag.workbench.relations import unheld
 from thpdiag.workbench.trials import Trial
 
 FACTORS = (("doubled", 2.0), ("halved", 0.5))
@@ -32,7 +32,7 @@ class Mutant:
 
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
-    """All that are run; relations that only a whole diagnosis shows are not (`_unstated`)."""
+    """All but the relations that only a whole diagnosis shows (`thpdiag.workbench.relations`)."""
     for name in rule.checks:
         for value in (Verdict3.YES, Verdict3.NO):
             yield Mutant(f"check '{name}' forced to {value.word}", rule, Forced(rule.id, name, value))
@@ -85,20 +85,11 @@ def _swapped(expression: Expression) -> Iterator[Expression]:
             yield replace(expression, children=(*expression.children[:at], other, *expression.children[at + 1 :]))
 
 
-def unnoticed(rule: Rule, trials: Sequence[Trial]) -> list[str]:
+def unnoticed(rule: Rule, rules: Sequence[Rule], trials: Sequence[Trial]) -> list[str]:
     """What could be wrong in the rule and no case would notice, a line each."""
     plain = [(one, one.said(rule)) for one in trials]
     missed = [m.what for m in mutants(rule) if not any(t.notices(said, t.said(m.rule, m.forced)) for t, said in plain)]
-    return [f"{rule.id}: {what}" for what in (*missed, *_unstated(rule, [one.case for one in trials]))]
-
-
-def _unstated(rule: Rule, cases: Sequence[CaseFile]) -> Iterator[str]:
-    """Relations that no case states: a case that states one fails without it."""
-    stated = {("demoted_by", i) for c in cases for i in c.demoted_by} | {
-        ("explains", i) for c in cases for i in c.explains
-    }
-    for key, others in (("demoted_by", rule.file.demoted_by), ("explains", rule.file.explains)):
-        yield from (f"without {key} {other}" for other in others if (key, other) not in stated)
+    return [f"{rule.id}: {what}" for what in (*missed, *unheld(rule, rules, [one.case for one in trials]))]
 
 
 def tried(rule: Rule) -> int:
