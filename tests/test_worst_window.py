@@ -201,6 +201,13 @@ def test_ten_minutes_of_demand_in_a_day_are_no_standing_still() -> None:
     assert _stands_still("node_vmstat_compact_stall", 0.1, [scene])
 
 
+@pytest.mark.parametrize(("readings", "still"), [((9e6, 0.0), False), ((9e6, 0.0, 0.0), True), ((0.0, 0.0), True)])
+def test_what_a_counter_did_before_it_was_reset_is_not_nothing(readings: tuple[float, ...], still: bool) -> None:
+    """Of two readings with a reset between them nobody knows what happened."""
+    (scene,) = scenes(case([recording("a.txt", {STALLS: np.array(readings)})]))
+    assert _stands_still("node_vmstat_compact_stall", 0.1, [scene]) is still
+
+
 @pytest.mark.parametrize(("minutes", "told"), [(NIGHT, False), ((DAY - 10, DAY), True)])
 def test_what_must_go_on_is_only_looked_for_at_the_end(minutes: tuple[int, int], told: bool) -> None:
     """A program that grew in the stormy minutes of the night and came to rest has no leak; one that still grows may."""

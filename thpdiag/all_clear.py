@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from thpdiag.derive.huge_page_size import USUAL, most_of_a_huge_page
-from thpdiag.derive.rates import fastest
+from thpdiag.derive.rates import fastest, watched
 from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, Scene
@@ -75,7 +75,7 @@ def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:
     """Whether a counter was recorded for long enough and moved by no more than `limit` per second, in every state, and
     in every five minutes of it."""
     for scene in scenes:
-        tracks = [t for t in scene.catalogue.tracks(metric) if (t.duration or 0) >= LONG_ENOUGH]
+        tracks = [t for t in scene.catalogue.tracks(metric) if watched(t) >= LONG_ENOUGH]
         rates = [fastest(t, LONG) for t in tracks]
         if not rates or max(rates) > limit:
             return False

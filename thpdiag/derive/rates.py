@@ -133,6 +133,16 @@ def fastest(track: Track, over: float) -> float:
     return float(((grown[ends[starts]] - grown[starts]) / np.where(lasted > 0, lasted, np.inf)).max(initial=0.0))
 
 
+def watched(track: Track) -> float:
+    """Seconds over which it is known what a counter grew by, as it was not reset; 0 without a clock."""
+    if track.seconds is None or len(track) < 2:
+        return 0.0
+    import numpy as np
+
+    _, counted = _deltas(track)
+    return float(np.diff(track.seconds)[counted].sum())
+
+
 def _deltas(track: Track) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """What a counter grew by in each interval, and which of them count: it was not reset, and the clock went on."""
     import numpy as np
