@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from thpdiag.engine.expression import parse
-from thpdiag.engine.nearest import smallest_change
+from thpdiag.engine.nearest import silencing, smallest_change
 from thpdiag.model import Verdict3
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
@@ -44,6 +44,26 @@ def test_the_change_does_what_it_says(text: str) -> None:
         for name in change:
             fewer = {n: v for n, v in change.items() if n != name}
             assert expression.value({**values, **fewer}.__getitem__) is not YES
+
+
+@pytest.mark.parametrize("text", ["a and (b or not c)", "2 of (a, b, c)", "not a and not (b and c)", "a or b and c"])
+def test_what_silences_does_so(text: str) -> None:
+    """In every world that fires the turned one does not, no step is wasted, and only decided checks are turned."""
+    expression = parse(text)
+    for values in (dict(zip("abc", v, strict=True)) for v in product(Verdict3, repeat=3)):
+        if expression.value(values.__getitem__) is not YES:
+            continue
+        change = dict(silencing(expression, values))
+        assert expression.value({**values, **change}.__getitem__) is not YES
+        assert all({to, values[name]} == {YES, NO} for name, to in change.items())
+        for name in change:
+            fewer = {n: v for n, v in change.items() if n != name}
+            assert expression.value({**values, **fewer}.__getitem__) is YES
+
+
+def test_of_two_that_silence_the_nearer_is_named() -> None:
+    """The check whose number is next to its bound."""
+    assert silencing(parse("a and b"), {"a": YES, "b": YES}, {"a": 0.5, "b": 0.1}) == [("b", NO)]
 
 
 def test_what_can_never_fire_has_no_change() -> None:
