@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thpdiag.case.collected import only_of_the_capture
+from thpdiag.case.namesakes import machines
 from thpdiag.case.roots import roots
 from thpdiag.model import Event, Fact, Note, Profile, Record, Sample, Series
 from thpdiag.model.event import OPERATOR_KINDS
@@ -24,6 +25,7 @@ class Pile:
 
     host: str
     root: str
+    namesake: str = ""  # the name that other hosts of the input have too
     records: list[Record] = field(default_factory=list)
 
     @property
@@ -58,6 +60,7 @@ def hosts(members: Mapping[str, Sequence[Reading]]) -> Hosts:
         piles += own
         notes += told
     every = _joined(piles)
+    notes += _namesakes(every)
     told_of = [pile for pile in every if pile.host or not only_of_the_capture(pile.records)]
     return Hosts(told_of or every, notes)
 
@@ -110,19 +113,49 @@ def _joined(piles: Sequence[Pile]) -> list[Pile]:
     named in its folder, or in the nearest folder above in which any is.
 
     Of several copied system trees each without a name is a host of its own: to compare two hosts as if they were one
-    before and after a switch would prove anything. So is one with another kernel than the named host has.
+    before and after a switch would prove anything. So is one with another kernel than the named host has. Captures
+    that have the name of their host in common may be of several machines (`thpdiag.case.namesakes`).
     """
     apart = len({pile.root for pile in piles if pile.root}) > 1
     named = _named(piles)
     of_root = {root: _host_of(root, piles) for root in {pile.root for pile in piles}}
+    machine = _machines(piles, of_root)
     joined: dict[tuple[str, str], Pile] = {}
     for pile in piles:
         other = _of_another_kernel(pile, piles, of_root)
         alone = other or (apart and pile.root != "")
         host = pile.host or of_root[pile.root] or ("" if alone else _nearest(pile, named))
-        key = (host, pile.root if not host and (apart or other) else "")
-        joined.setdefault(key, Pile(host, pile.root)).records.extend(pile.records)
+        place = machine.get((host, pile.root), "") if host else pile.root if apart or other else ""
+        several = bool(host) and len({p for (name, _), p in machine.items() if name == host}) > 1
+        told = f"{host} ({place})" if several and place else host
+        own = joined.setdefault((host, place), Pile(told, pile.root, host if several and place else ""))
+        own.records.extend(pile.records)
     return list(joined.values())
+
+
+def _namesakes(joined: Iterable[Pile]) -> Iterator[Note]:
+    """That captures of one name were taken for several hosts."""
+    alike: dict[str, list[Pile]] = defaultdict(list)
+    for pile in joined:
+        if pile.namesake and pile.records:
+            alike[pile.namesake].append(pile)
+    for name, piles in alike.items():
+        text = (
+            f"{len(piles)} captures have a host named {name}, and nothing shows that it is one machine, or their "
+            "boots, kernels or counters exclude it: they are taken for hosts of their own and not compared"
+        )
+        yield Note(text, piles[0].records[0].cite)
+
+
+def _machines(piles: Iterable[Pile], of_root: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
+    """By name and root the first root of the same machine, for names that several machines have."""
+    captures: dict[str, dict[str, list[Record]]] = defaultdict(dict)
+    for pile in piles:
+        host = pile.host or of_root[pile.root]
+        if host and pile.root:
+            captures[host].setdefault(pile.root, []).extend(pile.records)
+    groups = {host: machines(host, of) for host, of in captures.items()}
+    return {(host, root): group[0] for host, of in groups.items() if len(of) > 1 for group in of for root in group}
 
 
 def _named(piles: Sequence[Pile]) -> dict[str, set[str]]:

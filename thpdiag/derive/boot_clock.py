@@ -118,6 +118,21 @@ def reboots(known: Iterable[Join]) -> list[Moment]:
     return sorted(replace(join.zero, within=join.within) for join in boots)
 
 
+def exclude(some: Sequence[Join], others: Sequence[Join]) -> bool:
+    """Whether what was told of boots in two places cannot be of one machine: nowhere the same boot, and none of the
+    boots that both tell of was over when the next one began.
+    """
+    pairs = [(one, other) for one in some for other in others if one.zero.clock is other.zero.clock is not Clock.DAY]
+    if not pairs or any(_agree(*pair) or _in_turn(*pair) for pair in pairs):
+        return False
+    return all(min(pair, key=lambda join: join.zero.seconds).read is not None for pair in pairs)
+
+
+def same_boot(some: Sequence[Join], others: Sequence[Join]) -> bool:
+    """Whether two places tell of one boot, as far as its time goes."""
+    return any(_agree(one, other) for one in some for other in others)
+
+
 def _of_clock(profile: Profile, known: Iterable[Join]) -> list[Join]:
     steady = profile.facts.get("clock") in STEADY
     return [replace(join, drift=0.0) if steady else join for join in known]
