@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 from thpdiag.derive.boot_clock import Join, joins
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.profiles import compiled
+from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Ledger, Profile, State
+from thpdiag.result.highlights import kernel_entries, matched
 from thpdiag.result.recorded import recorded
-from thpdiag.result.signatures import MOST_PICTURES, Signature, picture_document, signature_document
+from thpdiag.result.signatures import (
+    MOST_PICTURES,
+    Signature,
+    picture_document,
+    signature_document,
+    stack_evidence,
+)
 
 if TYPE_CHECKING:
     from thpdiag.engine.compiled import Compiled
@@ -27,8 +35,9 @@ def profile_documents(diagnosis: Diagnosis, found: Sequence[Signature]) -> list[
     drawn = [profile for profile, _ in every if profile.has_time and profile.start]
     drawn.sort(key=lambda profile: not any(s.picture and s.profile is profile for s in found))
     room = max(LEAST_TEXT, TEXT // max(1, len(every)))
+    asked = [(profile, check) for _, _, check, profile in stack_evidence(diagnosis)]
     return [
-        _document(profile, state, room)
+        _document(profile, state, room, [check for seen, check in asked if seen is profile])
         | recorded(profile, known)
         | (_picture(profile) if any(profile is one for one in drawn[:MOST_PICTURES]) else {})
         | _signatures([s for s in found if s.profile is profile], known)
@@ -36,8 +45,9 @@ def profile_documents(diagnosis: Diagnosis, found: Sequence[Signature]) -> list[
     ]
 
 
-def _document(profile: Profile, state: State, room: int) -> dict[str, Any]:
-    """`folded` has [stack root first, share of the non-idle weight], `families` the share of what holds each family."""
+def _document(profile: Profile, state: State, room: int, asked: Sequence[ProfileSpec]) -> dict[str, Any]:
+    """`folded` has [stack root first, share of the non-idle weight], `families` the share of what holds each family;
+    `asked` is what findings saw in it."""
     known = compiled(profile)
     symbols = profile.facts.get("symbols")
     return {
@@ -45,7 +55,7 @@ def _document(profile: Profile, state: State, room: int) -> dict[str, Any]:
         "member": profile.cite.member, **({"line": profile.cite.line} if profile.cite.line is not None else {}),
         **({"symbols": symbols} if symbols else {}),
         "loss": _loss(profile.ledger),
-        **_tree(known, room),
+        **_tree(known, room, asked),
         "families": _families(known),
     }  # fmt: skip
 
@@ -61,14 +71,18 @@ def _loss(ledger: Ledger) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tree(profile: Compiled, room: int) -> dict[str, Any]:
-    from thpdiag.engine.call_tree import call_tree  # numpy: only where there is a profile
+def _tree(profile: Compiled, room: int, asked: Sequence[ProfileSpec]) -> dict[str, Any]:
+    from thpdiag.engine.call_tree import call_tree, shown  # numpy: only where there is a profile
 
     tree = call_tree(profile, room)
+    folded = [[path, float(f"{share:.4g}")] for path, share in tree.stacks]
+    entries = kernel_entries(folded, ((shown(frame), frame) for frame in profile.profile.frames))
     return {
-        "folded": [[path, float(f"{share:.4g}")] for path, share in tree.stacks],
+        "folded": folded,
         "folded_least": float(f"{tree.least:.4g}"),
         "folded_into_callers": float(f"{tree.folded:.4g}"),
+        **matched(folded, asked),
+        **({"kernel_entries": entries} if entries else {}),
     }
 
 

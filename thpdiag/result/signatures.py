@@ -49,7 +49,7 @@ def signatures(diagnosis: Diagnosis) -> list[Signature]:
     """Those of the findings, the leading one's first; of several that match the same samples the first."""
     found: list[Signature] = []
     named: dict[tuple[int, str, str], int] = {}  # where in `found`; -1: nowhere
-    for finding, evidence, check, profile in _cited(diagnosis):
+    for finding, evidence, check, profile in stack_evidence(diagnosis):
         key = (id(profile), what(check), check.comm or "")
         by = (finding.outcome.rule, evidence.check)
         if key not in named:
@@ -78,7 +78,7 @@ def _same(one: Signature, other: Signature) -> bool:
     return bool(apart <= ALIKE * max(one.course.hit.sum(), other.course.hit.sum()))
 
 
-def _cited(diagnosis: Diagnosis) -> Iterator[tuple[Finding, Evidence, ProfileSpec, Profile]]:
+def stack_evidence(diagnosis: Diagnosis) -> Iterator[tuple[Finding, Evidence, ProfileSpec, Profile]]:
     """Findings with the recordings that their stacks were seen in."""
     rules = {rule.id: rule for rule in diagnosis.rules}
     states = {state.id: state for state in diagnosis.case.states}
