@@ -66,9 +66,12 @@ def _is_no(mechanism: str, outcomes: Outcomes, rules: Mapping[str, Rule]) -> boo
 
 
 def _halfway(outcome: RuleOutcome) -> bool:
-    """Whether a rule lacks something, but two classes of evidence of the time speak for it and none against."""
+    """Whether a rule lacks something, but two classes of evidence of the time speak for it.
+
+    What speaks against it closes one way to a yes; that the rule is unknown says that another one is open.
+    """
     classes = {e.kind for e in outcome.evidence if e.kind in DYNAMIC}
-    return outcome.value is UNKNOWN and len(classes) > 1 and not decided(outcome)
+    return outcome.value is UNKNOWN and len(classes) > 1
 
 
 def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:
