@@ -30,10 +30,15 @@ def test_a_rule_about_cpu_time_looks_at_kernel_threads() -> None:
     assert (found.value.word, found.entity) == ("yes", "kcompactd0 (36)")
 
 
-def test_what_shrinks_falls() -> None:
-    """Nothing changes by a negative size."""
-    found = outcome(rule(GROWING, "growing", "for_each: process\n"), series=PROGRAM)
-    assert "fell by 12.0 MiB" in found.against[0].text
+@pytest.mark.parametrize(
+    ("values", "told"), [("-1048576x12", "fell by 12.0"), ("+1048576x12", "rose by 12.0"), ("x12", "changed by 0 B")]
+)
+def test_what_shrinks_falls(values: str, told: str) -> None:
+    """Nothing changes by a negative size, and what changed by a positive one rose."""
+    series = {"process_resident_memory_bytes{pid=4711,comm=java}": f"900000000{values} @10s"}
+    for check in (GROWING, "  growing: {change: {of: process_resident_memory_bytes, above: 100 MiB}}\n"):
+        found = outcome(rule(check, "growing", "for_each: process\n"), series=series)
+        assert told in found.against[0].text
 
 
 @pytest.mark.parametrize(

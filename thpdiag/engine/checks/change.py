@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from thpdiag.derive.rates import change as gauge_change
 from thpdiag.derive.rates import climb, climb_at_most, growth
 from thpdiag.derive.series import SURE, Track
-from thpdiag.engine.checks.series import bracketed, lines_of
+from thpdiag.engine.checks.series import bracketed, lines_of, moved
 from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
 from thpdiag.engine.quantity import quantity, shown
@@ -18,7 +18,7 @@ from thpdiag.model import Clock
 
 NO_COMMON = "have no common time"
 MEASURES: dict[str, Callable[[Track], float | None]] = {"growth": gauge_change, "climb": climb}
-CHANGED = {"growth": "changed by", "climb": "rose by up to"}
+RISEN = {"growth": "rose by", "climb": "rose by up to"}
 NOUNS = {"growth": "change", "climb": "rise"}
 
 
@@ -70,7 +70,7 @@ def _compare(
             f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
         )
         return unknown(track.metric, text, needed=needed, kind=kind)
-    verb = CHANGED[check.as_] if top >= 0 else "fell by"
+    verb = moved(top, RISEN[check.as_])
     said = f"{spelled([t.metric for t in tops], track.name)} {verb} {shown(abs(top), unit)}"
     said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
     said += bracketed([lines_of(track.points)])

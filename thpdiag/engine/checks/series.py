@@ -233,8 +233,9 @@ def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | Non
     shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
     span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
     lines = bracketed([lines_of(track.points)])
-    fell = check.as_ == "delta" and figure < 0
-    said = f"fell by {shown(-figure, shown_unit)}" if fell else f"{_words(check.as_)} {shown(figure, shown_unit)}"
+    said = (
+        f"{_words(check.as_, figure)} {shown(abs(figure) if check.as_ in ('delta', 'slope') else figure, shown_unit)}"
+    )
     return figure, f"{said} in {_samples(track)}{span}{lines}", False
 
 
@@ -291,9 +292,17 @@ def _since_boot(track: Track, scene: Scene) -> tuple[float | None, str, bool]:
     )
 
 
-def _words(as_: str) -> str:
-    return {"mean": "mean", "last": "last value", "delta": "changed by", "slope": "grows by", "spread": "varies by",
-            "step": "steps by"}[as_]  # fmt: skip
+def _words(as_: str, figure: float) -> str:
+    if as_ == "delta":
+        return moved(figure)
+    if as_ == "slope":
+        return "falls by" if figure < 0 else "grows by"
+    return {"mean": "mean", "last": "last value", "spread": "varies by", "step": "steps by"}[as_]
+
+
+def moved(by: float, risen: str = "rose by") -> str:
+    """How a figure moved, in words before the size of it."""
+    return "fell by" if by < 0 else risen if by else "changed by"
 
 
 def _unit(check: SeriesCheck) -> str:
