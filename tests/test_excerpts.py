@@ -221,3 +221,15 @@ def test_counters_that_the_words_name_are_looked_for() -> None:
     wanted = passage(told, rules()[0])
     assert wanted is not None
     assert wanted.names == ("compact_stall", "NrPages")
+
+
+def test_places_of_settings_are_quoted() -> None:
+    """The value in force, what other places say, and what will hold."""
+    document = analyze([STORIES / "tuned-overrides-boot-line" / "bundle"], rules(), STRICT)
+    jsonschema.Draft202012Validator(schema()).validate(document)
+    enabled = document["host"]["settings"]["thp.enabled"]
+    assert enabled["excerpt"] == ["[always] madvise never"]
+    assert "transparent_hugepage=never" in enabled["said"][0]["excerpt"][0]
+    assert enabled["next_boot"]["excerpt"] == ["Current active profile: throughput-performance"]
+    old = completed({"schema": "thpdiag/result/1", "host": {"settings": {"a": {"value": 1}}}})
+    assert old["host"]["settings"]["a"]["excerpt"] == []

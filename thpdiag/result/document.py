@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thpdiag import __version__
+from thpdiag.all_clear import BRIEF, LONG_ENOUGH, watched_for
 from thpdiag.derive.boot_clock import joins
 from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
@@ -20,7 +21,7 @@ from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Proble
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.absent import reasons
 from thpdiag.result.asking import ask
-from thpdiag.result.excerpts import Quotes, excerpt
+from thpdiag.result.excerpts import Quotes, excerpt, settings_quoted
 from thpdiag.result.fingerprint import fingerprint
 from thpdiag.result.free_blocks import free_block_documents
 from thpdiag.result.measures import measures
@@ -30,7 +31,6 @@ from thpdiag.result.recorded import stretch_of_day
 from thpdiag.result.remedies import remedies_of, state_of
 from thpdiag.result.requests import request
 from thpdiag.result.rule_packs import digest, pack_documents
-from thpdiag.result.settings import settings
 from thpdiag.result.signatures import Signature, onset_document, signatures
 from thpdiag.result.sureness import sureness
 from thpdiag.result.timeline import timeline
@@ -73,7 +73,7 @@ def _one(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> di
         "ruled_out": [_ruled_out(r, quotes) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
         "unknown": _unknown(diagnosis),
         "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
-        "host": _host(diagnosis),
+        "host": _host(diagnosis, quotes),
         "timeline": timeline(diagnosis, seen),
         "profiles": profile_documents(diagnosis, seen),
         "inputs": [_input(i) for i in case.inputs],
@@ -140,14 +140,24 @@ def _nothing(diagnosis: Diagnosis) -> str:
     if diagnosis.status == "nothing_found":
         if open_title := next((f.title for f in diagnosis.findings if _stays_open(f)), None):
             return f"None of the main huge-page problems was at work in what was measured. Still open: {open_title}."
-        return "No huge-page problem: every mechanism that could hurt was measured and none is at work."
+        clear = "No huge-page problem: every mechanism that could hurt was measured and none is at work."
+        return f"{clear}{_brief(watched_for([scene for scene, _ in diagnosis.by_state]))}"
     if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
     seen = next((f.title for f in diagnosis.findings if f.role in ("configuration", "contributing")), None)
     if seen:
-        return f"{seen}. Whether huge pages hurt this host cannot be told from the input."
+        return f"{seen}. Whether that hurts this host cannot be told from the input."
     lacking = f"{len(open_rules)} of {len(diagnosis.rules)} rules lack data"
-    return f"The input does not decide it: {lacking}; see what to ask for."
+    told = _brief(watched_for([scene for scene, _ in diagnosis.by_state]), LONG_ENOUGH)
+    return f"The input does not decide it: {lacking}; see what to ask for.{told}"
+
+
+def _brief(seconds: float | None, least: float = BRIEF) -> str:
+    """What to think of counters that were watched for a moment only."""
+    if seconds is None or seconds >= least:
+        return ""
+    said = f" The counters were watched for {seconds:.0f} s"
+    return f"{said}, which is too short." if least == LONG_ENOUGH else f"{said} only; bursts may have been missed."
 
 
 def _stays_open(finding: Finding) -> bool:
@@ -246,7 +256,7 @@ def _rule(rule: Rule, outcome: RuleOutcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _host(diagnosis: Diagnosis) -> dict[str, Any]:
+def _host(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
     case = diagnosis.case
     found = {}
     for key, name in (("os", "os.name"), ("kernel", "kernel.release"), ("era", "kernel.era"), ("platform", "platform")):
@@ -260,8 +270,8 @@ def _host(diagnosis: Diagnosis) -> dict[str, Any]:
     apps = list(dict.fromkeys(str(f.value) for f in case.facts if f.name == "app"))
     free = free_block_documents(diagnosis)
     return {
-        "name": case.name, **found, "apps": apps, "settings": settings(diagnosis), "measures": measures(diagnosis),
-        **({"free_blocks": free} if free else {}),
+        "name": case.name, **found, "apps": apps, "settings": settings_quoted(diagnosis, quotes),
+        "measures": measures(diagnosis), **({"free_blocks": free} if free else {}),
     }  # fmt: skip
 
 

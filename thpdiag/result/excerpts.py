@@ -11,6 +11,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.wording import raw
 from thpdiag.model import Evidence
 from thpdiag.model.passage import Passage, Quote
+from thpdiag.result.settings import settings
 
 Quotes = Mapping[Passage, Quote]
 _SPELLED = re.compile(r"\b(?:[a-z]+_\w+|[A-Z][a-z]+[A-Z]\w+)\b")  # as kernel files name a counter or a size
@@ -26,6 +27,7 @@ def cited(diagnoses: Sequence[Diagnosis]) -> Iterator[Passage]:
             yield from filter(None, (passage(evidence, rules[outcome.rule]) for evidence in told))
         for item in diagnosis.ruled_out:
             yield from filter(None, (passage(evidence, item.rule) for evidence in item.evidence))
+        yield from map(_of_row, _placed(settings(diagnosis)))
 
 
 def passage(evidence: Evidence, rule: Rule) -> Passage | None:
@@ -48,6 +50,29 @@ def excerpt(evidence: Evidence, rule: Rule, quotes: Quotes) -> dict[str, Any]:
     rows = quote.line != wanted.line or (len(quote.lines) > 1 and not quote.said and wanted.kind != "stack")
     below = {"excerpt_line": quote.line} if rows else {}
     return {"excerpt": list(quote.lines), **below}
+
+
+def settings_quoted(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
+    """The settings of the host, each place with the line that stands there."""
+    found = settings(diagnosis)
+    for row in _placed(found):
+        if quote := quotes.get(_of_row(row)):
+            row["excerpt"] = list(quote.lines)
+    return found
+
+
+def _placed(part: object) -> Iterator[dict[str, Any]]:
+    """What names a line, however deep it lies."""
+    if isinstance(part, dict):
+        if part.get("member") and part.get("line"):
+            yield part
+        yield from (row for item in part.values() for row in _placed(item))
+    elif isinstance(part, list):
+        yield from (row for item in part for row in _placed(item))
+
+
+def _of_row(row: Mapping[str, Any]) -> Passage:
+    return Passage(row["member"], row["line"])
 
 
 def _names(evidence: Evidence, rule: Rule) -> tuple[str, ...]:
