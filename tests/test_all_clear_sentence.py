@@ -31,3 +31,22 @@ def test_a_group_killed_in_huge_pages_stays_open_beside_quiet_counters(huge: boo
     assert verdict["status"] == "nothing_found"
     assert verdict["sentence"].startswith(start)
     assert ("A control group at its memory limit" in verdict["sentence"]) is huge
+
+
+@pytest.mark.parametrize(
+    ("looks", "status", "told"),
+    [
+        (12, "nothing_found", ""),
+        (5, "nothing_found", "watched for 40 s only"),
+        (3, "nothing_found", "watched for 20 s only"),
+        (2, "cannot_tell", "watched for 10 s, which is too short"),
+        (1, "cannot_tell", ""),
+    ],
+)
+def test_how_long_the_counters_were_watched_is_told(looks: int, status: str, told: str) -> None:
+    """Twenty seconds without any demand are an all-clear of these twenty seconds; ten are too short for one."""
+    rounds = quiet_counters().split("17000")
+    verdict = document("17000".join(rounds[: looks + 1]).encode())["verdict"]
+    assert verdict["status"] == status
+    assert told in verdict["sentence"]
+    assert ("watched" in verdict["sentence"]) is bool(told)

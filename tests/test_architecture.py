@@ -62,7 +62,7 @@ MAY_IMPORT = {
     "all_clear": "model knowledge derive engine",
     "diagnosis": "model knowledge derive engine ranking all_clear",
     "result.schema": "",
-    "result": "model knowledge derive engine diagnosis advice ragged result.schema version",
+    "result": "model knowledge derive engine diagnosis all_clear advice ragged result.schema version",
     "reports": "errors result.schema",
     "flame": "model errors knowledge engine ragged reports version",
     "exported": "model errors knowledge derive reports",

@@ -17,7 +17,8 @@ from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import Demand, mechanisms
 from thpdiag.model import RuleOutcome
 
-LONG_ENOUGH = 30.0  # seconds of counters that can show that nothing moves
+LONG_ENOUGH = 15.0  # seconds of counters that can show that nothing moves: a round of khugepaged, of 10 s, is in them
+BRIEF = 60.0  # seconds: what comes in bursts may be missed by a look that is no longer
 Outcomes = Mapping[str, RuleOutcome]  # by rule
 
 
@@ -27,6 +28,17 @@ def all_clear(outcomes: Outcomes, rules: Mapping[str, Rule], scenes: Sequence[Sc
         return False
     times = max(most_of_a_huge_page(scene.case) for scene in scenes) / USUAL
     return all(_out(m.name, m.demand, outcomes, rules, scenes, times) for m in mechanisms().values() if m.demand)
+
+
+def watched_for(scenes: Sequence[Scene]) -> float | None:
+    """The seconds for which what asks for huge pages was watched, of the counter that was watched least.
+
+    None if none of these counters is in the input more than once.
+    """
+    metrics = {m.demand.metric for m in mechanisms().values() if m.demand}
+    tracks = [[t for s in scenes for t in s.catalogue.tracks(metric)] for metric in sorted(metrics)]
+    longest = [max(map(watched, of_metric), default=0.0) for of_metric in tracks]
+    return min(filter(None, longest), default=None)
 
 
 def decided(outcome: RuleOutcome) -> bool:
