@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from judging import STRICT, document, documents, found, rules
 from thpdiag.analyze import analyze
+from thpdiag.diagnosis import _since
+from thpdiag.model import State
 
 HOST = "[root@db1 ~]# "
 DEFRAG = "/sys/kernel/mm/transparent_hugepage/defrag"
@@ -83,3 +87,25 @@ def test_a_host_that_got_another_kernel_is_not_said_to_be_sick_still(tmp_path: P
     (tmp_path / "after.txt").write_text(uname.format("3.10.0-1160.el7.x86_64") + vmstat(*WELL))
     result = analyze([tmp_path], rules(), STRICT)
     assert (result["verdict"]["rule"], result["verdict"]["state"]) == ("THP-001", "unknown")
+
+
+ALWAYS, NEVER, DEFRAG_NEVER = {"thp.enabled": "always"}, {"thp.enabled": "never"}, {"thp.defrag": "never"}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "wanted"),
+    [
+        (ALWAYS, ALWAYS, "present"),
+        (ALWAYS, NEVER, "past"),
+        (ALWAYS | DEFRAG_NEVER, NEVER, "past"),
+        (ALWAYS, {}, "unknown"),
+        ({}, NEVER, "unknown"),
+        (ALWAYS | DEFRAG_NEVER, DEFRAG_NEVER, "unknown"),
+        ({}, {}, "present"),
+    ],
+)
+def test_whether_it_lasts_is_unknown_where_a_setting_was_not_read(
+    then: dict[str, str], now: dict[str, str], wanted: str
+) -> None:
+    """Nobody read `enabled` after the boot: that is neither the old value nor another one."""
+    assert _since(State("then", then, 0), State("now", now, 1)) == wanted

@@ -98,7 +98,7 @@ def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
 
 def _like(scene: Scene, leader: Finding, by_state: Sequence[StateOutcomes]) -> bool:
     own = next(s.state for s, _ in by_state if s.state.id == leader.outcome.state)
-    return scene.state.id == own.id or _same_settings(scene.state, own)
+    return scene.state.id == own.id or _since(scene.state, own) == "present"
 
 
 def _finding(rule: Rule, outcome: RuleOutcome) -> Finding:
@@ -138,7 +138,14 @@ def _ruled_out(
         same = leader is not None and rule.file.mechanism == leader.mechanism
         speaking = [e for e in outcome.against if e.excludes or (e.cite is not None and e.kind in DYNAMIC)]
         if speaking and not same:
-            yield RuledOut(rule, speaking[0].text, tuple(speaking[:3]))
+            told = [*_lasting(outcome), *speaking]
+            yield RuledOut(rule, told[0].text, tuple(told[:3]))
+
+
+def _lasting(outcome: RuleOutcome) -> Iterator[Evidence]:
+    """What the host is, where that alone rules it out: a better reason than how busy it was at the time."""
+    if outcome.firm and not outcome.excluded:
+        yield from (e for e in outcome.against if e.kind == "state" and e.cite is not None)
 
 
 def _state(case: Case, leader: Finding) -> str:
@@ -153,7 +160,7 @@ def _state(case: Case, leader: Finding) -> str:
         return "unknown"
     last = max((s for s in case.states if s.order is not None), key=lambda s: s.order or 0)
     own = next(s for s in case.states if s.id == leader.outcome.state)
-    return "present" if own.id == last.id or _same_settings(own, last) else "past"
+    return "present" if own.id == last.id else _since(own, last)
 
 
 def _other_kernel(case: Case, leader: Finding) -> bool:
@@ -164,10 +171,15 @@ def _other_kernel(case: Case, leader: Finding) -> bool:
     return bool(here) and not here.issuperset(f.value for f in named)
 
 
-def _same_settings(own: State, last: State) -> bool:
-    """A stretch before the first recorded setting counts as the present one where an assumed default equals it."""
-    mine = _effective(own)
-    return all(mine.get(name) == value for name, value in _effective(last).items() if name in DECISIVE)
+def _since(own: State, last: State) -> str:
+    """Whether the settings of one state are those of another: present, past, or unknown where one of them lacks one.
+
+    A stretch before the first recorded setting counts as the present one where an assumed default equals it.
+    """
+    then, now = ({n: v for n, v in _effective(s).items() if n in DECISIVE} for s in (own, last))
+    if any(now[name] != then[name] for name in then.keys() & now.keys()):
+        return "past"
+    return "present" if then.keys() == now.keys() else "unknown"
 
 
 def _effective(state: State) -> dict[str, str]:
