@@ -33,7 +33,8 @@ ATTRIBUTES = set(
     _WORDS.findall(
         """lang charset http-equiv content name id class href tabindex role aria-label aria-labelledby scope open type
         viewbox preserveaspectratio width height x y d fill fill-opacity stroke stroke-width stroke-dasharray
-        vector-effect pointer-events font-size text-anchor aria-hidden data-host data-clock data-x data-s data-y"""
+        vector-effect pointer-events font-size text-anchor aria-hidden data-host data-clock data-x data-s data-y
+        data-share shape-rendering"""
     )
 )
 VOID = {"meta", "br"}

@@ -24,6 +24,12 @@ def described(profile: Profile) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def in_state(profile: Profile) -> str:
+    """Of several stretches of unchanged settings the one that it was recorded in, as the end of a sentence."""
+    state = profile["state"]
+    return f"; in the state {state}" if state and state != "all" else ""
+
+
 def losses(profile: Profile) -> str:
     """What the recording or the text lost or does not show; empty if that is nothing."""
     return "; ".join(_losses(profile["loss"]))

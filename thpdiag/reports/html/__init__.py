@@ -18,7 +18,7 @@ from thpdiag.reports.charts.panels import episodes, panels
 from thpdiag.reports.html.embedded import embedded
 from thpdiag.reports.html.rules import groups
 from thpdiag.reports.html.script import policy, script, style
-from thpdiag.reports.html.stacks import hottest
+from thpdiag.reports.html.stacks import hottest, shown
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import duration, moment, percent, quantity
 from thpdiag.reports.remedy_text import checked_before, restart
@@ -78,6 +78,7 @@ def _environment() -> Environment:
         "panels": panels,
         "recordings": recordings,
         "restart": restart,
+        "shown": shown,
         "checked_before": checked_before,
         "verdict": verdict,
     }

@@ -10,7 +10,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-PARTS = ("result.js", "words.js", "panels.js")
+PARTS = ("result.js", "words.js", "panels.js", "icicle.js")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The hottest stacks of a profile as rows of a table."""
+"""The recordings of a page: in which order, how much of each is drawn, and the hottest stacks as rows of a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
+from thpdiag.reports.charts.call_tree import MOST
+from thpdiag.reports.charts.heat_map import heat_maps
+from thpdiag.reports.charts.icicle import icicle
+from thpdiag.reports.verdict import leading
+
 ROWS = 15
+_FIRST = 2000  # frames of the first recording, if there are others
+_FEWEST = 100  # frames of another; of more recordings than that leaves room for, only the tables are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +26,40 @@ class Row:
     task: str
     function: str
     callers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A recording with its pictures; each is empty if there is nothing to draw."""
+
+    number: int
+    profile: Mapping[str, Any]
+    calls: Markup
+    heat: Markup
+
+    @property
+    def callers(self) -> bool:
+        """Whether a function is shown below the one that called it."""
+        return any(stack.count(";") > 1 for stack, _ in self.profile["folded"])
+
+
+def shown(document: Mapping[str, Any], prefix: str) -> list[Shown]:
+    """The recordings of a completed document, first the one that the leading finding rests on; `prefix` begins ids."""
+    first = leading(document)
+    cited = {said["member"] for said in (first["evidence"] if first else ()) if said["kind"] == "stack"}
+    profiles = sorted(
+        document["profiles"], key=lambda p: (not (p["matched"] and p["member"] in cited), not p["matched"])
+    )
+    others = len(profiles) - 1
+    rest = max(_FEWEST, (MOST - _FIRST) // others) if others else 0
+    found = []
+    for number, profile in enumerate(profiles, 1):
+        room = (_FIRST if others else MOST) if number == 1 else rest
+        drawn = _FIRST + (number - 1) * rest <= MOST
+        calls = icicle(profile, f"{prefix}-calls{number}", room) if drawn else Markup()
+        heat = heat_maps(profile, f"{prefix}-heat{number}") if drawn else Markup()
+        found.append(Shown(number, profile, calls, heat))
+    return found
 
 
 def hottest(profile: Mapping[str, Any]) -> list[Row]:
