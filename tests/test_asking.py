@@ -85,3 +85,17 @@ def test_a_request_is_short_and_says_nothing_twice(folder: object) -> None:
     bare = [c.partition(", every")[0] for c in ask["commands"]]
     assert len(set(bare)) == len(bare)
     assert not ("cat /proc/cmdline" in bare and any(c.startswith("cat /proc/cmdline;") for c in bare))
+
+
+@pytest.mark.parametrize("name", ["healthy/sosreport-debian12", "stories/uek-without-thp", "stories/sudo-echo"])
+def test_who_has_no_suspicion_is_asked_to_switch_nothing(name: str) -> None:
+    """Which setting it would be nobody could say."""
+    _, ask = _asked(name)
+    assert ask["commands"]
+    assert not any("switched" in command for command in ask["commands"])
+
+
+def test_a_host_without_huge_pages_is_not_said_to_be_perhaps_hurt_by_them() -> None:
+    """They are off where an application wants them: what is open is whether that hurts."""
+    verdict, _ = _asked("acceptance/mongodb-8-with-never")
+    assert verdict["sentence"].endswith(". Whether that hurts this host cannot be told from the input.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from test_evidence_classes import STALLING, outcome, rule
+from test_evidence_classes import STALLING, diagnosed, outcome, rule
 from thpdiag.engine.expression import parse
 
 GROWING = "  growing: {series: process_resident_memory_bytes, as: delta, above: 100 MiB}\n"
@@ -106,3 +106,14 @@ def test_large_figures_are_told_in_words_and_exact_beside_the_text() -> None:
     (told,) = outcome(one, series={"node_vmstat_compact_stall": "0+68790542.25x12 @1s"}).evidence
     assert "68.8 million/s" in told.text
     assert told.value == pytest.approx(68_790_542.25)
+
+
+def test_what_the_host_is_rules_out_better_than_how_busy_it_was() -> None:
+    """Huge pages of 512 MiB are none of a host whose huge pages have 2 MiB, whatever its counters did."""
+    host = diagnosed(
+        facts={"thp.hpage_pmd_size": 2097152, "kernel.era": "E8"},
+        series={"node_vmstat_thp_fault_alloc": "0+1x6 10+20x5 @10s", "cpu_ratio.sys_share": "0.6x5 0.1x7 @10s"},
+    )
+    said = {item.rule.id: item.because for item in host.ruled_out}
+    assert said["THP-047"] == "the size of a huge page: 2.0 MiB"
+    assert said["THP-003"].startswith("a kernel of the family whose page faults do this")

@@ -25,10 +25,11 @@ MOST_REASONS = 3  # why something is not in the input; all stand with the rules 
 # Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
 _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
+SWITCHED = "recording.other_setting"
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _OF_CLASS = {
     "stack": "profile", "counter": "node_vmstat_compact_stall", "cpu": "cpu_ratio.sys_total",
-    "effect": "process_resident_memory_bytes", "toggle": "recording.other_setting",
+    "effect": "process_resident_memory_bytes", "toggle": SWITCHED,
 }  # fmt: skip
 
 
@@ -55,7 +56,10 @@ def _captured(case: Case) -> bool:
 
 
 def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
-    """The vocabulary names that each open question lacks. Nothing makes a confirmed finding surer."""
+    """The vocabulary names that each open question lacks. Nothing makes a confirmed finding surer.
+
+    A setting is switched to try a suspicion; who has none would not know which.
+    """
     leader, outcomes = diagnosis.leader, diagnosis.outcomes
     if leader is not None:
         if leader.confidence != "confirmed":
@@ -66,7 +70,7 @@ def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
         return
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
         if _is_open(rule.id, diagnosis) and (diagnosis.status == "cannot_tell" or _is_alternative(rule)):
-            yield outcomes[rule.id].missing
+            yield [name for name in outcomes[rule.id].missing if name != SWITCHED]
 
 
 def _names(diagnosis: Diagnosis, lacking: Iterable[Sequence[str]]) -> list[str]:
