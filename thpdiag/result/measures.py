@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thpdiag.derive.rates import growth
+from thpdiag.derive.rates import growth, rates
 from thpdiag.derive.series import Track
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
@@ -12,11 +12,12 @@ from thpdiag.knowledge.vocabulary import term
 
 LEVELS = (
     "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.sys_share", "cpu_ratio.softirq", "cpu_ratio.iowait",
-    "cpu_ratio.steal",
+    "cpu_ratio.steal", "cpu_ratio.busy", "cpu_ratio.user_total", "node_vmstat_pgfault:rate",
 )  # fmt: skip
 RATES = (
     "node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc",
-    "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc",
+    "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc", "node_allocstall_total",
+    "node_vmstat_pgfault", "node_vmstat_pgalloc_normal",
 )  # fmt: skip
 LAST = ("node_memory_AnonHugePages_bytes", "node_memory_MemTotal_bytes", "node_memory_MemFree_bytes")
 
@@ -54,7 +55,23 @@ def _measure(track: Track) -> dict[str, Any]:
         value, unit, window = total / track.duration, "1/s", f"over {track.duration:.0f} s"
     else:
         value, unit, window = total, "1", f"growth over {len(track)} samples"
-    return {"value": _round(value), "unit": unit, "window": window, "source": str(track.cite(0))}
+    return {
+        "value": _round(value), "unit": unit, "window": window, "source": str(track.cite(0)), **_spread(track, unit),
+    }  # fmt: skip
+
+
+def _spread(track: Track, unit: str) -> dict[str, Any]:
+    """Of how many samples a level or a rate is, and how far they lie apart: a comparison must know what is noise."""
+    if len(track) < 2 or (track.metric in RATES and unit != "1/s"):
+        return {}
+    points = rates(track) if track.metric in RATES else track.points
+    if points is None or not len(points):
+        return {}
+    values = points.values.to_numpy(float)
+    return {
+        "samples": len(values), "min": _round(float(values.min())), "max": _round(float(values.max())),
+        "deviation": _round(float(values.std())),
+    }  # fmt: skip
 
 
 def _round(value: float) -> float:
