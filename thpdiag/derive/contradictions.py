@@ -45,7 +45,7 @@ def _of_setting(have: Fact, own: Sequence[Said], hand: Citation | None, lines: S
     last = _last_line(have, own)
     here = [one for one in own if _of_same_bundle(one, have, roots, last)]
     differ = [one for one in here if not same(one.value, have.value)]
-    working = [one for one in differ if not one.why]
+    working = [one for one in differ if not one.effect.why]
     for one in working:
         culprit = _culprit(have, one, here)
         if hand is not None and culprit is None:
@@ -55,8 +55,8 @@ def _of_setting(have: Fact, own: Sequence[Said], hand: Citation | None, lines: S
             by = _word(culprit) if culprit and not one.of_log else ""
             yield _fact(have, _overridden(one, have, culprit), "overridden", one, by)
     for one in differ if hand is None else ():
-        if one.broken:
-            text = f"{one.place} says {one.value}, and the running kernel has {have.value}: {one.why}"
+        if one.effect.broken:
+            text = f"{one.place} says {one.value}, and the running kernel has {have.value}: {one.effect.why}"
             yield _fact(have, text, "ineffective", one, "")
     if not working and lines:
         yield _fact(have, NONE, "overridden", None, "")
@@ -82,21 +82,21 @@ def _below(one: Citation, other: Citation) -> bool:
 
 def _culprit(have: Fact, one: Said, here: Sequence[Said]) -> Said | None:
     """What writes the value that the kernel has after `one` wrote its own, if it is known to run."""
-    later = [s for s in here if not s.why and s.runs and s.rank > one.rank and same(s.value, have.value)]
+    later = [s for s in here if not s.effect.why and s.effect.runs and s.rank > one.rank and same(s.value, have.value)]
     last, _ = winner(later)
     return last
 
 
 def _word(culprit: Said) -> str:
     name = "tuned" if culprit.profile else "start-up file"
-    return name if culprit.sure else f"{name}, by the kernel's release"
+    return name if culprit.effect.sure else f"{name}, by the kernel's release"
 
 
 def _overridden(one: Said, have: Fact, culprit: Said | None) -> str:
     text = f"{one.place} says {one.value}, the running kernel has {have.value}"
     if culprit is None:
         return text
-    if not culprit.sure:
+    if not culprit.effect.sure:
         return f"{text}: {culprit.place} may have written that, as tuned did before version 2.5"
     return f"{text}: {culprit.place} writes that later in the boot"
 
@@ -134,7 +134,7 @@ def in_case(case: Case, found: Sequence[Said]) -> list[Fact]:
 
 def _start_up(found: Sequence[Said]) -> Iterator[Fact]:
     for key in dict.fromkeys(one.key for one in found):
-        working = [one for one in found if one.key == key and not one.later and one.rank > 0]
+        working = [one for one in found if one.key == key and not one.effect.later and one.rank > 0]
         if len({one.value for one in working}) < 2:
             continue
         last, differ = winner(working)
@@ -150,7 +150,7 @@ def _pending(facts: Sequence[Fact], found: Sequence[Said]) -> Iterator[Fact]:
     menu, here = menu_entry(facts), present(facts)
     if menu is None or not here or menu.value in ("unknown", "kernelopts"):
         return
-    line = next((s for s in found if s.place == BOOT_LINE and s.setting == "thp.enabled" and not s.why), None)
+    line = next((s for s in found if s.place == BOOT_LINE and s.setting == "thp.enabled" and not s.effect.why), None)
     now = line.value if line else NONE
     if str(menu.value) != now:
         says = [
@@ -165,7 +165,7 @@ def _traces(case: Case, found: Sequence[Said]) -> Iterator[Fact]:
     """Huge pages although every place says never and nobody read the setting."""
     if any(f.name == "thp.enabled" and not f.provenance for s in case.states for f in s.facts):
         return
-    best, _ = winner([s for s in found if s.key == ("thp.enabled", "") and not s.why])
+    best, _ = winner([s for s in found if s.key == ("thp.enabled", "") and not s.effect.why])
     seen = traces(case.states)
     if best is None or best.value != "never" or seen is None:
         return

@@ -50,18 +50,18 @@ def latest(states: Sequence[State]) -> dict[str, Fact]:
 def _next_boot(setting: str, facts: Sequence[Fact], found: Sequence[Said]) -> Fact | None:
     own = [s for s in found if s.setting == setting and not s.size]
     base = _base(setting, facts, own)
-    writers = [s for s in own if not s.later and s.rank > 0]
+    writers = [s for s in own if not s.effect.later and s.rank > 0]
     last, differ = winner(writers)
     if base is not None and (base.place == MENU and any(s.profile for s in own)):
         return _fact(setting, UNKNOWN, base, f"{MENU} and a profile of tuned")  # which may look at the boot line first
     if not last and not differ and (waiting := _not_in_menu(facts, own, base)):
         why = f"{waiting.place} says {waiting.value}, and whether the boot menu was made anew is not in the input"
         return _fact(setting, UNKNOWN, waiting, why)
-    if last is not None and not last.sure and base is not None and same(last.value, base.value):
+    if last is not None and not last.effect.sure and base is not None and same(last.value, base.value):
         last = base
     if differ:
         return _fact(setting, UNKNOWN, differ[0], "places that differ, and it is not known which runs last")
-    if last is not None and not last.sure:
+    if last is not None and not last.effect.sure:
         return _fact(setting, UNKNOWN, last, f"{last.place}, and the version of tuned decides")
     chosen = last or base
     return _fact(setting, chosen.value, chosen, chosen.place) if chosen else None
@@ -71,7 +71,7 @@ def _not_in_menu(facts: Sequence[Fact], own: Sequence[Said], base: Said | None) 
     """What the settings of the boot loader say otherwise, if its menu is not in the input."""
     if any(f.name == "boot.entry" for f in facts):
         return None
-    waiting = (s for s in own if not s.rank and not s.later and s.place != BOOT_LINE)
+    waiting = (s for s in own if not s.rank and not s.effect.later and s.place != BOOT_LINE)
     return next((s for s in waiting if base is None or not same(s.value, base.value)), None)
 
 
@@ -83,7 +83,7 @@ def _fact(setting: str, value: str, source: Said, place: str) -> Fact:
 def _base(setting: str, facts: Sequence[Fact], own: Sequence[Said]) -> Said | None:
     """What the kernel starts with. A menu that says what the present boot line says is no news."""
     menu = menu_entry(facts) if setting == "thp.enabled" else None
-    line = next((s for s in own if s.place == BOOT_LINE and not s.later), None)
+    line = next((s for s in own if s.place == BOOT_LINE and not s.effect.later), None)
     usual = default(setting, facts)
     if menu is not None and menu.value != (line.value if line else "none"):
         word = usual.value if menu.value == "none" and usual else menu.value

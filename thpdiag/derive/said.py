@@ -27,10 +27,24 @@ MOST = 200  # of what is said: those that write last
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """`why` it has none on the running kernel, `later` why none at the next boot; empty if it may have one.
+
+    `sure` is False where the version of tuned decides and is not in the input.
+    """
+
+    why: str = ""
+    later: str = ""
+    sure: bool = True
+    broken: bool = False  # it is meant to work and cannot
+    runs: bool = False  # it is known to run at boot
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
-    """`place` is what people call it. `rank`: of two that have an effect the higher one wins. `why` it has none on the
-    running kernel, `later` why none at the next boot; empty if it may have one. `profile` is that of tuned. `sure` is
-    False where the version of tuned decides and is not in the input. `of_log`: a log tells it, maybe of another boot.
+    """`place` is what people call it, `profile` that of tuned. `rank`: of two that have an effect the higher one wins.
+
+    `of_log`: a log tells it, maybe of another boot.
     """
 
     setting: str
@@ -39,17 +53,17 @@ class Said:
     rank: float
     cite: Citation
     size: str = ""
-    why: str = ""
-    later: str = ""
     profile: str = ""
-    sure: bool = True
-    broken: bool = False  # it is meant to work and cannot
-    runs: bool = False  # it is known to run at boot
     of_log: bool = False
+    effect: Effect = Effect()
 
     @property
     def key(self) -> tuple[str, str]:
         return self.setting, self.size
+
+    def idle(self, why: str, later: str | None = None) -> Said:
+        """The same without an effect now, and at the next boot for the same reason if no other is given."""
+        return replace(self, effect=replace(self.effect, why=why, later=why if later is None else later))
 
 
 def said(facts: Sequence[Fact], have: SetUp) -> list[Said]:
@@ -69,10 +83,10 @@ def _boot_lines(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
         for size, value in words:
             one = Said(setting, value, BOOT_LINE, 0, fact.cite, size, of_log=of_log(fact))
             if id(fact) in elsewhere:
-                yield replace(one, why="it is of another boot", later="it is of another boot")
+                yield one.idle("it is of another boot")
             else:
                 refused = _refused(one, have)
-                yield replace(one, why=refused, later=refused, broken=bool(refused))
+                yield replace(one, effect=Effect(refused, refused, broken=bool(refused)))
 
 
 def _refused(one: Said, have: SetUp) -> str:
@@ -91,7 +105,7 @@ def _files(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
 
 def _of_one_file(lines: Sequence[Said]) -> Iterator[Said]:
     """The last line of a file counts; of an init script nobody knows which branch runs."""
-    works = [one for one in lines if not one.why]
+    works = [one for one in lines if not one.effect.why]
     undecided = len({one.value for one in works}) > 1 and "/init.d/" in f"/{works[-1].place}"
     for one in lines:
         if one in works and undecided:
@@ -100,7 +114,7 @@ def _of_one_file(lines: Sequence[Said]) -> Iterator[Said]:
             why = "a later line of the file writes again"
         else:
             why = ""
-        yield replace(one, why=one.why or why, later=one.later or why)
+        yield one.idle(one.effect.why or why, one.effect.later or why)
 
 
 def _of_file(fact: Fact, have: SetUp) -> Said:
@@ -112,11 +126,12 @@ def _of_file(fact: Fact, have: SetUp) -> Said:
     if fact.provenance == "tuned":
         one = replace(one, profile=fact.label("profile") or "")
     if fact.provenance == "boot line":
-        return replace(one, why="it is for the next boot", later=_refused(one, have))
+        return one.idle("it is for the next boot", _refused(one, have))
     idle = _not_in_force(fact, have)
     why = idle or _BROKEN.get(fact.label("broken") or "", "") or _elsewhere(fact, have)
     why = why or _refused(one, have) or _not_run(path, have)
-    one = replace(one, why=why, later=why, broken=bool(why and not idle), runs=_known_to_run(path, one, have))
+    runs = _known_to_run(path, one, have)
+    one = replace(one, effect=Effect(why, why, broken=bool(why and not idle), runs=runs))
     return one if why or not fact.label("plugin") else _beside_boot_line(one, have)
 
 
@@ -155,7 +170,7 @@ def _not_run(path: str, have: SetUp) -> str:
 
 def _known_to_run(path: str, one: Said, have: SetUp) -> bool:
     """The active profile of tuned, what systemd-tmpfiles reads, and what is enabled or executable."""
-    if not have.platform or not one.sure:
+    if not have.platform:
         return False  # without its release nobody knows its directories
     names = (path, path.rpartition("/")[2], *(_RC_LOCAL if "rc.local" in path else ()))
     return bool(one.profile) or "tmpfiles.d/" in path or any(have.runs.get(name) == "yes" for name in names)
@@ -166,11 +181,10 @@ def _beside_boot_line(one: Said, have: SetUp) -> Said:
     if one.setting != "thp.enabled" or not have.on_boot_line:
         return one
     if not have.version:
-        return replace(one, sure=False)
+        return replace(one, effect=replace(one.effect, sure=False))
     if not looks_at_boot_line(have.version):
         return one
-    why = f"tuned {have.version} leaves enabled alone when the boot line sets it"
-    return replace(one, why=why, later=why)
+    return one.idle(f"tuned {have.version} leaves enabled alone when the boot line sets it")
 
 
 def _as_shipped(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
@@ -183,9 +197,8 @@ def _as_shipped(facts: Sequence[Fact], have: SetUp) -> Iterator[Said]:
         for name in [p for p in have.profiles or () if p not in shown]:
             words = f"tuned's profile {name}" + (f" (tuned {have.version})" if have.version and have.sure else "")
             for known in of_profile(name, have.version):
-                one = Said(
-                    known.setting, known.value, words, rank, active.cite, profile=name, sure=have.sure, runs=True
-                )
+                effect = Effect(sure=have.sure, runs=True)
+                one = Said(known.setting, known.value, words, rank, active.cite, profile=name, effect=effect)
                 yield _beside_boot_line(one, have)
     for applied in [f for f in facts if f.name == "saptune.notes"][:1]:
         rank = place("etc/saptune/", have.platform).rank
@@ -203,12 +216,11 @@ def _one_profile(found: Sequence[Said], have: SetUp) -> Iterator[Said]:
         return order.get(one.profile, len(order)), "etc/" not in one.cite.member and "etc/" not in one.cite.text
 
     for one in found:
-        if one.profile and not one.why:
+        if one.profile and not one.effect.why:
             first[one.key] = min(first.get(one.key, weight(one)), weight(one))
     for one in found:
-        if one.profile and not one.why and weight(one) != first[one.key]:
-            why = "another file of the active profile says it again"
-            yield replace(one, why=why, later=why)
+        if one.profile and not one.effect.why and weight(one) != first[one.key]:
+            yield one.idle("another file of the active profile says it again")
         else:
             yield one
 

@@ -36,9 +36,9 @@ def with_settings(case: Case) -> tuple[tuple[Fact, ...], tuple[State, ...]]:
 def _told(found: Sequence[Said]) -> Iterator[Fact]:
     for one in found[:MOST]:
         labels = {
-            "setting": one.setting, "place": one.place, "counts": "no" if one.why else "yes",
-            "why": one.why or ("" if one.sure else UNSURE),
+            "setting": one.setting, "place": one.place, "counts": "no" if one.effect.why else "yes",
+            "why": one.effect.why or ("" if one.effect.sure else UNSURE),
             "size": one.size, "from": "" if one.place == BOOT_LINE else "start-up file",
-            "runs": "yes" if one.runs and one.sure and not one.why else "",
+            "runs": "yes" if one.effect.runs and one.effect.sure and not one.effect.why else "",
         }  # fmt: skip
         yield Fact("setting.said", one.value, one.cite, tuple((k, v) for k, v in labels.items() if v))

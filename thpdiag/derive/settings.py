@@ -46,15 +46,17 @@ def _meant_otherwise(usual: Fact, facts: Sequence[Fact]) -> bool:
 
 
 def _next_best(setting: str, facts: Sequence[Fact], states: Sequence[State], found: Sequence[Said]) -> Fact | None:
-    working = [one for one in found if one.setting == setting and not one.size and not one.why]
+    working = [one for one in found if one.setting == setting and not one.size and not one.effect.why]
     usual = default(setting, facts)
     if not working:
         return usual
     best, _ = winner(working)
-    without, _ = winner([one for one in working if one.sure])
-    if best is None or (not best.sure and not same(best.value, without.value if without else usual and usual.value)):
+    without, _ = winner([one for one in working if one.effect.sure])
+    if best is None or (
+        not best.effect.sure and not same(best.value, without.value if without else usual and usual.value)
+    ):
         return None
-    best = best if best.sure else without
+    best = best if best.effect.sure else without
     if best is None:
         return usual
     if setting == "thp.enabled" and best.value == "never" and traces(states):
