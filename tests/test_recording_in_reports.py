@@ -105,11 +105,12 @@ def test_checks_that_match_the_same_samples_are_one_signature() -> None:
 
 
 def test_the_share_is_a_series_of_the_timeline() -> None:
-    """Low, then high, on the recording's own clock, no longer than a chart is wide."""
+    """Low, then high, on the recording's own clock, each share in the middle of what it is of."""
     (first, *_) = [s for s in judged()["timeline"]["series"] if s["metric"] == "profile"]
     shares = [mean for _, _, _, mean in first["points"]]
     assert (first["clock"], first["unit"]) == ("boot", "ratio")
-    assert first["points"][0][0] == 1000.0
+    wide = first["points"][1][0] - first["points"][0][0]
+    assert first["points"][0][0] == pytest.approx(1000.0 + wide / 2)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     assert len(shares) <= 300
 

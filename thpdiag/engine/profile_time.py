@@ -64,8 +64,8 @@ class Course:
         """Share by bucket, NaN where it is not known."""
         return np.where(self.known, self.hit / np.where(self.weight > 0, self.weight, 1.0), np.nan)
 
-    def seconds(self, bucket: int) -> float:
-        """Seconds from the profile's start to the begin of a bucket."""
+    def seconds(self, bucket: float) -> float:
+        """Seconds from the profile's start to the begin of a bucket, or to a place within one."""
         return (self.first + bucket * self.size) * BIN
 
 

@@ -183,7 +183,10 @@ def series(signature: Signature) -> dict[str, Any]:
 
 
 def _points(course: Course, start: float) -> list[list[float]]:
-    """[time, min, max, mean] of so many buckets as a chart has room for; those that are not known are left out."""
+    """[middle, min, max, mean] of so many buckets as a chart has room for; those that are not known are left out.
+
+    A bucket of a sparse recording lasts for many seconds: a share placed at its begin would come before its cause.
+    """
     size = -(-len(course) // POINTS)
     shares, known = course.shares, course.known
     points = []
@@ -192,6 +195,7 @@ def _points(course: Course, start: float) -> list[list[float]]:
         if known[here].any():
             inner = shares[here][known[here]]
             mean = course.hit[here][known[here]].sum() / course.weight[here][known[here]].sum()
-            row = (start + course.seconds(at), inner.min(), inner.max(), mean)
+            middle = course.seconds((at + min(at + size, len(course))) / 2)
+            row = (start + middle, inner.min(), inner.max(), mean)
             points.append([round(row[0], 2), *(round(float(v), 4) for v in row[1:])])
     return points
