@@ -42,10 +42,19 @@ def by_rule(found: Iterable[Finding]) -> dict[str, Finding]:
     return {f.outcome.rule: f for f in found}
 
 
+def spoken_against(found: dict[str, Finding]) -> set[str]:
+    """What steps back behind a context, and what steps back behind that."""
+    out = {i for i, f in found.items() if f.role == "context"}
+    while more := {i for i, f in found.items() if out & set(f.demoted_by)} - out:
+        out |= more
+    return out
+
+
 def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[str]:
     """What must never be, whatever fires."""
     leader, before = leads(found), by_rule(given)
-    could = [f for f in given if f.role in LEADING]
+    out = spoken_against(by_rule(found))
+    could = [f for f in given if f.role in LEADING and f.outcome.rule not in out]
     if sum(f.role == "root_cause" for f in found) > 1:
         yield "two root causes"
     if {f.outcome.rule for f in found} != set(before):
@@ -238,3 +247,12 @@ def test_mechanisms_lead_to_mechanisms() -> None:
             reached |= new
             todo += new
         assert one not in reached
+
+
+def test_a_context_that_speaks_against_a_cause_leaves_it_without_the_lead() -> None:
+    """Only where the cause names it: stalls that cost nothing are no root cause, and nothing else is silenced."""
+    stalls, cheap = fired("THP-012", 1), fired("CTX-18", 2)
+    assert leads(together(stalls, cheap)) is None
+    assert by_rule(together(stalls, cheap))["THP-012"].demoted_by == ("CTX-18",)
+    assert by_rule(together(stalls, cheap, fired("THP-040", 1)))["THP-040"].role == "root_cause"
+    assert by_rule(together(stalls, fired("CTX-05", 2)))["THP-012"].role == "root_cause"

@@ -2,10 +2,10 @@
 
 The order of thp.md F.3: what a rule says it explains is a consequence, and steps back behind it as soon as the cause is
 likely, even if the consequence is the surer of the two: that a result is plain to see makes it no cause. A rival that a
-rule names (`demoted_by`), and a cause whose mechanism leads to that of the rule (mechanisms.yaml), must be at least as
-sure. Of two causes that both show in call stacks the one with the larger share of all samples leads, unless one is a
-part of the other. Configuration and risks belong to a cause that they favour; they are no consequence of it and never
-lead.
+rule names (`demoted_by`; a context among these speaks against the rule, and then nobody may lead), and a cause whose
+mechanism leads to that of the rule (mechanisms.yaml), must be at least as sure. Of two causes that both show in call
+stacks the one with the larger share of all samples leads, unless one is a part of the other. Configuration and risks
+belong to a cause that they favour; they are no consequence of it and never lead.
 """
 
 from __future__ import annotations
@@ -126,10 +126,18 @@ def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
     for other, found in fired.items():
         if other == one or found.sureness < finding.sureness:
             continue
-        rival = other in rules[one].file.demoted_by or _leads_to(found, finding)
-        weighs = rival and found.role in LEADING and may_meet(found, finding) and not _smaller(other, one, fired, rules)
+        weighs = (
+            _rival(found, finding, rules[one]) and may_meet(found, finding) and not _smaller(other, one, fired, rules)
+        )
         if weighs or _causes(other, one, fired, rules):
             yield other
+
+
+def _rival(other: Finding, finding: Finding, rule: Rule) -> bool:
+    """Whether a finding would explain another one; a context may only where the rule names it: it speaks against it."""
+    if other.role in LEADING:
+        return other.outcome.rule in rule.file.demoted_by or _leads_to(other, finding)
+    return other.role == "context" and other.outcome.rule in rule.file.demoted_by
 
 
 def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
