@@ -13,7 +13,7 @@ from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.engine.chosen_params import told as changed
 from thpdiag.engine.timing import Timings
-from thpdiag.reports.presentation import Presentation
+from thpdiag.reports.presentation import Presentation, Suppressed
 
 
 @click.command()
@@ -21,6 +21,7 @@ from thpdiag.reports.presentation import Presentation
 @shared.FORMAT
 @shared.OUTPUT
 @shared.FAIL_ON
+@shared.SHOW_SUPPRESSED
 @click.option("--fail-on-missing", flag_value="yes", default="", help="Exit 1 if a rule could not be decided.")
 @shared.SINCE
 @shared.UNTIL
@@ -42,7 +43,7 @@ from thpdiag.reports.presentation import Presentation
 def command(
     paths: tuple[Path, ...], form: str, outputs: tuple[str, ...], fail_on: str, fail_on_missing: str,
     since: str | None, until: str | None, at: str | None, case: str, process: str, folders: tuple[Path, ...],
-    changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str,
+    changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str, suppressed: str,
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
@@ -56,7 +57,7 @@ def command(
     with shared.shown(progress) as show:
         document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
     with spent.stage("reports"):
-        shared.deliver(document, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on))
+        shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
     if timings is not None:
         shared.tell(spent, timings)
     if (mistake := shared.absent(paths)) and shared.exit_code(document, fail_on, fail_on_missing) != 1:

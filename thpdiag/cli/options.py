@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +20,7 @@ from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
 from thpdiag.model import SEVERITIES, Problem
 from thpdiag.reports import FORMATS
-from thpdiag.reports.presentation import Presentation
+from thpdiag.reports.presentation import Presentation, Suppressed
 from thpdiag.reports.severities import fails
 from thpdiag.reports.visible import visible
 
@@ -28,7 +29,8 @@ EXPECTED = (
     "files, perf.data, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
 )
 NOTHING = f"nothing in the input was recognised; {EXPECTED}"
-SUFFIXES = {"txt": "text", "htm": "html"}
+SUFFIXES = {"txt": "text", "htm": "html", "md": "markdown", "xml": "junit"}
+SUMMARY = "GITHUB_STEP_SUMMARY"  # the variable that names the file to which the commands of a CI step add
 
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 FORMAT = click.option(
@@ -40,6 +42,10 @@ OUTPUT = click.option(
     help="Also write this format to this file; may be given several times, `-` is stdout.",
 )  # fmt: skip
 VERBOSE = click.option("-v", "verbosity", count=True, help="All findings; twice: the match trees too.")
+SHOW_SUPPRESSED = click.option(
+    "--show-suppressed", "suppressed", flag_value=Suppressed.SHOWN.value, default=Suppressed.LEFT_OUT.value,
+    help="Also list findings that a suppression or a baseline accepts.",
+)  # fmt: skip
 FAIL_ON = click.option(
     "--fail-on", type=click.Choice([*reversed(SEVERITIES), "never"]), default="never", show_default=True,
     help="Exit 1 if there is a finding of this severity or a higher one.",
@@ -110,12 +116,17 @@ def targets(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
     for text in outputs:
         name, sign, rest = text.partition("=")
         if not sign:
-            name, rest = Path(text).suffix.lstrip(".") or text, text
+            name, rest = _suffix(text), text
         known = SUFFIXES.get(name, name)
         if known not in FORMATS or not rest:
             raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(FORMATS))}")
         found.append((known, Path(rest)))
     return found
+
+
+def _suffix(text: str) -> str:
+    """What a file name ends with; `.sarif.json` is the longer of the two endings that SARIF names."""
+    return "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text
 
 
 def deliver(
@@ -129,12 +140,14 @@ def deliver(
 
 
 def write(text: str, path: Path) -> None:
-    """To a file, or to stdout for `-`."""
+    """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well."""
     if str(path) == "-":
         click.echo(text, nl=False)
         return
+    mode = "a" if str(path) == os.environ.get(SUMMARY) else "w"
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open(mode, encoding="utf-8", newline="") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     notice(f"{path} written")

@@ -13,7 +13,7 @@ from click.exceptions import Exit
 from thpdiag.cli import options as shared
 from thpdiag.errors import InputError
 from thpdiag.reports.html.embedded import from_page
-from thpdiag.reports.presentation import Presentation
+from thpdiag.reports.presentation import Presentation, Suppressed
 
 
 @click.command()
@@ -21,12 +21,13 @@ from thpdiag.reports.presentation import Presentation
 @shared.FORMAT
 @shared.OUTPUT
 @shared.FAIL_ON
+@shared.SHOW_SUPPRESSED
 @shared.VERBOSE
-def command(result: Path, form: str, outputs: tuple[str, ...], fail_on: str, verbosity: int) -> None:
+def command(result: Path, form: str, outputs: tuple[str, ...], fail_on: str, verbosity: int, suppressed: str) -> None:
     """Render RESULT (JSON, or an HTML report) again; no bundle is needed."""
     targets, document = shared.targets(outputs), _document(result)
     try:
-        shared.deliver(document, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on))
+        shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
         failed = shared.gated(document, fail_on)
     except (
         AttributeError,

@@ -17,7 +17,12 @@ FORMAT = "json"
 
 
 def render(document: Mapping[str, Any], _presentation: Presentation = PLAIN) -> str:
-    return json.dumps(_plain(document), sort_keys=True, indent=1, allow_nan=False) + "\n"
+    return written(document)
+
+
+def written(value: object) -> str:
+    """Any value in this form, for the formats that are JSON of another shape."""
+    return json.dumps(_plain(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def compact(document: Mapping[str, Any]) -> str:

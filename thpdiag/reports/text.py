@@ -14,7 +14,7 @@ from typing import Any
 from thpdiag.reports import confidence, excerpt, recordings, settings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
 from thpdiag.reports.presentation import PLAIN, Presentation
-from thpdiag.reports.quantity import duration, moment, quantity
+from thpdiag.reports.quantity import duration, quantity
 from thpdiag.reports.remedy_text import checked_before, remedy
 from thpdiag.reports.visible import lines, prose, visible
 
@@ -52,11 +52,7 @@ def _heading(text: str) -> list[str]:
 
 
 def _one_line(document: Document) -> list[str]:
-    return fold(f"{prose(_name(document))}: {prose(verdict.sentence(document))}", "  ", "      ")
-
-
-def _name(document: Document) -> str:
-    return document["host"]["name"] or document["case"] or "unnamed host"
+    return fold(f"{prose(verdict.name(document))}: {prose(verdict.sentence(document))}", "  ", "      ")
 
 
 def _verdict(document: Document, verbosity: int) -> Iterator[str]:
@@ -76,7 +72,7 @@ def _verdict(document: Document, verbosity: int) -> Iterator[str]:
     if policy := _policy(document["host"]["settings"]):
         yield from fold(prose(policy), "Transparent huge pages: ", "  ")
     if said["window"]:
-        yield from fold(prose(window(said["window"])), "Time ", "  ")
+        yield from fold(prose(verdict.window(said["window"])), "Time ", "  ")
     if finding and finding["means"]:
         yield ""
         yield from fold(prose(finding["means"]))
@@ -92,7 +88,7 @@ def _surer(finding: Mapping[str, Any], verbosity: int) -> Iterator[str]:
 def _described(document: Document) -> str:
     host = document["host"]
     parts = [
-        _name(document),
+        verdict.name(document),
         host["os"],
         host["kernel"] and f"kernel {host['kernel']}",
         host["platform"] and f"platform {host['platform']}",
@@ -107,11 +103,6 @@ def _policy(settings: Mapping[str, Any]) -> str:
     known = [(name, settings[f"thp.{name}"]) for name in ("enabled", "defrag") if f"thp.{name}" in settings]
     assumed = " (assumed, the default of this kernel)"
     return ", ".join(f"{name} {s['value']}{assumed if s['provenance'] == 'assumed' else ''}" for name, s in known)
-
-
-def window(said: Mapping[str, Any]) -> str:
-    """The window's own text, else its two ends."""
-    return said["text"] or f"{moment(said['from'], said['clock'])} to {moment(said['to'], said['clock'])}"
 
 
 def _why(document: Document, verbosity: int) -> Iterator[str]:
@@ -192,7 +183,7 @@ def _others(document: Document, verbosity: int) -> Iterator[str]:
 def _other(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
     role = verdict.role(document, finding)
     weight = ", ".join(filter(None, [role, finding["severity"], finding["confidence"]] if role != "context" else []))
-    when = window(finding["window"]) if finding["window"] else ""
+    when = verdict.window(finding["window"])
     aside = "; ".join(filter(None, [finding["entity"], when]))
     told = _with(finding["title"] or finding["rule"], aside)
     yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding['rule'])}  ", "      ")

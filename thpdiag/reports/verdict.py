@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+from thpdiag.reports.quantity import moment
 from thpdiag.result.schema import completed
 
 Document = Mapping[str, Any]
@@ -30,6 +31,11 @@ def hosts(document: Document) -> list[dict[str, Any]]:
     whole = completed(document)
     cases: list[dict[str, Any]] = whole["cases"] or [whole]
     return sorted(cases, key=lambda case: (case["case"], case["verdict"]) != (whole["case"], whole["verdict"]))
+
+
+def name(document: Document) -> str:
+    """The host's own name, or what the case is called."""
+    return str(document["host"]["name"] or document["case"] or "unnamed host")
 
 
 def sentence(document: Document) -> str:
@@ -162,6 +168,13 @@ def state(document: Document) -> str:
     if told == "present" and finding and finding["window"]:
         return SAME_SETTINGS
     return _STATE.get(told, "")
+
+
+def window(said: Mapping[str, Any] | None) -> str:
+    """The window's own text, else its two ends; empty if there is none."""
+    if not said:
+        return ""
+    return said["text"] or f"{moment(said['from'], said['clock'])} to {moment(said['to'], said['clock'])}"
 
 
 def ask(document: Document) -> tuple[str, list[str]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 # C0, DEL, C1; what Unicode lists as default ignorable (soft hyphen, joiners, bidi controls, fillers, variation
-# selectors, tags); line and paragraph separators; interlinear marks; lone surrogates, which no encoding can write.
+# selectors, tags); line and paragraph separators; interlinear marks; lone surrogates, which no encoding can write; the
+# last two of the plane, which XML forbids.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
-    "\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _SPACE = re.compile(r"[ \t\r\n]+")
 
