@@ -109,3 +109,11 @@ def test_whether_it_lasts_is_unknown_where_a_setting_was_not_read(
 ) -> None:
     """Nobody read `enabled` after the boot: that is neither the old value nor another one."""
     assert _since(State("then", then, 0), State("now", now, 1)) == wanted
+
+
+def test_what_belongs_to_no_state_is_not_the_latest_one(tmp_path: Path) -> None:
+    """A recording without a time beside the session leaves the settings that were read last."""
+    (tmp_path / "session.txt").write_bytes(session(vmstat(*WELL), switched("never"), vmstat(*WELL)))
+    (tmp_path / "vmstat.txt").write_text(vmstat(*WELL))
+    result = analyze([tmp_path], rules(), STRICT)
+    assert result["host"]["settings"]["thp.defrag"]["value"] == "never"

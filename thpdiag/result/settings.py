@@ -37,8 +37,10 @@ def settings(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _state(diagnosis: Diagnosis) -> State | None:
     states, leader = diagnosis.case.states, diagnosis.leader
-    own = [s for s in states if leader and s.id == leader.outcome.state] or list(states[-1:])
-    return own[0] if own else None
+    if leader is not None:
+        return next((s for s in states if s.id == leader.outcome.state), None)
+    known = [s for s in states if s.settings] or states  # what belongs to no state in particular stands last
+    return max(reversed(known), key=lambda s: -1 if s.order is None else s.order, default=None)
 
 
 def _name(fact: Fact) -> str:
