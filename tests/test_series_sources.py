@@ -14,7 +14,7 @@ from thpdiag.engine.checks.series import judge
 from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import SeriesCheck
-from thpdiag.model import Case, Citation, Clock, Event, Fact, Moment, Sample, Series, State
+from thpdiag.model import Case, Citation, Clock, Event, Fact, Moment, Sample, Series, State, Verdict3
 
 STALLS = "node_vmstat_compact_stall"
 SYS = "cpu_ratio.sys_total"
@@ -232,3 +232,9 @@ def test_rows_that_stand_beside_each_other_at_one_time_keep_it() -> None:
     both = [*rows(STALLS, [100]), *rows(FREE, [5])]
     (table,) = tables(both)
     assert [sample.time for sample in table.samples] == [Moment(1000.0, Clock.UTC)] * 2
+
+
+@pytest.mark.parametrize(("values", "wanted"), [([9e6, 0.0], UNKNOWN), ([9e6, 0.0, 0.0], NO), ([9e6, 0.0, 50.0], YES)])
+def test_growth_over_a_reset_is_not_zero(values: list[float], wanted: Verdict3) -> None:
+    """Of a counter that began anew between its only two readings nobody knows what it counted."""
+    assert judged(rows(STALLS, values), series=STALLS, **{"as": "delta"}, above="20").value is wanted

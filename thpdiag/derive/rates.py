@@ -41,11 +41,11 @@ class Run:
 
 
 def growth(track: Track) -> float | None:
-    """What a counter grew by over the whole track, resets left out; None with fewer than two samples."""
+    """What a counter grew by over the whole track, resets left out; None if no two samples tell it."""
     if len(track) < 2:
         return None
     deltas, counted = _deltas(track)
-    return float(deltas[counted].sum())
+    return float(deltas[counted].sum()) if counted.any() else None
 
 
 def change(track: Track) -> float | None:

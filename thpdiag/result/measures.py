@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thpdiag.derive.rates import growth, rates
+from thpdiag.derive.rates import growth, rates, watched
 from thpdiag.derive.series import Track
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
@@ -51,8 +51,8 @@ def _measure(track: Track) -> dict[str, Any]:
         value, window = track.last, "latest"
     elif (total := growth(track)) is None:
         value, unit, window = track.last, "1", "since boot"
-    elif track.duration:
-        value, unit, window = total / track.duration, "1/s", f"over {track.duration:.0f} s"
+    elif seconds := watched(track):
+        value, unit, window = total / seconds, "1/s", f"over {seconds:.0f} s"
     else:
         value, unit, window = total, "1", f"growth over {len(track)} samples"
     return {
