@@ -138,10 +138,11 @@ def _nothing(diagnosis: Diagnosis) -> str:
         why = f": {context.title[:1].lower()}{context.title[1:]}" if context else ""
         return f"Transparent huge pages play no part on this host{why}."
     if diagnosis.status == "nothing_found":
+        brief = _brief(watched_for([scene for scene, _ in diagnosis.by_state]))
         if open_title := next((f.title for f in diagnosis.findings if _stays_open(f)), None):
-            return f"None of the main huge-page problems was at work in what was measured. Still open: {open_title}."
-        clear = "No huge-page problem: every mechanism that could hurt was measured and none is at work."
-        return f"{clear}{_brief(watched_for([scene for scene, _ in diagnosis.by_state]))}"
+            clear = f"None of the main huge-page problems was at work in what was measured.{brief}"
+            return f"{clear} Still open: {open_title}."
+        return f"No huge-page problem: every mechanism that could hurt was measured and none is at work.{brief}"
     if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
     seen = next((f.title for f in diagnosis.findings if f.role in ("configuration", "contributing")), None)
