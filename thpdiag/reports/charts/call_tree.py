@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from thpdiag.reports.charts.plots import drawable
@@ -78,7 +79,7 @@ def call_tree(profile: Mapping[str, Any], most: int = MOST) -> CallTree:
     """The frames of a completed `profiles[]` entry, at most so many."""
     nodes, deep = _nodes(profile)
     whole = nodes.share[0]
-    if whole <= 0:
+    if whole < LEAST:
         return CallTree((), 0.0, LEAST, 0.0, deep=False)
     kept, least = _kept(nodes, most)
     into = profile["folded_into_callers"] or 0.0
@@ -133,6 +134,5 @@ def _laid(nodes: _Nodes, kept: Sequence[bool], profile: Mapping[str, Any]) -> It
         kind = (ROOT, TASK)[depth] if depth < 2 else KERNEL if inside else OTHER
         left, right = round(start * wide), round((start + share) * wide)
         yield Frame(name, kind, depth, left, right, share, own, depth > 1 and nodes.marked[at] and name in marked)
-        for one in inner:
-            waiting.append((one, start, inside))
-            start += nodes.share[one]
+        starts = accumulate((nodes.share[i] for i in inner), initial=start)
+        waiting += reversed([(i, begin, inside) for i, begin in zip(inner, starts, strict=False)])

@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from thpdiag.reports.charts.plots import drawable
 from thpdiag.reports.charts.scale import WIDTH, TimeScale
 from thpdiag.reports.charts.ticks import ticks
 from thpdiag.reports.quantity import moment
@@ -24,6 +25,7 @@ ROWS = 50  # cells of a second: 20 ms each
 HEIGHT = 100  # pixels
 LEVELS = ("#c6dbef", "#7fb3dc", "#3182bd", "#08407e")  # few to many
 FOUND = ("#fdd0a2", "#fdae6b", "#d9660f", "#7f2704")
+FEW = 25  # samples a second: half as many as cells
 MOST_RUNS = 3000  # of a picture, of some 6 characters each; a busier one gets coarser cells
 _COARSER = (1, 2, 5, 10)  # cells that become one
 _COLUMN = re.compile(r"[0-9]{50}\Z")
@@ -52,20 +54,19 @@ class _Scale:
 def heat_maps(profile: Mapping[str, Any], name: str) -> Markup:
     """The figure of a completed `profiles[]` entry; `name` begins ids. Empty if the recording has no times."""
     every, cell = _columns(profile["heat"]), profile["heat_cell"]
-    if not every or not cell or cell["begin"] is None:
+    if not every or not cell or not drawable(cell["begin"]):
         return Markup()
-    seconds, samples = cell["seconds"] or 1, cell["samples"] or 1
+    seconds, samples = (cell[key] if drawable(cell[key]) and cell[key] > 0 else 1 for key in ("seconds", "samples"))
     scale = _Scale(int(max(map(max, every))) or 1, samples)
     maps = [_map(every, LEVELS, "All samples that are not idle", f"{name}-1", scale)]
     for number, told in enumerate(profile["signatures"], 2):
         columns = _columns(told["heat"])
         if len(columns) == len(every):
             maps.append(_map(columns, FOUND, f"Of them: {prose(told['what'] or '')}", f"{name}-{number}", scale))
-    return Markup(
-        '<figure class="heat" role="group" aria-labelledby="{0}">\n{1}{2}<p class="small" id="{0}">{3}</p></figure>\n'
-    ).format(
-        name, Markup().join(maps), _axis(cell["begin"], len(every) * seconds, profile["clock"]), _said(seconds),
-    )  # fmt: skip
+    axis = _axis(cell["begin"], len(every) * seconds, profile["clock"])
+    return Markup('<figure class="heat">\n{}{}<figcaption class="small">{}</figcaption></figure>\n').format(
+        Markup().join(maps), axis, _said(seconds, few=sparse(profile))
+    )
 
 
 def _columns(told: Sequence[str] | None) -> list[str]:
@@ -83,12 +84,12 @@ def _map(columns: Sequence[str], colours: Sequence[str], title: str, name: str, 
     )
     densest = f"; drawn is the densest cell of each {20 * merged} ms" if merged > 1 else ""
     return Markup(
-        '<figcaption id="{name}">{title}; darkest: {most} in 20 ms{densest}</figcaption>\n'
+        '<p class="small" id="{name}">{title}; strongest colour: {most} in 20 ms{densest}</p>\n'
         '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}">'
         '<svg width="100%" height="{height}" viewBox="-.5 0 {across} {rows}" preserveAspectRatio="none">'
         '<g fill="none" stroke-width="1" shape-rendering="crispEdges">{drawn}</g></svg>'
-        '<text class="scale" x="4" y="11" font-size="11" fill="#57606a">1 s</text>'
-        '<text class="scale" x="4" y="{bottom}" font-size="11" fill="#57606a">0 s</text></svg>\n'
+        '<g font-size="11" fill="#57606a" stroke="#ffffff" stroke-width="3" paint-order="stroke">'
+        '<text x="4" y="12">1 s</text><text x="4" y="{bottom}">0 s</text></g></svg>\n'
     ).format(
         name=name, title=title, most=plural(scale.most, "sample"), densest=densest, height=HEIGHT, across=len(columns),
         rows=ROWS // merged, drawn=Markup(drawn), bottom=HEIGHT - 3,
@@ -123,7 +124,7 @@ def _paths(columns: Sequence[str]) -> dict[int, list[str]]:
     return found
 
 
-def _axis(begin: int, seconds: int, clock: str | None) -> Markup:
+def _axis(begin: float, seconds: float, clock: str | None) -> Markup:
     scale = TimeScale(((float(begin), float(begin + seconds)),), ((0.0, float(WIDTH)),))
     words = Markup().join(
         Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
@@ -137,10 +138,21 @@ def _axis(begin: int, seconds: int, clock: str | None) -> Markup:
     ).format(words, span, _CLOCKS.get(clock or "", ""))
 
 
-def _said(seconds: int) -> str:
+def sparse(profile: Mapping[str, Any]) -> bool:
+    """Whether there are too few samples for a pattern within the seconds."""
+    seconds = len(profile["heat"] or ()) * ((profile["heat_cell"] or {}).get("seconds") or 1)
+    return (profile["samples"] or 0) < FEW * max(1, seconds)
+
+
+def _said(seconds: float, *, few: bool) -> str:
     column = "a second" if seconds == 1 else f"{seconds} seconds, one on top of the other"
-    return (
+    told = (
         f"From left to right the recording, each column {column}; from the bottom to the top the parts of a second. "
-        "Dark: many samples, which is many busy CPUs; empty: none. Stripes across mean that something comes back every "
-        "second, dark columns that all of a second was busy, gaps that nothing ran or that samples were lost."
+        "The stronger the colour, the more samples, which is the more busy CPUs; empty: none. "
+    )
+    if few:
+        return told + "So few samples show when something ran, but no pattern within the seconds."
+    return told + (
+        "A row across means that something comes back every second, a full column that all of a second was busy, "
+        "a gap that nothing ran or that samples were lost."
     )

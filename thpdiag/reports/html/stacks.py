@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from thpdiag.reports.charts.call_tree import MOST
-from thpdiag.reports.charts.heat_map import heat_maps
+from thpdiag.reports.charts.heat_map import heat_maps, sparse
 from thpdiag.reports.charts.icicle import icicle
 from thpdiag.reports.verdict import leading
 
@@ -36,6 +36,11 @@ class Shown:
     profile: Mapping[str, Any]
     calls: Markup
     heat: Markup
+
+    @property
+    def sparse(self) -> bool:
+        """Whether its picture over time shows single samples more than anything."""
+        return sparse(self.profile)
 
     @property
     def callers(self) -> bool:
