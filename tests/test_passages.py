@@ -167,7 +167,7 @@ def test_the_first_row_may_be_the_one_that_is_meant() -> None:
 def test_far_lines_are_found_by_counting(kind: str) -> None:
     """In a text longer than what is looked at line by line: the same lines as read one by one, across pieces too."""
     row = b"%9d 2 3 4 5 6 7 8\n"
-    long = b"a b c d e f g h\n" + b"".join(row % n for n in range(LOOKED_AT // len(row % 0) + 3 * PIECE // 20))
+    long = b"a b c d e f g h\n" + b"".join(row % n for n in range(LOOKED_AT + 20_000))
     long += SCRIPT
     last = long.count(b"\n") - 5
     edges = {long[:size].count(b"\n") for size in range(PIECE, len(long), PIECE * 37)}
@@ -177,4 +177,15 @@ def test_far_lines_are_found_by_counting(kind: str) -> None:
         assert quote is not None
         assert quote.lines[quote.said] == plain[passage.line]
         assert quote.line == passage.line
+    headed = [quote for quote in quoted(long, *wanted) if quote and len(quote.lines) == 2]
+    assert all(quote.line <= LOOKED_AT for quote in headed)
+    assert bool(headed) == (kind == "cpu")
     assert quoted(long, at(last, "stack")) == [Quote(last, tuple(SCRIPT.decode().splitlines()[:3]))]
+
+
+def test_what_may_go_on_behind_the_end_is_left_out() -> None:
+    """Of a text of which only the beginning was kept: it is read again, so that no stack is cut at random."""
+    wanted = at(1, "stack")
+    assert passages(SCRIPT, [SCRIPT[:120]], [wanted], LIMIT, whole=False) == {}
+    assert wanted in passages(SCRIPT, [SCRIPT[:120]], [wanted], LIMIT)
+    assert wanted in passages(SCRIPT, [SCRIPT], [wanted], LIMIT, whole=False)

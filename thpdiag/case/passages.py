@@ -36,12 +36,19 @@ _TABLE = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # of perf top, w
 _SAMPLED = frozenset(("counter", "effect", "toggle", "total", "cpu"))
 
 
-def passages(begin: bytes, chunks: Iterable[bytes], wanted: Iterable[Passage], limit: int) -> dict[Passage, Quote]:
-    """Those that are there. `chunks` end at line ends; `begin` are their first bytes, `limit` the most of a line."""
+def passages(
+    begin: bytes, chunks: Iterable[bytes], wanted: Iterable[Passage], limit: int, *, whole: bool = True
+) -> dict[Passage, Quote]:
+    """Those that are there. `chunks` end at line ends; `begin` are their first bytes, `limit` the most of a line.
+
+    Of a text that is not whole, those that may go on behind its end are left out.
+    """
     page = _Page()
     for passage in wanted:
         page.later.setdefault(passage.line, []).append(passage)
     page.read(_near(begin, chunks, page, limit))
+    for item in page.open if not whole else ():
+        page.found.pop(item.passage, None)
     return page.found
 
 
@@ -102,7 +109,8 @@ class _Page:
 
     def _begin(self, passage: Passage, text: str, said: TextLine) -> None:
         """The cited line itself."""
-        named = self.columns.above(said) if passage.kind != "stack" else ""
+        tabled = passage.kind != "stack" and said.number <= LOOKED_AT
+        named = self.columns.above(said) if tabled else ""
         lines = (_cut(named), _cut(text)) if named else (_cut(text),)
         row = _row(said.text)
         if not (row and passage.kind in _SAMPLED and row["further"] is None):  # else of another counter, mostly
@@ -156,13 +164,13 @@ def _near(begin: bytes, chunks: Iterable[bytes], page: _Page, limit: int) -> Ite
     if begin.startswith(_UTF16) or b"\n" not in begin:
         yield from numbered(begin, chunks, limit, Undecoded())
         return
-    before, seen = 0, 0
+    before = 0
     for chunk in chunks:
         count = chunk.count(b"\n")
         near = page.wants(before, before + count + 1)  # the line before is the last that the page has not seen yet
-        if near or (seen < LOOKED_AT and page.names_columns):
+        if near or (before < LOOKED_AT and page.names_columns):
             yield from ((before + line, text) for line, text in numbered(b"\n", (chunk,), limit, Undecoded()))
-        before, seen = before + count, seen + len(chunk)
+        before += count
 
 
 def _whole(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:

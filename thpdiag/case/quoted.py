@@ -57,7 +57,9 @@ def quoted_lines(
 
 def _in_text(text: Text, wanted: Iterable[Passage], limits: Limits) -> _Found:
     begin = b"".join(text.begin[:2])
-    return passages(begin, pieces(text.begin, whole=text.whole), wanted, limits.line) if begin else {}
+    if not begin:
+        return {}
+    return passages(begin, pieces(text.begin, whole=text.whole), wanted, limits.line, whole=text.whole)
 
 
 def _again(
