@@ -52,7 +52,7 @@ class _Drawn(HTMLParser):
         self._look = told["class"] if tag == "g" else self._look
         self._y = told.get("y", "0") if tag == "svg" else self._y
         if tag == "rect":
-            place = (float(told[key].removesuffix("%")) for key in ("x", "width"))
+            place = (float(told.get(key, "0%").removesuffix("%")) for key in ("x", "width"))
             self.frames.append((self._look, int(self._y), *place, ""))
         self._open = tag == "title"
 

@@ -65,7 +65,7 @@ def _frames(frames: Iterable[Frame]) -> Markup:
         if named not in names:
             names[named] = str(escape(visible(named)))
         found[_look(frame)].setdefault(frame.depth, []).append(
-            f'<rect x="{_part(frame.left)}" width="{_part(frame.right - frame.left)}" height="16">'
+            f'<rect{_begin(frame)} width="{_part(frame.right - frame.left)}" height="16">'
             f"<title>{names[named]}: {_shares(frame)}</title></rect>"
         )
     return Markup("".join(_group(look, rows) for look, rows in found.items() if rows))
@@ -75,6 +75,11 @@ def _group(look: str, rows: Mapping[int, Sequence[str]]) -> str:
     style, fill, stroke, wide, _ = LOOKS[look]
     inner = "".join(f'<svg y="{ROW * depth}">{"".join(shapes)}</svg>\n' for depth, shapes in sorted(rows.items()))
     return f'<g class="f {style}" fill="{fill}" stroke="{stroke}" stroke-width="{wide}">{inner}</g>\n'
+
+
+def _begin(frame: Frame) -> str:
+    """The attribute x; nothing where it is 0, as for a quarter of all frames."""
+    return f' x="{_part(frame.left)}"' if frame.left else ""
 
 
 def _part(steps: int) -> str:
@@ -97,7 +102,7 @@ def _labels(frames: Iterable[Frame]) -> Markup:
         if pixels >= _LEAST_LABEL:
             text = _shortened(visible(_named(frame)), int((pixels - 6) / _LETTER))
             shapes.append(
-                f'<svg x="{_part(frame.left)}" y="{ROW * frame.depth}" width="{_part(frame.right - frame.left)}">'
+                f'<svg{_begin(frame)} y="{ROW * frame.depth}" width="{_part(frame.right - frame.left)}">'
                 f'<text x="3" y="12">{escape(text)}</text></svg>'
             )
     return Markup('<g class="labels" fill="#1b1f24" pointer-events="none">{}</g>').format(Markup("".join(shapes)))

@@ -67,7 +67,7 @@ class Icicle {
   }
 
   read(rect) {
-    const part = (name) => Number(rect.getAttribute(name).slice(0, -1));
+    const part = (name) => Number((rect.getAttribute(name) || "0%").slice(0, -1));
     const text = rect.querySelector("title").textContent;
     const cut = text.lastIndexOf(": ");
     return {
@@ -199,7 +199,7 @@ const icicles = [...document.querySelectorAll(".icicle")].map((figure) => new Ic
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select")) return;
-  const seen = icicles.filter((one) => one.box.checkVisibility());
+  const seen = icicles.filter((one) => !one.figure.closest("details:not([open])"));
   const wanted = seen.find((one) => one.figure.contains(document.activeElement)) || seen[0];
   if (!wanted) return;
   event.preventDefault();
