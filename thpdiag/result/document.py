@@ -139,13 +139,15 @@ def _nothing(diagnosis: Diagnosis) -> str:
         return f"Transparent huge pages play no part on this host{why}."
     if diagnosis.status == "nothing_found":
         brief = _brief(watched_for([scene for scene, _ in diagnosis.by_state]))
-        if open_title := next((f.title for f in diagnosis.findings if _stays_open(f)), None):
+        if open_ones := [f for f in diagnosis.findings if _stays_open(f)]:
             clear = f"None of the main huge-page problems was at work in what was measured.{brief}"
-            return f"{clear} Still open: {open_title}."
+            unanswered = next((f.title for f in open_ones if not f.demoted_by), None)
+            return f"{clear} Still open: {unanswered}." if unanswered else clear
         return f"No huge-page problem: every mechanism that could hurt was measured and none is at work.{brief}"
     if not diagnosis.case.inputs or not any(i.reader for i in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
-    seen = next((f.title for f in diagnosis.findings if f.role in ("configuration", "contributing")), None)
+    beside = [f for f in diagnosis.findings if f.role in ("configuration", "contributing") and not f.demoted_by]
+    seen = next((f.title for f in beside), None)
     if seen:
         return f"{seen}. Whether that hurts this host cannot be told from the input."
     lacking = f"{len(open_rules)} of {len(diagnosis.rules)} rules lack data"
@@ -168,7 +170,8 @@ def _stays_open(finding: Finding) -> bool:
     """
     known = mechanisms().get(finding.mechanism)
     grave = SEVERITIES.index(finding.severity) >= SEVERITIES.index("medium")
-    return finding.role == "contributing" and grave and known is not None and known.kind == "thp"
+    huge_pages = known is not None and known.kind == "thp"
+    return finding.role == "contributing" and grave and huge_pages
 
 
 def _onsets(finding: Finding, seen: Sequence[Signature], diagnosis: Diagnosis) -> dict[str, Any]:
