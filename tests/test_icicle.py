@@ -180,10 +180,11 @@ def test_no_more_frames_than_asked_for() -> None:
 def test_a_source_that_lists_a_part_says_so() -> None:
     """The picture is as wide as what is listed; shares stay those of all samples."""
     page = icicle(profile([["?;x;y", 0.02], ["?;x", 0.0076]]), "i", 3000)
-    assert "The source lists 2.8 % of the samples; that is the whole width." in page
+    assert "Call graph</span> of the 2.8 % of the samples that the source lists:" in page
     assert 'data-share="0.0276"' in page
     assert {(text, width) for _, _, _, width, text in _Drawn(page).frames} >= {
-        ("task not known: 2.8 %", 100.0), ("y: 2.0 %, all own", 72.46),
+        ("the 2.8 % of the samples that the source lists: 2.8 %", 100.0), ("task not known: 2.8 %", 100.0),
+        ("y: 2.0 %, all own", 72.46),
     }  # fmt: skip
 
 

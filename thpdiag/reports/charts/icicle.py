@@ -8,6 +8,7 @@ stays small.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -28,7 +29,7 @@ LOOKS = {  # class, fill, stroke, width of the stroke, what it is
     OTHER: ("fo", "#cfe6d0", "#ffffff", "0.6", "program"),
     MARKED: ("fm", "#f7b267", "#7a2e00", "1.5", "what the findings speak of (outlined)"),
 }
-_NAMES = {ROOT: "all that is not idle", TASK: "task not known"}
+ALL = 0.995  # of the samples: less is said to be a part
 
 
 def icicle(profile: Mapping[str, Any], name: str, most: int) -> Markup:
@@ -36,15 +37,18 @@ def icicle(profile: Mapping[str, Any], name: str, most: int) -> Markup:
     tree = call_tree(profile, most)
     if not tree.frames:
         return Markup()
-    height = ROW * (1 + max(frame.depth for frame in tree.frames))
+    listed = "" if tree.share >= ALL else f"{percent(tree.share)} of the samples that the source lists"
+    root = f"the {listed}" if listed else "all that is not idle"
+    frames = (replace(tree.frames[0], name=root), *tree.frames[1:])
+    height = ROW * (1 + max(frame.depth for frame in frames))
     return Markup(
         '<figure class="icicle" tabindex="0" aria-labelledby="{name}" data-share="{share}">'
-        '<figcaption><span id="{name}">Call graph</span>: {keys}</figcaption>\n'
+        '<figcaption><span id="{name}">Call graph</span>{part}: {keys}</figcaption>\n'
         '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}" font-size="11">\n{frames}{labels}'
         '</svg>\n<p class="small">{said}</p></figure>\n'
     ).format(
-        name=name, share=f"{tree.share:.6g}", keys=_keys(tree.frames), height=height, frames=_frames(tree.frames),
-        labels=_labels(tree.frames), said=" ".join(_said(tree)),
+        name=name, part=f" of the {listed}" if listed else "", share=f"{tree.share:.6g}", keys=_keys(frames),
+        height=height, frames=_frames(frames), labels=_labels(frames), said=" ".join(_said(tree)),
     )  # fmt: skip
 
 
@@ -53,7 +57,7 @@ def _look(frame: Frame) -> str:
 
 
 def _named(frame: Frame) -> str:
-    return frame.name if frame.depth and frame.name not in ("", "?") else _NAMES.get(frame.kind, "?")
+    return frame.name if frame.name not in ("", "?") else "task not known" if frame.kind == TASK else "?"
 
 
 def _frames(frames: Iterable[Frame]) -> Markup:
@@ -136,5 +140,3 @@ def _said(tree: CallTree) -> Iterator[str]:
         yield "Every function is drawn."
     if tree.deep:
         yield f"Stacks of more than {DEEPEST} functions are cut there."
-    if tree.share < 0.995:
-        yield f"The source lists {percent(tree.share)} of the samples; that is the whole width."
