@@ -40,7 +40,8 @@ def found(result: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("share_with_never", "confidence", "first"), [(6, "possible", "toggle-test"), (2, "confirmed", "application-switch")]
+    ("share_with_never", "confidence", "first"),
+    [(6, "possible", "toggle-test"), (2, "confirmed", "application-switch")],
 )
 def test_what_the_test_recorded_is_read(share_with_never: int, confidence: str, first: str) -> None:
     """No difference leaves it a hypothesis; what was shown needs no second test."""
