@@ -14,10 +14,11 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.engine.chosen_params import with_chosen
-from thpdiag.engine.load import Rule, builtin_rules, load_rules, suggestion
+from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.engine.packs import Pack, installed_packs
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
+from thpdiag.knowledge.complaints import suggestion
 from thpdiag.model import SEVERITIES, Problem
 from thpdiag.reports import FORMATS
 from thpdiag.reports.presentation import Presentation, Suppressed

@@ -16,9 +16,9 @@ from thpdiag.case.options import Options
 from thpdiag.case.reading import Input, read
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
-from thpdiag.engine.load import suggestion
 from thpdiag.errors import InputError, UsageError
 from thpdiag.knowledge.aliases import meant
+from thpdiag.knowledge.complaints import suggestion
 from thpdiag.knowledge.vocabulary import names as spelled_out
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Case, ProblemKind

@@ -8,11 +8,12 @@ from importlib.resources.abc import Traversable
 from pydantic import ValidationError
 
 from thpdiag.derive.host import derived
-from thpdiag.engine.load import Rule, pack_of, path_of, pointed
+from thpdiag.engine.load import Rule, pack_of, path_of
 from thpdiag.engine.packs import Pack
 from thpdiag.engine.schema import CaseFile
 from thpdiag.engine.small_cases import host
 from thpdiag.errors import RuleError
+from thpdiag.knowledge.complaints import pointed
 from thpdiag.knowledge.yaml_nodes import YamlError, load_with_places
 from thpdiag.model import Case, RuleOutcome, Verdict3
 

@@ -6,9 +6,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from thpdiag.engine.load import Rule, suggestion, with_params
+from thpdiag.engine.load import Rule, with_params
 from thpdiag.engine.quantity import alike, split
 from thpdiag.errors import RuleError, UsageError
+from thpdiag.knowledge.complaints import suggestion
 
 _FORM = re.compile(r"(?P<rule>[^.=\s]+)\.(?P<param>[^.=\s]+)\s*=\s*(?P<value>.*\S)", re.DOTALL)
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)

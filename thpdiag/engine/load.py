@@ -5,7 +5,6 @@ Every complaint carries file, line, column, the line itself with a caret, and th
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from thpdiag.engine.expression import Expression, ExpressionError, parse
 from thpdiag.engine.packs import OWN, Pack
 from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
 from thpdiag.errors import RuleError
+from thpdiag.knowledge.complaints import pointed, suggestion
 from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places
 
 Where = tuple[str | int, ...]
@@ -62,15 +62,6 @@ class RuleSource:
         """The last key that begins on this line or before it."""
         before = [(place.line, where) for where, place in self.places.items() if place.line <= line and len(where) == 1]
         return max(before, key=lambda found: found[0], default=(0, ()))[1]
-
-
-def pointed(path: str, text: str, message: str, place: Place | None) -> str:
-    """`path:line:column: message`, the line, and a caret under the column."""
-    if place is None:
-        return f"{path}: {message}"
-    rows = text.splitlines()
-    row = rows[place.line - 1] if place.line <= len(rows) else ""
-    return f"{path}:{place.line}:{place.column}: {message}\n  {row}\n  {' ' * (place.column - 1)}^"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +225,6 @@ def _said(source: RuleSource, error: Any, at: Where, model: type[Any]) -> str:
     elif where and isinstance(where[-1], str) and where[-1] not in message:
         message = f"{where[-1]}: {message}"
     return source.complaint(message, where)
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` if something known is like the word."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.55)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _check(name: str, row: Any, file: RuleFile, source: RuleSource) -> Check:

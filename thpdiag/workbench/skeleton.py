@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thpdiag.engine.lint.form import ROLES
-from thpdiag.engine.load import Rule, suggestion
+from thpdiag.engine.load import Rule
 from thpdiag.errors import UsageError
+from thpdiag.knowledge.complaints import suggestion
 from thpdiag.knowledge.mechanisms import Mechanism, look_alikes, mechanisms
 from thpdiag.knowledge.remedies import cures, remedies, verifications
 

@@ -22,7 +22,8 @@ from thpdiag.engine.lint import (
     wording,
 )
 from thpdiag.engine.lint.complaint import Allowed, Cases, Complaint, Lint, RuleSet, allowed
-from thpdiag.engine.load import Rule, RuleSource, pointed, suggestion
+from thpdiag.engine.load import Rule, RuleSource
+from thpdiag.knowledge.complaints import pointed, suggestion
 from thpdiag.knowledge.yaml_nodes import Place
 
 SUBJECTS = (

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources.abc import Traversable
 
 from thpdiag.engine.lint.complaint import Cases
-from thpdiag.engine.load import Rule, RuleSource, pack_of, path_of, pointed
+from thpdiag.engine.load import Rule, RuleSource, pack_of, path_of
 from thpdiag.engine.packs import Pack
 from thpdiag.errors import RuleError
+from thpdiag.knowledge.complaints import pointed
 from thpdiag.knowledge.yaml_nodes import YamlError, load_own, load_with_places
 
 SUFFIX = ".cases.yaml"

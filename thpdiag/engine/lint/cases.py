@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from thpdiag.engine.lint.complaint import Cases, Complaint, Lint, RuleSet
-from thpdiag.engine.load import Rule, suggestion
+from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import Check, EventCheck, FactCheck, listed
+from thpdiag.knowledge.complaints import suggestion
 from thpdiag.knowledge.vocabulary import event, names, term
 from thpdiag.model import Verdict3
 from thpdiag.model.event import OPERATOR_KINDS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
-from thpdiag.engine.load import Rule, suggestion
+from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import (
     Check,
     EventCheck,
@@ -17,6 +17,7 @@ from thpdiag.engine.schema import (
 )
 from thpdiag.knowledge.aliases import meant
 from thpdiag.knowledge.applications import applications
+from thpdiag.knowledge.complaints import suggestion
 from thpdiag.knowledge.kernels import eras
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.symbols import families

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
-from thpdiag.engine.load import Rule, builtin_rules, suggestion
+from thpdiag.engine.load import Rule, builtin_rules
+from thpdiag.knowledge.complaints import suggestion
 
 KERNEL = (
     "Documentation", "arch", "block", "crypto", "drivers", "fs", "include", "init", "io_uring", "ipc", "kernel", "lib",

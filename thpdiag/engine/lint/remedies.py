@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
-from thpdiag.engine.load import Rule, suggestion
+from thpdiag.engine.load import Rule
+from thpdiag.knowledge.complaints import suggestion
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.remedies import cures, remedies
 
