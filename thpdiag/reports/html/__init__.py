@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from thpdiag.reports import confidence, recordings, verdict
@@ -56,8 +56,13 @@ def _command(command: str) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader(__name__, "."),
+    return environment(PackageLoader(__name__, "."))
+
+
+def environment(loader: BaseLoader) -> Environment:
+    """What all our pages are made with: every string made visible and escaped, the words that templates need."""
+    made = Environment(
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -65,11 +70,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "command": _command, "duration": duration, "effect": effect, "next_boot": next_boot, "percent": percent,
         "quantity": quantity,
     }  # fmt: skip
-    environment.globals |= {
+    made.globals |= {
         "confidence": confidence,
         "episodes": episodes,
         "groups": groups,
@@ -82,4 +87,4 @@ def _environment() -> Environment:
         "checked_before": checked_before,
         "verdict": verdict,
     }
-    return environment
+    return made

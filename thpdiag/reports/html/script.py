@@ -29,10 +29,11 @@ def style() -> str:
 def policy() -> str:
     """A content security policy under which only our own style and script have an effect."""
     return (
-        f"default-src 'none'; script-src '{_digest(script())}'; style-src '{_digest(style())}'; "
+        f"default-src 'none'; script-src '{digest(script())}'; style-src '{digest(style())}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """A text as a policy names it."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
