@@ -23,7 +23,8 @@ class Icicle {
     this.picture.addEventListener("click", (event) => this.on(event, (frame) => { this.choose(frame); this.zoom(frame); }));
     this.picture.addEventListener("pointerover", (event) => this.on(event, (frame) => this.tell(frame)));
     figure.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.label()).observe(this.picture);
+    this.wide = 0;
+    new ResizeObserver(([seen]) => { this.wide = seen.contentRect.width; this.label(); }).observe(this.picture);
   }
 
   // The search box with what it found.
@@ -163,7 +164,7 @@ class Icicle {
 
   // Names where they fit in the view; the picture has those of its first width.
   label() {
-    const wide = this.picture.getBoundingClientRect().width;
+    const wide = this.wide || this.picture.getBoundingClientRect().width;
     if (!wide || (!this.frames && Math.abs(wide - 960) < 40)) return;
     const made = [];
     for (const frame of this.load()) {
