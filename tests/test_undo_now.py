@@ -9,7 +9,7 @@ import pytest
 from test_advice import SETTINGS, USUAL
 from thpdiag.advice.host_view import HostView
 from thpdiag.advice.remedies import advice
-from thpdiag.reports import html
+from thpdiag.reports import html, verdict
 
 DEBIAN = HostView("debian12", "E7", "transparent_hugepage", SETTINGS, tuned="balanced")
 
@@ -59,3 +59,14 @@ def test_the_first_screen_undoes_the_command_that_it_shows() -> None:
     assert f"echo always &gt; {USUAL}/defrag" in screen
     assert "systemctl" not in screen
     assert "systemctl disable thp-defrag.service" in page
+
+
+def test_the_first_screen_tries_what_acts_at_once() -> None:
+    """A step that needs a restart, or only looks, stands below; a setting that can be set back is tried first."""
+    steps = [
+        {"id": "look", "restart": "Redis", "undo_now": []},
+        {"id": "wrap", "restart": "the program", "undo_now": ["rm"]},
+        {"id": "knob", "restart": "none for new memory; the application, to give back", "undo_now": ["echo"]},
+    ]
+    assert verdict.first_try({"remedies": steps}) == (3, steps[2])
+    assert verdict.first_try({"remedies": steps[:2]}) == (1, steps[0])

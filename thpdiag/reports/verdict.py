@@ -155,6 +155,17 @@ def new_remedies(document: Document, finding: Mapping[str, Any]) -> tuple[list[d
     return own, [advice["id"] for advice in finding["remedies"] if advice["now"] in told]
 
 
+def first_try(finding: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The number (from 1) of the step for the first screen, and the step: the first that shows its effect at once.
+
+    The mildest step often needs a restart of the application, and begins with commands that only look. A setting that
+    is changed on the running host and set back a minute later tells more at once.
+    """
+    steps = list(enumerate(finding["remedies"], 1))
+    at_once = (step for step in steps if step[1]["undo_now"] and str(step[1]["restart"]).startswith("none"))
+    return next(at_once, steps[0])
+
+
 def title(document: Document, rule: str) -> str:
     """What a rule finds, as far as the document says."""
     named: Iterable[tuple[str, str | None]] = (
