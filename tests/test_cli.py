@@ -13,6 +13,8 @@ from command_line import LEAK, ROOT, STORY, Run, packed
 from thpdiag.cli import COMMANDS
 from thpdiag.engine.load import builtin_rules, load_rules
 
+RESULT = ROOT / "tests" / "results" / "found.json"
+
 
 def test_several_outputs_of_one_run(tmp_path: Path, run: Run) -> None:
     """Each `-o` writes its file, by name or by suffix; stdout has the text."""
@@ -22,6 +24,46 @@ def test_several_outputs_of_one_run(tmp_path: Path, run: Run) -> None:
     assert (tmp_path / "page").read_text().startswith("<!DOCTYPE html>")
     assert json.loads((tmp_path / "result.json").read_text())["verdict"]["rule"] == "THP-001"
     assert done.out == run("analyze", STORY).out
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.txt", "text"), ("a.htm", "html"), ("a.md", "markdown"), ("a.sarif", "sarif"), ("a.sarif.json", "sarif"),
+        ("a.xml", "junit"), ("a.csv", "csv"), ("a.json", "json"),
+    ],
+)  # fmt: skip
+def test_a_suffix_names_the_format(name: str, form: str, tmp_path: Path, run: Run) -> None:
+    """`-o FILE` writes what `-f` prints."""
+    run("render", RESULT, "-o", tmp_path / name)
+
+    assert (tmp_path / name).read_bytes().decode() == run("render", RESULT, "-f", form).out
+
+
+def test_a_step_summary_is_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """The file that GITHUB_STEP_SUMMARY names belongs to the whole step; any other file is written anew."""
+    summary, other = tmp_path / "summary", tmp_path / "other.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    once = run("render", RESULT, "-f", "markdown").out
+    for _ in range(2):
+        run("render", RESULT, "-o", f"markdown={summary}", "-o", other)
+
+    assert summary.read_text() == once * 2
+    assert other.read_text() == once
+
+
+def test_accepted_findings_are_shown_when_asked_for(tmp_path: Path, run: Run) -> None:
+    """`--show-suppressed` brings them back; `--fail-on` makes test cases fail as it does the command."""
+    document = json.loads(RESULT.read_text())
+    document["findings"][1]["suppressed"] = {"by": "baseline", "reason": "known", "expires": "2030-01-01"}
+    file, rule = tmp_path / "result.json", document["findings"][1]["rule"]
+    file.write_text(json.dumps(document))
+
+    assert rule not in run("render", file, "-f", "csv").out
+    assert rule in run("render", file, "-f", "csv", "--show-suppressed").out
+    assert "<failure" not in run("render", file, "-f", "junit").out
+    failed = run("render", file, "-f", "junit", "--fail-on", "critical")
+    assert (failed.code, failed.out.count("<failure")) == (1, 1)
 
 
 def test_an_output_on_stdout_takes_the_place_of_the_text(run: Run) -> None:

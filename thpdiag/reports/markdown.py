@@ -53,7 +53,8 @@ def _verdict(host: Host) -> Iterator[str]:
     """The sentence, how bad, how sure and why, which host, what it means."""
     said, finding = host["verdict"], verdict.leading(host)
     yield f"## {paragraph(f'thpdiag: {verdict.name(host)}')}"
-    yield f"**{said['status'].replace('_', ' ').capitalize()}.** {paragraph(verdict.sentence(host))}"
+    status, sentence = said["status"].replace("_", " ").capitalize(), verdict.sentence(host)
+    yield paragraph(sentence) if sentence.startswith(status) else f"**{status}.** {paragraph(sentence)}"
     rows = []
     if said["severity"]:
         rows.append(("Severity", f"{said['severity']}; {verdict.state(host)}"))
@@ -71,6 +72,15 @@ def _verdict(host: Host) -> Iterator[str]:
         yield paragraph(finding["means"])
 
 
+def _subject(host: Host) -> dict[str, Any] | None:
+    """The cause; where nothing is decided, what is to be mended all the same."""
+    return verdict.leading(host) or verdict.acting_alone(host)
+
+
+def _title(finding: Mapping[str, Any]) -> str:
+    return f"{finding['rule']} {finding['title'] or finding['mechanism'] or ''}"
+
+
 def _described(host: Host) -> list[Any]:
     about = host["host"]
     return [verdict.name(host), about["os"], about["kernel"] and f"kernel {about['kernel']}"]
@@ -78,9 +88,9 @@ def _described(host: Host) -> list[Any]:
 
 def _proof(host: Host) -> Iterator[str]:
     """Evidence with file and line, the lines of the customer's files below; what speaks against it."""
-    finding = verdict.leading(host)
+    finding = _subject(host)
     if finding and finding["evidence"]:
-        yield "### Proof"
+        yield "### Proof" if finding is verdict.leading(host) else f"### Seen: {paragraph(_title(finding))}"
         yield from _cited(verdict.distinct(finding["evidence"])[:SHORT])
         if (more := len(verdict.distinct(finding["evidence"])) - SHORT) > 0:
             yield f"and {more} more in the full report"
@@ -119,14 +129,12 @@ def _ruled_out(host: Host) -> Iterator[str]:
 
 
 def _do(host: Host) -> Iterator[str]:
-    """The remedies of the cause; where nothing is decided, of what is to be mended all the same."""
-    finding = verdict.leading(host) or verdict.acting_alone(host)
+    """The remedies of the subject, in the order in which to try them."""
+    finding = _subject(host)
     remedies = finding["remedies"] if finding else []
     if not remedies:
         return
     yield "### What to do"
-    if finding is not verdict.leading(host) and finding:
-        yield paragraph(f"For {finding['rule']}, {finding['title'] or finding['mechanism']}:")
     if len(remedies) > 1:
         yield "One step after the other, the mildest first; stop as soon as what stands under Verify holds."
     for number, advice in enumerate(remedies, 1):

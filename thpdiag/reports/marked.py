@@ -17,7 +17,7 @@ MOST_LINES, WIDEST = 200, 2000  # of a block
 # What Markdown, HTML, the mentions and references of GitHub and GitLab, mathematics and links begin with.
 _SPECIAL = re.compile(
     r"[\\`*<>\[\]{}|~$&@^]|[#!%]\w|(?<!\w)_|_(?!\w)|://|(?i:www\.|mailto:|\bGH-\d)"
-    r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|:[\w+-]+:"
+    r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|(?<!\d):[\w+-]+:(?!\d)"
 )
 _OPENS = re.compile(r"[^\w(\"'.]|\d+[.)]$")  # what makes a list, heading, quote or command at the begin of a paragraph
 _AROUND = re.compile(r"(\(?)(.*?)([.,;:)]*)", re.DOTALL)

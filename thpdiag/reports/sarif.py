@@ -73,8 +73,8 @@ def _rules(found: Iterable[Located]) -> list[dict[str, Any]]:
 
 def _rule(rule: str, findings: list[Mapping[str, Any]]) -> dict[str, Any]:
     first = findings[0]
-    title = prose(first["title"] or first["mechanism"] or first["rule"])
-    means = prose(first["means"] or title)
+    title = _unlinked(prose(first["title"] or first["mechanism"] or first["rule"]))
+    means = _unlinked(prose(first["means"] or title))
     order = list(PRECISION)
     surest = min((f["confidence"] for f in findings if f["confidence"] in order), key=order.index, default="possible")
     steps = [line for advice in first["remedies"] for line in remedy(advice)]
