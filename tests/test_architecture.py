@@ -64,11 +64,13 @@ MAY_IMPORT = {
     "result.schema": "",
     "result": "model knowledge derive engine diagnosis all_clear advice ragged result.schema version",
     "reports": "errors result.schema",
+    "compare": "errors result.schema reports",
+    "accepted": "errors knowledge reports",
     "flame": "model errors knowledge engine ragged reports version",
     "exported": "model errors knowledge derive reports",
     "capture": "knowledge errors engine",
     "analyze": "model case engine diagnosis result",
-    "cli": "model errors knowledge readers case engine result reports flame exported capture analyze workbench version",
+    "cli": "model errors knowledge readers case engine result reports compare flame exported capture analyze workbench version",
     "__main__": "cli",
 }
 BROAD_EXCEPTS = {

@@ -15,11 +15,12 @@ import rich_click as click
 from click.exceptions import Abort, ClickException
 
 from thpdiag import __version__
-from thpdiag.errors import RuleError, ThpdiagError, UsageError
+from thpdiag.errors import AcceptanceError, RuleError, ThpdiagError, UsageError
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "analyze": "Diagnose what a customer sent.",
+        "compare": "Say whether a fix worked: before and after.",
         "render": "Print a saved result in another format.",
         "explain": "Say what a rule means, and why it fires or not.",
         "rules": "List, show, begin, check, test and document the rules.",
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClickException as mistake:
         mistake.show()
         code = mistake.exit_code
-    except RuleError as mistake:  # begins with file, line and column, as editors and CI expect
+    except (RuleError, AcceptanceError) as mistake:  # begins with file, line and column, as editors and CI expect
         click.echo(str(mistake), err=True)
         code = mistake.exit_code
     except ThpdiagError as mistake:

@@ -20,7 +20,7 @@ from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
 from thpdiag.knowledge.complaints import suggestion
 from thpdiag.model import SEVERITIES, Problem
-from thpdiag.reports import FORMATS
+from thpdiag.reports import FORMATS, Report
 from thpdiag.reports.presentation import Presentation, Suppressed
 from thpdiag.reports.severities import fails
 from thpdiag.reports.visible import visible
@@ -50,6 +50,10 @@ SHOW_SUPPRESSED = click.option(
 FAIL_ON = click.option(
     "--fail-on", type=click.Choice([*reversed(SEVERITIES), "never"]), default="never", show_default=True,
     help="Exit 1 if there is a finding of this severity or a higher one.",
+)  # fmt: skip
+FAIL_ON_CHANGE = click.option(
+    "--fail-on", type=click.Choice([*reversed(SEVERITIES), "never"]), default="never", show_default=True,
+    help="Exit 1 if a finding of this severity or a higher one is new or worse.",
 )  # fmt: skip
 RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
@@ -111,7 +115,7 @@ def absent(paths: Sequence[Path]) -> InputError | None:
     return InputError(f"{missing[0]}: no such file or folder; {EXPECTED}") if missing else None
 
 
-def targets(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
+def targets(outputs: tuple[str, ...], formats: Mapping[str, Report] = FORMATS) -> list[tuple[str, Path]]:
     """The (format, file) pairs of `-o`; a path alone decides by its suffix."""
     found = []
     for text in outputs:
@@ -119,8 +123,8 @@ def targets(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
         if not sign:
             name, rest = _suffix(text), text
         known = SUFFIXES.get(name, name)
-        if known not in FORMATS or not rest:
-            raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(FORMATS))}")
+        if known not in formats or not rest:
+            raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
     return found
 
@@ -131,13 +135,14 @@ def _suffix(text: str) -> str:
 
 
 def deliver(
-    document: Mapping[str, Any], form: str, files: Sequence[tuple[str, Path]], presentation: Presentation
-) -> None:
+    document: Mapping[str, Any], form: str, files: Sequence[tuple[str, Path]], presentation: Presentation,
+    formats: Mapping[str, Report] = FORMATS,
+) -> None:  # fmt: skip
     """Print the result unless some `-o` claims stdout, and write the files."""
     if not any(str(path) == "-" for _, path in files):
-        click.echo(FORMATS[form](document, presentation), nl=False)
+        click.echo(formats[form](document, presentation), nl=False)
     for name, path in files:
-        write(FORMATS[name](document, presentation), path)
+        write(formats[name](document, presentation), path)
 
 
 def write(text: str, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.cli import options as shared
+from thpdiag.cli import saved
+from thpdiag.cli.accepting import accepting, with_marks
 from thpdiag.errors import InputError
-from thpdiag.reports.html.embedded import from_page
 from thpdiag.reports.presentation import Presentation, Suppressed
 
 
@@ -21,12 +21,17 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @shared.FORMAT
 @shared.OUTPUT
 @shared.FAIL_ON
+@accepting
 @shared.SHOW_SUPPRESSED
 @shared.VERBOSE
-def command(result: Path, form: str, outputs: tuple[str, ...], fail_on: str, verbosity: int, suppressed: str) -> None:
+def command(
+    result: Path, form: str, outputs: tuple[str, ...], fail_on: str, verbosity: int, suppressed: str,
+    suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
+) -> None:  # fmt: skip
     """Render RESULT (JSON, or an HTML report) again; no bundle is needed."""
     targets, document = shared.targets(outputs), _document(result)
     try:
+        document = with_marks(document, suppress, baselines, today, verbosity)
         shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
         failed = shared.gated(document, fail_on)
     except (
@@ -47,10 +52,4 @@ def _document(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: {error.strerror}; expected a result of thpdiag") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} holds no result of thpdiag: it is not text") from error
-    try:
-        document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} holds no result of thpdiag: {error}") from error
-    if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("thpdiag/result/"):
-        raise InputError(f"{path} holds no result of thpdiag")
-    return document
+    return saved.result(text, path)

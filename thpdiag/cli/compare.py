@@ -1,0 +1,72 @@
+"""`thpdiag compare`: two bundles or results in, what became of each finding out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+from click.exceptions import Exit
+
+from thpdiag.analyze import analyze
+from thpdiag.cli import options as shared
+from thpdiag.cli.saved import saved
+from thpdiag.compare.document import document, failing
+from thpdiag.compare.formats import FORMATS
+from thpdiag.engine.load import Rule
+from thpdiag.errors import InputError
+from thpdiag.reports.presentation import Presentation
+from thpdiag.reports.severities import fails
+
+NOTHING = "nothing to compare: no host of BEFORE is in AFTER"
+
+
+@click.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(sorted(FORMATS)),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+@shared.OUTPUT
+@shared.FAIL_ON_CHANGE
+@shared.RULES
+@shared.SET
+@shared.VERBOSE
+@shared.PROGRESS
+def command(
+    before: Path, after: Path, form: str, outputs: tuple[str, ...], fail_on: str, folders: tuple[Path, ...],
+    changes: tuple[str, ...], verbosity: int, progress: str,
+) -> None:  # fmt: skip
+    """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
+    targets, rules = shared.targets(outputs, FORMATS), shared.loaded(folders, changes)
+    results = [_result(path, rules, progress) for path in (before, after)]
+    for path, result in zip((before, after), results, strict=True):
+        if not shared.recognised(result) and result.get("inputs"):
+            raise InputError(f"{path}: {shared.NOTHING}")
+    try:
+        comparison = document(*results)
+        shared.deliver(comparison, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on), FORMATS)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a saved result that is none
+        if any(saved(path) is not None for path in (before, after)):
+            raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
+        raise
+    if not comparison["hosts"]:
+        raise InputError(NOTHING)
+    raise Exit(int(any(fails(finding, fail_on) for finding in failing(comparison))))
+
+
+def _result(path: Path, rules: tuple[Rule, ...], progress: str) -> dict[str, Any]:
+    """The result document of a bundle, or the saved one."""
+    if mistake := shared.absent([path]):
+        raise mistake
+    result = saved(path)
+    if result is not None:
+        return result
+    with shared.shown(progress) as show:
+        return analyze([path], rules, progress=show)

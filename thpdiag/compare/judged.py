@@ -1,0 +1,180 @@
+"""What became of a finding: fixed, improved, unchanged, worse, new, or that it cannot be told, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thpdiag.compare.change import Change
+from thpdiag.compare.own_figures import CORE, ENDED_BY_BOOT, IN_CPU_TIME, direction, names, own
+from thpdiag.compare.sides import Pair
+from thpdiag.compare.wording import told
+
+Finding = Mapping[str, Any]
+
+OF_SETTINGS = ("configuration", "risk")
+_SINCE_BOOT = "a total since boot, which says nothing about now"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A finding of either side with what became of it."""
+
+    status: str
+    reason: str
+    before: Finding | None
+    after: Finding | None
+    changes: Sequence[Change] = ()
+    needs_load: bool = False
+
+    @property
+    def finding(self) -> Finding:
+        found = self.after or self.before
+        if found is None:
+            raise ValueError("a finding of neither side")
+        return found
+
+
+def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
+    """A finding as it was, as it is, or both."""
+    if before is None and after is not None:
+        return _appeared(after, pair)
+    if before is None:
+        raise ValueError("a finding of neither side")
+    changes = own(before, *pair.sides, pair.load_of(before).work)
+    if after is not None:
+        return _stayed(before, after, changes, pair)
+    said = pair.outcome(before["rule"])[1]
+    if said == "fires":  # about another process, zone or device
+        reason = "found after too, about something else; about this one nothing was found"
+        return Judged("cannot_tell", reason, before, None, changes)
+    if {evidence["kind"] for evidence in before["evidence"]} == {"total"}:
+        return Judged("cannot_tell", f"no longer found; it was {_SINCE_BOOT}", before, None)
+    if _of_settings(before):
+        return _settings_gone(before, said, changes)
+    return _gone(before, said, changes, pair)
+
+
+def _appeared(after: Finding, pair: Pair) -> Judged:
+    said, _ = pair.outcome(after["rule"])
+    changes = own(after, *pair.sides, pair.load.work)
+    if said == "silent":
+        work = f"; {pair.load.text}" if pair.load.word == "more" else ""
+        return Judged("new", f"its rule was asked before and found nothing{work}", None, after, changes)
+    if said == "fires":
+        return Judged("new", "before it was found about something else only", None, after, changes)
+    why = "was not asked" if said == "absent" else "could not be decided"
+    return Judged(
+        "cannot_tell", f"found after; before, the rule {why}, so it may have been there", None, after, changes
+    )
+
+
+def _stayed(before: Finding, after: Finding, changes: Sequence[Change], pair: Pair) -> Judged:
+    """Found on both sides: more, less, or as it was, by its own figures."""
+    way, load = direction(changes), pair.load_of(before)
+    if way == "apart":
+        return Judged("cannot_tell", f"found again; its figures disagree: {told(changes)}", before, after, changes)
+    if way == "up" and load.word == "unknown" and any(c.before.unit == "1/s" for c in changes):
+        reason = f"found again, with more of it ({told(changes)}), but {load.text}"
+        return Judged("cannot_tell", reason, before, after, changes, needs_load=True)
+    if way == "up":
+        return Judged("worse", f"found again, with more of it: {told(changes)}", before, after, changes)
+    if way == "down" and load.comparable:
+        return Judged("improved", f"still found, with less of it: {told(changes)}; {load.text}", before, after, changes)
+    if way == "down":
+        reason = f"still found, with less of it ({told(changes)}), but {load.text}"
+        return Judged("cannot_tell", reason, before, after, changes, needs_load=True)
+    if way == "same" and not all(c.direction == "same" for c in changes):
+        return Judged(
+            "unchanged", f"found again; what differs is within the noise: {told(changes)}", before, after, changes
+        )
+    return Judged("unchanged", "found again" + (f": {told(changes)}" if changes else ""), before, after, changes)
+
+
+def _of_settings(finding: Finding) -> bool:
+    """Whether it is about settings only, which are as they are under any load."""
+    kinds = {evidence["kind"] for evidence in finding["evidence"]}
+    return finding["role"] in OF_SETTINGS and kinds <= {"policy", "state", "action", "application", None}
+
+
+def _settings_gone(before: Finding, said: str, changes: Sequence[Change]) -> Judged:
+    if said == "silent":
+        return Judged("fixed", "about settings, and its rule finds nothing after", before, None, changes)
+    return Judged("cannot_tell", _undecided(said), before, None, changes)
+
+
+def _gone(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """No longer found: is it gone, was it not looked at, or did the work end?"""
+    mechanism, way, load = before["mechanism"] or "", direction(changes), pair.load_of(before)
+    cleared = pair.after["verdict"]["status"] == "nothing_found" and mechanism in CORE and way == "down"
+    if way == "up":
+        return _risen(before, said, changes, pair)
+    if not load.comparable:
+        return Judged("cannot_tell", f"no longer found, but {load.text}", before, None, changes, needs_load=True)
+    if pair.rebooted and mechanism in ENDED_BY_BOOT:
+        return _after_boot(before, way, changes, pair)
+    if said == "silent" or cleared:
+        return _decided(before, said, changes, pair)
+    if way == "down":
+        reason = f"{told(changes)}; {load.text}. {_undecided(said)}"
+        return Judged("improved", reason, before, None, changes)
+    return _by_toggle(before, _undecided(said), changes, pair)
+
+
+def _risen(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    load = pair.load_of(before)
+    if load.word == "unknown":
+        reason = f"its figures rose ({told(changes)}), but {load.text}"
+        return Judged("cannot_tell", reason, before, None, changes, needs_load=True)
+    rule = "its rule finds nothing" if said == "silent" else "its rule cannot be decided"
+    return Judged("worse", f"{rule}, but its own figures rose: {told(changes)}", before, None, changes)
+
+
+def _after_boot(before: Finding, way: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """A reboot makes memory whole: for a while everything is well, whatever was changed."""
+    if way == "down" and any(name in ("thp.enabled", "thp.defrag") for name, _, _ in pair.switched):
+        reason = (
+            f"{told(changes)}; but the host was booted in between ({pair.rebooted}), which alone does that for a while"
+        )
+        return Judged("improved", reason, before, None, changes)
+    reason = f"no longer found, but the host was booted in between ({pair.rebooted}): that alone ends it for a while"
+    return Judged("cannot_tell", reason, before, None, changes)
+
+
+def _decided(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """The rule says no, or the all-clear does: what do the mechanism's own figures say?"""
+    mechanism, way, load = before["mechanism"] or "", direction(changes), pair.load_of(before)
+    fixed = "improved" if load.weak else "fixed"
+    why = "its rule finds nothing" if said == "silent" else "the mechanism was measured and is not at work"
+    if way == "down":
+        return Judged(fixed, f"{why}: {told(changes)}; {load.text}", before, None, changes)
+    if way == "apart":
+        return Judged("cannot_tell", f"{why}, but its figures disagree: {told(changes)}", before, None, changes)
+    if way == "same":
+        return Judged(
+            "cannot_tell", f"{why}, but its own figures hardly changed: {told(changes)}", before, None, changes
+        )
+    if not names(before):
+        return Judged(fixed, f"{why}; {load.text}", before, None, changes)
+    if pair.toggled is not None and mechanism in IN_CPU_TIME:
+        reason = f"{why}; across the switch {told([pair.toggled])} while programs kept their CPU time; {load.text}"
+        return Judged(fixed, reason, before, None, changes)
+    return Judged("cannot_tell", f"{why}, but no figure of its own was measured on both sides", before, None, changes)
+
+
+def _by_toggle(before: Finding, undecided: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """Not looked at after. A switch of huge pages under one load is an experiment, and kernel time its outcome."""
+    toggled = pair.toggled
+    if toggled is None or (before["mechanism"] or "") not in IN_CPU_TIME or changes:
+        return Judged("cannot_tell", undecided, before, None, changes)
+    reason = f"across the switch {told([toggled])} while programs kept their CPU time. {undecided}"
+    return Judged("improved", reason, before, None, [toggled])
+
+
+def _undecided(said: str) -> str:
+    if said == "absent":
+        return "The rule was not asked after."
+    if said == "excluded":
+        return "After, another rule took its place."
+    return "After, its rule cannot be decided: the data are not there."

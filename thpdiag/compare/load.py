@@ -1,0 +1,81 @@
+"""Whether AFTER did the work that BEFORE did. Without that nothing can be called mended.
+
+Pages handed out are the best measure that the kernel has: they count the same with and without huge pages, and stand
+still when the workload does. Page faults come second (huge pages make fewer of them). The CPU time of programs comes
+last, since any program fills it; the kernel's own time is no load at all, as it is what a fix takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from thpdiag.compare.change import Change, change
+from thpdiag.compare.figures import Figure
+from thpdiag.reports.quantity import quantity
+
+LESS, MORE = 0.5, 2.0  # times the work: in between it is the same
+NAMES = {
+    "node_vmstat_pgalloc_normal": "memory pages handed out",
+    "node_vmstat_pgfault": "page faults",
+    "node_vmstat_pgfault:rate": "page faults",
+    "cpu_ratio.user_total": "CPU time of programs",
+}
+_IDLE = {"cpu_ratio.user_total": 0.05}  # below this nothing ran on either side
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`word` is same, more, less or unknown; `work` how many times the work was done, where the measure is one of work.
+
+    `weak`: by a measure that other programs may fill, so that nothing can be called fixed by it.
+    """
+
+    word: str
+    text: str
+    by: Change | None = None
+    work: float | None = None
+    weak: str = ""
+
+    @property
+    def comparable(self) -> bool:
+        return self.word in ("same", "more")
+
+
+def load(before: Mapping[str, Figure], after: Mapping[str, Figure]) -> Load:
+    """By the best measure that both sides have."""
+    name = next((name for name in NAMES if name in before and name in after), None)
+    if name is None:
+        return Load("unknown", "nothing that both sides have tells how much work was done")
+    measured = change(before[name], after[name])
+    old, new = before[name].value, after[name].value
+    told = f"{NAMES[name]} {quantity(old, before[name].unit)} before, {quantity(new, after[name].unit)} after"
+    if old <= _IDLE.get(name, 1.0) and new <= _IDLE.get(name, 1.0):
+        return Load("unknown", f"hardly any work was done on either side ({told})", measured)
+    ratio = new / old if old > 0 else float("inf")
+    word = "less" if ratio < LESS else "more" if ratio > MORE else "same"
+    weak = "of which programs is not known" if name.startswith("cpu_ratio") else ""
+    work = ratio if not weak and 0 < ratio < float("inf") else None
+    return Load(word, f"{_WORDS[word]} ({told}{'; ' if weak else ''}{weak})", measured, work, weak)
+
+
+def with_processes(judged: Load, before: frozenset[str], after: frozenset[str]) -> Load:
+    """CPU time tells the load only if a program seen before is there after, as far as both sides show any."""
+    if not judged.weak or not judged.comparable or not before or not after or before & after:
+        return judged
+    names = ", ".join(sorted(before)[:3])
+    return Load("unknown", f"the programs of BEFORE ({names}) are not seen after, others may use the CPU", judged.by)
+
+
+def of_process(name: str, after: frozenset[str]) -> Load:
+    """For what happens to one process and needs no load: that it is there."""
+    if name in after:
+        return Load("same", f"{name} is there after")
+    return Load("unknown", f"{name} is not seen after")
+
+
+_WORDS = {
+    "same": "the load is comparable",
+    "more": "more work was done after",
+    "less": "much less work was done after",
+}

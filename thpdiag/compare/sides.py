@@ -1,0 +1,126 @@
+"""Two documents of a host side by side, and what holds for all of their findings: load, reboot, switched settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from thpdiag.compare.change import Change, change
+from thpdiag.compare.figures import Host, absent_share, figures, numeric
+from thpdiag.compare.load import Load, load, of_process, with_processes
+from thpdiag.compare.own_figures import Side
+
+_PID = re.compile(r"\s*\(\d+\)$|(?<=^process )\d+$")
+_NUMBERED = re.compile(r"(?<=^kcompactd)\d+$|(?<=^kswapd)\d+$")
+_THREADS = frozenset({"khugepaged", "kcompactd", "kswapd", "process", ""})
+_KERNEL_TIME = ("cpu_ratio.sys_share", "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal")
+_KEPT = 0.8  # of their CPU time: programs that have this much did not simply end
+SWITCHES = ("thp.enabled", "thp.defrag")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Completed documents of what is taken for one host, before and after."""
+
+    before: Host
+    after: Host
+
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        before, after = (Side(figures(one), absent_share(one, "")) for one in (self.before, self.after))
+        return before, after
+
+    @cached_property
+    def load(self) -> Load:
+        before, after = self.sides
+        return with_processes(load(before.figures, after.figures), *self.processes)
+
+    @cached_property
+    def processes(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the processes that the timelines show; kernel threads are there, whatever runs."""
+        before, after = (frozenset(_processes(one)) for one in (self.before, self.after))
+        return before - _THREADS, after
+
+    def load_of(self, finding: Mapping[str, Any]) -> Load:
+        """What of the load a finding needs: khugepaged works on a process that does nothing."""
+        if finding["mechanism"] == "khugepaged-bloat" and entity(finding):
+            return of_process(entity(finding), self.processes[1])
+        return self.load
+
+    @cached_property
+    def rebooted(self) -> str:
+        """By what it is known that the host was booted in between; empty if nothing says so."""
+        kernels = [one["host"]["kernel"] for one in (self.before, self.after)]
+        if all(kernels) and kernels[0] != kernels[1]:
+            return f"kernel {kernels[0]} before, {kernels[1]} after"
+        uptimes = [one["host"]["uptime"] for one in (self.before, self.after)]
+        if all(map(numeric, uptimes)) and uptimes[1] < uptimes[0] and not self.reversed:
+            return "the uptime after is shorter than before"
+        return ""
+
+    @cached_property
+    def reversed(self) -> bool:
+        """Whether AFTER was recorded first, as far as the clocks of both tell."""
+        ends, begins = _times(self.before), _times(self.after)
+        return bool(ends and begins) and max(begins) < min(ends)
+
+    @cached_property
+    def switched(self) -> list[tuple[str, str, str]]:
+        """Settings of huge pages that are known on both sides, and differ: (name, before, after)."""
+        before, after = (one["host"]["settings"] for one in (self.before, self.after))
+        values = ((name, before[name]["value"], after[name]["value"]) for name in before if name in after)
+        return [
+            (name, str(old), str(new))
+            for name, old, new in sorted(values)
+            if name.startswith("thp.") and old is not None and new is not None and old != new
+        ]
+
+    @cached_property
+    def toggled(self) -> Change | None:
+        """The kernel's CPU time, if it fell by half or more across a switch of huge pages while programs kept theirs.
+
+        Kernel time alone proves nothing; together with the switch and with work that did not end it is an experiment.
+        """
+        before, after = (side.figures for side in self.sides)
+        name = next((name for name in _KERNEL_TIME if name in before and name in after), None)
+        users = [one.get("cpu_ratio.user_total") for one in (before, after)]
+        if name is None or not self.load.comparable or not any(said[0] in SWITCHES for said in self.switched):
+            return None
+        measured = change(before[name], after[name])
+        fell = measured.direction == "down" and after[name].value * 2 <= before[name].value
+        if not fell or users[0] is None or users[1] is None or users[1].value < _KEPT * users[0].value:
+            return None
+        return measured
+
+    def outcome(self, rule: str) -> tuple[str, str]:
+        """What a rule said before and after; `absent` where it was not asked."""
+        before, after = (_outcome(one, rule) for one in (self.before, self.after))
+        return before, after
+
+
+def _outcome(host: Host, rule: str) -> str:
+    return next((str(one["outcome"]) for one in host["rules"] if one["id"] == rule), "absent")
+
+
+def _processes(host: Host) -> Iterator[str]:
+    for series in host["timeline"]["series"]:
+        if series["metric"].startswith("process_") and series["entity"]:
+            name = _PID.sub("", series["entity"])
+            yield _NUMBERED.sub("", name)
+
+
+def _times(host: Host) -> list[float]:
+    series = host["timeline"]["series"]
+    return [row[0] for one in series if one["clock"] == "utc" for row in one["points"] if numeric(row[0])]
+
+
+def entity(finding: Mapping[str, Any]) -> str:
+    """What a finding is about, without the process id: a process that was started anew is the same to us."""
+    return _PID.sub("", finding["entity"] or "")
+
+
+def key(finding: Mapping[str, Any]) -> tuple[str, str]:
+    return finding["rule"], entity(finding)

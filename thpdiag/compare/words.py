@@ -1,0 +1,50 @@
+"""Words that the text and the page of a comparison have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from thpdiag.reports.quantity import quantity
+
+HEADINGS = {
+    "moved": "Figures that changed by more than noise",
+    "still": "Figures that did not change, or not by more than noise",
+}
+_STATUS = {"cannot_tell": "cannot tell"}
+_OF_TWO_HOSTS = {
+    "fixed": "left only", "improved": "less right", "unchanged": "both", "worse": "more right", "new": "right only",
+    "cannot_tell": "cannot tell",
+}  # fmt: skip
+
+
+def status_word(status: str, same: str) -> str:
+    """What became of a finding; of two hosts, the left one is BEFORE."""
+    return _OF_TWO_HOSTS[status] if same == "different" else _STATUS.get(status, status)
+
+
+def effect(row: Mapping[str, Any]) -> str:
+    """How much a figure changed: by which factor and by how much."""
+    if row["difference"] == 0:
+        return "the same"
+    sign = "+" if row["difference"] > 0 else "-"
+    apart = sign + quantity(abs(row["difference"]), row["unit"]).replace(" %", " percentage points")
+    ratio = row["ratio"]
+    if ratio is None:
+        times = "from nothing"
+    elif ratio == 0:
+        times = "to nothing"
+    else:
+        times = f"{ratio:.3g} times" if ratio >= 0.01 else "less than 0.01 times"
+    noise = ", within the noise of its samples" if row["change"] == "noise" else ""
+    return f"{times}, {apart}{noise}"
+
+
+def sample_words(value: Mapping[str, Any], unit: str) -> str:
+    """Of how many samples, and between which ends."""
+    if value["samples"] is None:
+        return ""
+    told = f"{value['samples']} {'sample' if value['samples'] == 1 else 'samples'}"
+    if value["min"] is None or value["max"] is None:
+        return told
+    return f"{told}, {quantity(value['min'], unit)} to {quantity(value['max'], unit)}"
