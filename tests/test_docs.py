@@ -18,9 +18,11 @@ import pytest
 from conftest import ROOT
 from test_architecture import MAY_IMPORT
 from thpdiag.cli import COMMANDS
+from thpdiag.cli.options import SUFFIXES
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.errors import EXIT_CODES, ThpdiagError
 from thpdiag.readers import all_readers, bulk_readers
+from thpdiag.reports import FORMATS
 from thpdiag.workbench.catalogue import ROLES, catalogue
 
 README = ROOT / "README.md"
@@ -54,6 +56,18 @@ def formats() -> str:
     readers = {reader.name: reader for reader in (*bulk_readers(), *all_readers())}
     rows = [(f"[`{name}`]({home(readers[name].read)})", readers[name].title) for name in sorted(readers)]
     return table(("reader", "format"), rows)
+
+
+def outputs() -> str:
+    """Name, linked to its file, suffix and purpose of each format of a report, from its module's first line."""
+    suffixes = {name: suffix for suffix, name in SUFFIXES.items()} | {n: n for n in ("html", "json", "csv", "sarif")}
+    rows = []
+    for name, render in sorted(FORMATS.items()):
+        module = sys.modules[render.__module__]
+        file = Path(module.__file__ or "").relative_to(ROOT)
+        told = str(module.__doc__).partition("\n")[0].rstrip(".")
+        rows.append((f"[`{name}`]({file})", f"`.{suffixes[name]}`" if name in suffixes else "", told))
+    return table(("format", "suffix", "what it is"), rows)
 
 
 def home(function: Callable[..., object]) -> str:
@@ -119,6 +133,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "diagnosis": diagnosis,
     "commands": commands,
     "formats": formats,
+    "outputs": outputs,
     "exit-codes": exit_codes,
     "dependencies": dependencies,
 }
