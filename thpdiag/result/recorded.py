@@ -10,6 +10,7 @@ from thpdiag.model import Clock, Moment, Profile
 from thpdiag.result.moments import spoken
 
 _ORDER = (Clock.UTC, Clock.LOCAL, Clock.DAY)
+NEAR = 5.0  # seconds by which a time may be off and yet be drawn beside those of other sources, which are further apart
 
 
 def recorded(profile: Profile, known: Sequence[Join]) -> dict[str, Any]:
@@ -38,6 +39,17 @@ def stretch_of_day(first: Moment, last: Moment, profile: Profile, known: Sequenc
     if first.clock is not Clock.BOOT or join is None:
         return ""
     return f"{spoken(join.wall(first))} to {spoken(join.wall(last))} ({_sure(join, last)})"
+
+
+def beside_others(profile: Profile, known: Sequence[Join]) -> tuple[Join, str] | None:
+    """What puts the recording's times on one axis with those of other sources, and how sure it is in words.
+
+    None if nothing does with a date, or not well enough: a cause must not be drawn before or behind its effect.
+    """
+    join, end = _best(profile, known), profile.end
+    if join is None or end is None or end.clock is not Clock.BOOT or join.zero.clock is Clock.DAY:
+        return None
+    return (join, _sure(join, end)) if join.off(end) <= NEAR else None
 
 
 def _sure(join: Join, at: Moment) -> str:

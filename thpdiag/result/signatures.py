@@ -18,7 +18,7 @@ from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.model import Evidence, Finding, Profile, State
-from thpdiag.result.recorded import of_day
+from thpdiag.result.recorded import beside_others, of_day
 
 if TYPE_CHECKING:
     from thpdiag.engine.compiled import Bools
@@ -172,13 +172,16 @@ def picture_document(time: Timed) -> dict[str, Any]:
     return {"heat": heat(picture), "heat_cell": cell}
 
 
-def series(signature: Signature) -> dict[str, Any]:
-    """The share over time as a series of the timeline."""
+def series(signature: Signature, known: Sequence[Join]) -> dict[str, Any]:
+    """The share over time as a series of the timeline, by the wall clock where that is known well enough."""
     source = signature.profile
+    placed = beside_others(source, known)
+    start = source.start if placed is None or source.start is None else placed[0].wall(source.start)
+    sure = f", its time {placed[1]}" if placed else ""
     return {
-        "metric": "profile", "means": f"share of the non-idle samples in {signature.what}", "unit": "ratio",
-        "source": str(source.cite), **({"clock": source.start.clock.value} if source.start else {}),
-        "points": _points(signature.course, source.start.seconds if source.start else 0.0),
+        "metric": "profile", "means": f"share of the non-idle samples in {signature.what}{sure}", "unit": "ratio",
+        "source": str(source.cite), **({"clock": start.clock.value} if start else {}),
+        "points": _points(signature.course, start.seconds if start else 0.0),
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from thpdiag.derive.boot_clock import Join, joins
 from thpdiag.derive.catalogue import Catalogue
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Points, Track
@@ -16,6 +17,7 @@ from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.result.recorded import beside_others
 from thpdiag.result.signatures import Signature
 from thpdiag.result.signatures import series as over_time
 
@@ -45,12 +47,14 @@ MOST_PROCESSES = 3
 
 def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, Any]:
     """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
-    signed = [told for told in map(over_time, seen) if len(told["points"]) > 1]  # one point is no course
+    known = joins(diagnosis.case.facts)
+    signed = [over_time(one, known) for one in seen]
+    signed = [told for told in signed if len(told["points"]) > 1]  # one point is no course
     tracks = [(panel, track) for scene in scenes(diagnosis.case) for panel, track in _tracks(scene.catalogue)]
     most = max(LEAST_BUCKETS, min(MOST_BUCKETS, ALL_BUCKETS // max(1, len(tracks))))
     series = [told | {"panel": "call_stacks"} for told in signed]
     series += [_series(track, most) | {"panel": panel} for panel, track in tracks]
-    return {"series": series, "episodes": _episodes(diagnosis, seen), "actions": _actions(diagnosis)}
+    return {"series": series, "episodes": _episodes(diagnosis, seen, known), "actions": _actions(diagnosis)}
 
 
 def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
@@ -119,15 +123,19 @@ def buckets(points: Points, most: int = MOST_BUCKETS) -> list[list[float]]:
     ]
 
 
-def _episodes(diagnosis: Diagnosis, seen: Sequence[Signature]) -> list[dict[str, Any]]:
+def _episodes(diagnosis: Diagnosis, seen: Sequence[Signature], known: Sequence[Join]) -> list[dict[str, Any]]:
     """Stretches that findings speak of; what began while recording stacks, from then on."""
     onsets = {by: s.onset.at for s in seen if s.onset for by in s.spoken_by}
+    recordings = {(p.cite.member, p.start, p.end): p for state in diagnosis.case.states for p in state.profiles}
     found = []
     for finding in diagnosis.findings:
         for evidence in finding.outcome.evidence:
             if evidence.window:
                 first, last = evidence.window
+                recording = recordings.get((evidence.cite.member if evidence.cite else "", first, last))
                 first = onsets.get((finding.outcome.rule, evidence.check), first)
+                if recording and (placed := beside_others(recording, known)):
+                    first, last = placed[0].wall(first), placed[0].wall(last)
                 found.append(
                     {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": evidence.text,
                      "rule": finding.outcome.rule}
