@@ -62,3 +62,11 @@ def test_a_finding_keeps_its_name_in_the_next_bundle() -> None:
     assert name not in {fingerprint(*other) for other in others}
     found = churn()["findings"]
     assert len({one["fingerprint"] for one in found}) == len(found)
+
+
+def test_a_process_that_two_sources_watched_is_one_series() -> None:
+    """/proc/PID/stat and /proc/PID/status of one loop say the same: the chart has one of them, and room for others."""
+    told = [s for s in churn()["timeline"]["series"] if s["panel"] == "processes"]
+    names = [(s["metric"], s["entity"], s["clock"]) for s in told]
+    assert len(names) == len(set(names))
+    assert ("process_resident_memory_bytes", "churn (20963)", "utc") in names

@@ -83,6 +83,12 @@ def test_a_slow_source_is_no_silence() -> None:
     assert scale.x(43200) == pytest.approx(WIDTH * 43200 / 85800)
 
 
+def test_two_points_at_one_time_are_no_silence() -> None:
+    """What two sources say at the same times is one line, without a gap between them."""
+    page = panels(timeline(one([row for row in flat(range(0, 100, 5)) for _ in range(2)])), "p")
+    assert len(drawn(page, "s1")) == 1
+
+
 def test_odd_points_do_not_break_the_drawing() -> None:
     """Absent, infinite and enormous values are left out; a series without any point is not drawn."""
     odd: Rows = [[0.0, None, None, None], [1e300, 0.0, 1.0, 1.0], [1.0, float("nan"), 1.0, 1.0]]

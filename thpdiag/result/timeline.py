@@ -6,7 +6,7 @@ checks found; operator actions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from thpdiag.derive.boot_clock import Join, joins
@@ -63,13 +63,26 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
         for metric in metrics:
             yield from ((panel, t) for t in catalogue.tracks(metric)[:1] if t.timed and len(t) > 1)
     for metric in OF_PROCESSES:
-        tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
+        tracks = list(_one_source([t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]))
         tracks.sort(key=lambda t: (-_moved(t), t.name))
         yield from (("processes", t) for t in tracks[:MOST_PROCESSES])
     zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
     if zones:
         largest = max(zones, key=lambda t: (_free(catalogue, t), t.name))
         yield from (("free_blocks", track) for track in _orders(catalogue, largest))
+
+
+def _one_source(tracks: Iterable[Track]) -> Iterator[Track]:
+    """Of sources that watched one process at one time the first, which covers it best; others say the same again."""
+    seen: list[tuple[str, object, float, float]] = []
+    for track in tracks:
+        times = track.points.values.index
+        if not len(times):
+            continue
+        name, clock, first, last = track.name, track.table.clock, float(times[0]), float(times[-1])
+        if not any((name, clock) == one[:2] and first <= one[3] and one[2] <= last for one in seen):
+            seen.append((name, clock, first, last))
+            yield track
 
 
 def _orders(catalogue: Catalogue, zone: Track) -> Iterator[Track]:

@@ -56,8 +56,8 @@ def time_scale(series: Iterable[Sequence[float]]) -> TimeScale:
 
 
 def usual(times: Sequence[float]) -> float:
-    """The usual distance of two times; 0 of fewer than two."""
-    steps = [later - earlier for earlier, later in pairwise(times)]
+    """The usual distance of two times that are not the same; 0 of fewer than two."""
+    steps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
     return median(steps) if steps else 0.0
 
 
