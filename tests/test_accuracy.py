@@ -68,3 +68,9 @@ def test_what_is_halfway_to_a_yes_is_no_all_clear() -> None:
     left = {m: [r for n, r in enumerate(rows) if keep(m, n, r)] for m, rows in data.readings.items()}
     told = given(Input(left, data.inputs, data.problems))
     assert (told.mechanism, told.status) == (NONE, "cannot_tell")
+
+
+def test_a_comparison_that_nobody_made_opens_nothing() -> None:
+    """Kernel time and faults are high, but every huge page is kept: only a switch of the setting is left to ask for."""
+    told = given(read([ROOT / "fixtures" / "captures" / "fill-and-end" / "bundle"], STRICT))
+    assert (told.mechanism, told.status) == (NONE, "nothing_found")

@@ -14,6 +14,7 @@ from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.toggle_metrics import OTHER_SETTING
 from thpdiag.knowledge.mechanisms import Demand, mechanisms
 from thpdiag.model import RuleOutcome
 
@@ -80,10 +81,12 @@ def _is_no(mechanism: str, outcomes: Outcomes, rules: Mapping[str, Rule]) -> boo
 def _halfway(outcome: RuleOutcome) -> bool:
     """Whether a rule lacks something, but two classes of evidence of the time speak for it.
 
-    What speaks against it closes one way to a yes; that the rule is unknown says that another one is open.
+    What speaks against it closes one way to a yes; that the rule is unknown says that another one is open. It counts
+    as open no more where all that it lacks is a comparison of settings: that nobody made one is so on every host.
     """
     classes = {e.kind for e in outcome.evidence if e.kind in DYNAMIC}
-    return outcome.value is UNKNOWN and len(classes) > 1
+    closed = decided(outcome) and set(outcome.missing) <= {OTHER_SETTING}
+    return outcome.value is UNKNOWN and len(classes) > 1 and not closed
 
 
 def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:

@@ -16,6 +16,7 @@ from thpdiag.engine.classes import kinds, of_check
 from thpdiag.engine.judged import UNKNOWN, YES, Answers, Judged
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import Check, EventCheck, ProcessCheck, ToggleCheck, listed
+from thpdiag.engine.toggle_metrics import OTHER_SETTING
 from thpdiag.model import CONFIDENCES, Raise, RuleOutcome, Verdict3
 
 OF_STATE = ("configuration", "risk", "context")  # roles of rules that state alone may confirm
@@ -117,7 +118,7 @@ def _names(check: Check, answer: Judged) -> tuple[str, ...]:
         case EventCheck():
             return tuple(listed(check.event)[:1])
         case ToggleCheck():
-            return ("recording.other_setting",)
+            return (OTHER_SETTING,)
         case ProcessCheck():
             return check.needs[-1:]
         case _:

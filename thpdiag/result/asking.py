@@ -9,6 +9,7 @@ from typing import Any
 
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.load import Rule
+from thpdiag.engine.toggle_metrics import OTHER_SETTING
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import Case, Finding, Verdict3
 from thpdiag.result.absent import reasons
@@ -25,11 +26,10 @@ MOST_REASONS = 3  # why something is not in the input; all stand with the rules 
 # Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
 _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
-SWITCHED = "recording.other_setting"
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _OF_CLASS = {
     "stack": "profile", "counter": "node_vmstat_compact_stall", "cpu": "cpu_ratio.sys_total",
-    "effect": "process_resident_memory_bytes", "toggle": SWITCHED,
+    "effect": "process_resident_memory_bytes", "toggle": OTHER_SETTING,
 }  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def _lacking(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
         return
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
         if _is_open(rule.id, diagnosis) and (diagnosis.status == "cannot_tell" or _is_alternative(rule)):
-            yield [name for name in outcomes[rule.id].missing if name != SWITCHED]
+            yield [name for name in outcomes[rule.id].missing if name != OTHER_SETTING]
 
 
 def _names(diagnosis: Diagnosis, lacking: Iterable[Sequence[str]]) -> list[str]:

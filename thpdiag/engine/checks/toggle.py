@@ -20,7 +20,7 @@ from thpdiag.engine.profiles import compiled
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.sampled_events import timed_ones
 from thpdiag.engine.schema import Toggle, listed
-from thpdiag.engine.toggle_metrics import COMPARED, ToggleMetric
+from thpdiag.engine.toggle_metrics import COMPARED, OTHER_SETTING, ToggleMetric
 from thpdiag.model import Citation, Fact, Stacks
 
 if TYPE_CHECKING:
@@ -156,15 +156,13 @@ def judge(check: Toggle, scene: Scene) -> Judged:
             if not contrasts
             else _why_not(contrasts[0], check)
         )
-        return unknown("recording.other_setting", text, needed=needed, kind="toggle")
+        return unknown(OTHER_SETTING, text, needed=needed, kind="toggle")
     best = max(
         usable, key=lambda c: (c.reached(quantity(check.ratio)), _of(c, scene), c.metric != "sys_total", c.ratio)
     )
     value = YES if best.reached(quantity(check.ratio)) else NO
     if value is YES and not _of(best, scene):
-        return unknown(
-            "recording.other_setting", "this is the better of the two stretches", needed=needed, kind="toggle"
-        )
+        return unknown(OTHER_SETTING, "this is the better of the two stretches", needed=needed, kind="toggle")
     return Judged(value, best.said(), needed, "toggle", best.worse.cite, best.ratio)
 
 
