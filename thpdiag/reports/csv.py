@@ -1,10 +1,10 @@
 """Findings as rows for a spreadsheet or a script: RFC 4180, UTF-8, one table, the gravest first.
 
 Columns. case, host: where it was found; verdict: found, not_applicable, nothing_found or cannot_tell of that host;
-sentence: its answer. rule, fingerprint, title, mechanism, severity, confidence, role, entity, window: of the finding. file, line,
-proof: its strongest evidence. classes: classes of evidence that speak for it, with spaces between. remedy: the first to
-try. accepted_by, reason, expires: of an accepted finding. version, rules_digest: of thpdiag. A host without findings
-has one row, in which these are empty but the first four and the last two.
+sentence: its answer. rule, fingerprint, title, mechanism, severity, confidence, role, entity, window: of the finding.
+file, line, proof: its strongest evidence. classes: classes of evidence that speak for it, with spaces between.
+remedy: the first to try. accepted_by, reason, expires: of an accepted finding. version, rules_digest: of thpdiag. A
+host without findings has one row, in which these are empty but the first four and the last two.
 
 A text that a spreadsheet would take for a formula (it begins with = + - @) begins with an apostrophe instead.
 """
