@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from browsing import _pw_artifacts_folder, base_url, browser_type_launch_args, show, show_file
 from command_line import ROOT, Outcome, Run
 from thpdiag.cli import main
 
-__all__ = ["ROOT"]
+__all__ = ["ROOT", "_pw_artifacts_folder", "base_url", "browser_type_launch_args", "show", "show_file"]
 
 
 @pytest.fixture(scope="session")

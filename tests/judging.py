@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT
+from command_line import ROOT
 from thpdiag.analyze import analyze, diagnosed
 from thpdiag.case.cases import cases
 from thpdiag.case.options import Options
