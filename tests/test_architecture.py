@@ -70,7 +70,10 @@ MAY_IMPORT = {
     "exported": "model errors knowledge derive reports",
     "capture": "knowledge errors engine",
     "analyze": "model case engine diagnosis result",
-    "cli": "model errors knowledge readers case engine result reports compare flame exported capture analyze workbench version",
+    "cli": (
+        "model errors knowledge readers case engine result reports compare accepted flame exported capture analyze "
+        "workbench version"
+    ),
     "__main__": "cli",
 }
 BROAD_EXCEPTS = {

@@ -10,7 +10,7 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
     {
         0: "analysed, whatever was found; single files may be reported as unreadable",
         1: "a finding at or above `--fail-on`, an open rule with `--fail-on-missing`, a failing case in `rules test`",
-        2: "the command line makes no sense",
+        2: "the command line, or a file of suppressions or a baseline that it names, makes no sense",
         3: "the input is missing, cannot be read, or nothing in it was recognised",
         4: "a rule file is invalid",
         5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
@@ -37,6 +37,12 @@ class InputError(ThpdiagError):
     """Nothing readable, or nothing in it recognised."""
 
     exit_code = 3
+
+
+class AcceptanceError(ThpdiagError):
+    """A suppression file or baseline cannot be used; the message carries file and place."""
+
+    exit_code = 2
 
 
 class RuleError(ThpdiagError):

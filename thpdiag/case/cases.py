@@ -52,5 +52,6 @@ def _case(pile: Pile, given: Input, notes: Sequence[Note], options: Options) -> 
     told = (*notes, *remarks(pile.records), *clock.notes, *between(placed))
     damaged = _damaged(given)
     return Case(
-        name, tuple(facts), states(records, clock), operator, tuple(own), inputs, told, *damaged, options.process
+        name, tuple(facts), states(records, clock), operator, tuple(own), inputs, told, *damaged, options.process,
+        pile.host or pile.root,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
+from thpdiag.cli.accepting import accepting, with_marks
 from thpdiag.engine.chosen_params import told as changed
 from thpdiag.engine.timing import Timings
 from thpdiag.reports.presentation import Presentation, Suppressed
@@ -21,6 +22,7 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @shared.FORMAT
 @shared.OUTPUT
 @shared.FAIL_ON
+@accepting
 @shared.SHOW_SUPPRESSED
 @click.option("--fail-on-missing", flag_value="yes", default="", help="Exit 1 if a rule could not be decided.")
 @shared.SINCE
@@ -44,6 +46,7 @@ def command(
     paths: tuple[Path, ...], form: str, outputs: tuple[str, ...], fail_on: str, fail_on_missing: str,
     since: str | None, until: str | None, at: str | None, case: str, process: str, folders: tuple[Path, ...],
     changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str, suppressed: str,
+    suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
@@ -56,6 +59,7 @@ def command(
     )  # fmt: skip
     with shared.shown(progress) as show:
         document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
+    document = with_marks(document, suppress, baselines, today, verbosity)
     with spent.stage("reports"):
         shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
     if timings is not None:

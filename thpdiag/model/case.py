@@ -64,7 +64,8 @@ class State:
 class Case:
     """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes).
 
-    `process` is the only one that was looked at (`--process`), empty for all.
+    `process` is the only one that was looked at (`--process`), empty for all. `host` is the host's own name as far as the
+    input tells, whatever the case is called (`--case`).
     """
 
     name: str
@@ -77,3 +78,4 @@ class Case:
     hidden: frozenset[str] = field(default_factory=frozenset)  # damaged members; "*" = we do not know what is missing
     tainted: frozenset[str] = field(default_factory=frozenset)  # members of which what was read may be wrong
     process: str = ""
+    host: str = ""

@@ -13,6 +13,7 @@ from typing import Any
 
 from thpdiag.reports import confidence, excerpt, recordings, settings, verdict
 from thpdiag.reports.columns import WIDTH, columns, fold
+from thpdiag.reports.located import accepted
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import duration, quantity
 from thpdiag.reports.remedy_text import checked_before, remedy
@@ -64,6 +65,7 @@ def _verdict(document: Document, verbosity: int) -> Iterator[str]:
         yield from fold(f"Severity {said['severity']}, confidence {said['confidence']}; {verdict.state(document)}.")
         yield from fold(visible(f"Rule {said['rule']} ({said['mechanism']})"))
     if finding:
+        yield from _accepted(finding)
         yield from fold(prose(confidence.why(finding)))
         yield from _surer(finding, verbosity)
         for more in finding["raise_confidence"] if said["confidence"] != "confirmed" and verbosity else ():
@@ -83,6 +85,12 @@ def _surer(finding: Mapping[str, Any], verbosity: int) -> Iterator[str]:
     for told, commands in confidence.surer(finding)[: None if verbosity else 1]:
         yield from fold(prose(told))
         yield from ("    " + line for command in commands for line in lines(command))
+
+
+def _accepted(finding: Mapping[str, Any], margin: str = "") -> list[str]:
+    """By whom it is accepted, why and until when."""
+    told = prose(accepted(finding))
+    return fold(told[:1].upper() + told[1:], margin) if told else []
 
 
 def _described(document: Document) -> str:
@@ -187,6 +195,7 @@ def _other(document: Document, finding: Mapping[str, Any]) -> Iterator[str]:
     aside = "; ".join(filter(None, [finding["entity"], when]))
     told = _with(finding["title"] or finding["rule"], aside)
     yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding['rule'])}  ", "      ")
+    yield from _accepted(finding, "      ")
     if number := verdict.figure(finding):
         yield from cited(verdict.place(number), number["text"] or "", "      ")
     for better in verdict.explained_by(document, finding):

@@ -105,8 +105,11 @@ def _explained(other: Mapping[str, Any]) -> str:
 def acts_alone(document: Document, finding: Mapping[str, Any]) -> bool:
     """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is.
 
-    Nothing is to be done for what steps back behind another finding where nobody leads: that one speaks against it.
+    Nothing is to be done for what steps back behind another finding where nobody leads: that one speaks against it; nor
+    for what somebody accepts.
     """
+    if finding["suppressed"]:
+        return False
     open_case = document["verdict"]["status"] == "cannot_tell" and not finding["demoted_by"]
     wanted = ("configuration", "contributing") if open_case else ("configuration",)
     return finding["role"] in wanted and finding["severity"] not in ("info", "low")

@@ -181,12 +181,16 @@ def _onsets(finding: Finding, seen: Sequence[Signature], diagnosis: Diagnosis) -
     return {check: {"onset": onset} for check, s in own if (onset := onset_document(s, known))}
 
 
+def _fingerprint(outcome: RuleOutcome, case: Case) -> str:
+    return fingerprint(outcome.rule, case.host or case.name, outcome.entity)
+
+
 def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any], quotes: Quotes) -> dict[str, Any]:
     outcome = finding.outcome
     rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
     state = state_of(finding, diagnosis)
     return {
-        "rule": outcome.rule, "fingerprint": fingerprint(outcome.rule, diagnosis.case.name, outcome.entity),
+        "rule": outcome.rule, "fingerprint": _fingerprint(outcome, diagnosis.case),
         "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
         "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
         **({"entity": outcome.entity} if outcome.entity else {}),

@@ -19,6 +19,7 @@ from thpdiag.reports.html.embedded import embedded
 from thpdiag.reports.html.rules import groups
 from thpdiag.reports.html.script import policy, script, style
 from thpdiag.reports.html.stacks import hottest, shown
+from thpdiag.reports.located import accepted
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import duration, moment, percent, quantity
 from thpdiag.reports.remedy_text import checked_before, restart
@@ -75,6 +76,7 @@ def environment(loader: BaseLoader) -> Environment:
         "quantity": quantity,
     }  # fmt: skip
     made.globals |= {
+        "accepted": accepted,
         "confidence": confidence,
         "episodes": episodes,
         "groups": groups,
