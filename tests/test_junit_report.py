@@ -142,6 +142,13 @@ def test_problems_that_hide_are_told_and_bugs_are_errors() -> None:
     assert kind(cases(with_findings(problems=bug))["verdict"]) is Error
 
 
+def test_a_customer_attaches_nothing() -> None:
+    """What Jenkins and GitLab take as the path of a file to attach is broken up."""
+    report = render(with_findings({"title": "[[ATTACHMENT|/etc/passwd]]"}), STRICT)
+    assert "[[ATTACHMENT |/etc/passwd]]" in report.partition("<failure")[2].partition(">")[2]
+    assert "[[ATTACHMENT|" not in re.sub('"[^"]*"', "", report)
+
+
 def test_hosts_have_suites_of_their_own() -> None:
     """All hosts, the worst first; two of one name are told apart."""
     assert [s.name for s in JUnitXml.fromstring(render(result("several_hosts")).encode())] == ["chaos", "db07", "uek01"]

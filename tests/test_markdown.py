@@ -153,9 +153,12 @@ def test_what_is_accepted() -> None:
 
 def test_the_options_are_part_of_the_command() -> None:
     """What changes the analysis can be run again, quoted for a shell."""
-    options = {"since": "10:00; rm -rf /", "at": None, "set": "A.b=1"}
+    options = {"since": "10:00; rm -rf /", "at": None, "set": "A-1.b=1, A-2.c=0.1 /s"}
     report = render({**with_findings(), "tool": {"options": options}})
-    assert "\nthpdiag analyze WHAT-THE-CUSTOMER-SENT --set=A.b=1 '--since=10:00; rm -rf /'\n" in report
+    assert (
+        "\nthpdiag analyze WHAT-THE-CUSTOMER-SENT --set=A-1.b=1 '--set=A-2.c=0.1 /s' '--since=10:00; rm -rf /'\n"
+        in report
+    )
 
 
 def test_a_summary_of_github_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from thpdiag.reports.visible import prose, visible
 
 FORMAT = "junit"
 KINDS = ("error", "failure", "skipped")
+ATTACHMENT = "[[ATTACHMENT|"  # Jenkins and GitLab fetch the file that is named behind it
 
 Host = Mapping[str, Any]
 Case = tuple[str, str, str]  # its name, its kind (one of KINDS, or empty) and what stands in it
@@ -124,7 +125,7 @@ def _problem(problem: Mapping[str, Any]) -> str:
 
 def _element(name: str, text: str, **attributes: str) -> str:
     """`text` may have several lines; what XML 1.0 has no character for is written out by `visible`."""
-    shown = "\n".join(visible(row) for row in text.split("\n"))
+    shown = "\n".join(visible(row) for row in text.split("\n")).replace(ATTACHMENT, ATTACHMENT.replace("|", " |"))
     opening = f"{name}{_attributes({key: prose(value) for key, value in attributes.items()})}"
     return f"<{opening}>{escape(shown)}</{name}>" if shown else f"<{opening}/>"
 

@@ -7,6 +7,7 @@ stand in blocks, to be copied. Summaries of GitHub take 1 MiB a step: what would
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ FORMAT = "markdown"
 MOST_BYTES = 1_000_000
 SHORT = 8  # lines of evidence, other findings
 MOST_EXCERPT = 12
+_EACH_SET = re.compile(r", (?=[\w-]+\.\w+=)")
 CUT = "The rest is left out: a summary takes no more."
 
 Host = Mapping[str, Any]
@@ -189,25 +191,31 @@ def _other(host: Host, finding: Mapping[str, Any]) -> str:
 
 def _ask(host: Host) -> Iterator[str]:
     text, commands = verdict.ask(host)
-    if not commands:
-        return
-    yield "### What to ask the customer for"
-    if text:
-        yield paragraph(text)
-    yield fenced(commands, "text")
+    if commands:
+        yield "### What to ask the customer for"
+        if text:
+            yield paragraph(text)
+        yield fenced(commands, "text")
+    if host["unknown"]:
+        count = verdict.plural(len(host["unknown"]), "rule")
+        yield f"{count} could not be decided; the full report says what each lacks."
 
 
 def _reproduce(tool: Mapping[str, Any]) -> Iterator[str]:
     """The version, the rules and the command, with the options that change the analysis."""
     yield "### Reproduce"
-    yield f"thpdiag {paragraph(tool['version'] or 'of an unknown version')}, rules {code(tool['rules_digest'] or '?')}"
-    asked = {name: value for name, value in sorted(tool["options"].items()) if value not in (None, False)}
-    flags = [f"--{name}" if value is True else f"--{name}={_word(value)}" for name, value in asked.items()]
+    packs = [f"with rules of {' '.join(filter(None, [pack['name'], pack['version']]))}" for pack in tool["packs"]]
+    told = ", ".join([f"thpdiag {tool['version'] or 'of an unknown version'}", *packs])
+    yield f"{paragraph(told)}, rules {code(tool['rules_digest'] or '?')}"
+    flags = [f"--{name}={one}" for name, value in sorted(tool["options"].items()) for one in _given(name, value)]
     yield fenced([" ".join(["thpdiag", "analyze", "WHAT-THE-CUSTOMER-SENT", *map(shlex.quote, flags)])], "sh")
 
 
-def _word(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+def _given(name: str, value: object) -> list[str]:
+    """What an option was given: `set` tells all its values in one text."""
+    if value is None:
+        return []
+    return _EACH_SET.split(str(value)) if name == "set" else [str(value)]
 
 
 def _listed(rows: Iterator[str] | Sequence[str]) -> str:
