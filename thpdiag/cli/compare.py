@@ -46,13 +46,13 @@ def command(
     """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
     targets, rules = shared.targets(outputs, FORMATS), shared.loaded(folders, changes)
     results = [_result(path, rules, progress) for path in (before, after)]
-    for path, result in zip((before, after), results, strict=True):
-        if not shared.recognised(result) and result.get("inputs"):
-            raise InputError(f"{path}: {shared.NOTHING}")
     try:
+        for path, result in zip((before, after), results, strict=True):
+            if not shared.recognised(result) and result.get("inputs"):
+                raise InputError(f"{path}: {shared.NOTHING}")
         comparison = document(*results)
         shared.deliver(comparison, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on), FORMATS)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a saved result that is none
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         if any(saved(path) is not None for path in (before, after)):
             raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
         raise

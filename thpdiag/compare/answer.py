@@ -60,8 +60,9 @@ def _proof(main: Judged, pair: Pair) -> str:
     moved = [one for one in main.changes if one.direction in ("up", "down")]
     if main.status not in ("fixed", "improved", "worse") or not moved:
         return main.reason
-    load = pair.load_of(main.finding)
-    return f"{said(moved[0])} {_at_load(load)}"
+    told = f"{said(moved[0])} {_at_load(pair.load_of(main.finding))}"
+    unseen = moved[0].before.name.startswith("cpu_ratio") and moved[0] is pair.toggled
+    return f"{told}; the mechanism itself was not measured after" if unseen else told
 
 
 def _at_load(load: Load) -> str:

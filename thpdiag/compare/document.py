@@ -71,7 +71,7 @@ def _judged(pair: Pair) -> list[Judged]:
 
 
 def _told(host: Host) -> list[Finding]:
-    return [finding for finding in host["findings"] if finding["role"] != "context" and not finding["suppressed"]]
+    return [finding for finding in host["findings"] if finding["role"] != "context"]
 
 
 def _side(host: Host) -> dict[str, Any]:
@@ -90,6 +90,7 @@ def _finding(judged: Judged, pair: Pair) -> dict[str, Any]:
     return {
         "rule": rule, "mechanism": finding["mechanism"], "title": finding["title"], "severity": finding["severity"],
         "role": finding["role"], "entity": finding["entity"], "status": judged.status, "reason": judged.reason,
+        "suppressed": finding["suppressed"],
         "outcomes": dict(zip(("before", "after"), pair.outcome(rule), strict=True)),
         "numbers": [number(one) for one in judged.changes],
         "evidence": {

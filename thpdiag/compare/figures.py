@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import sqrt
 from statistics import fmean, pstdev
 from typing import Any, TypeGuard
 
@@ -15,6 +15,7 @@ Host = Mapping[str, Any]  # a completed result document of one host
 
 SHARE = "stacks:"  # begins the name of a share of call stacks
 UNUSABLE = "free memory in blocks too small for a huge page"
+_MOST = 1e100
 HUGE_ORDER = 9  # 2 MiB of 4 KiB pages
 _SETTINGS = (("thp.defrag", "defrag"), ("thp.enabled", "enabled"))
 
@@ -49,8 +50,8 @@ def figures(host: Host) -> dict[str, Figure]:
 
 
 def numeric(value: object) -> TypeGuard[float]:
-    """Whether it is a number that can be compared."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    """Whether it is a number that can be compared; neither NaN nor beyond what scaling bears."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_MOST < value < _MOST
 
 
 def states(host: Host) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thpdiag.compare.change import Change
+from thpdiag.compare.figures import Host
 from thpdiag.compare.own_figures import CORE, ENDED_BY_BOOT, IN_CPU_TIME, direction, names, own
 from thpdiag.compare.sides import Pair
 from thpdiag.compare.wording import told
@@ -59,9 +60,10 @@ def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
 def _appeared(after: Finding, pair: Pair) -> Judged:
     said, _ = pair.outcome(after["rule"])
     changes = own(after, *pair.sides, pair.load.work)
-    if said == "silent":
+    if said == "silent" or (_cleared(pair.before, after) and direction(changes) == "up"):
+        moved = f": {told(changes)}" if direction(changes) == "up" else ""
         work = f"; {pair.load.text}" if pair.load.word == "more" else ""
-        return Judged("new", f"its rule was asked before and found nothing{work}", None, after, changes)
+        return Judged("new", f"it was looked for before and not found{moved}{work}", None, after, changes)
     if said == "fires":
         return Judged("new", "before it was found about something else only", None, after, changes)
     why = "was not asked" if said == "absent" else "could not be decided"
@@ -107,7 +109,7 @@ def _settings_gone(before: Finding, said: str, changes: Sequence[Change]) -> Jud
 def _gone(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:
     """No longer found: is it gone, was it not looked at, or did the work end?"""
     mechanism, way, load = before["mechanism"] or "", direction(changes), pair.load_of(before)
-    cleared = pair.after["verdict"]["status"] == "nothing_found" and mechanism in CORE and way == "down"
+    cleared = _cleared(pair.after, before) and way == "down"
     if way == "up":
         return _risen(before, said, changes, pair)
     if not load.comparable:
@@ -120,6 +122,11 @@ def _gone(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> 
         reason = f"{told(changes)}; {load.text}. {_undecided(said)}"
         return Judged("improved", reason, before, None, changes)
     return _by_toggle(before, _undecided(said), changes, pair)
+
+
+def _cleared(host: Host, finding: Finding) -> bool:
+    """Whether the all-clear of a result speaks of the mechanism, though a rule of it is undecided."""
+    return host["verdict"]["status"] == "nothing_found" and finding["mechanism"] in CORE
 
 
 def _risen(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:

@@ -9,7 +9,7 @@ from thpdiag.compare.words import HEADINGS, effect, sample_words, status_word
 from thpdiag.reports.columns import columns, fold
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import quantity
-from thpdiag.reports.verdict import place
+from thpdiag.reports.verdict import place, plural
 from thpdiag.reports.visible import lines, prose, visible
 
 SHORT = 12  # figures without -v
@@ -101,9 +101,8 @@ def _figures(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
         if len(rows) > len(shown):
             yield f"  and {len(rows) - len(shown)} more (-v)"
     if still and not verbosity:
-        yield from fold(
-            f"{len(still)} more figures did not change, or not by more than noise (-v lists them).", "  ", "  "
-        )
+        told = f"{plural(len(still), 'figure')} did not change, or not by more than noise (-v)."
+        yield from fold(told, "  ", "  ")
     for side in ("before", "after"):
         if only := host[f"only_{side}"]:
             yield from fold(prose(", ".join(only)), f"  Measured {side} only: ", "      ")

@@ -1,0 +1,66 @@
+"""Pairs of inputs and what a comparison has to say of them; documents are made once per test process."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from conftest import ROOT
+from thpdiag.analyze import analyze
+from thpdiag.compare.document import document
+from thpdiag.engine.load import builtin_rules, load_rules
+
+PAIRS = ROOT / "fixtures" / "comparisons"
+CASES = sorted(path.parent.name for path in PAIRS.glob("*/expected.yaml"))
+CAPTURES = "fixtures/captures"
+
+
+@cache
+def _analysed(path: str) -> dict[str, Any]:
+    return analyze([ROOT / path], load_rules([builtin_rules()]))
+
+
+def result(path: str) -> dict[str, Any]:
+    """The result of a fixture, for the test alone."""
+    return copy.deepcopy(_analysed(path))
+
+
+def captured(name: str) -> dict[str, Any]:
+    return result(f"{CAPTURES}/{name}/bundle")
+
+
+def expected(case: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((PAIRS / case / "expected.yaml").read_text())
+    return loaded
+
+
+@cache
+def _compared(case: str) -> dict[str, Any]:
+    said = expected(case)
+    return document(result(said["before"]), result(said["after"]))
+
+
+def compared(case: str) -> dict[str, Any]:
+    """The comparison of a pair, for the test alone."""
+    return copy.deepcopy(_compared(case))
+
+
+def changed(before: str, after: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """The only host of a comparison of two captures, after `change` has been made to the second result."""
+    other = captured(after)
+    change(other)
+    host: dict[str, Any] = document(captured(before), other)["hosts"][0]
+    return host
+
+
+def statuses(host: dict[str, Any]) -> dict[str, str]:
+    return {finding["rule"]: finding["status"] for finding in host["findings"]}
+
+
+def path_of(case: str, side: str) -> Path:
+    return ROOT / expected(case)[side]
