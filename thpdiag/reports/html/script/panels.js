@@ -22,8 +22,13 @@ class Panels {
     this.at = null;
     this.series = null;
     this.told.setAttribute("aria-live", "polite");
+    const hint = document.createElement("p");
+    hint.className = "small hint";
+    hint.textContent = "Point at a chart or use the arrow keys for values; drag, or + and -, for a closer look; Escape shows all.";
+    this.told.after(hint);
     this.cursors = this.plots.map((plot) => plot.appendChild(shape("path", { class: "cursor", stroke: "#57606a", "vector-effect": "non-scaling-stroke" })));
     this.plots.forEach((plot) => this.listen(plot));
+    group.classList.add("live");
     group.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -34,26 +39,32 @@ class Panels {
       return this.view[0] + part * (this.view[1] - this.view[0]);
     };
     let from = null;
-    plot.addEventListener("pointerdown", (event) => { from = place(event); });
+    plot.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      from = place(event);
+      plot.setPointerCapture(event.pointerId); // a drag may end beside the plot
+    });
     plot.addEventListener("pointermove", (event) => this.point(place(event), from));
     plot.addEventListener("pointerup", (event) => {
       const to = place(event);
       if (from !== null && Math.abs(to - from) > (this.view[1] - this.view[0]) / 100) this.zoom(Math.min(from, to), Math.max(from, to));
       from = null;
     });
-    plot.addEventListener("pointerleave", () => { from = null; });
+    plot.addEventListener("pointercancel", () => { from = null; });
     plot.addEventListener("dblclick", () => this.zoom(0, WIDTH));
   }
 
   key(event) {
     const wide = this.view[1] - this.view[0];
-    const at = this.at === null ? this.view[0] + wide / 2 : this.at;
+    const inside = this.at !== null && this.view[0] <= this.at && this.at <= this.view[1];
+    const at = inside ? this.at : this.view[0] + wide / 2;
     const act = {
       ArrowLeft: () => this.point(Math.max(at - wide / 100, this.view[0])),
       ArrowRight: () => this.point(Math.min(at + wide / 100, this.view[1])),
       Home: () => this.point(this.view[0]),
       End: () => this.point(this.view[1]),
       "+": () => this.zoom(at - wide / 4, at + wide / 4),
+      "=": () => this.zoom(at - wide / 4, at + wide / 4),
       "-": () => this.zoom(at - wide, at + wide),
       Escape: () => this.zoom(0, WIDTH),
     }[event.key];

@@ -6,8 +6,19 @@ function quantity(value, unit) {
     const step = Math.abs(value) < 1 ? 0 : Math.min(Math.floor(Math.log2(Math.abs(value)) / 10), names.length - 1);
     return `${(value / 1024 ** step).toFixed(step ? 1 : 0)} ${names[step]}${unit.slice(5)}`;
   }
+  if (unit === "seconds") return duration(value);
   const plain = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
   return unit === "1/s" ? `${plain}/s` : unit && unit !== "1" ? `${plain} ${unit}` : plain;
+}
+
+// The two largest units that fit.
+function duration(seconds) {
+  if (Math.abs(seconds) < 60) return `${Number(seconds.toPrecision(3))} s`;
+  const whole = Math.round(Math.abs(seconds));
+  const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "min"], [whole % 60, "s"]];
+  const first = parts.findIndex(([count]) => count);
+  const shown = parts.slice(first, first + 2).filter(([count]) => count).map(([count, unit]) => `${count} ${unit}`).join(" ");
+  return seconds < 0 ? `-${shown}` : shown;
 }
 
 function moment(seconds, clock) {
@@ -20,7 +31,8 @@ function moment(seconds, clock) {
     const two = (part) => String(part).padStart(2, "0");
     const whole = Math.floor(seconds);
     const rest = ((whole % 86400) + 86400) % 86400;
-    return `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}:${two(rest % 60)}`;
+    const day = whole >= 86400 ? ` (+${Math.floor(whole / 86400)} d)` : "";
+    return `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}:${two(rest % 60)}${day}`;
   }
   return clock === "boot" ? `${seconds.toFixed(1)} s after boot` : `sample ${Number(seconds.toPrecision(6))}`;
 }
