@@ -277,6 +277,7 @@ WORKLOADS = {
     "khugepaged-growth": {"pool"}, "true-leak": {"leak"}, "fork-exec": {"starter"}, "loopback-network": {"talk"},
     "plain-syscalls": {"dd"}, "database-start": {"store"}, "swap-in-cgroup": {"larger"}, "file-streaming": {"stream"},
     "mmap-lock": {"remap"}, "migration": {"sieve"}, "knee": {"grow"}, "pool-without-filling": {"pool"},
+    "knee-of-fragmentation": {"growm"}, "small-pages-after-huge-ones": {"grow"},
     "growth-without-knee": {"grow"}, "knee-of-the-host": {"grow"}, "fill-and-end": {"grow"},
     "redis-always": {"redis-server", "redis-benchmark"}, "redis-never": {"redis-server", "redis-benchmark"},
     "stress-cpu": {"stress"}, "stress-io": {"stress"}, "stress-vm": {"stress"}, "stress-vm-always": {"stress"},
