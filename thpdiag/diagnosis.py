@@ -46,7 +46,7 @@ def diagnose(case: Case, rules: Sequence[Rule], by_state: Sequence[StateOutcomes
     """The diagnosis of a host from the outcomes of all rules in all its states."""
     by_id = {rule.id: rule for rule in rules}
     surest = {rule.id: _surest(rule.id, by_state) for rule in rules}
-    fired = {i: _finding(by_id[i], o) for i, o in surest.items() if o is not None}
+    fired = {i: _finding(by_id[i], o, case) for i, o in surest.items() if o is not None}
     vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
     if vetoed:
         fired = {i: f for i, f in fired.items() if not _about_thp(f)}
@@ -97,13 +97,15 @@ def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
 
 
 def _like(scene: Scene, leader: Finding, by_state: Sequence[StateOutcomes]) -> bool:
-    own = next(s.state for s, _ in by_state if s.state.id == leader.outcome.state)
+    own = _state_of(leader.outcome, scene.case)
     return scene.state.id == own.id or _since(scene.state, own) == "present"
 
 
-def _finding(rule: Rule, outcome: RuleOutcome) -> Finding:
-    file = rule.file
-    return Finding(outcome, file.severity, outcome.confidence or "possible", file.role, file.title, file.mechanism)
+def _finding(rule: Rule, outcome: RuleOutcome, case: Case) -> Finding:
+    file, own, last = rule.file, _state_of(outcome, case), _latest(case)
+    sure = outcome.confidence or "possible"
+    past = own.order is not None and last is not None and _since(own, last) == "past"
+    return Finding(outcome, file.severity, sure, file.role, file.title, file.mechanism, under=_deciding(own), past=past)
 
 
 def _about_thp(finding: Finding) -> bool:
@@ -155,12 +157,19 @@ def _state(case: Case, leader: Finding) -> str:
         return "unknown"
     if len(case.states) == 1:
         return "present"
-    orders = {s.id: s.order for s in case.states}
-    if orders.get(leader.outcome.state) is None:
+    own, last = _state_of(leader.outcome, case), _latest(case)
+    if own.order is None or last is None:
         return "unknown"
-    last = max((s for s in case.states if s.order is not None), key=lambda s: s.order or 0)
-    own = next(s for s in case.states if s.id == leader.outcome.state)
     return "present" if own.id == last.id else _since(own, last)
+
+
+def _state_of(outcome: RuleOutcome, case: Case) -> State:
+    return next(s for s in case.states if s.id == outcome.state)
+
+
+def _latest(case: Case) -> State | None:
+    """The last of the states whose order is known."""
+    return max((s for s in case.states if s.order is not None), key=lambda s: s.order or 0, default=None)
 
 
 def _other_kernel(case: Case, leader: Finding) -> bool:
@@ -176,10 +185,14 @@ def _since(own: State, last: State) -> str:
 
     A stretch before the first recorded setting counts as the present one where an assumed default equals it.
     """
-    then, now = ({n: v for n, v in _effective(s).items() if n in DECISIVE} for s in (own, last))
+    then, now = _deciding(own), _deciding(last)
     if any(now[name] != then[name] for name in then.keys() & now.keys()):
         return "past"
     return "present" if then.keys() == now.keys() else "unknown"
+
+
+def _deciding(state: State) -> dict[str, str]:
+    return {name: value for name, value in _effective(state).items() if name in DECISIVE}
 
 
 def _effective(state: State) -> dict[str, str]:

@@ -5,7 +5,9 @@ likely, even if the consequence is the surer of the two: that a result is plain 
 rule names (`demoted_by`; a context among these speaks against the rule, and then nobody may lead), and a cause whose
 mechanism leads to that of the rule (mechanisms.yaml), must be at least as sure. Of two causes that both show in call
 stacks the one with the larger share of all samples leads, unless one is a part of the other. Configuration and risks
-belong to a cause that they favour; they are no consequence of it and never lead.
+belong to a cause that they favour; they are no consequence of it and never lead. What holds after a setting was
+switched explains nothing of what was measured before it, and the other way round; and a likely trouble of now stands
+before one that went with the switch, however sure that is: it is what hurts the host today.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from thpdiag.model import CONFIDENCES, SEVERITIES, Finding, Moment
 LEADING = ("root_cause", "alternative")
 BESIDE = ("configuration", "risk")
 SURE = CONFIDENCES.index("likely")
+SEVERE = SEVERITIES.index("high")
 GRAVE = SEVERITIES.index("medium")  # what hurts less does not stand before what hurts, however sure it is
 OF_ANY = ("setting-overridden", "fix-without-effect")  # mechanisms of settings: they belong to whatever huge pages do
 
 Findings = Mapping[str, Finding]  # by rule
 Rules = Mapping[str, Rule]
-Weight = tuple[bool, bool, int, int, bool, float, bool, str]
+Weight = tuple[bool, bool, bool, int, int, bool, float, bool, str]
 
 
 def ranked(fired: Findings, rules: Rules) -> tuple[Finding, ...]:
@@ -64,14 +67,26 @@ def _of_all(rule: Rule, name: str) -> bool:
 
 def _weights(found: Findings, rules: Rules) -> dict[str, Weight]:
     explained = {i for other in found for i in rules[other].file.explains}
-    return {i: _weight(f, share(f, rules[i]) or 0.0, first=i not in explained) for i, f in found.items()}
+    over = any(map(_hurts_now, found.values()))
+    return {
+        i: _weight(f, share(f, rules[i]) or 0.0, first=i not in explained, now=not (over and f.past))
+        for i, f in found.items()
+    }
 
 
-def _weight(finding: Finding, size: float, *, first: bool) -> Weight:
-    """More than a hypothesis, what hurts, the surest, the most severe, huge pages, the larger share, what explains."""
+def _hurts_now(finding: Finding) -> bool:
+    """Whether it is a likely and severe cause under the latest settings."""
+    severe = SEVERITIES.index(finding.severity) >= SEVERE
+    return finding.role == "root_cause" and finding.sureness >= SURE and severe and not finding.past
+
+
+def _weight(finding: Finding, size: float, *, first: bool, now: bool) -> Weight:
+    """More than a hypothesis, what hurts, of now where something of now hurts, the surest, the most severe, huge pages,
+    the larger share, what explains.
+    """
     level, severity = finding.sureness, SEVERITIES.index(finding.severity)
     cause = finding.role == "root_cause"
-    return level >= SURE, severity >= GRAVE, level, severity, cause, size, first, finding.outcome.rule
+    return level >= SURE, severity >= GRAVE, now, level, severity, cause, size, first, finding.outcome.rule
 
 
 def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
@@ -127,7 +142,9 @@ def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
         if other == one or found.sureness < finding.sureness:
             continue
         weighs = (
-            _rival(found, finding, rules[one]) and may_meet(found, finding) and not _smaller(other, one, fired, rules)
+            _rival(found, finding, rules[one])
+            and _of_one_state(found, finding)
+            and not _smaller(other, one, fired, rules)
         )
         if weighs or _causes(other, one, fired, rules):
             yield other
@@ -147,7 +164,7 @@ def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
     """
     cause, effect = fired[other], fired[one]
     lead = cause.role in LEADING and effect.role in LEADING
-    if not lead or one not in rules[other].file.explains or not may_meet(cause, effect):
+    if not lead or one not in rules[other].file.explains or not _of_one_state(cause, effect):
         return False
     part = cause.mechanism == effect.mechanism or _leads_to(cause, effect)
     return part or not _smaller(other, one, fired, rules)
@@ -192,6 +209,11 @@ def may_meet(one: Finding, other: Finding) -> bool:
     return here[0].seconds <= there[1].seconds + LONG and there[0].seconds <= here[1].seconds + LONG
 
 
+def _of_one_state(one: Finding, other: Finding) -> bool:
+    """Whether two findings may be of one time, and no setting was switched between them."""
+    return may_meet(one, other) and all(one.under[n] == other.under[n] for n in one.under.keys() & other.under.keys())
+
+
 def _seen(finding: Finding) -> tuple[Moment, Moment] | None:
     """The stretch in which it holds; else from the first to the last of what its evidence speaks of, on one clock."""
     if finding.outcome.window:
@@ -209,7 +231,7 @@ def _under(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ..
     near = {i: f for i, f in standing.items() if i != leader and may_meet(first, f)}
     own = _following(leader, near, standing, rules)
     belongs = [i for i, f in near.items() if f.role in BESIDE and (i in own or _favours(f, first))]
-    able = [i for i, f in near.items() if f.role not in (*BESIDE, "context")]
+    able = [i for i, f in near.items() if f.role not in (*BESIDE, "context") and _of_one_state(first, f)]
     follows, todo = set[str](), [leader]
     while todo:
         new = _following(todo.pop(), able, standing, rules) - follows

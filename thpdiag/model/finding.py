@@ -104,7 +104,8 @@ class Finding:
     """A rule that fired, with its place among the others. `role` is the role after ranking.
 
     `consequences` are the rules that fire because of this one, `attached` the configuration and risks that
-    belong to it.
+    belong to it. `under` are the settings of huge pages that it was measured under, `past` says that the latest ones
+    are others.
     """
 
     outcome: RuleOutcome
@@ -116,6 +117,8 @@ class Finding:
     consequences: tuple[str, ...] = ()
     demoted_by: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
+    under: Mapping[str, str] = field(default_factory=dict)
+    past: bool = False
 
     @property
     def sureness(self) -> int:

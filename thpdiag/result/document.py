@@ -101,6 +101,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
         named = re.match(r"\S{1,64} \(\d{1,9}\) ", told)  # a process has its own spelling
         named = named or re.match(r"[a-z]+_\w+", told)  # and so has a counter of the kernel
         sentence += f" {told if named else told[:1].upper() + told[1:]}."
+    sentence += _before_the_switch(diagnosis, leader)
     verdict: dict[str, Any] = {
         "status": diagnosis.status, "rule": leader.outcome.rule, "mechanism": known.name, "severity": leader.severity,
         "confidence": leader.confidence, "state": diagnosis.state, "sentence": sentence,
@@ -108,6 +109,18 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
     if window := _window(leader, case):
         verdict["window"] = window
     return verdict
+
+
+def _before_the_switch(diagnosis: Diagnosis, leader: Finding) -> str:
+    """A cause as sure as this one of the time before a setting was switched, where this one hurts under the new value."""
+    causes = {rule.id for rule in diagnosis.rules if rule.file.role == "root_cause" and not leader.past}
+    gone = (f for f in diagnosis.findings if f.past and f.outcome.rule in causes and not f.demoted_by)
+    first = next((f for f in gone if f.sureness >= max(1, leader.sureness)), None)
+    if first is None:
+        return ""
+    switched = [(n, old, leader.under[n]) for n, old in first.under.items() if leader.under.get(n, old) != old]
+    told = " and ".join(f"{name} was switched from {old} to {new}" for name, old, new in switched)
+    return f" Before {told}: {first.title} ({first.confidence})." if told else ""
 
 
 def _strongest(finding: Finding) -> Evidence | None:
