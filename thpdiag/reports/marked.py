@@ -20,7 +20,7 @@ _SPECIAL = re.compile(
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|(?<!\d):[\w+-]+:(?!\d)"
 )
 _OPENS = re.compile(r"[^\w(\"'.]|\d+[.)]$")  # what makes a list, heading, quote or command at the begin of a paragraph
-_AROUND = re.compile(r"(\(?)(.*?)([.,;:)]*)", re.DOTALL)
+_BEHIND = ".,;:)"  # what follows a word and is none of it
 
 
 def paragraph(text: str) -> str:
@@ -54,8 +54,9 @@ def fenced(texts: Iterable[str], kind: str = "") -> str:
 def _word(word: str) -> str:
     if not _SPECIAL.search(word):
         return word
-    before, inner, after = _AROUND.fullmatch(word).groups()  # type: ignore[union-attr]
-    return f"{before}{code(inner)}{after}" if inner else code(word)
+    before = "(" if word.startswith("(") else ""
+    inner = word[len(before) :].rstrip(_BEHIND)
+    return f"{before}{code(inner)}{word[len(before) + len(inner) :]}" if inner else code(word)
 
 
 def _longest(text: str) -> int:
