@@ -58,7 +58,10 @@ def command(
         raise
     if not comparison["hosts"]:
         raise InputError(NOTHING)
-    raise Exit(int(any(fails(finding, fail_on) for finding in failing(comparison))))
+    if any(fails(finding, fail_on) for finding in failing(comparison)):
+        raise Exit(1)
+    codes = {shared.exit_code(result) for result in results}
+    raise Exit(next((code for code in (shared.CUT_SHORT, shared.DAMAGED) if code in codes), 0))
 
 
 def _result(path: Path, rules: tuple[Rule, ...], progress: str) -> dict[str, Any]:
