@@ -122,3 +122,10 @@ def test_settings_that_agree_are_no_change() -> None:
     """Nor is a value that only one side knows, unless it is one of the two policies."""
     assert settings(Pair(_set("never"), _set("never"))) == []
     assert [row["name"] for row in settings(Pair(_set("never"), _set(None)))] == ["thp.enabled"]
+
+
+def test_what_counts_the_work_is_not_compared_for_the_same_work() -> None:
+    """Twice the pages handed out are twice the pages, though the work is twice as well."""
+    pages = change(rate(100, name=HANDED_OUT), rate(200, name=HANDED_OUT), 2.0)
+
+    assert pages.direction == "up"

@@ -9,7 +9,8 @@ from types import MappingProxyType
 EXIT_CODES: Mapping[int, str] = MappingProxyType(
     {
         0: "analysed, whatever was found; single files may be reported as unreadable",
-        1: "a finding at or above `--fail-on`, one that is new or worse in `compare`, an open rule with `--fail-on-missing`, a failing case in `rules test`",
+        1: "a finding at or above `--fail-on` (of `compare`: if it is new or worse), an open rule with "
+        "`--fail-on-missing`, a failing case in `rules test`",
         2: "the command line, or a file of suppressions or a baseline that it names, makes no sense",
         3: "the input is missing, cannot be read, or nothing in it was recognised",
         4: "a rule file is invalid",

@@ -32,11 +32,11 @@ _APART = {
 _LOAD = "Record AFTER once more while the host does the work that it did in BEFORE, for as long, with the same script."
 
 
-def answer(pair: Pair, same: str, judged: Sequence[Judged]) -> dict[str, Any]:
+def answer(pair: Pair, judged: Sequence[Judged]) -> dict[str, Any]:
     """About the root cause of BEFORE; without one, about what AFTER has."""
     lead, now = leading(pair.before), leading(pair.after)
     main = next((one for one in judged if lead is not None and one.before is lead), None)
-    status, text = _about(main, pair, same) if main else _without_cause(pair, judged)
+    status, text = _about(main, pair) if main else _without_cause(pair, judged)
     differs = bool(lead and now and lead["rule"] != now["rule"])
     if differs and now:
         text += f" The root cause is another one after: {_plain(now['title'] or now['rule'])}."
@@ -47,9 +47,9 @@ def answer(pair: Pair, same: str, judged: Sequence[Judged]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _about(main: Judged, pair: Pair, same: str) -> tuple[str, str]:
+def _about(main: Judged, pair: Pair) -> tuple[str, str]:
     title, reason = _plain(main.finding["title"] or main.finding["rule"]), _proof(main, pair).rstrip(".")
-    if same == "different":
+    if pair.same == "different":
         names = {"before": named(pair.before) or "BEFORE", "after": named(pair.after) or "AFTER"}
         return main.status, f"Two hosts: {_APART[main.status].format(**names)}: {title}. {_capital(reason)}."
     return main.status, f"{_capital(_head(pair, _HEADS[main.status]))}: {title}. {_capital(reason)}."

@@ -11,6 +11,7 @@ CLEAR = 1.5  # times: what changed less is not called better or worse
 ERRORS = 2.0  # standard errors of the difference, about 95 %
 FEWEST = 3  # samples by which a spread can be told
 MUCH = 2.0  # times, where the samples do not tell the spread
+WORK = ("node_vmstat_pgalloc", "node_vmstat_pgfault")  # begin the names of counters of work
 # What is nothing: 0.1/s is what a cured host shows (compaction stalls), 100/s of huge faults are a tenth of a CPU of
 # clearing, 2 % of samples cannot be felt.
 NOTHING = {
@@ -44,8 +45,9 @@ def change(before: Figure, after: Figure, work: float | None = None) -> Change:
 
 
 def per_work(figure: Figure) -> bool:
-    """Whether more work makes more of it: a rate does, a share or a level does not."""
-    return figure.unit == "1/s"
+    """Whether more work makes more of it: a rate does, a share or a level does not; what counts the work is no rate
+    of it."""
+    return figure.unit == "1/s" and not figure.name.startswith(WORK)
 
 
 def nothing(figure: Figure) -> float:

@@ -30,7 +30,7 @@ _FELT = 0.02  # of the samples: a smaller share of stacks on both sides is not l
 def document(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The comparison of two result documents. Hosts in the order of BEFORE, the worst first."""
     found = paired(hosts(before), hosts(after))
-    rows = [_host(Pair(old, new), same) for old, new, same in found.pairs]
+    rows = [_host(Pair(old, new, same)) for old, new, same in found.pairs]
     alone = [
         {"side": side, "name": named(host), "sentence": sentence(host), "status": host["verdict"]["status"]}
         for side, host in found.alone
@@ -38,15 +38,15 @@ def document(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, A
     return {"schema": SCHEMA, "hosts": rows, "alone": alone}
 
 
-def _host(pair: Pair, same: str) -> dict[str, Any]:
+def _host(pair: Pair) -> dict[str, Any]:
     judged = _judged(pair)
     changed, only = _figures(pair)
     return {
-        "name": named(pair.before) or named(pair.after), "same": same,
-        "answer": answer(pair, same, judged),
+        "name": named(pair.before) or named(pair.after), "same": pair.same,
+        "answer": answer(pair, judged),
         "before": _side(pair.before), "after": _side(pair.after),
         "load": {"word": pair.load.word, "text": pair.load.text, "work": _round(pair.load.work)},
-        "notes": notes(pair, same),
+        "notes": notes(pair),
         "facts": facts(pair), "settings": settings(pair),
         "findings": [_finding(one, pair) for one in judged],
         "figures": changed, **only,

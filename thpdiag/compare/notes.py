@@ -9,18 +9,18 @@ from thpdiag.compare.paired import named
 from thpdiag.compare.sides import Pair
 
 
-def notes(pair: Pair, same: str) -> list[str]:
-    return [*_hosts(pair, same), *_order(pair), *_states(pair), *_making(pair)]
+def notes(pair: Pair) -> list[str]:
+    return [*_hosts(pair), *_order(pair), *_states(pair), *_making(pair)]
 
 
-def _hosts(pair: Pair, same: str) -> Iterator[str]:
+def _hosts(pair: Pair) -> Iterator[str]:
     before, after = named(pair.before), named(pair.after)
-    if same == "different":
+    if pair.same == "different":
         yield (
             f"These are two hosts, {before} and {after}: what follows tells how they differ, not whether a change on "
             "one of them worked."
         )
-    if same == "unnamed":
+    if pair.same == "unnamed":
         missing = [side for side, name in (("BEFORE", before), ("AFTER", after)) if not name]
         verb = "do" if len(missing) > 1 else "does"
         yield f"{' and '.join(missing)} {verb} not name the host; both are taken for the same host."

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from thpdiag.compare.words import HEADINGS, effect, sample_words, status_word
+from thpdiag.compare.words import HEADINGS, changed_heading, effect, findings_heading, sample_words, status_word
 from thpdiag.reports.charts.panels import panels
 from thpdiag.reports.html import environment
 from thpdiag.reports.html.embedded import embedded
@@ -54,7 +54,13 @@ def _environment() -> Environment:
     loader = ChoiceLoader([PackageLoader(__package__, "."), PackageLoader("thpdiag.reports.html", ".")])
     made = environment(loader)
     made.globals |= {
-        "colours": _COLOURS, "effect": effect, "headings": HEADINGS, "panels": _panels,
-        "sample_words": sample_words, "status_word": status_word,
-    }  # fmt: skip
+        "changed_heading": changed_heading,
+        "colours": _COLOURS,
+        "effect": effect,
+        "findings_heading": findings_heading,
+        "headings": HEADINGS,
+        "panels": _panels,
+        "sample_words": sample_words,
+        "status_word": status_word,
+    }
     return made

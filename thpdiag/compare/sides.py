@@ -27,6 +27,7 @@ class Pair:
 
     before: Host
     after: Host
+    same: str = "same"  # or different, unnamed
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -53,6 +54,8 @@ class Pair:
     @cached_property
     def rebooted(self) -> str:
         """By what it is known that the host was booted in between; empty if nothing says so."""
+        if self.same == "different":
+            return ""
         kernels = [one["host"]["kernel"] for one in (self.before, self.after)]
         if all(kernels) and kernels[0] != kernels[1]:
             return f"kernel {kernels[0]} before, {kernels[1]} after"
@@ -65,7 +68,7 @@ class Pair:
     def reversed(self) -> bool:
         """Whether AFTER was recorded first, as far as the clocks of both tell."""
         ends, begins = _times(self.before), _times(self.after)
-        return bool(ends and begins) and max(begins) < min(ends)
+        return self.same != "different" and bool(ends and begins) and max(begins) < min(ends)
 
     @cached_property
     def switched(self) -> list[tuple[str, str, str]]:
@@ -109,7 +112,7 @@ def _processes(host: Host) -> Iterator[str]:
     for series in host["timeline"]["series"]:
         if series["metric"].startswith("process_") and series["entity"]:
             name = _PID.sub("", series["entity"])
-            yield _NUMBERED.sub("", name)
+            yield _NUMBERED.sub("", name).strip()
 
 
 def _times(host: Host) -> list[float]:

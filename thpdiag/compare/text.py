@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from thpdiag.compare.words import HEADINGS, effect, sample_words, status_word
+from thpdiag.compare.words import HEADINGS, changed_heading, effect, findings_heading, sample_words, status_word
 from thpdiag.reports.columns import columns, fold
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import quantity
@@ -48,7 +48,7 @@ def _heading(text: str) -> list[str]:
 
 
 def _changed(host: Mapping[str, Any], _: int) -> Iterator[str]:
-    yield from ["", *_heading("What was changed")]
+    yield from ["", *_heading(changed_heading(host["same"]))]
     if not host["settings"] and not host["facts"]:
         yield from fold("No setting that both sides know differs.")
     for row in host["settings"]:
@@ -69,7 +69,7 @@ def _setting(setting: Mapping[str, Any] | None) -> str:
 
 def _findings(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
     if host["findings"]:
-        yield from ["", *_heading("What became of each finding")]
+        yield from ["", *_heading(findings_heading(host["same"]))]
     for number, finding in enumerate(host["findings"]):
         word = status_word(finding["status"], host["same"])
         about = f" ({finding['entity']})" if finding["entity"] else ""

@@ -11,15 +11,25 @@ HEADINGS = {
     "moved": "Figures that changed by more than noise",
     "still": "Figures that did not change, or not by more than noise",
 }
+_CHANGED = {"different": "What differs in the settings"}
+_BECAME = {"different": "Which finding is on which side"}
 _STATUS = {"cannot_tell": "cannot tell"}
 _OF_TWO_HOSTS = {
-    "fixed": "left only", "improved": "less right", "unchanged": "both", "worse": "more right", "new": "right only",
+    "fixed": "before only", "improved": "after less", "unchanged": "both", "worse": "after more", "new": "after only",
     "cannot_tell": "cannot tell",
 }  # fmt: skip
 
 
+def changed_heading(same: str) -> str:
+    return _CHANGED.get(same, "What was changed")
+
+
+def findings_heading(same: str) -> str:
+    return _BECAME.get(same, "What became of each finding")
+
+
 def status_word(status: str, same: str) -> str:
-    """What became of a finding; of two hosts, the left one is BEFORE."""
+    """What became of a finding; of two hosts, on which side it is."""
     return _OF_TWO_HOSTS[status] if same == "different" else _STATUS.get(status, status)
 
 

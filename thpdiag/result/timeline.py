@@ -64,7 +64,7 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
             yield from ((panel, t) for t in catalogue.tracks(metric)[:1] if t.timed and len(t) > 1)
     for metric in OF_PROCESSES:
         tracks = list(_one_source([t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]))
-        tracks.sort(key=lambda t: (-_moved(t), t.name))
+        tracks.sort(key=lambda t: (-_moved(t), -t.last, t.name))  # what stands still: the largest, no kernel thread
         yield from (("processes", t) for t in tracks[:MOST_PROCESSES])
     zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
     if zones:
