@@ -20,7 +20,8 @@ from thpdiag.reports.presentation import Presentation
 
 HOLDERS = ("alloc-churn", "khugepaged-growth", "redis-always", "stress-io", "idle-host", "knee")
 _UNSTEADY = re.compile(
-    r'sha256-[^\']*|<script type="application/gzip\+base64".*?</script>|<style>.*?</style>|(?<=timelines">Timelines).*?</section>',
+    r'sha256-[\w+/=]+|<script type="application/gzip\+base64".*?</script>|<style>.*?</style>'
+    r'|(?<=timelines">Timelines).*?</section>',
     re.DOTALL,
 )
 
