@@ -149,12 +149,16 @@ def test_free_blocks_are_a_strip_of_orders() -> None:
     """Empty cells stay empty, the largest order stands on top, and the numbers are in the caption."""
     series = [
         one(
-            flat(range(10), count), metric=f"node_buddyinfo_blocks_order{order}", panel="free_blocks", entity="zone DMA"
+            flat(range(10), count),
+            metric=f"node_buddyinfo_blocks_order{order}",
+            panel="free_blocks",
+            entity="zone DMA",
+            means="free blocks of that order",
         )
         for order, count in enumerate([500.0, 0.0, 3.0])
     ]
     page = panels(timeline(*series), "p")
-    assert "of zone DMA" in page
+    assert "Free blocks by order of zone DMA: " in page
     assert "at most 500" in page
     tops = {
         int(top)

@@ -35,7 +35,7 @@ def strip(lines: Sequence[Line], scale: TimeScale, name: str) -> Markup:
         if order in (0, HUGE) or number == 0
     )
     sources = prose(", ".join(dict.fromkeys(source for _, line in rows for source in line.sources)))
-    entity = prose(lines[0].name.partition(" of ")[2])
+    entity = prose(lines[0].entity)
     return Markup(
         '<figure class="panel"><figcaption id="{name}">Free blocks by order{of}: order 0 (one page) at the bottom, '
         "blocks of a huge page from order 9 on; dark: many (at most {most}), empty: none "

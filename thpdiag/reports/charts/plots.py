@@ -34,6 +34,7 @@ class Line:
     points: tuple[Point, ...]
     numbers: tuple[int, ...]
     metric: str
+    entity: str
 
     @property
     def low(self) -> float:
@@ -91,7 +92,7 @@ def _lines(series: Sequence[Series]) -> Iterator[tuple[str | None, str | None, L
         name = " of ".join(filter(None, (means or metric, entity)))
         sources = tuple(dict.fromkeys(filter(None, (series[number]["source"] for number in numbers))))
         if points:
-            yield clock, panel, Line(name, sources, unit or "", tuple(points), tuple(numbers), metric)
+            yield clock, panel, Line(name, sources, unit or "", tuple(points), tuple(numbers), metric, entity or "")
 
 
 def _points(rows: Iterable[Sequence[float | None]]) -> Iterator[Point]:
