@@ -62,16 +62,19 @@ MAY_IMPORT = {
     "all_clear": "model knowledge derive engine",
     "diagnosis": "model knowledge derive engine ranking all_clear",
     "result.schema": "",
-    "result": "model knowledge derive engine diagnosis all_clear advice ragged result.schema version",
+    "result.fingerprint": "",
+    "result": "model knowledge derive engine diagnosis all_clear advice ragged result.schema result.fingerprint version",
     "reports": "errors result.schema",
     "compare": "errors result.schema reports",
     "accepted": "errors knowledge reports",
+    "redact": "errors result.fingerprint",
     "flame": "model errors knowledge engine ragged reports version",
     "exported": "model errors knowledge derive reports",
     "capture": "knowledge errors engine",
+    "ticket": "reports result capture",
     "analyze": "model case engine diagnosis result",
     "cli": (
-        "model errors knowledge readers case engine result reports compare accepted flame exported capture analyze "
+        "model errors knowledge readers case engine result reports compare accepted flame exported capture ticket analyze "
         "workbench version"
     ),
     "__main__": "cli",
@@ -81,6 +84,7 @@ BROAD_EXCEPTS = {
     "thpdiag/engine/match.py": "around a rule: its mistake becomes a Problem",
     "thpdiag/cli/__init__.py": "around the program: exit 70, which says that the mistake is ours",
 }
+SAVED = tuple(f"fixtures/comparisons/storm-thp-never/{side}.json" for side in ("before", "after"))
 HEAVY = ("pandas", "numpy")
 POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
 
@@ -254,6 +258,7 @@ def command(*arguments: str) -> str:
         pytest.param(command("analyze", "--help"), id="analyze-help"),
         pytest.param(command("rules", "list"), id="rules-list"),
         pytest.param(command("rules", "lint"), id="rules-lint"),
+        pytest.param(command("compare", *SAVED), id="compare"),
         pytest.param(command("analyze", "fixtures/stories/tuned-overrides-boot-line/bundle"), id="no-series"),
     ],
 )

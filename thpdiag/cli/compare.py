@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,32 +45,42 @@ def command(
     changes: tuple[str, ...], verbosity: int, progress: str,
 ) -> None:  # fmt: skip
     """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
-    targets, rules = shared.targets(outputs, FORMATS), shared.loaded(folders, changes)
-    results = [_result(path, rules, progress) for path in (before, after)]
+    targets, paths = shared.targets(outputs, FORMATS), (before, after)
+    results = [_saved(path) for path in paths]
+    kept = any(result is not None for result in results)
+    if None in results:
+        rules = shared.loaded(folders, changes)
+        results = [
+            _analysed(path, rules, progress) if one is None else one for path, one in zip(paths, results, strict=True)
+        ]
     try:
-        for path, result in zip((before, after), results, strict=True):
-            if not shared.recognised(result) and result.get("inputs"):
-                raise InputError(f"{path}: {shared.NOTHING}")
-        comparison = document(*results)
+        comparison, codes = _compared(paths, [result or {} for result in results])
         shared.deliver(comparison, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on), FORMATS)
+        failed = any(fails(finding, fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-        if any(saved(path) is not None for path in (before, after)):
+        if kept:  # a saved result that is not what the schema says
             raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
         raise
     if not comparison["hosts"]:
         raise InputError(NOTHING)
-    if any(fails(finding, fail_on) for finding in failing(comparison)):
-        raise Exit(1)
-    codes = {shared.exit_code(result) for result in results}
-    raise Exit(next((code for code in (shared.CUT_SHORT, shared.DAMAGED) if code in codes), 0))
+    undone = next((code for code in (shared.CUT_SHORT, shared.DAMAGED) if code in codes), 0)
+    raise Exit(1 if failed else undone)
 
 
-def _result(path: Path, rules: tuple[Rule, ...], progress: str) -> dict[str, Any]:
-    """The result document of a bundle, or the saved one."""
+def _compared(paths: Sequence[Path], results: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], set[int]]:
+    """The comparison, and the exit codes that each side alone would have."""
+    for path, result in zip(paths, results, strict=True):
+        if not shared.recognised(result) and result.get("inputs"):
+            raise InputError(f"{path}: {shared.NOTHING}")
+    return document(*results), {shared.exit_code(result) for result in results}
+
+
+def _saved(path: Path) -> dict[str, Any] | None:
     if mistake := shared.absent([path]):
         raise mistake
-    result = saved(path)
-    if result is not None:
-        return result
+    return saved(path)
+
+
+def _analysed(path: Path, rules: tuple[Rule, ...], progress: str) -> dict[str, Any]:
     with shared.shown(progress) as show:
         return analyze([path], rules, progress=show)

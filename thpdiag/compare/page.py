@@ -13,7 +13,15 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from thpdiag.compare.words import HEADINGS, changed_heading, effect, findings_heading, sample_words, status_word
+from thpdiag.compare.words import (
+    HEADINGS,
+    changed_heading,
+    effect,
+    findings_heading,
+    remains,
+    sample_words,
+    status_word,
+)
 from thpdiag.reports.charts.panels import panels
 from thpdiag.reports.html import environment
 from thpdiag.reports.html.embedded import embedded
@@ -60,6 +68,7 @@ def _environment() -> Environment:
         "findings_heading": findings_heading,
         "headings": HEADINGS,
         "panels": _panels,
+        "remains": remains,
         "sample_words": sample_words,
         "status_word": status_word,
     }

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from thpdiag.compare.words import HEADINGS, changed_heading, effect, findings_heading, sample_words, status_word
+from thpdiag.compare.words import (
+    HEADINGS,
+    changed_heading,
+    effect,
+    findings_heading,
+    remains,
+    sample_words,
+    status_word,
+)
 from thpdiag.reports.columns import columns, fold
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import quantity
@@ -37,6 +45,8 @@ def _host(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
         told = host[side]
         yield from fold(prose(f"{told['case']}: {told['sentence']}"), f"{side.upper()}: ", "  ")
     yield from fold(prose(host["load"]["text"]), "Load: ", "  ")
+    if left := remains(host):
+        yield from fold(prose(left), "Remains: ", "  ")
     for note in host["notes"]:
         yield from fold(prose(note), "! ", "  ")
     for part in (_changed, _findings, _figures, _ask):

@@ -33,6 +33,16 @@ def status_word(status: str, same: str) -> str:
     return _OF_TWO_HOSTS[status] if same == "different" else _STATUS.get(status, status)
 
 
+def remains(host: Mapping[str, Any]) -> str:
+    """What AFTER still or newly has beside the finding that the answer is about."""
+    return "; ".join(_left(one, host["same"]) for one in host["answer"]["remains"])
+
+
+def _left(one: Mapping[str, Any], same: str) -> str:
+    weight = ", ".join(filter(None, [one["severity"], status_word(one["status"], same)]))
+    return f"{one['title'] or one['rule']} ({weight})"
+
+
 def effect(row: Mapping[str, Any]) -> str:
     """How much a figure changed: by which factor and by how much."""
     if row["difference"] == 0:
