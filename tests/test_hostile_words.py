@@ -40,18 +40,10 @@ WORDS = (
     "\\u001b[31m",
 )  # fmt: skip
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-OUR_SHAPES = {
-    "class",
-    "width",
-    "height",
-    "role",
-    "viewbox",
-    "aria-hidden",
-    "aria-label",
-    "aria-labelledby",
-    "x",
-    "y",
-} | {"preserveaspectratio"}  # what a chart of ours says of itself
+OUR_SHAPES = {  # what a chart of ours says of itself
+    "class", "width", "height", "role", "viewbox", "aria-hidden", "aria-label", "aria-labelledby", "x", "y",
+    "preserveaspectratio", "font-size",
+}  # fmt: skip
 ELEMENTS_THAT_ACT = {
     "img",
     "svg",
@@ -143,12 +135,14 @@ class Page(HTMLParser):
 
 
 def live(page: str) -> Iterator[str]:
-    """Elements and attributes that act."""
+    """Elements and attributes that act, and attributes that hold a word of the customer."""
     for tag, attributes in Page(page).tags:
         ours = tag == "svg" and set(attributes) <= OUR_SHAPES
         if tag in ELEMENTS_THAT_ACT and not ours:
             yield tag
         for name, value in attributes.items():
+            if MARK in f"{name}{value}":
+                yield f"{tag} says {name}={value}"
             if name.startswith("on") or (
                 name in ("href", "src", "action") and not (value or "").startswith(("#", "data:"))
             ):
