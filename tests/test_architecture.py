@@ -63,7 +63,9 @@ MAY_IMPORT = {
     "diagnosis": "model knowledge derive engine ranking all_clear",
     "result.schema": "",
     "result.fingerprint": "",
-    "result": "model knowledge derive engine diagnosis all_clear advice ragged result.schema result.fingerprint version",
+    "result": (
+        "model knowledge derive engine diagnosis all_clear advice ragged result.schema result.fingerprint version"
+    ),
     "reports": "errors result.schema",
     "compare": "errors result.schema reports",
     "accepted": "errors knowledge reports",
@@ -74,8 +76,8 @@ MAY_IMPORT = {
     "ticket": "reports result capture",
     "analyze": "model case engine diagnosis result",
     "cli": (
-        "model errors knowledge readers case engine result reports compare accepted flame exported capture ticket analyze "
-        "workbench version"
+        "model errors knowledge readers case engine result reports compare accepted redact flame exported capture "
+        "ticket analyze workbench version"
     ),
     "__main__": "cli",
 }

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "inputs": "Say what was recognised, and what each rule lacks.",
         "series": "Print the values of a metric over time, for other programs.",
         "flame": "Print call stacks, folded, for flame graphs.",
+        "redact": "Replace the customer's names in a saved result.",
         "baseline": "Accept what is found today; only new and graver fails.",
         "capture-script": "Print the script to send to the customer.",
         "doctor": "Say what this installation has.",

@@ -12,6 +12,7 @@ from thpdiag.case.options import Options
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.cli.accepting import accepting, with_marks
+from thpdiag.cli.redaction import clean, redacting
 from thpdiag.engine.chosen_params import told as changed
 from thpdiag.engine.timing import Timings
 from thpdiag.reports.presentation import Presentation, Suppressed
@@ -30,6 +31,7 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @shared.AT
 @click.option("--case", default="", help="A name for the case in the report.")
 @click.option("--process", default="", help="Look at this process only (pid or command name).")
+@redacting
 @shared.RULES
 @shared.SET
 @click.option(
@@ -47,6 +49,7 @@ def command(
     since: str | None, until: str | None, at: str | None, case: str, process: str, folders: tuple[Path, ...],
     changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str, suppressed: str,
     suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
+    redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
@@ -60,6 +63,7 @@ def command(
     with shared.shown(progress) as show:
         document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
     document = with_marks(document, suppress, baselines, today, verbosity)
+    document = clean(document, redact, maps)
     with spent.stage("reports"):
         shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
     if timings is not None:

@@ -12,6 +12,7 @@ from click.exceptions import Exit
 from thpdiag.cli import options as shared
 from thpdiag.cli import saved
 from thpdiag.cli.accepting import accepting, with_marks
+from thpdiag.cli.redaction import clean, redacting
 from thpdiag.errors import InputError
 from thpdiag.reports.presentation import Presentation, Suppressed
 
@@ -22,16 +23,19 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @shared.OUTPUT
 @shared.FAIL_ON
 @accepting
+@redacting
 @shared.SHOW_SUPPRESSED
 @shared.VERBOSE
 def command(
     result: Path, form: str, outputs: tuple[str, ...], fail_on: str, verbosity: int, suppressed: str,
     suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
+    redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Render RESULT (JSON, or an HTML report) again; no bundle is needed."""
     targets, document = shared.targets(outputs), _document(result)
     try:
         document = with_marks(document, suppress, baselines, today, verbosity)
+        document = clean(document, redact, maps)
         shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
         failed = shared.gated(document, fail_on)
     except (

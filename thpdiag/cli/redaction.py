@@ -1,0 +1,75 @@
+"""`--redact` and `--redact-map`: a result without the customer's names, and the file that keeps who is who."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import rich_click as click
+
+from thpdiag.cli.options import notice
+from thpdiag.errors import InputError, UsageError
+
+REDACT = click.option(
+    "--redact", flag_value="yes", default="",
+    help="Replace hosts, addresses, users, paths and programs of the customer's own by pseudonyms.",
+)  # fmt: skip
+MAPS = click.option(
+    "--redact-map", "maps", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep who is who in this file, and use those in it; one of `sos clean` is read only. Implies --redact.",
+)  # fmt: skip
+MOST = 64 << 20  # bytes of a mapping
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def redacting(command: _Command) -> _Command:
+    """The options of a command whose output can be redacted."""
+    return REDACT(MAPS(command))
+
+
+def clean(document: dict[str, Any], redact: str, maps: Sequence[Path]) -> dict[str, Any]:
+    """The document as it may be given away, if that was asked for."""
+    if not redact and not maps:
+        return document
+    from thpdiag.redact.document import redacted
+    from thpdiag.redact.mapping import read, written
+    from thpdiag.redact.names import Names
+
+    known: dict[str, dict[str, str]] = {}
+    target: Path | None = None
+    for path in maps:
+        text = _text(path)
+        pairs, own = read(text, path) if text is not None else ({}, True)
+        target = path if own and target is None else target
+        for kind, found in pairs.items():
+            known.setdefault(kind, {}).update(found)
+    names = Names(known)
+    done = redacted(document, names)
+    if target is not None:
+        _keep(target, written(names))
+    return done
+
+
+def _text(path: Path) -> str | None:
+    """What is in a mapping; None if there is none yet."""
+    try:
+        if not path.exists():
+            return None
+        if path.stat().st_size > MOST:
+            raise InputError(f"{path} is no mapping of names: it has more than {MOST >> 20} MiB")
+        return path.read_text(encoding="utf-8") or None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no mapping of names: it is not text") from error
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write a mapping that only its owner can read."""
+    try:
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    notice(f"{path} written")

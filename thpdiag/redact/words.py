@@ -1,0 +1,282 @@
+"""Text: a word that no list knows becomes a pseudonym; numbers, times and what the lists know stay.
+
+Addresses, mail, `user@host` and paths are told from words by their form. In a quoted line everything behind the first
+option (`-p`, `--password`) are arguments of a program, of which numbers go too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address
+
+from thpdiag.redact.allowed import (
+    ATOM,
+    DEVICE,
+    EDGE,
+    NUMBER,
+    OF_KERNEL,
+    extensions,
+    is_function,
+    is_program,
+    quoted,
+    told,
+    told_paths,
+)
+from thpdiag.redact.names import OF_SOS, OWN, Names
+from thpdiag.redact.paths import names_of, of_ours, path, segment
+
+_MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){2})?[0-9A-Fa-f]{2}(?![\w:])"
+_SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,3}){0,3}(?![\w:])"
+_FOUR = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)"
+_PATH = r"[\w.@+%~\u0300-\u036f\u200b-\u200f-]*(?:/+[\w.@+%~\u0300-\u036f\u200b-\u200f-]+)+/?"
+_ANY = re.compile(f"(?P<mac>{_MAC})|(?P<six>{_SIX})|(?P<four>{_FOUR})|(?P<path>{_PATH})|(?P<atom>{ATOM})")
+_OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}[A-Za-z]")
+_RELEASE = re.compile(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:\.\d{1,3})?)([-.+_~].+)")
+_OF_RELEASE = re.compile(
+    r"\d+[a-z]?\d{0,3}|rc\d+|el\d+(?:_\d+)*(?:uek)?|uek|fc\d+|amzn\d*|generic|lowlatency|default|pae|bigmem|smp|xen|kvm|aws|azure|gcp|oracle|oem|hwe|cloud|rt|debug"
+    r"|amd64|i386|i686|x86|64|arm64|aarch64|ppc64le|s390x|deb\d+u?\d*|bpo\d*|pve|ubuntu|virtual|server|desktop|centos|plus|elrepo|lt|ml|lp\d+|cm\d|fips|linuxkit|microsoft|standard"
+    r"|wsl2|arch\d*|zen|raspi|v7|v8|cip|linode\d*|g[0-9a-f]{7,12}", re.IGNORECASE
+)  # fmt: skip
+# Where our sentences name something: `grew of NAME (123)`, `a < b < NAME`, `'NAME'`
+_NAMED = re.compile(
+    r"(?P<pid>(?<![^\s(])[^\s()]{1,64})(?= \(\d{1,9}\))|(?<=< )(?P<frame>[^<,;]+?)(?=$| <|[,;])"
+    r"|(?<=samples of )(?P<task>[^()]{1,64}?)(?= are in )"
+    r"|(?<=\bname is )(?P<is>[^\s,;]{1,64})|(?<=\(comm )(?P<comm>[^,;)]{1,64})"
+)
+_COMPILED = re.compile(r"(?:\.(?:isra|constprop|part|cold|llvm)(?:\.\d+)?|\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?)+$")
+_WEB = re.compile(r"[A-Za-z]\w*://[^\s\"'<>]+")
+_LINE_OF = re.compile(r"(:\d+)$")
+
+
+class Words:
+    """Replaces names in text."""
+
+    def __init__(self, names: Names, functions: Iterable[str] = (), redacted: str = "") -> None:
+        """`functions` are the kernel's, with its settings; `redacted` says that pseudonyms in the text are ours."""
+        self.names = names
+        self._functions = frozenset(functions)
+        self._redacted = bool(redacted)
+        self._spaced: list[str] = []  # names of programs of several words
+        self._atoms: dict[tuple[str, bool], str] = {}
+
+    def line(self, text: str) -> str:
+        """A line of the customer's."""
+        if frame := _FRAME.fullmatch(text):
+            return self._frame(frame)
+        if _FOLDED.fullmatch(text):
+            return self.stack(text)
+        option = _OPTION.search(text)
+        arguments = option.start() if option else len(text)
+        return self._replaced_in(text, ours=False, arguments=arguments)
+
+    def _replaced_in(self, text: str, *, ours: bool, arguments: int) -> str:
+        """`arguments` is where those of a program begin; so does what an address of the web has behind its host."""
+        webs = [found.span() for found in _WEB.finditer(text)]
+
+        def replaced(match: re.Match[str]) -> str:
+            at = match.start()
+            value = text[at - 1 : at] == "=" and not self._stays(_before(text, at), ours=ours)
+            inside = value or at >= arguments or any(begin < at < end for begin, end in webs)
+            return self._replaced(match, ours=ours, argument=inside)
+
+        return _ANY.sub(replaced, text)
+
+    def sentence(self, text: str) -> str:
+        """A sentence of ours that names things of the customer."""
+        for name in self._spaced:
+            text = text.replace(name, self.names.of("proc", name))
+        done, end = [], 0
+        for match in _NAMED.finditer(text):
+            done += [self.command(text[end : match.start()]), self._named(match)]
+            end = match.end()
+        return "".join([*done, self.command(text[end:])])
+
+    def program(self, name: str) -> str:
+        """The name of a process or thread."""
+        bare = name.strip("[]<>")
+        if not bare or is_program(bare) or self.own(bare):
+            return name
+        if " " in name and name not in self._spaced:
+            self._spaced.append(name)
+        return names_of(name, "proc", self.names)
+
+    def function(self, name: str) -> str:
+        """The name of a function that is not known to be the kernel's by where it stands."""
+        if name.startswith("[") and name.endswith("]"):
+            return f"[{segment(name[1:-1], self.names, 'file')}]"
+        if self.kernel_function(name) or self.own(name) or is_function(name):
+            return name
+        return names_of(name, "fn", self.names)
+
+    def stack(self, text: str) -> str:
+        """A task and its functions from the root, joined by `;`."""
+        task, *functions = text.split(";")
+        return ";".join([self.program(task), *map(self.function, functions)])
+
+    def kernel_function(self, name: str) -> bool:
+        """Whether it is a function of the kernel; programs loaded into it (BPF) are named by the customer."""
+        bare = _COMPILED.sub("", name)
+        known = {name, bare} & self._functions or ("_" in bare and bare.casefold() in quoted())
+        return bool(known) and not name.startswith("bpf_prog_")
+
+    def release(self, text: str) -> str:
+        """A kernel release without what somebody of the customer has added to it."""
+        found = _RELEASE.fullmatch(text)
+        if not found:
+            return text if NUMBER.fullmatch(text) or re.fullmatch(r"[\d.]+", text) else self.line(text)
+        kept = found[1]
+        for sign, part in re.findall(r"([-.+_~])([^-.+_~]*)", found[2]):
+            if part and not _OF_RELEASE.fullmatch(part):
+                break
+            kept += sign + part
+        return kept.rstrip("-._~")
+
+    def place(self, text: str) -> str:
+        """A member, with or without the line in it."""
+        number = _LINE_OF.search(text)
+        bare = text[: number.start()] if number else text
+        return path(bare, self.names) + (number[1] if number else "")
+
+    def command(self, text: str) -> str:
+        """A command of ours, or words of ours that name nothing by where they stand."""
+        return self._replaced_in(text, ours=True, arguments=len(text))
+
+    def _named(self, match: re.Match[str]) -> str:
+        if not match["frame"]:
+            return self.program(match[0])
+        name = match["frame"].strip()
+        if name == "..." or self.kernel_function(name) or is_function(name) or is_program(name) or self.own(name):
+            return match[0]
+        return self.names.known(name, "fn") or self.names.known(name) or names_of(name, "fn", self.names)
+
+    def _replaced(self, match: re.Match[str], *, ours: bool, argument: bool) -> str:
+        text = match[0]
+        if match["mac"]:
+            return names_of(text, "mac", self.names)
+        if match["six"]:
+            return self._six(text)
+        if match["four"]:
+            return self._four(text)
+        if match["path"]:
+            return self._path(text, ours=ours)
+        core = text.rstrip(EDGE)
+        return self._atom(core, ours=ours, argument=argument) + text[len(core) :]
+
+    def _six(self, text: str) -> str:
+        bare = text if text.endswith("::") else text.removesuffix(":")
+        try:
+            address = IPv6Address(bare)
+        except ValueError:
+            return text if not re.search("[A-Fa-f]", text) else _ATOMS.sub(self._plain, text)
+        kept = address.is_loopback or address.is_unspecified
+        return text if kept else names_of(bare, "ipv6_", self.names) + text[len(bare) :]
+
+    def _plain(self, match: re.Match[str]) -> str:
+        return self._atom(match[0], ours=False, argument=False)
+
+    def _four(self, text: str) -> str:
+        try:
+            address = ip_address(text)
+        except ValueError:
+            return text  # a version or a number of a table
+        return text if address.is_loopback or address.is_unspecified else names_of(text, "ip", self.names)
+
+    def _path(self, text: str, *, ours: bool) -> str:
+        if all(self._stays(one, ours=ours) for one in text.split("/")) and not text.startswith("/"):
+            return text  # `194.2/s`, `and/or`
+        core = text.rstrip(EDGE) if not text.endswith("~") else text
+        if "@" in core.partition("/")[0]:
+            first, sign, rest = core.partition("/")
+            return self._atom(first, ours=ours, argument=False) + sign + path(rest, self.names) + text[len(core) :]
+        return path(core, self.names, told_paths() if ours else frozenset()) + text[len(core) :]
+
+    def _atom(self, word: str, *, ours: bool, argument: bool) -> str:
+        key = (word, ours)
+        if argument and re.search(r"\d", word) and not self.own(word):
+            return names_of(word, "word", self.names)
+        if key not in self._atoms:
+            self._atoms[key] = self._judged(word, ours=ours)
+        return self._atoms[key]
+
+    def _judged(self, word: str, *, ours: bool) -> str:
+        secret = self.names.secret(word) if ours else self.names.known(word)
+        if secret is not None and not (ours and word.casefold() in told()):
+            return secret
+        if self._stays(word, ours=ours):
+            return word
+        if "@" in word.strip("@"):
+            return self._at(word)
+        if _RELEASE.fullmatch(word) and not word.replace(".", "").isdigit():
+            return self.release(word)
+        return self._host(word) or self._file(word) or self.names.known(word) or names_of(word, "word", self.names)
+
+    def _stays(self, word: str, *, ours: bool = False) -> bool:
+        folded = word.casefold()
+        if folded in quoted() or (ours and (folded in told() or of_ours(word))) or not word or self.own(word):
+            return True
+        if NUMBER.fullmatch(word) or DEVICE.fullmatch(word) or OF_KERNEL.fullmatch(word):
+            return True
+        return is_program(word) or self.kernel_function(word)
+
+    def own(self, word: str) -> bool:
+        """Whether it is a pseudonym already, ours or of `sos clean`."""
+        if OF_SOS.match(word) or self.names.given(word):
+            return all(OF_SOS.fullmatch(p) or self.names.given(p) or p in extensions() for p in word.split("."))
+        parts = word.split(".")
+        return self._redacted and OWN.fullmatch(parts[0]) is not None and all(
+            OWN.fullmatch(p) or p in extensions() for p in parts
+        )  # fmt: skip
+
+    def _at(self, word: str) -> str:
+        """`user@host` of a prompt, or mail."""
+        user, _, host = word.partition("@")
+        if not self.own(host) and self.names.secret(host) is None and "." in host and not self._host(host):
+            return names_of(word, "mail", self.names)
+        person = user if is_program(user) or self.own(user) or not user else names_of(user, "user", self.names)
+        place = self._host(host) or (host if self.own(host) else names_of(host, "host", self.names))
+        return f"{person}@{place}"
+
+    def _host(self, word: str) -> str | None:
+        """A known host with its domain."""
+        first, dot, domain = word.partition(".")
+        if not dot or not domain:
+            return self.names.secret(word)
+        host = self.names.secret(first)
+        if host is None and self.names.secret(domain) is None:
+            return None
+        host = host or names_of(first, "host", self.names)
+        return f"{host}.{self.names.secret(domain) or names_of(domain, 'domain', self.names)}"
+
+    def _file(self, word: str) -> str | None:
+        ending = word.rpartition(".")[2]
+        return segment(word, self.names, "file") if "." in word and ending.casefold() in extensions() else None
+
+    def _frame(self, frame: re.Match[str]) -> str:
+        """A line of a stack of perf script."""
+        within = frame["object"]
+        kernel = within.startswith("[") and (within.strip("[]").casefold() in _OF_KERNEL)
+        name = frame["name"]
+        shown = name if kernel and not name.startswith("bpf_prog_") else self.function(name)
+        place = within if kernel else self._object(within)
+        return f"{frame['begin']}{shown}{frame['offset'] or ''} ({place}){frame['end']}"
+
+    def _object(self, within: str) -> str:
+        if within.startswith("["):
+            return f"[{segment(within[1:-1], self.names, 'file')}]" if within.endswith("]") else self.line(within)
+        return " ".join(path(part, self.names) if "/" in part else self.line(part) for part in within.split(" "))
+
+
+_OF_KERNEL = frozenset({"kernel.kallsyms", "guest.kernel.kallsyms", "vmlinux", "kernel", "unknown", "vdso", "vsyscall"})
+_FOLDED = re.compile(r"[^;]{1,64}(?:;[^;]+){2,}")
+_ATOMS = re.compile(ATOM)
+_FRAME = re.compile(
+    r"(?P<begin>\s*[0-9a-f]{2,16} )(?P<name>.+?)(?P<offset>\+0x[0-9a-f]+)?"
+    r" \((?P<object>[^()]*(?:\(deleted\))?)\)(?P<end>\s*)"
+)
+
+
+def _before(text: str, end: int) -> str:
+    """The word in front of a sign."""
+    found = re.search(r"[\w.@%-]+$", text[: end - 1])
+    return found[0].strip(EDGE) if found else ""
