@@ -201,6 +201,21 @@ def test_hosts_are_paired_by_name_and_the_others_are_told() -> None:
     assert "c3 (only BEFORE)" in FORMATS["text"](comparison)
 
 
+def test_the_same_lines_are_no_second_look() -> None:
+    """What AFTER has from the files of BEFORE (old recordings of sar, an untimed profile) says nothing about after."""
+
+    def part(after: dict[str, Any]) -> None:
+        after["tool"]["options"] = {"since": "10:00"}
+
+    def newer(after: dict[str, Any]) -> None:
+        part(after)
+        for item in after["inputs"]:
+            item["sha256"] = "0" * 64
+
+    assert statuses(changed("alloc-churn", "alloc-churn", part))["THP-010"] == "cannot_tell"
+    assert statuses(changed("alloc-churn", "alloc-churn", newer))["THP-010"] == "unchanged"
+
+
 def test_several_states_in_one_result_are_told() -> None:
     """The whole session holds both tables; its figures are those of the state of its verdict."""
     whole = result("fixtures/stories/hadoop-centos62/bundle")

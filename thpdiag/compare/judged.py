@@ -75,6 +75,9 @@ def _appeared(after: Finding, pair: Pair) -> Judged:
 def _stayed(before: Finding, after: Finding, changes: Sequence[Change], pair: Pair) -> Judged:
     """Found on both sides: more, less, or as it was, by its own figures."""
     way, load = direction(changes), pair.load_of(before)
+    if not pair.looked_twice(before, after):
+        reason = "AFTER rests on the same lines of the same files as BEFORE, which is no second look"
+        return Judged("cannot_tell", reason, before, after)
     if way == "apart":
         return Judged("cannot_tell", f"found again; its figures disagree: {told(changes)}", before, after, changes)
     if way == "up" and load.word == "unknown" and any(c.before.unit == "1/s" for c in changes):

@@ -42,8 +42,7 @@ def _states(pair: Pair) -> Iterator[str]:
         if len(known) > 1:
             yield (
                 f"{side} holds {len(known)} states of the settings ({'; '.join(known)}); its figures are those of "
-                f"{state(one) or 'the last'}. Its findings may be of another: analyse a part of it with --since and "
-                "--until, and compare that."
+                f"{state(one) or 'the last'}. Its findings may be of another; a file for each state compares better."
             )
 
 

@@ -98,6 +98,22 @@ class Pair:
             return None
         return measured
 
+    @cached_property
+    def same_files(self) -> bool:
+        """Whether both were made of the very same files with the same options: a result compared with itself."""
+        before, after = ({digest for _, digest in _digests(one)} for one in (self.before, self.after))
+        return bool(before) and before == after and self.before["tool"]["options"] == self.after["tool"]["options"]
+
+    def looked_twice(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """Whether AFTER measured anything for a finding that BEFORE did not have: bundles of one host have old
+        recordings in common, and two parts of one bundle what has no time."""
+        if self.same_files:
+            return True
+        old = {digest for _, digest in _digests(self.before)}
+        shared = {member for member, digest in _digests(self.after) if digest in old}
+        seen, again = _measured(before), _measured(after)
+        return not again or not again <= seen or not {member for member, _, _ in again} <= shared
+
     def outcome(self, rule: str) -> tuple[str, str]:
         """What a rule said before and after; `absent` where it was not asked."""
         before, after = (_outcome(one, rule) for one in (self.before, self.after))
@@ -106,6 +122,16 @@ class Pair:
 
 def _outcome(host: Host, rule: str) -> str:
     return next((str(one["outcome"]) for one in host["rules"] if one["id"] == rule), "absent")
+
+
+def _digests(host: Host) -> set[tuple[str, str]]:
+    return {(one["member"], one["sha256"]) for one in host["inputs"] if one["sha256"]}
+
+
+def _measured(finding: Mapping[str, Any]) -> set[tuple[str, int | None, str]]:
+    """What was seen for a finding, but for settings and the like, which need no second look."""
+    rows = (row for row in finding["evidence"] if row["kind"] not in ("policy", "state", "action", "application"))
+    return {(row["member"] or "", row["line"], row["text"]) for row in rows}
 
 
 def _processes(host: Host) -> Iterator[str]:
