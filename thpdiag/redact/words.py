@@ -28,7 +28,8 @@ from thpdiag.redact.paths import names_of, of_ours, path, segment
 
 _MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){2})?[0-9A-Fa-f]{2}(?![\w:])"
 _SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,3}){0,3}(?![\w:])"
-_FOUR = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)"
+# Not 2.6.32.59-0.7, a kernel of SLES 11
+_FOUR = r"(?<![\w.])(?!2\.6\.\d\d\.\d{1,3}-)\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)"
 _PATH = r"[\w.@+%~\u0300-\u036f\u200b-\u200f-]*(?:/+[\w.@+%~\u0300-\u036f\u200b-\u200f-]+)+/?"
 _ANY = re.compile(f"(?P<mac>{_MAC})|(?P<six>{_SIX})|(?P<four>{_FOUR})|(?P<path>{_PATH})|(?P<atom>{ATOM})")
 _OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}[A-Za-z]")
