@@ -18,12 +18,12 @@ NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 MIB = 2.0**20
 
 
-def rows(metric: str, values: list[float], start: float = 0.0) -> list[Sample]:
-    """A value every ten seconds from one source."""
+def rows(metric: str, values: list[float], start: float = 0.0, every: float = 10) -> list[Sample]:
+    """Values of one source, by default every ten seconds."""
     process = metric.startswith("process")
     kind, entity = ("process", (("pid", "7"), ("comm", "java"))) if process else ("system", ())
     return [
-        Sample(kind, {metric: v}, Citation(metric, n + 1), metric, entity, Moment(start + 10 * n, Clock.UTC))
+        Sample(kind, {metric: v}, Citation(metric, n + 1), metric, entity, Moment(start + every * n, Clock.UTC))
         for n, v in enumerate(values)
     ]
 
@@ -31,6 +31,39 @@ def rows(metric: str, values: list[float], start: float = 0.0) -> list[Sample]:
 def answer(change: Change, *samples: list[Sample]) -> Verdict3:
     state = State("s", {}, 0, samples=tuple(s for part in samples for s in part))
     return judge(change, Scene(Case("c", (), (state,)), state, Catalogue(state.samples))).value
+
+
+def steadily(total: float, every: float, seconds: float) -> list[Sample]:
+    """Stalls that come evenly."""
+    count = round(seconds / every)
+    return rows(STALLS, [total * n / count for n in range(count + 1)], every=every)
+
+
+FEW = Change(of=STALLS, below=10, over="20 s", within="300 s")
+
+
+@pytest.mark.parametrize(
+    ("stalls", "wanted"),
+    [
+        (steadily(28, 600, 86_400), YES),  # 28 in a day
+        (steadily(28, 1, 86_400), YES),
+        (steadily(28, 10, 300), NO),
+        (steadily(9, 10, 300), YES),
+        (rows(STALLS, [0.0] * 360 + [28.0] * 360), NO),  # all of them in one moment of two hours
+        (rows(STALLS, [0.0, 0.0]), UNKNOWN),
+    ],
+    ids=["a day", "a day by the second", "many at once", "few", "a burst", "too short"],
+)
+def test_few_in_a_day_are_not_few_in_a_minute(stalls: list[Sample], wanted: Verdict3) -> None:
+    """Of a long window its busiest five minutes count."""
+    assert answer(FEW, stalls) is wanted
+
+
+def test_within_is_of_a_counter_that_is_held_against_a_most() -> None:
+    """Of a ratio or of a least growth the busiest stretch says nothing."""
+    for more in ({"above": 10}, {"below": 10, "per": RESIDENT}, {"below": 10, "as": "climb"}):
+        with pytest.raises(ValueError, match="within"):
+            Change.model_validate({"of": STALLS, "within": "300 s", **more})
 
 
 IN_STEP = Change(of=COLLAPSED, per=RESIDENT, above=3.2e-7, at_least=4)

@@ -125,6 +125,7 @@ def test_a_wrong_threshold_is_said(name: str, good: str, bad: str, words: str) -
     [
         ("counter-as-level", "{«series: node_vmstat_compact_stall, above: $stalls}", "write `as: rate`"),
         ("gauge-as-rate", "{series: node_procs_running, «as: rate, above: $stalls}", "write delta or slope"),
+        ("gauge-as-rate", "{change: {of: node_procs_running, below: $stalls, «within: 300 s}}", "leave it out"),
         ("rate-of-rate", "{series: 'node_forks_total:rate', «as: rate, above: $stalls}", "write level or mean"),
         ("for-without-use", "{series: cpu_ratio.system, as: mean, above: $share, «for: 5 s}", "has no meaning"),
         ("number-of-a-word", "{fact: thp.defrag, «above: 1}", "compare with is or one_of"),

@@ -27,6 +27,7 @@ BESIDE = ("configuration", "risk")
 SURE = CONFIDENCES.index("likely")
 SEVERE = SEVERITIES.index("high")
 GRAVE = SEVERITIES.index("medium")  # what hurts less does not stand before what hurts, however sure it is
+MUCH = 0.25  # share of all samples; where kernel time is half of the CPU time, the half of it
 OF_ANY = ("setting-overridden", "fix-without-effect")  # mechanisms of settings: they belong to whatever huge pages do
 
 Findings = Mapping[str, Finding]  # by rule
@@ -142,19 +143,34 @@ def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
         if other == one or found.sureness < finding.sureness:
             continue
         weighs = (
-            _rival(found, finding, rules[one])
-            and _of_one_state(found, finding)
-            and not _smaller(other, one, fired, rules)
+            _rival(found, finding, rules) and _of_one_state(found, finding) and not _smaller(other, one, fired, rules)
         )
         if weighs or _causes(other, one, fired, rules):
             yield other
 
 
-def _rival(other: Finding, finding: Finding, rule: Rule) -> bool:
-    """Whether a finding would explain another one; a context may only where the rule names it: it speaks against it."""
-    if other.role in LEADING:
-        return other.outcome.rule in rule.file.demoted_by or _leads_to(other, finding)
-    return other.role == "context" and other.outcome.rule in rule.file.demoted_by
+def _rival(other: Finding, finding: Finding, rules: Rules) -> bool:
+    """Whether a finding would explain another one; a context may only where the rule names it: it speaks against it.
+
+    What a rule says of itself goes before what is known of its mechanism in general.
+    """
+    if _takes_the_time(other, finding, rules):
+        return True
+    one, by = finding.outcome.rule, other.outcome.rule
+    if by in rules[one].file.demoted_by:
+        return other.role in LEADING or other.role == "context"
+    return other.role in LEADING and _leads_to(other, finding) and one not in rules[by].file.demoted_by
+
+
+def _takes_the_time(other: Finding, finding: Finding, rules: Rules) -> bool:
+    """Whether call stacks show that something else takes the kernel time that a finding infers from CPU figures alone.
+
+    A switch of a setting is more than such figures.
+    """
+    inferred = "cpu" in finding.outcome.spoken and not {"stack", "toggle"} & set(finding.outcome.spoken)
+    if other.role != "alternative" or finding.role != "root_cause" or not inferred:
+        return False
+    return (share(other, rules[other.outcome.rule]) or 0.0) >= MUCH
 
 
 def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:

@@ -148,6 +148,8 @@ class Change(Strict):
 
     Fail per stall, RSS per fault. `per: 1` or none compares the delta alone. `as`: growth (last value less first) or
     climb (of a gauge: from a low to a later high, at most; what a job took and gave back in the window counts).
+    `within`: of a longer window the growth of counters in its busiest stretch of so long counts, so that a limit means
+    the same in a minute and in a day.
     """
 
     of: Names
@@ -158,6 +160,13 @@ class Change(Strict):
     at_least: Quantity | None = Field(default=None, description="the delta of `of` must reach this, else no")
     per_at_least: Quantity | None = Field(default=None, description="the delta of `per` must reach this, else unknown")
     over: Quantity | None = Field(default=None, description="the window must be this long, else unknown")
+    within: Quantity | None = Field(default=None, description="of a longer window its busiest stretch of so long")
+
+    @model_validator(mode="after")
+    def _of_counters_alone(self) -> Change:
+        if self.within is not None and (self.per is not None or self.as_ != "growth" or self.below is None):
+            raise ValueError("`within` needs `below`, and goes neither with `per` nor with `as: climb`")
+        return self
 
 
 class ChangeCheck(AnyCheck):

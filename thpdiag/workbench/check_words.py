@@ -107,7 +107,8 @@ def _change(change: Change) -> str:
     if change.at_least is not None:
         told += f"{' and' if bounds else ' is'} at least {change.at_least}{' in all' if per else ''}"
     told += f", out of at least {change.per_at_least}" if change.per_at_least is not None else ""
-    return told + (f", over {change.over} or more" if change.over is not None else "")
+    told += f", over {change.over} or more" if change.over is not None else ""
+    return told + (f", in any {change.within} of it" if change.within is not None else "")
 
 
 def _families(names: list[str]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from thpdiag.derive.rates import change as gauge_change
-from thpdiag.derive.rates import climb, climb_at_most, growth
+from thpdiag.derive.rates import climb, climb_at_most, fastest, growth
 from thpdiag.derive.series import SURE, Track
 from thpdiag.engine.checks.series import bracketed, lines_of, moved
 from thpdiag.engine.classes import of_metric
@@ -35,10 +36,37 @@ def judge(check: Change, scene: Scene) -> Judged:
         text = f"the sources {shared}, so their changes cannot be set against each other"
         return unknown((*of, *per), text, needed=needed, kind=kind)
     tops, bottoms = shared[: len(of)], shared[len(of) :]
-    top, bottom = _sum(tops, MEASURES[check.as_]), _sum(bottoms) if per else None
+    top, bottom = _busiest(check, tops, _sum(tops, MEASURES[check.as_])), _sum(bottoms) if per else None
     if top is None or (per and bottom is None):
         return unknown((*of, *per), "fewer than two samples of it", needed=needed, kind=kind)
     return _compare(check, (tops, bottoms), top, bottom, needed, kind)
+
+
+def _stretches(check: Change, tracks: Sequence[Track]) -> bool:
+    """Whether the window is longer than the stretch that is asked about."""
+    length = quantity(check.within) if check.within is not None else math.inf
+    return all(t.duration is not None and t.duration > length for t in tracks)
+
+
+def _busiest(check: Change, tracks: Sequence[Track], whole: float | None) -> float | None:
+    """The growth in the busiest stretch of a longer window: of samples further apart their mean; else `whole`."""
+    if whole is None or check.within is None or not _stretches(check, tracks):
+        return whole
+    length = quantity(check.within)
+    return min(whole, sum(fastest(track, length) * length for track in tracks))
+
+
+def _moved(check: Change, tracks: Sequence[Track], top: float) -> str:
+    return "rose by up to" if _stretches(check, tracks) else moved(top, RISEN[check.as_])
+
+
+def _in_which_time(check: Change, tracks: Sequence[Track]) -> str:
+    seconds = tracks[0].duration
+    if not seconds:
+        return f" over {len(tracks[0])} samples"
+    whole = shown(seconds, "seconds")
+    stretch = shown(quantity(check.within), "seconds") if check.within is not None else ""
+    return f" in any {stretch} of {whole}" if _stretches(check, tracks) else f" in {whole}"
 
 
 def _off(tracks: Sequence[Track]) -> float:
@@ -70,10 +98,8 @@ def _compare(
             f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
         )
         return unknown(track.metric, text, needed=needed, kind=kind)
-    verb = moved(top, RISEN[check.as_])
-    said = f"{spelled([t.metric for t in tops], track.name)} {verb} {shown(abs(top), unit)}"
-    said += f" in {shown(seconds, 'seconds')}" if seconds else f" over {len(track)} samples"
-    said += bracketed([lines_of(track.points)])
+    said = f"{spelled([t.metric for t in tops], track.name)} {_moved(check, tops, top)} {shown(abs(top), unit)}"
+    said += _in_which_time(check, tops) + bracketed([lines_of(track.points)])
     off = _off(tops)
     if check.at_least is not None and abs(top) + off < quantity(check.at_least):
         return Judged(NO, said, needed, kind, track.cite(), top, unit, short_of="at_least")
@@ -187,4 +213,5 @@ def _needed(check: Change) -> str:
     of, per = spelled(listed(check.of)), spelled(listed(check.per))
     bounds = [f"{w} {_bound(b)}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
     bounds += [f"change of at least {_bound(check.at_least)}"] if check.at_least is not None else []
-    return f"{NOUNS[check.as_]} of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"
+    noun = NOUNS[check.as_] if check.within is None else f"{NOUNS[check.as_]} in any {check.within}"
+    return f"{noun} of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
 from thpdiag.engine.lint.logic import bounds
-from thpdiag.engine.lint.thresholds_of import ANY, thresholds
+from thpdiag.engine.lint.thresholds_of import ANY, TIMES, thresholds
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import EventCheck, FactCheck, SeriesCheck
+from thpdiag.engine.schema import ChangeCheck, EventCheck, FactCheck, SeriesCheck, listed
 from thpdiag.knowledge.vocabulary import Term, term
 
 SHORTEST = 1.0  # seconds; vmstat, sar, collectl and top do not record more often
@@ -110,6 +110,11 @@ def _gauges(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
         if known.kind in ("gauge", "state") and check.as_ in ("rate", "since_boot_rate"):
             message = f"{check.series} is no counter; `as: {check.as_}` of it means nothing, write delta or slope"
             yield Complaint(message, ("checks", name, "as"))
+    for name, other in rule.checks.items():
+        if isinstance(other, ChangeCheck) and other.change.within is not None:
+            for of in (n for n in listed(other.change.of) if (meant := term(n)) and meant.kind != "counter"):
+                message = f"{of} is no counter; `within` of it means nothing, leave it out"
+                yield Complaint(message, ("checks", name, "change", "within"))
 
 
 def _rates(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
@@ -129,7 +134,7 @@ def _series(rule: Rule) -> Iterator[tuple[str, SeriesCheck, Term]]:
 
 def _durations(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     for one in thresholds(rule):
-        if one.key in ("for", "over") and one.number < SHORTEST:
+        if one.key in TIMES and one.number < SHORTEST:
             message = (
                 f"{one.text} is shorter than any recorder's interval, so that one sample decides; write 1 s or more"
             )

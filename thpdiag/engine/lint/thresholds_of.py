@@ -19,7 +19,8 @@ from thpdiag.engine.schema import (
 )
 from thpdiag.knowledge.vocabulary import term
 
-QUANTITIES = ("above", "below", "at_least", "per_at_least", "over", "ratio", "cpu_above", "for")
+TIMES = ("for", "over", "within")
+QUANTITIES = ("above", "below", "at_least", "per_at_least", "ratio", "cpu_above", *TIMES)
 ANY = "any"  # ratios of unlike things have a unit that nobody writes
 FIGURES = ("spread", "step", "knee")  # ratios, whatever the metric is
 
@@ -79,7 +80,7 @@ def _of(name: str) -> str:
 
 def _unit(check: Check, key: str) -> str:
     """The base unit that a threshold of a check must have."""
-    if key in ("for", "over"):
+    if key in TIMES:
         return "seconds"
     match check:
         case FactCheck():
@@ -118,7 +119,7 @@ def _of_change(check: ChangeCheck, key: str) -> str:
 
 def _whole(check: Check, key: str) -> str:
     """What cannot be more than all, by name; empty where more than 1 is possible."""
-    if key in ("for", "over"):
+    if key in TIMES:
         return ""
     if isinstance(check, ProfileCheck):
         return "the samples"
