@@ -142,6 +142,15 @@ def test_other_programs_on_the_cpus_are_no_load() -> None:
     assert set(statuses(host).values()) == {"cannot_tell"}
 
 
+def test_the_work_of_other_programs_fixes_nothing() -> None:
+    """As many pages handed out, but to another program: improved at most, and told."""
+    (host,) = document(captured("storm-always"), captured("redis-always"))["hosts"]
+
+    assert host["load"]["word"] == "same"
+    assert "the programs of BEFORE (churn) are not seen after" in host["answer"]["sentence"]
+    assert "fixed" not in {f["status"] for f in host["findings"] if f["role"] not in ("configuration", "risk")}
+
+
 def test_a_rule_that_was_not_asked_after_fixes_nothing() -> None:
     """Results of different rules do not compare."""
 

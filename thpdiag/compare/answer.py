@@ -60,13 +60,16 @@ def _proof(main: Judged, pair: Pair) -> str:
     moved = [one for one in main.changes if one.direction in ("up", "down")]
     if main.status not in ("fixed", "improved", "worse") or not moved:
         return main.reason
-    told = f"{said(moved[0])} {_at_load(pair.load_of(main.finding))}"
+    load = pair.load_of(main.finding)
+    told = f"{said(moved[0])} {_at_load(load)}"
+    if load.weak and load.work is not None:
+        return f"{told}, but {load.weak}"
     unseen = moved[0].before.name.startswith("cpu_ratio") and moved[0] is pair.toggled
     return f"{told}; the mechanism itself was not measured after" if unseen else told
 
 
 def _at_load(load: Load) -> str:
-    if load.weak:
+    if load.weak and load.by is not None and load.by.before.name.startswith("cpu_ratio"):
         return "with as much CPU time for programs" if load.word == "same" else "with more CPU time for programs"
     if load.work is not None and load.word == "more":
         return f"at {load.work:.2g} times the work"

@@ -60,11 +60,20 @@ def load(before: Mapping[str, Figure], after: Mapping[str, Figure]) -> Load:
 
 
 def with_processes(judged: Load, before: frozenset[str], after: frozenset[str]) -> Load:
-    """CPU time tells the load only if a program seen before is there after, as far as both sides show any."""
-    if not judged.weak or not judged.comparable or not before or not after or before & after:
+    """The same work is that of the same programs, as far as both sides show any.
+
+    Of many processes the timelines show the few that grew most: others may be there. So where pages tell the load
+    nothing can be called fixed, and CPU time tells nothing.
+    """
+    if not judged.comparable or not before or not after or before & after:
         return judged
     names = ", ".join(sorted(before)[:3])
-    return Load("unknown", f"the programs of BEFORE ({names}) are not seen after, others may use the CPU", judged.by)
+    if judged.weak:
+        return Load(
+            "unknown", f"the programs of BEFORE ({names}) are not seen after, others may use the CPU", judged.by
+        )
+    weak = f"the programs of BEFORE ({names}) are not seen after"
+    return Load(judged.word, f"{judged.text}, but {weak}", judged.by, judged.work, weak)
 
 
 def of_process(name: str, after: frozenset[str]) -> Load:
