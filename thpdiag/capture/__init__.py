@@ -9,7 +9,8 @@ below `loops/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -33,7 +34,13 @@ class Section:
     name: str
     runs: str
     supplies: tuple[str, ...]  # names, or globs over names
+    finest: tuple[str, ...] = ()  # those of them that others supply less finely
+    what: str = ""  # the subject in a few words
     root: str = ""  # what is missing without root
+    load: str = ""  # what it costs the host
+    shows: str = ""  # what of the customer's own the result names
+    beside: str = ""  # the section beside which it is always taken
+    lasts: bool = False  # it is about what happens over time
     always: bool = False
 
     @property
@@ -42,13 +49,25 @@ class Section:
 
     def gives(self, need: str) -> bool:
         """Whether `need`, a name or a pattern (a regular expression) of the vocabulary, is among what this supplies."""
-        return any(fnmatchcase(need.replace("\\.", "."), name) for name in self.supplies)
+        return _fits(need, self.supplies)
+
+    def best_for(self, need: str) -> int:
+        """How well it supplies a need that it supplies: finest, over time, once."""
+        return 2 if _fits(need, self.finest) else int(self.lasts)
+
+
+def _fits(need: str, names: Iterable[str]) -> bool:
+    return any(fnmatchcase(need.replace("\\.", "."), name) for name in names)
 
 
 @cache
 def sections() -> tuple[Section, ...]:
     """All sections, in the order in which they run."""
-    return tuple(Section(**{**entry, "supplies": tuple(entry["supplies"])}) for entry in _document()["sections"])
+    return tuple(_section(**entry) for entry in _document()["sections"])
+
+
+def _section(supplies: Sequence[str], finest: Sequence[str] = (), **entry: Any) -> Section:
+    return Section(supplies=tuple(supplies), finest=tuple(finest), **entry)
 
 
 def words() -> tuple[str, ...]:
@@ -67,14 +86,41 @@ def chosen(needs: Iterable[str] | None) -> tuple[list[Section], list[str]]:
     if needs is None:
         return list(sections()), []
     wanted = sorted(set(needs))
-    picked = [section for section in sections() if section.always or any(map(section.gives, wanted))]
-    return picked, [need for need in wanted if not any(section.gives(need) for section in sections())]
+    picked = {section.name for section in sections() if section.always or any(map(section.gives, wanted))}
+    return _with_beside(picked), [need for need in wanted if not any(section.gives(need) for section in sections())]
+
+
+def fewest(needs: Iterable[str]) -> list[Section]:
+    """The shortest choice of sections that supplies what any section can supply: somebody reads it before running it.
+
+    Of the sections that supply a need only the best will do. Empty if no section supplies any.
+    """
+    ways = [(need, [s for s in sections() if s.gives(need)]) for need in sorted(set(needs))]
+    open_ = {need: [s for s in found if s.best_for(need) == _best(need, found)] for need, found in ways if found}
+    picked = {section.name for section in sections() if section.always and open_}
+    while open_ := {need: found for need, found in open_.items() if not picked & {s.name for s in found}}:
+        wins = Counter(section for found in open_.values() for section in found)
+        best = max(wins, key=lambda section: (wins[section] / len(section.fragment), section.name))
+        picked.add(best.name)
+    return _with_beside(picked)
+
+
+def _best(need: str, found: Iterable[Section]) -> int:
+    return max(section.best_for(need) for section in found)
+
+
+def _with_beside(picked: Container[str]) -> list[Section]:
+    return [section for section in sections() if section.name in picked or section.beside in picked]
 
 
 def script(needs: Iterable[str] | None = None, seconds: int = 120, interval: int = 10, pid: str = "") -> str:
     """The text of the script, with the defaults of its options; `pid` may be several, blanks or commas between them."""
+    return script_of(*chosen(needs), seconds, interval, pid)
+
+
+def script_of(picked: Sequence[Section], missing: Sequence[str], seconds: int, interval: int, pid: str = "") -> str:
+    """The script of these sections, which says what it cannot record."""
     _check(seconds, interval, pid)
-    picked, missing = chosen(needs)
     fill = {
         "SECONDS": str(seconds),
         "INTERVAL": str(interval),
@@ -108,7 +154,7 @@ def _filled(frame: str, fill: dict[str, str]) -> str:
     return re.sub(r"@([A-Z]+)@", lambda found: fill[found[1]], text)
 
 
-def _calls(phase: str, picked: list[Section]) -> str:
+def _calls(phase: str, picked: Sequence[Section]) -> str:
     """The function that calls this phase of every section that has one."""
     names = [f"{section.name}_{phase}" for section in picked]
     have = [name for name, section in zip(names, picked, strict=True) if f"{name}()" in section.fragment]

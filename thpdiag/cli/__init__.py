@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "flame": "Print call stacks, folded, for flame graphs.",
         "redact": "Replace the customer's names in a saved result.",
         "baseline": "Accept what is found today; only new and graver fails.",
+        "ask": "Write what to ask the customer for, with the script for it.",
         "capture-script": "Print the script to send to the customer.",
         "doctor": "Say what this installation has.",
     }

@@ -38,14 +38,15 @@ def ask(diagnosis: Diagnosis) -> dict[str, Any]:
     lacking = list(_lacking(diagnosis))
     commands = [*_names(diagnosis, lacking), *_ordered([[request(name) for name in names] for names in lacking])][:MOST]
     if not commands:
-        return {"text": "The verdict needs no further data.", "commands": []}
+        return {"text": "The verdict needs no further data.", "commands": [], "missing": []}
     about = "To be surer" if diagnosis.leader else "To decide it"
     if diagnosis.status in ("not_applicable", "nothing_found"):
         about = "If the host is slow all the same"
     captured = _captured(diagnosis.case)
     absent = reasons(diagnosis.case)(name for names in lacking for name in names)[:MOST_REASONS]
     text = " ".join([f"{about}, {'ask for more' if captured else _SCRIPT}.", *absent])
-    return {"text": text, "commands": commands}
+    missing = dict.fromkeys(name for names in lacking for name in names if request(name))
+    return {"text": text, "commands": commands, "missing": list(missing)}
 
 
 def _captured(case: Case) -> bool:
