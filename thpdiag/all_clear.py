@@ -1,7 +1,8 @@
 """Whether huge pages do no harm on a host: each core mechanism is out (DESIGN 5, `nothing_found`).
 
 Out is what a rule denies by a change over time or a stack, or what nothing asks for: the counter of its demand was
-recorded for long enough and hardly moved (mechanisms.yaml).
+recorded for long enough and hardly moved (mechanisms.yaml), or was 0 since boot when all of it had been recorded. That
+is no answer of a rule: no total since boot makes one say yes, and no 0 is told among what is ruled out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from thpdiag.derive.huge_page_size import USUAL, most_of_a_huge_page
 from thpdiag.derive.rates import fastest, watched
+from thpdiag.derive.series import Track
+from thpdiag.derive.since_boot import Zero, covers, zeros
 from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.judged import NO, UNKNOWN, Scene
@@ -36,10 +39,23 @@ def watched_for(scenes: Sequence[Scene]) -> float | None:
 
     None if none of these counters is in the input more than once.
     """
-    metrics = {m.demand.metric for m in mechanisms().values() if m.demand}
-    tracks = [[t for s in scenes for t in s.catalogue.tracks(metric)] for metric in sorted(metrics)]
+    open_ones = [metric for metric in _demands() if not all(_never(metric, scene, scenes) for scene in scenes)]
+    tracks = [[t for s in scenes for t in s.catalogue.tracks(metric)] for metric in open_ones]
     longest = [max(map(watched, of_metric), default=0.0) for of_metric in tracks]
     return min(filter(None, longest), default=None)
+
+
+def never(scenes: Sequence[Scene]) -> tuple[tuple[str, ...], float]:
+    """The counters that stand for what was not watched for long enough, as they are 0 since boot, and how long before
+    they were read that was."""
+    short = [m for m in _demands() if not all(_watched_long(scene, m) for scene in scenes)]
+    known = {metric: [_never(metric, scene, scenes) for scene in scenes] for metric in short}
+    still = {metric: [zero.up for zero in found if zero] for metric, found in known.items() if found and all(found)}
+    return tuple(still), min((up for found in still.values() for up in found), default=0.0)
+
+
+def _demands() -> list[str]:
+    return sorted({m.demand.metric for m in mechanisms().values() if m.demand})
 
 
 def decided(outcome: RuleOutcome) -> bool:
@@ -91,10 +107,19 @@ def _halfway(outcome: RuleOutcome) -> bool:
 
 def _stands_still(metric: str, limit: float, scenes: Sequence[Scene]) -> bool:
     """Whether a counter was recorded for long enough and moved by no more than `limit` per second, in every state, and
-    in every five minutes of it."""
+    in every five minutes of it; or never moved since boot."""
     for scene in scenes:
-        tracks = [t for t in scene.catalogue.tracks(metric) if watched(t) >= LONG_ENOUGH]
-        rates = [fastest(t, LONG) for t in tracks]
-        if not rates or max(rates) > limit:
+        rates = [fastest(t, LONG) for t in _watched_long(scene, metric)]
+        if (not rates and _never(metric, scene, scenes) is None) or max(rates, default=0.0) > limit:
             return False
     return True
+
+
+def _watched_long(scene: Scene, metric: str) -> list[Track]:
+    return [t for t in scene.catalogue.tracks(metric) if watched(t) >= LONG_ENOUGH]
+
+
+def _never(metric: str, scene: Scene, scenes: Sequence[Scene]) -> Zero | None:
+    """A reading of 0 since boot, in whichever state, that was made when all of this one had been recorded."""
+    found = [z for s in scenes for z in zeros(s.catalogue.tracks(metric), s.case) if covers(z, scene.state, scene.case)]
+    return max(found, key=lambda zero: zero.up, default=None)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thpdiag import __version__
-from thpdiag.all_clear import BRIEF, LONG_ENOUGH, watched_for
+from thpdiag.all_clear import BRIEF, LONG_ENOUGH, never, watched_for
 from thpdiag.derive.boot_clock import joins
 from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
@@ -151,7 +151,8 @@ def _nothing(diagnosis: Diagnosis) -> str:
         why = f": {context.title[:1].lower()}{context.title[1:]}" if context else ""
         return f"Transparent huge pages play no part on this host{why}."
     if diagnosis.status == "nothing_found":
-        brief = _brief(watched_for([scene for scene, _ in diagnosis.by_state]))
+        scenes = [scene for scene, _ in diagnosis.by_state]
+        brief = _brief(watched_for(scenes)) + _never(*never(scenes))
         if open_ones := [f for f in diagnosis.findings if _stays_open(f)]:
             clear = f"None of the main huge-page problems was at work in what was measured.{brief}"
             unanswered = next((f.title for f in open_ones if not f.demoted_by), None)
@@ -174,6 +175,15 @@ def _brief(seconds: float | None, least: float = BRIEF) -> str:
         return ""
     said = f" The counters were watched for {seconds:.0f} s"
     return f"{said}, which is too short." if least == LONG_ENOUGH else f"{said} only; bursts may have been missed."
+
+
+def _never(metrics: Sequence[str], up: float) -> str:
+    """What to think of counters that were read once, and are 0."""
+    if not metrics:
+        return ""
+    names = [m.removeprefix("node_").removeprefix("vmstat_").removesuffix("_total") for m in metrics]
+    since = f"{up / 3600:.0f} h" if up < 2 * 86400 else f"{up / 86400:.0f} days"
+    return f" Not watched over time, but 0 in the {since} since boot: {', '.join(names)}."
 
 
 def _stays_open(finding: Finding) -> bool:
