@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from test_html_report import CHROMIUM, _dom, _Page
+from browsing import Show
+from test_html_report import _Page
 from thpdiag.reports.charts.call_tree import MOST
 from thpdiag.reports.html import render
 from thpdiag.reports.html.stacks import shown
@@ -137,14 +137,11 @@ ASKS = """
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_the_script_searches_walks_and_zooms(tmp_path: Path) -> None:
+def test_the_script_searches_walks_and_zooms(show: Show) -> None:
     """One page in a browser: `/`, a share that counts no stack twice, arrows with shares read out, zoom and back."""
     page = re.sub(r"<meta http-equiv[^>]*>", "", render(document(recording("a", **MATCHED), cites="a")))
-    dom = _dom(page.replace("</body>", f"<script>{ASKS}</script></body>"), tmp_path)
-    found = re.search('<p id="told">([^<]*)</p>', dom)
-    assert found is not None
-    told = json.loads(unquote(found[1]))
+    opened = show(page.replace("</body>", f"<script>{ASKS}</script></body>"))
+    told = json.loads(unquote(opened.page.locator("#told").text_content() or ""))
     assert told["start"].startswith("Click or Enter")
     assert told["focused"] is True
     assert told["twice"] == "3 boxes, in 60.0 % of the samples"
