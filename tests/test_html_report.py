@@ -22,7 +22,7 @@ _WORDS = re.compile(r"\S+")
 ELEMENTS = set(
     _WORDS.findall(
         """html head meta title style body main article header footer nav section h1 h2 h3 h4 p a dl dt dd ul ol li code
-        pre span strong details summary figure figcaption svg g rect path text br div table thead tbody tr th td
+        pre span strong details summary figure figcaption svg g rect path text br div em i table thead tbody tr th td
         script"""
     )
 )

@@ -27,7 +27,10 @@ def written(value: object) -> str:
 
 def compact(document: Mapping[str, Any]) -> str:
     """The same without white space, for embedding."""
-    return json.dumps(_plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError):  # a mapping that is no dict, a value that is no number
+        return json.dumps(_plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _plain(value: object) -> object:

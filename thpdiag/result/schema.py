@@ -51,8 +51,19 @@ def _complete(value: object, part: Schema, root: Schema) -> Any:
         return _complete_object(value, part, root)
     if isinstance(value, list | tuple):
         items = part.get("items")
-        return [_complete(item, items, root) for item in value] if isinstance(items, Mapping) else list(value)
+        if not isinstance(items, Mapping) or _flat(items, root):
+            return list(value)
+        return [_complete(item, items, root) for item in value]
     return value if value is not None else _empty(part, root)
+
+
+def _flat(part: Schema, root: Schema) -> bool:
+    """Whether there is nothing to complete in it, however deep: thousands of points are rows of numbers."""
+    part = _resolved(part, root)
+    if part.get("type") == "object" or "properties" in part or "additionalProperties" in part:
+        return False
+    items = part.get("items")
+    return not isinstance(items, Mapping) or _flat(items, root)
 
 
 def _complete_object(value: Mapping[str, Any], part: Schema, root: Schema) -> dict[str, Any]:

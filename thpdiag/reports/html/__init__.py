@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from thpdiag.reports import confidence, recordings, verdict
 from thpdiag.reports.charts.panels import episodes, panels
 from thpdiag.reports.html.embedded import embedded
-from thpdiag.reports.html.rules import groups
+from thpdiag.reports.html.rules import groups, tree
 from thpdiag.reports.html.script import policy, script, style
 from thpdiag.reports.html.stacks import hottest, shown
 from thpdiag.reports.located import accepted
@@ -86,6 +86,7 @@ def environment(loader: BaseLoader) -> Environment:
         "recordings": recordings,
         "restart": restart,
         "shown": shown,
+        "tree": tree,
         "checked_before": checked_before,
         "verdict": verdict,
     }

@@ -29,7 +29,7 @@ MOST = 256 << 20  # bytes of JSON
 
 def embedded(document: Mapping[str, Any]) -> Markup:
     """The element; the same bytes for the same document."""
-    packed = gzip.compress(compact(document).encode("ascii"), 9, mtime=0)
+    packed = gzip.compress(compact(document).encode("ascii"), 6, mtime=0)  # 9 takes seven times as long for 5 % less
     return Markup(_BEGIN + b64encode(_HEADER + packed[len(_HEADER) :]).decode("ascii") + _END)
 
 

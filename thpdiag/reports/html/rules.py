@@ -1,4 +1,4 @@
-"""All rules, grouped by what they said."""
+"""All rules, grouped by what they said, and their conditions as trees, which are a third of a page: written tersely."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from thpdiag.reports import verdict
+from thpdiag.reports.quantity import quantity
+from thpdiag.reports.visible import prose
 
 _GROUPS = (
     ("Matched", ("fires",)),
@@ -45,3 +49,19 @@ def _unlisted(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             if rule not in listed and rule not in more:
                 more[rule] = {"id": rule, "outcome": outcome, "title": verdict.title(document, rule), "tree": None}
     return list(more.values())
+
+
+def tree(node: Mapping[str, Any]) -> Markup:
+    """A condition with its value and what it would have needed, and its parts below it."""
+    return Markup(_tree(node))
+
+
+def _tree(node: Mapping[str, Any]) -> str:
+    value = escape(prose(node["value"] or "unknown"))
+    text = f" {escape(prose(node['text']))}" if node["text"] else ""
+    needed = node["needed"]
+    wanted = "" if needed is None or needed == "" else f" <em>(needed: {escape(prose(quantity(needed)))})</em>"
+    parts = "".join(map(_tree, node["children"]))
+    below = f"<ul>{parts}</ul>" if parts else ""
+    check = escape(prose(node["expr"] or ""))
+    return f'<li><i class="{value}">{value}</i> <code>{check}</code>{text}{wanted}{below}</li>\n'
