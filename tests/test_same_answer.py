@@ -47,7 +47,7 @@ def test_every_packing_says_the_same(bundle: Path) -> None:
     content, wanted = files(bundle), plain(bundle)
     for packing, pack in PACKINGS.items():
         assert said(document(pack(content))) == wanted, packing
-    assert said(document(nested(content)), "host/") == wanted
+    assert said(document(nested(content)), "node-archive/") == wanted
 
 
 @pytest.mark.parametrize("bundle", [*SMALL, *LARGE[:1]], ids=name)
