@@ -6,11 +6,12 @@ import re
 
 import pytest
 
-from thpdiag.advice.host_view import HostView
+from thpdiag.advice.host_view import HostView, host_view
 from thpdiag.advice.remedies import advice
 from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.remedies import cures, remedies, verifications
+from thpdiag.model import Case, Citation, Sample, State
 
 KNOBS = (
     "defrag-madvise", "defrag-defer", "defrag-never", "khugepaged-defaults", "khugepaged-max-ptes-none", "thp-madvise",
@@ -165,6 +166,22 @@ def test_a_host_whose_programs_ask_is_not_told_to_limit_stalls_to_them() -> None
     asking = HostView("el8", apps=("clickhouse",))
     assert [i["id"] for i in advice(["defrag-madvise"], "fault-compaction", asking)] == ["collect-more"]
     assert [i["id"] for i in advice(["defrag-madvise"], "fault-compaction", HostView("el8"))] == ["defrag-madvise"]
+
+
+@pytest.mark.parametrize("mechanism", ["allocation-knee", "fault-compaction", "thp-direct-reclaim"])
+def test_memory_that_asks_is_not_told_to_limit_stalls_to_itself(mechanism: str) -> None:
+    """VmFlags of smaps tell it where no application is known for it: `never` stops its stalls, madvise does not."""
+    wanted = ["defrag-madvise", "defrag-never", "thp-madvise"]
+    assert [i["id"] for i in advice(wanted, mechanism, HostView("el8", asks=True))] == ["defrag-never"]
+    assert [i["id"] for i in advice(wanted, mechanism, HostView("el8"))] == wanted
+
+
+@pytest.mark.parametrize(("kib", "asks"), [(4 << 20, True), (512, False)])
+def test_much_memory_asks_and_a_little_does_not(kib: int, asks: bool) -> None:
+    """A process with half a MiB that asked is not what stalls the host."""
+    look = Sample("process", {"process_asked_huge_bytes": kib * 1024.0}, Citation("smaps", 1), "smaps")
+    state = State("all", {}, 0, samples=(look,))
+    assert host_view(Case("demo", (), (state,)), state).asks is asks
 
 
 def test_who_asks_for_huge_pages_is_named_before_they_are_taken_away() -> None:

@@ -193,6 +193,15 @@ def test_the_same_line_of_meminfo_is_not_added_to_a_process() -> None:
     assert [p.cite.line for p in problems(found)] == [4]
 
 
+def test_memory_that_asked_for_huge_pages_is_told_by_its_flags() -> None:
+    """`hg` counts the resident memory of its mapping; a smaps without flags (before 3.8) says nothing of it."""
+    rows = ("10000-20000 rw-p 00000000 00:00 0\nRss: 8 kB\n{}", "30000-50000 rw-p 00000000 00:00 0\nRss: 4 kB\n{}")
+    for flags, asked in (("VmFlags: rd wr mr hg\n", 8192), ("VmFlags: rd wr nh\n", 0), ("", None)):
+        text = rows[0].format(flags) + rows[1].format("VmFlags: rd wr\n" if flags else "")
+        (found,) = samples(read(smaps.READER, text, path="proc/7/smaps"))
+        assert found.values.get("process_asked_huge_bytes") == asked
+
+
 def test_a_map_without_sizes_is_not_smaps() -> None:
     """/proc/PID/maps has the same address lines."""
     address = "00400000-00401000 r-xp 00000000 fd:00 12 /bin/x"

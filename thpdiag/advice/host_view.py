@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from thpdiag.knowledge import applications, platforms
-from thpdiag.model import Case, Fact, State
+from thpdiag.model import Case, Fact, Sample, Series, State
 
 DIRECTORIES = ("transparent_hugepage", "redhat_transparent_hugepage")
+ASKED = "process_asked_huge_bytes"
+MUCH = 2.0**30  # bytes; a judgement: whose faults hold a process up fill gigabytes, and small heaps of others ask too
 # What may stand in a command that somebody runs as root. A customer's file says what it likes.
 _WORD = re.compile(r"[A-Za-z0-9_+.-]{1,40}")
 
@@ -19,7 +21,8 @@ class HostView:
     """`settings` are the values in force (`thp.enabled` -> `always`), those in `assumed` were not read from the kernel.
 
     `directory` is the name below /sys/kernel/mm, empty if unknown. `bootline` is the value of transparent_hugepage=
-    there. `versions` are those of applications, `os` is the release of the distribution. `container` names what kind of
+    there. `asks`: a process holds much memory that asked for huge pages itself.
+    `versions` are those of applications, `os` is the release of the distribution. `container` names what kind of
     container the input is from.
     """
 
@@ -32,6 +35,7 @@ class HostView:
     tuned: str = ""
     bootline: str = ""
     container: str = ""
+    asks: bool = False
     assumed: frozenset[str] = frozenset()
     versions: Mapping[str, str] = field(default_factory=dict)
     os: str = ""
@@ -101,10 +105,15 @@ def host_view(case: Case, state: State | None) -> HostView:
         settings=settings, assumed=frozenset(assumed), accepts=_accepts(facts),
         apps=tuple(dict.fromkeys(str(f.value) for f in facts if f.name == "app")),
         tuned=_profile(_last(facts, "tuned.profile")), bootline=_word(_last(facts, "boot.transparent_hugepage")),
-        container=_word(_last(facts, "host.container")),
+        container=_word(_last(facts, "host.container")), asks=bool(state and any(map(_asks, state.samples))),
         versions={f.label("app") or "": str(f.value) for f in facts if f.name == "app.version"},
         os=_last(facts, "os.version"), arch=_last(facts, "kernel.arch"), kernel=_last(facts, "kernel.release"),
     )  # fmt: skip
+
+
+def _asks(row: Sample | Series) -> bool:
+    """Whether it is a look at a process with much memory that asked for huge pages (VmFlags of smaps)."""
+    return isinstance(row, Sample) and row.values.get(ASKED, 0.0) >= MUCH
 
 
 def _settings(facts: Iterable[Fact]) -> tuple[dict[str, str], set[str]]:

@@ -117,8 +117,8 @@ def _refused(row: Row, mechanism: str, host: HostView) -> bool:
 
 
 def _asked(host: HostView) -> bool:
-    """Whether an application of the host asks for huge pages itself (madvise)."""
-    return any(app.asks for app, _ in host.stances())
+    """Whether an application of the host asks for huge pages itself (madvise), or its memory shows that."""
+    return host.asks or any(app.asks for app, _ in host.stances())
 
 
 def _values(row: Row, host: HostView) -> dict[str, str]:

@@ -5,8 +5,9 @@
 
 Units: kB is 1024 bytes. AnonHugePages from 2.6.38 and on RHEL 6, LazyFree from 4.12, smaps_rollup (one mapping named
 [rollup]) from 4.14. A file has no pid inside: it comes from the path or grep's prefix, else it is `?`. A new snapshot
-begins where the addresses start again, with each [rollup], or in grep'ed rollups where a key repeats. Source: kernel
-tree, fs/proc/task_mmu.c.
+begins where the addresses start again, with each [rollup], or in grep'ed rollups where a key repeats. VmFlags (from
+3.8) closes a mapping: `hg` in it is memory that asked for huge pages (MADV_HUGEPAGE). Source: kernel tree,
+fs/proc/task_mmu.c.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _SUMMED = {
     "LazyFree": "process_lazy_free_bytes",
     "Swap": "process_swap_bytes",
 }
+_ASKED = "process_asked_huge_bytes"
 
 
 def _confirm(lines: list[str]) -> object:
@@ -55,6 +57,7 @@ class _Process:
         self.first = first
         self.address = -1
         self.keys: set[str] = set()  # of the mapping that is being read
+        self.resident: float | None = None  # memory of the mapping that is being read
         self.values: dict[str, float] = {}
 
     def sample(self, source: Source) -> Iterator[Sample]:
@@ -102,8 +105,11 @@ def _line(process: _Process, number: int, line: str, found: re.Match[str], odd: 
     if found[2]:
         process.address = int(found[2], 16)
         process.keys.clear()
+        process.resident = None
         return
     name, text = _SUMMED.get(found[3]), (found[4] or "").strip()
+    if found[3] == "VmFlags":
+        _flags(process, text)
     if name is None:
         return
     if process.address >= 0 and found[3] in process.keys:
@@ -115,6 +121,16 @@ def _line(process: _Process, number: int, line: str, found: re.Match[str], odd: 
         odd.note(number, line, NOT_A_COUNT)
     else:
         process.values[name] = process.values.get(name, 0) + value
+        if found[3] == "Rss":
+            process.resident = value
+
+
+def _flags(process: _Process, text: str) -> None:
+    """Memory of a mapping counts as asking by its flags; without its size nothing is known of it."""
+    if process.resident is not None:
+        asked = process.resident if "hg" in text.split() else 0.0
+        process.values[_ASKED] = process.values.get(_ASKED, 0.0) + asked
+        process.resident = None
 
 
 READER = Reader(
