@@ -154,7 +154,7 @@ def _key(name: str, of: str, words: Words) -> str:
 def _string(value: str, key: str, words: Words) -> str | None:
     if key == "sha256":
         return None  # of a file with little in it, such as the host's name, the content can be guessed from it
-    if key in FIXED:
+    if key in FIXED or value == NOTE:
         return value
     if key in TOLD:
         return words.sentence(value)

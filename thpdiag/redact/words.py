@@ -77,6 +77,8 @@ class Words:
 
         def replaced(match: re.Match[str]) -> str:
             at = match.start()
+            if not ours and text[:at].endswith("[k] ") and of_kernel(match[0]):  # perf report and perf top say so
+                return match[0]
             value = text[at - 1 : at] == "=" and not self._stays(_before(text, at), ours=ours)
             inside = value or at >= arguments or any(begin < at < end for begin, end in webs)
             return self._replaced(match, ours=ours, argument=inside)
@@ -106,14 +108,20 @@ class Words:
         """The name of a function that is not known to be the kernel's by where it stands."""
         if name.startswith("[") and name.endswith("]"):
             return f"[{segment(name[1:-1], self.names, 'file')}]"
-        if self.kernel_function(name) or self.own(name) or is_function(name):
+        if (
+            self.kernel_function(name)
+            or (name.endswith("_[k]") and of_kernel(name[:-4]))
+            or self.own(name)
+            or is_function(name)
+        ):
             return name
         return names_of(name, "fn", self.names)
 
     def stack(self, text: str) -> str:
         """A task and its functions from the root, joined by `;`."""
+        text, weight = (text[: found.start()], found[0]) if (found := _WEIGHT.search(text)) else (text, "")
         task, *functions = text.split(";")
-        return ";".join([self.program(task), *map(self.function, functions)])
+        return ";".join([self.program(task), *map(self.function, functions)]) + weight
 
     def kernel_function(self, name: str) -> bool:
         """Whether it is a function of the kernel; programs loaded into it (BPF) are named by the customer."""
@@ -258,7 +266,7 @@ class Words:
         within = frame["object"]
         kernel = within.startswith("[") and (within.strip("[]").casefold() in _OF_KERNEL)
         name = frame["name"]
-        shown = name if kernel and not name.startswith("bpf_prog_") else self.function(name)
+        shown = name if kernel and of_kernel(name) else self.function(name)
         place = within if kernel else self._object(within)
         return f"{frame['begin']}{shown}{frame['offset'] or ''} ({place}){frame['end']}"
 
@@ -269,12 +277,19 @@ class Words:
 
 
 _OF_KERNEL = frozenset({"kernel.kallsyms", "guest.kernel.kallsyms", "vmlinux", "kernel", "unknown", "vdso", "vsyscall"})
+_OF_C = re.compile(r"[\w.$]+")
+_WEIGHT = re.compile(r" \d{1,20}$")
 _FOLDED = re.compile(r"[^;]{1,64}(?:;[^;]+){2,}")
 _ATOMS = re.compile(ATOM)
 _FRAME = re.compile(
     r"(?P<begin>\s*[0-9a-f]{2,16} )(?P<name>.+?)(?P<offset>\+0x[0-9a-f]+)?"
     r" \((?P<object>[^()]*(?:\(deleted\))?)\)(?P<end>\s*)"
 )
+
+
+def of_kernel(name: str) -> bool:
+    """Whether what a source calls a function of the kernel can be one; BPF programs are named by the customer."""
+    return _OF_C.fullmatch(name) is not None and not name.startswith("bpf_prog_")
 
 
 def _before(text: str, end: int) -> str:
