@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,22 @@ def test_a_baseline_of_what_was_found(run: Run, tmp_path: Path) -> None:
     assert "ALT-01  medium, likely: A process keeps mapping and touching more memory" in shown
     assert "EXPIRED on 2027-01-31: a leak of our own" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_comparison_fails_for_nothing_that_is_accepted(run: Run, tmp_path: Path) -> None:
+    """What is new after is no regression if somebody accepts it; the comparison says so."""
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    after.write_text(run("analyze", LEAK, "-f", "json").out)
+    document = json.loads(after.read_text())
+    document["findings"], document["verdict"] = [], {"status": "nothing_found"}
+    for rule in document["rules"]:
+        rule["outcome"] = "silent"
+    before.write_text(json.dumps(document))
+    known = written(tmp_path, f"- rule: ALT-01\n  {KNOWN}\n")
+    assert run("compare", before, after, "--fail-on", "medium").code == 1
+    told = run("compare", before, after, "--fail-on", "medium", "--suppress", known)
+    assert (told.code, told.err) == (0, "")
+    assert "accepted by a suppression: change 4711 is planned" in told.out
 
 
 def test_a_finding_keeps_its_name_whatever_the_case_is_called(run: Run) -> None:

@@ -15,6 +15,7 @@ from thpdiag.compare.words import (
     status_word,
 )
 from thpdiag.reports.columns import columns, fold
+from thpdiag.reports.located import accepted
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import quantity
 from thpdiag.reports.verdict import place, plural
@@ -88,6 +89,8 @@ def _findings(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
             prose(f"{finding['severity'] or ''}: {finding['title'] or ''}{about}".lstrip(": ")), label, "      "
         )
         yield from fold(prose(finding["reason"]), "      ")
+        if finding["suppressed"]:
+            yield from fold(prose(accepted(finding)), "      ")
         if verbosity or number == 0:
             yield from _evidence(finding)
 
