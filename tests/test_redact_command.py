@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import STORY, Run
+from thpdiag.redact.document import redacted
 from thpdiag.redact.mapping import read, written
 from thpdiag.redact.names import Names
 from thpdiag.redact.words import Words
@@ -89,6 +90,16 @@ def test_names_of_sos_stay() -> None:
     assert words.line("shop1.example.com SHOP1 anna@shop1 10.1.2.3 storm") == (
         "host0.obfuscateddomain0.com host0 obfuscateduser0@host0 100.0.0.1 obfuscatedword0"
     )
+
+
+def test_a_cleaned_bundle_keeps_its_names() -> None:
+    """Without the mapping too, what sos clean wrote stays, and its host's number is given to no other."""
+    line = "Linux host0.obfuscateddomain0.com obfuscateduser0@host0 obfuscatedword3"
+    assert Words(Names()).line(line) == line
+    given = {"schema": "thpdiag/result/1", "case": "host1", "host": {"name": "host1"}, "verdict": {"status": "found"},
+             "notes": [{"text": "said on web@shop"}]}  # fmt: skip
+    done = redacted(given, Names())
+    assert (done["case"], done["notes"][1]["text"]) == ("host1", "said on user1@host2")
 
 
 def test_numbers_are_given_once() -> None:

@@ -54,7 +54,7 @@ def redacted(document: Mapping[str, Any], names: Names) -> dict[str, Any]:
     return {**_one(own, words, again), "cases": cases}
 
 
-_TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{OWN.pattern}|{OF_SOS.pattern})(?![A-Za-z0-9])")
+_TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{OWN.pattern}|{OF_SOS.pattern}|host\d+)(?![A-Za-z0-9])")
 
 
 def _one(document: Mapping[str, Any], words: Words, again: str) -> dict[str, Any]:

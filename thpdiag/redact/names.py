@@ -18,7 +18,9 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
     }
 )  # fmt: skip
 OWN = re.compile(rf"(?:{'|'.join(SECTIONS)})[1-9]\d*")
-# What `sos clean` writes. Its `host0` is no more telling than ours, but a host can really be called so.
+# What `sos clean` writes: words, users, and hosts with their domains. A host that is really called host12 is taken for
+# one of these: the name tells nobody anything.
+HOST_OF_SOS = re.compile(r"host\d+(?:\.obfuscateddomain\d+(?:\.\w{2,8}){0,2})?|obfuscateddomain\d+(?:\.\w{2,8}){1,2}")
 OF_SOS = re.compile(r"obfuscated(?:word|user|domain)\d+", re.IGNORECASE)
 _ALWAYS = frozenset({"host", "domain", "user", "mail", "ip", "ipv6_", "mac"})
 _CASE_COUNTS = "fn"  # functions that differ in capitals only are two

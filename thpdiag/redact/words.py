@@ -23,7 +23,7 @@ from thpdiag.redact.allowed import (
     told,
     told_paths,
 )
-from thpdiag.redact.names import OF_SOS, OWN, Names
+from thpdiag.redact.names import HOST_OF_SOS, OF_SOS, OWN, Names
 from thpdiag.redact.paths import names_of, of_ours, path, segment
 
 _MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){2})?[0-9A-Fa-f]{2}(?![\w:])"
@@ -230,6 +230,8 @@ class Words:
 
     def own(self, word: str) -> bool:
         """Whether it is a pseudonym already, ours or of `sos clean`."""
+        if HOST_OF_SOS.fullmatch(word):
+            return True
         if OF_SOS.match(word) or self.names.given(word):
             return all(OF_SOS.fullmatch(p) or self.names.given(p) or p in extensions() for p in word.split("."))
         parts = word.split(".")
