@@ -64,8 +64,8 @@ class State:
 class Case:
     """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes).
 
-    `process` is the only one that was looked at (`--process`), empty for all. `host` is the host's own name as far as the
-    input tells, whatever the case is called (`--case`).
+    `process` is the only one that was looked at (`--process`), empty for all. `host` is the host's own name as far
+    as the input tells, whatever the case is called (`--case`).
     """
 
     name: str
