@@ -18,7 +18,7 @@ from dataclasses import replace
 from thpdiag.derive.stretches import LONG
 from thpdiag.engine.classes import DYNAMIC
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import ProfileCheck, RuleFile
+from thpdiag.engine.schema import ProfileCheck, RuleFile, SeriesCheck
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import CONFIDENCES, SEVERITIES, Finding, Moment
 
@@ -27,6 +27,8 @@ BESIDE = ("configuration", "risk")
 SURE = CONFIDENCES.index("likely")
 SEVERE = SEVERITIES.index("high")
 GRAVE = SEVERITIES.index("medium")  # what hurts less does not stand before what hurts, however sure it is
+OF_ALL_CPUS = "cpu_ratio."  # figures that do not say what takes the time
+PROOF = frozenset(("stack", "toggle"))  # classes of evidence that do
 MUCH = 0.25  # share of all samples; where kernel time is half of the CPU time, the half of it
 OF_ANY = ("setting-overridden", "fix-without-effect")  # mechanisms of settings: they belong to whatever huge pages do
 
@@ -167,7 +169,9 @@ def _takes_the_time(other: Finding, finding: Finding, rules: Rules) -> bool:
 
     A switch of a setting is more than such figures.
     """
-    inferred = "cpu" in finding.outcome.spoken and not {"stack", "toggle"} & set(finding.outcome.spoken)
+    checks = rules[finding.outcome.rule].checks
+    cpus = [c for e in finding.outcome.evidence if isinstance(c := checks.get(e.check), SeriesCheck)]
+    inferred = any(c.series.startswith(OF_ALL_CPUS) for c in cpus) and not PROOF & set(finding.outcome.spoken)
     if other.role != "alternative" or finding.role != "root_cause" or not inferred:
         return False
     return (share(other, rules[other.outcome.rule]) or 0.0) >= MUCH
@@ -226,8 +230,13 @@ def may_meet(one: Finding, other: Finding) -> bool:
 
 
 def _of_one_state(one: Finding, other: Finding) -> bool:
-    """Whether two findings may be of one time, and no setting was switched between them."""
-    return may_meet(one, other) and all(one.under[n] == other.under[n] for n in one.under.keys() & other.under.keys())
+    """Whether two findings may be of one time, and no setting was switched between what was measured for them.
+
+    What a host is, such as that its memory is fragmented, holds before a switch as after it.
+    """
+    measured = all(set(DYNAMIC) & set(f.outcome.spoken) for f in (one, other))
+    alike = all(one.under[n] == other.under[n] for n in one.under.keys() & other.under.keys())
+    return may_meet(one, other) and (alike or not measured)
 
 
 def _seen(finding: Finding) -> tuple[Moment, Moment] | None:

@@ -25,6 +25,7 @@ from thpdiag.result.document import document
 from thpdiag.result.moments import spoken
 from thpdiag.result.requests import request
 from thpdiag.result.rule_packs import digest
+from thpdiag.result.states import state_words
 
 SCHEMA = "thpdiag/explain/1"
 OPS = {"and": "all of", "or": "any of", "not": "not"}
@@ -101,6 +102,7 @@ def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
     outcome = diagnosis.outcomes[rule.id]
     finding = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
     scene = next((s for s, _ in diagnosis.by_state if s.state.id == outcome.state), None)
+    behind = dict.fromkeys((*rule.file.demoted_by, *(finding.demoted_by if finding else ())))  # mechanisms demote too
     return {
         "case": diagnosis.case.name,
         "outcome": word(outcome),
@@ -111,7 +113,7 @@ def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
         "tree": tree(rule.when, rule, outcome, quotes),
         "levels": [_level(name, rule, outcome, quotes) for name in rule.confidence],
         "excluders": [_other(o, quotes) for o in outcome.excluders],
-        "demoters": [_other(diagnosis.outcomes[i], quotes) for i in rule.file.demoted_by if i in diagnosis.outcomes],
+        "demoters": [_other(diagnosis.outcomes[i], quotes) for i in behind if i in diagnosis.outcomes],
         "finding": _finding(finding, _told(rule, diagnosis)) if finding else None,
         "missing": [{"name": name, "ask_for": request(name)} for name in outcome.missing],
         "change": change(rule, outcome),
@@ -136,7 +138,8 @@ def _notes(rule: Rule, diagnosis: Diagnosis, outcome: RuleOutcome, finding: Find
     elif here is not None and here is not outcome.value:
         yield DAMAGED if "*" in diagnosis.case.hidden and here is Verdict3.NO else OUTSIDE
     if finding and finding.demoted_by:
-        yield f"it only contributes: {', '.join(finding.demoted_by)} explains the trouble better"
+        by = ", ".join(finding.demoted_by)
+        yield f"it only contributes: {by} explain{'s' if len(finding.demoted_by) == 1 else ''} the trouble better"
     leader = diagnosis.leader
     if leader and finding and rule.id in leader.consequences:
         yield f"it follows from {leader.outcome.rule}, which leads the verdict"
@@ -238,8 +241,7 @@ def _state(state: State | None) -> dict[str, Any] | None:
     if state is None:
         return None
     settings = {k: str(v) for k, v in sorted(state.settings.items())}
-    shown = [f"{k} {v}" for k, v in settings.items() if k in ("thp.enabled", "thp.defrag")]
-    return {"id": state.id, "text": ", ".join(shown) or "settings not in the input", "settings": settings}
+    return {"id": state.id, "text": state_words(settings), "settings": settings}
 
 
 def _of_state(scene: Scene, outcome: RuleOutcome, rule: Rule) -> dict[str, Any]:

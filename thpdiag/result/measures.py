@@ -9,6 +9,7 @@ from thpdiag.derive.series import Track
 from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.result.states import short_words
 
 LEVELS = (
     "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.sys_share", "cpu_ratio.softirq", "cpu_ratio.iowait",
@@ -27,18 +28,12 @@ def measures(diagnosis: Diagnosis) -> dict[str, Any]:
     found: dict[str, Any] = {}
     all_scenes = scenes(diagnosis.case)
     for scene in all_scenes:
-        suffix = f" [{_label(scene.state.settings) or scene.state.id}]" if len(all_scenes) > 1 else ""
+        suffix = f" [{short_words(scene.state.settings) or scene.state.id}]" if len(all_scenes) > 1 else ""
         for metric in (*LEVELS, *RATES, *LAST):
             tracks = scene.catalogue.tracks(metric)
             if tracks:
                 found[f"{metric}{suffix}"] = _measure(tracks[0])
     return found
-
-
-def _label(settings: Any) -> str:
-    return ", ".join(
-        f"{k.removeprefix('thp.')} {v}" for k, v in sorted(settings.items()) if k in ("thp.enabled", "thp.defrag")
-    )
 
 
 def _measure(track: Track) -> dict[str, Any]:

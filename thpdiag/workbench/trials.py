@@ -17,7 +17,7 @@ from thpdiag.engine.worst import match_worst
 from thpdiag.model import RuleOutcome
 
 RANK = {"fires": 3, "excluded": 2, "unknown": 1, "silent": 0}
-Said = tuple[str, str | None]  # outcome and confidence
+Answer = tuple[str, str | None]  # outcome and confidence of a rule on a case
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Trial:
     below: Sequence[Rule]
     ready: Sequence[tuple[Scene, Mapping[str, RuleOutcome]]]
 
-    def said(self, rule: Rule, forced: Forced | None = None) -> Said:
+    def said(self, rule: Rule, forced: Forced | None = None) -> Answer:
         """What the rule, or a variant of it, makes of the case; of several states the one where it says most."""
         found = [self._of(scene, known, rule, forced) for scene, known in self.ready]
         best = max(found, key=lambda o: (RANK[word(o)], o.confidence == "confirmed", o.confidence == "likely"))
@@ -55,7 +55,7 @@ class Trial:
         asked = Scene(scene.case, scene.state, scene.catalogue, known, scene.others)
         return match((rule,), asked, forced)[rule.id]
 
-    def notices(self, plain: Said, other: Said) -> bool:
+    def notices(self, plain: Answer, other: Answer) -> bool:
         """A changed confidence is noticed only by a case that states one."""
         return plain[0] != other[0] or (self.case.confidence is not None and plain[1] != other[1])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from thpdiag.engine.lint.complaint import Complaint, Lint, RuleSet
-from thpdiag.engine.lint.logic import caps, conditions, is_total
+from thpdiag.engine.lint.logic import Conditions, caps, conditions, is_total
 from thpdiag.engine.load import Rule
 
 NEEDED = {
@@ -41,8 +41,7 @@ def _beyond(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     tables = conditions(rule)
     if tables is None:
         return
-    for level, licensed in zip(NEEDED, caps(rule, tables.truth), strict=True):
-        given = tables.levels.get(level, 0) & tables.when
+    for level, given, licensed in _levels(rule, tables):
         if given and not given & licensed:
             message = f"{level} can never be given: it takes {NEEDED[level]}, which no check here yields"
             yield Complaint(message, ("confidence", level))
@@ -53,12 +52,17 @@ def _promised(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
     tables = conditions(rule)
     if tables is None:
         return
-    for level, licensed in zip(NEEDED, caps(rule, tables.truth), strict=True):
-        given = tables.levels.get(level, 0) & tables.when
+    for level, given, licensed in _levels(rule, tables):
         if given & licensed and given & ~licensed:
             names = _example(rule, given & ~licensed)
             message = f"{level} would hold by {names} alone; it takes {NEEDED[level]}"
             yield Complaint(message, ("confidence", level))
+
+
+def _levels(rule: Rule, tables: Conditions) -> Iterator[tuple[str, int, int]]:
+    """Each level with where it is asked for while the rule fires, and where the kinds of evidence license it."""
+    for level, licensed in zip(NEEDED, caps(rule, tables.truth), strict=True):
+        yield level, tables.levels.get(level, 0) & tables.when, licensed
 
 
 def _example(rule: Rule, table: int) -> str:

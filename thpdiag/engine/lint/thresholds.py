@@ -38,7 +38,7 @@ FITTING = {
 
 
 def _bare(rule: Rule, _: RuleSet) -> Iterator[Complaint]:
-    """`0`, `1` and times need no reason."""
+    """`0`, `1` and how long something must last need no reason."""
     for one in thresholds(rule):
         if one.key != "for" and str(one.written) not in ("0", "1") and not str(one.written).startswith("$"):
             message = f"{one.key}: {one.written} has no reason; make it a parameter with `means`"
