@@ -53,6 +53,7 @@ bench: $(TESTS)
 	@$(BIN)/python bench/collectl.py
 	@$(BIN)/python bench/sysstat.py
 	@$(BIN)/python bench/rules.py
+	@$(BIN)/python bench/page.py
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html

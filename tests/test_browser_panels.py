@@ -171,7 +171,7 @@ VALUES: list[tuple[float, str]] = [
 TIMES: list[tuple[float, str]] = [
     (time, clock)
     for clock in ("utc", "local", "day", "boot", "")
-    for time in (0, 7.27, 59.96, 86399, 90061.5, 1763654321.25)
+    for time in (0, 7.27, 59.96, 86399, 90061.5, 1763654321.27)
 ]
 
 

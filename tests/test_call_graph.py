@@ -66,7 +66,7 @@ def test_an_event_that_no_finding_cites_does_not_lead() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 5, 11, 40])
 def test_a_page_has_no_more_frames_than_it_can_hold(count: int) -> None:
-    """However many recordings: at most 3,000 frames, and a table for each."""
+    """However many recordings: at most 1,800 frames, and a table for each."""
     many = [[f"t;f{number}", 0.0006] for number in range(1600)]
     page = section(render(document(*(recording(f"{n}.data", many) for n in range(count)))))
     assert page.count("<rect ") + page.count("<rect>") <= MOST + 100  # with the keys of the colours

@@ -14,7 +14,7 @@ from thpdiag.reports.charts.plots import drawable
 
 STEPS = 10_000  # of the whole width
 LEAST = 0.0005  # of the non-idle samples: a smaller frame could hardly be seen
-MOST = 3000  # frames of a page
+MOST = 1800  # frames of a page
 DEEPEST = 256  # rows; `perf record` keeps 127 frames unless it is told otherwise
 ROOT, TASK, KERNEL, OTHER = "root", "task", "kernel", "other"
 _ROUNDING = 1 - 1e-6  # shares are sums of decimals

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from thpdiag.reports.charts.plots import Point
 from thpdiag.reports.charts.scale import LONG, usual
 
-_COLUMN = 3  # units of width: what falls into one column is drawn as one point with its range
+_COLUMN = 4  # units of width: what falls into one column is drawn as one point with its range
 Place = tuple[int, int]
 Scale = Callable[[float], float]
 

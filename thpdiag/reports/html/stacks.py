@@ -14,7 +14,7 @@ from thpdiag.reports.charts.icicle import icicle
 from thpdiag.reports.verdict import leading
 
 ROWS = 15
-_FIRST = 2000  # frames of the first recording, if there are others
+_FIRST = 800  # frames of the first recording: what is left out is hardly wider than a pixel, and a page stays small
 _FEWEST = 100  # frames of another; of more recordings than that leaves room for, only the tables are shown
 
 
@@ -59,7 +59,7 @@ def shown(document: Mapping[str, Any], prefix: str) -> list[Shown]:
     rest = max(_FEWEST, (MOST - _FIRST) // others) if others else 0
     found = []
     for number, profile in enumerate(profiles, 1):
-        room = (_FIRST if others else MOST) if number == 1 else rest
+        room = _FIRST if number == 1 else rest
         drawn = _FIRST + (number - 1) * rest <= MOST
         calls = icicle(profile, f"{prefix}-calls{number}", room) if drawn else Markup()
         heat = heat_maps(profile, f"{prefix}-heat{number}") if drawn else Markup()

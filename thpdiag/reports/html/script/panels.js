@@ -160,7 +160,7 @@ class Panels {
     }));
   }
 
-  // Every bucket instead of one for two units of width.
+  // Every bucket instead of one for four units of width.
   refine() {
     for (const line of this.group.querySelectorAll("[data-s]:not([data-fine])")) {
       line.dataset.fine = "";
