@@ -135,4 +135,17 @@ def test_no_rule_answers_by_it() -> None:
     """Neither yes nor no: what is ruled out is ruled out by something else."""
     told = document(sosreport(ZERO))
     assert [f["rule"] for f in told["findings"] if f["role"] != "context"] == []
-    assert not any("since boot" in one["why"] for one in told["ruled_out"] if "compact" in one["why"])
+    assert not any("since boot" in one["because"] for one in told["ruled_out"] if "compact" in one["because"])
+
+
+@pytest.mark.parametrize(
+    ("member", "row", "status"),
+    [
+        ("sos_commands/process/ps_auxwww", "root 9 0.0 0.0 100 50 ? S 08:00 0:00 work {}\n", "nothing_found"),
+        ("var/log/messages", "Nov 20 08:00:00 demo kernel: {}\n", DENIED),
+    ],
+)
+def test_the_end_of_an_overlong_command_line_hides_no_counter(member: str, row: str, status: str) -> None:
+    """Of a list of processes only that is lost; what is lost of another file may be what matters."""
+    head = "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND\n" if "ps_aux" in member else ""
+    assert verdict(sosreport(ZERO, {member: head + row.format("x" * 70000)}))["status"] == status

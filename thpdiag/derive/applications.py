@@ -41,7 +41,8 @@ def stances(facts: Sequence[Fact]) -> Iterator[Fact]:
         if app := application(name):
             version = {"version": str(versions[name].value)} if name in versions else {}
             yield Fact("app.stance", stance(app, {**told, **version}).word, fact.cite, (("app", name),))
-    listed = None if known else next((f for f in facts if f.name == "process.command"), None)
+    whole = (f for f in facts if f.name == "process.command" and f.label("part") is None)
+    listed = None if known else next(whole, None)
     if listed is not None:
         yield Fact("app.stance", "none", listed.cite)
 

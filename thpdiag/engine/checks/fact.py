@@ -82,7 +82,7 @@ def _said(fact: Fact) -> str:
     if fact.name == "kernel.era":
         return f"a kernel of the family whose page faults do this for a huge page: {fault_policy(str(fact.value))}"
     value = shown(fact.value, _unit(fact)) if isinstance(fact.value, (int, float)) else str(fact.value)
-    labels = " ".join(f"{k} {v}" for k, v in fact.labels)
+    labels = " ".join(f"{k} {v}" for k, v in fact.labels if k != WITHIN)
     provenance = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}.get(
         fact.provenance, f" (from {fact.provenance})"
     )

@@ -70,7 +70,9 @@ def _wanted(check: Process) -> str:
 
 
 def _absent(scene: Scene, wanted: str) -> Judged:
-    seen = next(scene.facts("process.command"), None)
+    seen = next((f for f in scene.facts("process.command") if f.label("part") is None), None)
+    if seen is None and any(scene.facts("process.command")):
+        return unknown("process.command", "not among the processes listed, which are not all", needed=wanted)
     if seen is None:
         return unknown("process.command", "the processes are not in the input", needed=wanted)
     return Judged(NO, "not among the processes listed", wanted, "state", seen.cite)

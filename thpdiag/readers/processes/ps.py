@@ -78,6 +78,9 @@ def belongs(text: str) -> bool:
     return not any(word.endswith((":", ",")) for word in words[:lead]) and (lead == 0 or numeric > 1 or len(words) == 3)
 
 
+_CUT = re.compile(r"\|\s*(?:head|tail|[ef]?grep|awk|sed)\b")  # after these a process may run that is not listed
+
+
 @dataclass(slots=True)
 class Listing:
     """One listing; a process appears once in it, or once per thread."""
@@ -102,6 +105,8 @@ class Listing:
         if command:
             user = cells.get("USER") or cells.get("UID") or ""
             labels = (("pid", pid), ("comm", comm), *((("user", user),) if user else ()))
+            if _CUT.search(self.source.command):
+                labels = (*labels, ("part", "of the list"))
             yield Fact("process.command", command, self.source.cite(line, text), labels, self.source.time)
         if values := self._values(line, text, cells):
             quanta = {
