@@ -17,7 +17,7 @@ from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
 from thpdiag.engine.load import Rule
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, State, Verdict3
+from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
 from thpdiag.result.absent import reasons
 from thpdiag.result.asking import ask
@@ -32,6 +32,7 @@ from thpdiag.result.remedies import remedies_of, state_of
 from thpdiag.result.requests import request
 from thpdiag.result.rule_packs import digest, pack_documents
 from thpdiag.result.signatures import Signature, onset_document, signatures
+from thpdiag.result.states import state_words
 from thpdiag.result.sureness import sureness
 from thpdiag.result.timeline import timeline
 
@@ -112,7 +113,7 @@ def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _before_the_switch(diagnosis: Diagnosis, leader: Finding) -> str:
-    """A cause as sure as this one of the time before a setting was switched, where this one hurts under the new value."""
+    """A cause as sure as this one of the time before a switch, where this one hurts under the new value."""
     causes = {rule.id for rule in diagnosis.rules if rule.file.role == "root_cause" and not leader.past}
     gone = (f for f in diagnosis.findings if f.past and f.outcome.rule in causes and not f.demoted_by)
     first = next((f for f in gone if f.sureness >= max(1, leader.sureness)), None)
@@ -215,7 +216,7 @@ def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any], 
     return {
         "rule": outcome.rule, "fingerprint": _fingerprint(outcome, diagnosis.case),
         "mechanism": finding.mechanism, "title": finding.title, "severity": finding.severity,
-        "confidence": finding.confidence, "role": finding.role, "state": _state_words(state),
+        "confidence": finding.confidence, "role": finding.role, "state": state_words(state.settings) if state else None,
         **({"entity": outcome.entity} if outcome.entity else {}),
         **({"window": _window(finding, diagnosis.case, PART)} if outcome.window else {}),
         "means": rule.file.means.strip(),
@@ -228,14 +229,6 @@ def _finding(finding: Finding, diagnosis: Diagnosis, onsets: Mapping[str, Any], 
         "attached": list(finding.attached),
         "remedies": remedies_of(finding, diagnosis),
     }  # fmt: skip
-
-
-def _state_words(state: State | None) -> str | None:
-    """The state by its settings, as people would name it."""
-    if state is None:
-        return None
-    known = [f"{k} {v}" for k, v in sorted(state.settings.items()) if k in ("thp.enabled", "thp.defrag")]
-    return ", ".join(known) or "settings not in the input"
 
 
 def _evidence(evidence: Evidence, rule: Rule, quotes: Quotes) -> dict[str, Any]:
