@@ -70,3 +70,4 @@ def test_a_process_that_two_sources_watched_is_one_series() -> None:
     names = [(s["metric"], s["entity"], s["clock"]) for s in told]
     assert len(names) == len(set(names))
     assert ("process_resident_memory_bytes", "churn (20963)", "utc") in names
+    assert {(entity, clock) for _, entity, clock in names} == {("churn (20963)", "utc")}  # of smaps: process 20963

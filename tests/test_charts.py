@@ -133,6 +133,48 @@ def test_the_same_stretch_is_one_episode_with_all_that_is_said_of_it() -> None:
     assert (found.number, found.rules, found.texts) == (1, ("THP-1", "THP-2"), ("a", "b"))
 
 
+def test_stretches_that_are_nearly_the_same_are_one_episode() -> None:
+    """Sources begin some seconds apart; what begins later by a quarter or more of the time is another one."""
+    spans = [(0, 20), (3, 20), (10, 20), (3, 20)]
+    told = [
+        {"from": first, "to": last, "clock": "day", "text": f"t{number}", "rule": "THP-1"}
+        for number, (first, last) in enumerate(spans)
+    ]
+    found = episodes(timeline(episodes=told))
+    assert [(one.first, one.last, one.texts) for one in found] == [(0, 20, ("t0", "t1", "t3")), (10, 20, ("t2",))]
+
+
+def test_an_episode_of_the_whole_time_does_not_shade_everything() -> None:
+    """It is a strip at the foot; what an operator did before the recording, or is seen after it, is not drawn."""
+    told = [
+        {"from": first, "to": last, "clock": "day", "text": "e", "rule": "THP-1"} for first, last in ((0, 9), (50, 60))
+    ]
+    page = panels(timeline(one(flat(range(10))), episodes=told, actions=[{"t": -5, "clock": "day", "text": "a"}]), "p")
+    assert re.findall('class="shade" x="[^"]*" width="[^"]*" y="([^"]*)" height="([^"]*)"', page) == [("92", "8")]
+    assert 'class="action"' not in page
+
+
+def test_a_share_of_time_is_drawn_as_one_of_the_whole() -> None:
+    """3 % of CPU time lie near the ground, and charts side by side can have one scale."""
+    (axis,) = axes(timeline(one(flat(range(10), 0.03), unit="ratio")))
+    assert axis.plots[0].high == 1.0
+    (axis,) = axes(timeline(one(flat(range(10), 2.0), metric="m", panel="huge_pages")), {"m": 300.0})
+    assert axis.plots[0].high == 300.0
+
+
+def test_a_counter_that_stood_still_is_told_in_words() -> None:
+    """Five plots of nothing hide the one of something; that it was watched is said."""
+    page = panels(
+        timeline(
+            one(flat(range(10), 0.0), metric="compact_stall", panel="huge_pages", source="a:2"),
+            one(flat(range(10), 3.0), metric="thp_fault_alloc", panel="huge_pages"),
+        ),
+        "p",
+    )
+    assert page.count("<figure") == 1
+    assert 'Watched, and 0 in all samples: compact_stall <code class="place">a:2</code>' in page
+
+
 def test_marks_are_whole_times_with_room_between() -> None:
     """A quarter of an hour has marks at whole minutes; a week has dates."""
     assert [told for _, told in ticks(time_scale([list(range(36000, 36900, 10))]), "day")] == [

@@ -27,7 +27,7 @@ def described(profile: Profile) -> str:
 def in_state(profile: Profile) -> str:
     """Of several stretches of unchanged settings the one that it was recorded in, as the end of a sentence."""
     state = profile["state"]
-    return f"; in the state {state}" if state and state != "all" else ""
+    return f"; recorded under the settings of {state}" if state and state != "all" else ""
 
 
 def losses(profile: Profile) -> str:

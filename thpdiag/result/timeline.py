@@ -6,6 +6,7 @@ checks found; operator actions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from thpdiag.diagnosis import Diagnosis
 from thpdiag.engine.scenes import scenes
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.model.moment import Clock
 from thpdiag.result.recorded import beside_others
 from thpdiag.result.signatures import Signature
 from thpdiag.result.signatures import series as over_time
@@ -41,8 +43,12 @@ HOW = {
 }  # fmt: skip
 BLOCKS = "node_buddyinfo_blocks_order{}"
 ORDERS = 11  # 0 to 10, more than most kernels have
-OF_PROCESSES = ("process_resident_memory_bytes", "process_virtual_memory_bytes", "process_faults_total")
+_VIRTUAL = "process_virtual_memory_bytes"
+OF_PROCESSES = ("process_resident_memory_bytes", _VIRTUAL, "process_faults_total")
 MOST_PROCESSES = 3
+_PID = re.compile(r"([0-9]+)\)?\Z")
+_ZONE = 900  # seconds: time zones differ by whole quarters of an hour
+_BEGUN_TOGETHER = 30  # seconds
 
 
 def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, Any]:
@@ -62,9 +68,12 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
     for panel, metrics in OF_HOST.items():
         for metric in metrics:
             yield from ((panel, t) for t in catalogue.tracks(metric)[:1] if t.timed and len(t) > 1)
+    threads = {t.name for t in catalogue.tracks(_VIRTUAL) if not t.points.values.any()}  # of the kernel: no memory
     for metric in OF_PROCESSES:
-        tracks = list(_one_source([t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]))
-        tracks.sort(key=lambda t: (-_moved(t), -t.last, t.name))  # what stands still: the largest, no kernel thread
+        tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
+        tracks = [t for t in tracks if t.name not in threads] or tracks  # none but those tells that no program ran
+        tracks = list(_one_source(sorted(tracks, key=_nameless)))
+        tracks.sort(key=lambda t: (-_moved(t), -t.last, t.name))  # what stands still: the largest
         yield from (("processes", t) for t in tracks[:MOST_PROCESSES])
     zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
     if zones:
@@ -73,16 +82,40 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
 
 
 def _one_source(tracks: Iterable[Track]) -> Iterator[Track]:
-    """Of sources that watched one process at one time the first, which covers it best; others say the same again."""
-    seen: list[tuple[str, object, float, float]] = []
+    """Of sources that watched one process at one time the first; others say the same again.
+
+    Of two with other clocks (top tells the time of day only) that is so if they began together, but for the time zone.
+    """
+    seen: list[tuple[str, Clock | None, float, float]] = []
     for track in tracks:
         times = track.points.values.index
         if not len(times):
             continue
-        name, clock, first, last = track.name, track.table.clock, float(times[0]), float(times[-1])
-        if not any((name, clock) == one[:2] and first <= one[3] and one[2] <= last for one in seen):
-            seen.append((name, clock, first, last))
+        one = (_process(track), track.table.clock, float(times[0]), float(times[-1]))
+        if not any(_together(one, other) for other in seen):
+            seen.append(one)
             yield track
+
+
+def _together(one: tuple[str, Clock | None, float, float], other: tuple[str, Clock | None, float, float]) -> bool:
+    name, clock, first, last = one
+    if name != other[0]:
+        return False
+    if clock is other[1]:
+        return first <= other[3] and other[2] <= last
+    apart = (first - other[2] + _ZONE / 2) % _ZONE - _ZONE / 2
+    return Clock.BOOT not in (clock, other[1]) and abs(apart) <= _BEGUN_TOGETHER
+
+
+def _process(track: Track) -> str:
+    """The process id: `churn (4711)` of one source is `process 4711` of another."""
+    found = _PID.search(track.name)
+    return found[1] if found else track.name
+
+
+def _nameless(track: Track) -> tuple[bool, bool]:
+    """Sources that tell the name of the process and the date come first."""
+    return track.name.startswith("process "), track.table.clock is Clock.DAY
 
 
 def _orders(catalogue: Catalogue, zone: Track) -> Iterator[Track]:

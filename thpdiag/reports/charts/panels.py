@@ -14,13 +14,16 @@ from markupsafe import Markup
 
 from thpdiag.reports.charts import paths
 from thpdiag.reports.charts.free_blocks import strip
-from thpdiag.reports.charts.plots import Axis, Line, Plot, axes, drawable
+from thpdiag.reports.charts.plots import NO_HIGHS, Axis, Line, Plot, axes, drawable
 from thpdiag.reports.charts.scale import WIDTH, TimeScale
 from thpdiag.reports.charts.ticks import ticks
 from thpdiag.reports.quantity import moment, quantity
 from thpdiag.reports.visible import prose
 
 HEIGHT, LOW_HEIGHT = 100, 44  # of a plot, and of one with a single counter
+_NEARLY = 0.25  # of the length of an episode: begin and end of one that is the same lie so near
+_MOST_SHADED = 0.8  # of the width
+_FOOT = 92
 COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
 _CLOCKS = {
     "utc": "UTC", "local": "local time of the host", "day": "time of day", "boot": "seconds after boot",
@@ -41,42 +44,69 @@ class Episode:
 
 
 def episodes(timeline: Mapping[str, Any]) -> list[Episode]:
-    """Stretches with the same begin and end are one."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for one in timeline["episodes"]:
-        if drawable(one["from"]) and drawable(one["to"]):
-            groups.setdefault((one["clock"] or "", one["from"], one["to"]), []).append(one)
-    return [
-        Episode(
-            number, first, last, clock or None,
-            tuple(dict.fromkeys(one["rule"] for one in members if one["rule"])),
-            tuple(dict.fromkeys(one["text"] for one in members if one["text"])),
-        )
-        for number, ((clock, first, last), members) in enumerate(sorted(groups.items()), 1)
-    ]  # fmt: skip
+    """Stretches that are nearly the same are one: sources that were started together differ by some seconds."""
+    groups: list[list[Mapping[str, Any]]] = []
+    every = [one for one in timeline["episodes"] if drawable(one["from"]) and drawable(one["to"])]
+    for one in sorted(every, key=lambda one: (one["clock"] or "", one["from"], one["to"])):
+        own = next((group for group in groups if _nearly(group[0], one)), None)
+        if own is None:
+            groups.append([one])
+        else:
+            own.append(one)
+    return [_episode(number, members) for number, members in enumerate(groups, 1)]
 
 
-def panels(timeline: Mapping[str, Any], prefix: str) -> Markup:
-    """All panels of a completed timeline; `prefix` begins the ids of their captions."""
+def _nearly(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    apart = max(abs(one["from"] - other["from"]), abs(one["to"] - other["to"]))
+    return bool(one["clock"] == other["clock"] and apart <= _NEARLY * (one["to"] - one["from"]))
+
+
+def _episode(number: int, members: Sequence[Mapping[str, Any]]) -> Episode:
+    return Episode(
+        number, min(one["from"] for one in members), max(one["to"] for one in members), members[0]["clock"] or None,
+        tuple(dict.fromkeys(one["rule"] for one in members if one["rule"])),
+        tuple(dict.fromkeys(one["text"] for one in members if one["text"])),
+    )  # fmt: skip
+
+
+def panels(timeline: Mapping[str, Any], prefix: str, highs: Mapping[str, float] = NO_HIGHS) -> Markup:
+    """All panels of a completed timeline; `prefix` begins the ids of their captions, `highs` is that of `axes`."""
     known = episodes(timeline)
     return Markup().join(
         _group(axis, known, timeline["actions"], f"{prefix}-axis{number}")
-        for number, axis in enumerate(axes(timeline), 1)
+        for number, axis in enumerate(axes(timeline, highs), 1)
     )
 
 
 def _group(axis: Axis, known: Sequence[Episode], actions: Sequence[Mapping[str, Any]], prefix: str) -> Markup:
     under = Markup().join([_gaps(axis.scale), *_shades(axis, known)])
     over = Markup().join(_marks(axis, actions))
-    drawn = [plot for plot in axis.plots if plot.panel != "free_blocks"]
+    still = [plot for plot in axis.plots if _still(plot)]
+    drawn = [plot for plot in axis.plots if plot.panel != "free_blocks" and plot not in still]
     figures = [_figure(plot, axis, under, over, f"{prefix}-{number}") for number, plot in enumerate(drawn, 1)]
     orders = [line for plot in axis.plots if plot.panel == "free_blocks" for line in plot.lines]
     if orders:
         figures.append(strip(orders, axis.scale, f"{prefix}-blocks"))
     return Markup(
         '<div class="axis" role="group" tabindex="0" aria-label="Measurements over time" data-clock="{}" data-x="{}">\n'
-        "{}{}</div>\n"
-    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), _axis(axis))
+        "{}{}{}</div>\n"
+    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), _zeros(still), _axis(axis))
+
+
+def _still(plot: Plot) -> bool:
+    """A counter that never moved needs no picture (in its own scale; beside another one it does)."""
+    return plot.panel in ("huge_pages", "processes") and plot.low == plot.high == 0
+
+
+def _zeros(plots: Sequence[Plot]) -> Markup:
+    """Counters that never moved, in words: that they were watched and stood still is a measurement."""
+    if not plots:
+        return Markup()
+    lines = [line for plot in plots for line in plot.lines]
+    sources = dict.fromkeys(source for line in lines for source in line.sources)
+    return Markup('<p class="small">Watched, and 0 in all samples: {} <code class="place">{}</code></p>\n').format(
+        prose(", ".join(dict.fromkeys(line.name for line in lines))), prose(", ".join(sources))
+    )
 
 
 def _stretches(scale: TimeScale) -> str:
@@ -137,14 +167,17 @@ def _key(line: Line, number: int) -> Markup:
 
 
 def _shades(axis: Axis, known: Sequence[Episode]) -> Iterator[Markup]:
+    """What covers nearly all of the axis is a strip at the foot: a shade over everything says nothing."""
     for episode in known:
-        if episode.clock != axis.clock:
+        if episode.clock != axis.clock or not axis.scale.shows(episode.first, episode.last):
             continue
         left, right = axis.scale.x(episode.first), axis.scale.x(episode.last)
+        words = f"episode {episode.number}: {' '.join(map(prose, episode.rules))}"
+        top = _FOOT if right - left > _MOST_SHADED * WIDTH else 0
         yield Markup(
-            '<rect class="shade" x="{:.1f}" width="{:.1f}" height="100" fill="#f2d9a6" fill-opacity="0.55">'
+            '<rect class="shade" x="{:.1f}" width="{:.1f}" y="{}" height="{}" fill="#f2d9a6" fill-opacity="0.55">'
             "<title>{}</title></rect>"
-        ).format(left, max(right - left, 2.0), f"episode {episode.number}: {' '.join(map(prose, episode.rules))}")
+        ).format(left, max(right - left, 2.0), top, 100 - top, words)
 
 
 def _gaps(scale: TimeScale) -> Markup:
@@ -159,11 +192,12 @@ def _gaps(scale: TimeScale) -> Markup:
 def _marks(axis: Axis, actions: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
     """A line at each moment at which an operator did something."""
     for action in actions:
-        if drawable(action["t"]) and action["clock"] == axis.clock:
+        at = action["t"]
+        if drawable(at) and action["clock"] == axis.clock and axis.scale.shows(at, at):
             yield Markup(
                 '<path class="action" d="M{0:.1f},0V100" fill="none" stroke="#a40e26" stroke-width="1.5" '
                 'stroke-dasharray="4 3" vector-effect="non-scaling-stroke"><title>{1}</title></path>'
-            ).format(axis.scale.x(action["t"]), prose(action["text"] or ""))
+            ).format(axis.scale.x(at), prose(action["text"] or ""))
 
 
 def _axis(axis: Axis) -> Markup:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from thpdiag.reports.charts.scale import TimeScale, time_scale
@@ -18,6 +19,8 @@ TITLES = {
     "processes": "Processes", "huge_pages": "Huge pages and compaction",
 }  # fmt: skip
 _TOGETHER = ("cpu", "call_stacks", "memory")
+_SHARES = ("cpu", "call_stacks")
+NO_HIGHS: Mapping[str, float] = MappingProxyType({})
 ORDER = ("cpu", "call_stacks", "huge_pages", "memory", "processes", "free_blocks", None)
 
 Point = tuple[float, float, float, float]  # time, min, max, mean
@@ -69,16 +72,19 @@ class Axis:
     plots: tuple[Plot, ...]
 
 
-def axes(timeline: Mapping[str, Any]) -> list[Axis]:
-    """The axes of a completed timeline, that with most points first."""
+def axes(timeline: Mapping[str, Any], highs: Mapping[str, float] = NO_HIGHS) -> list[Axis]:
+    """The axes of a completed timeline, that with most points first.
+
+    `highs` is by metric up to which value its plot reaches at least: two charts side by side need one scale.
+    """
     every = list(_lines(timeline["series"]))
     clocks = dict.fromkeys(clock for clock, _, _ in every)
-    found = [_axis(clock, [(panel, line) for other, panel, line in every if other == clock]) for clock in clocks]
+    found = [_axis(clock, [(panel, line) for other, panel, line in every if other == clock], highs) for clock in clocks]
     return sorted(found, key=lambda axis: -sum(len(line.points) for plot in axis.plots for line in plot.lines))
 
 
-def _axis(clock: str | None, lines: Sequence[tuple[str | None, Line]]) -> Axis:
-    return Axis(clock, time_scale([p[0] for p in line.points] for _, line in lines), tuple(_plots(lines)))
+def _axis(clock: str | None, lines: Sequence[tuple[str | None, Line]], highs: Mapping[str, float]) -> Axis:
+    return Axis(clock, time_scale([p[0] for p in line.points] for _, line in lines), tuple(_plots(lines, highs)))
 
 
 def _lines(series: Sequence[Series]) -> Iterator[tuple[str | None, str | None, Line]]:
@@ -89,10 +95,15 @@ def _lines(series: Sequence[Series]) -> Iterator[tuple[str | None, str | None, L
         groups.setdefault(key, []).append(number)
     for (clock, panel, metric, entity, unit, means), numbers in groups.items():
         points = sorted(p for number in numbers for p in _points(series[number]["points"]))
-        name = " of ".join(filter(None, (means or metric, entity)))
+        name = _named(means or metric, entity or "")
         sources = tuple(dict.fromkeys(filter(None, (series[number]["source"] for number in numbers))))
         if points:
             yield clock, panel, Line(name, sources, unit or "", tuple(points), tuple(numbers), metric, entity or "")
+
+
+def _named(words: str, entity: str) -> str:
+    """`resident memory of the process` of one that is known by name is `resident memory of java (4711)`."""
+    return f"{words.removesuffix(' of the process')} of {entity}" if entity else words
 
 
 def _points(rows: Iterable[Sequence[float | None]]) -> Iterator[Point]:
@@ -107,7 +118,8 @@ def drawable(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and abs(value) < 1e100  # no NaN is
 
 
-def _plots(lines: Sequence[tuple[str | None, Line]]) -> Iterator[Plot]:
+def _plots(lines: Sequence[tuple[str | None, Line]], highs: Mapping[str, float]) -> Iterator[Plot]:
+    """A share of time or of samples is drawn in a plot of 100 %: 3 % then look like 3 %."""
     groups: dict[tuple[Any, ...], list[Line]] = {}
     for panel, line in sorted(lines, key=lambda pair: ORDER.index(pair[0])):
         apart = None if panel in _TOGETHER else line.metric
@@ -116,6 +128,7 @@ def _plots(lines: Sequence[tuple[str | None, Line]]) -> Iterator[Plot]:
         title = TITLES.get(panel or "", "") if apart is None else ""
         if panel == "processes":
             title = members[0].name.partition(" of ")[0]
-        high = max(max(line.high for line in members), 0.0)
+        whole = 1.0 if panel in _SHARES and members[0].unit == "ratio" else 0.0
+        high = max(whole, *(max(line.high, highs.get(line.metric, 0.0)) for line in members))
         low = min(min(line.low for line in members), 0.0)
         yield Plot(panel, title or members[0].name, tuple(members), low, high)

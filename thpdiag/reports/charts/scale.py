@@ -36,6 +36,10 @@ class TimeScale:
             return self.places[at + 1][0] if time > end and at + 1 < len(self.places) else right
         return left + (time - begin) / (end - begin) * (right - left)
 
+    def shows(self, first: float, last: float) -> bool:
+        """Whether any of it lies between the begin and the end of the chart."""
+        return first <= self.stretches[-1][1] and last >= self.stretches[0][0]
+
     @property
     def gaps(self) -> Iterator[Stretch]:
         """The places of the gaps."""
