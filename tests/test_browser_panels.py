@@ -172,6 +172,7 @@ TIMES: list[tuple[float, str]] = [
     (time, clock)
     for clock in ("utc", "local", "day", "boot", "")
     for time in (0, 7.27, 59.96, 86399, 90061.5, 1763654321.27)
+    if clock or time < 1e5  # numbers of samples are small
 ]
 
 
