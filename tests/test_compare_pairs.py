@@ -151,6 +151,25 @@ def test_the_work_of_other_programs_fixes_nothing() -> None:
     assert "fixed" not in {f["status"] for f in host["findings"] if f["role"] not in ("configuration", "risk")}
 
 
+def test_less_kernel_time_that_programs_did_not_get_tells_nothing() -> None:
+    """Across a switch, too: what used the kernel may have ended. The numbers are told."""
+    said = expected("hadoop-centos62")
+    before, after = result(said["before"]), result(said["after"])
+    for series in after["timeline"]["series"]:
+        if series["metric"] == "cpu_ratio.user_total":
+            series["points"] = [[at, *(0.4 * value for value in values)] for at, *values in series["points"]]
+    (host,) = document(before, after)["hosts"]
+
+    assert statuses(host)["THP-001"] == "cannot_tell"
+    assert "71.8 % to 6.7 %" in host["answer"]["sentence"]
+    assert "system time alone proves nothing" in host["answer"]["sentence"]
+
+
+def test_a_program_that_is_gone_fixes_nothing() -> None:
+    """The lock of a process that is not there after is not better; no figure of its own says so."""
+    assert changed("mmap-lock", "fork-exec", lambda _: None)["answer"]["status"] == "cannot_tell"
+
+
 def test_a_rule_that_was_not_asked_after_fixes_nothing() -> None:
     """Results of different rules do not compare."""
 

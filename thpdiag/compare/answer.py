@@ -9,7 +9,7 @@ from thpdiag.compare.judged import Judged
 from thpdiag.compare.load import Load
 from thpdiag.compare.paired import named
 from thpdiag.compare.sides import Pair
-from thpdiag.compare.wording import said
+from thpdiag.compare.wording import said, told
 from thpdiag.reports.severities import rank
 from thpdiag.reports.verdict import leading, sentence
 
@@ -40,7 +40,8 @@ def answer(pair: Pair, judged: Sequence[Judged]) -> dict[str, Any]:
     differs = bool(lead and now and lead["rule"] != now["rule"])
     if differs and now:
         text += f" The root cause is another one after: {_plain(now['title'] or now['rule'])}."
-    remains = [one for one in judged if one.after is not None and one is not main]
+    told_of = main or next((one for one in judged if now is not None and one.after is now), None)
+    remains = [one for one in judged if one.after is not None and one is not told_of]
     return {
         "status": status, "sentence": text, "root_cause_differs": differs,
         "remains": [_line(one) for one in remains], "ask": _ask(main, judged, pair),
@@ -60,12 +61,11 @@ def _proof(main: Judged, pair: Pair) -> str:
     moved = [one for one in main.changes if one.direction in ("up", "down")]
     if main.status not in ("fixed", "improved", "worse") or not moved:
         return main.reason
+    if moved[0] is pair.toggled and pair.programs_time is not None:
+        return f"{told([moved[0], pair.programs_time])}; the mechanism itself was not measured after"
     load = pair.load_of(main.finding)
-    told = f"{said(moved[0])} {_at_load(load)}"
-    if load.weak and load.work is not None:
-        return f"{told}, but {load.weak}"
-    unseen = moved[0].before.name.startswith("cpu_ratio") and moved[0] is pair.toggled
-    return f"{told}; the mechanism itself was not measured after" if unseen else told
+    short = f"{said(moved[0])} {_at_load(load)}"
+    return f"{short}, but {load.weak}" if load.weak and load.work is not None else short
 
 
 def _at_load(load: Load) -> str:
@@ -76,13 +76,13 @@ def _at_load(load: Load) -> str:
     return {"same": "at a comparable load", "more": "with more work", "less": "with less work"}.get(load.word, "")
 
 
-def _head(pair: Pair, told: str) -> str:
+def _head(pair: Pair, outcome: str) -> str:
     """What was switched stands before the outcome: after it, not more; a cause takes more than one look."""
     changes = [f"{name} from {old} to {new}" for name, old, new in pair.switched[:MOST_SWITCHED]]
     more = len(pair.switched) - len(changes)
     if not changes:
-        return told
-    return f"after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''} {told}"
+        return outcome
+    return f"after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''} {outcome}"
 
 
 def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[str, str]:
@@ -115,8 +115,8 @@ def _ask(main: Judged | None, judged: Sequence[Judged], pair: Pair) -> dict[str,
     undecided = [one for one in grave if one.status in ("cannot_tell", "improved")]
     undecided = [one for one in undecided if one is main] or undecided
     open_rules = {one.finding["rule"] for one in undecided}
-    told = [unknown for unknown in pair.after["unknown"] if unknown["rule"] in open_rules]
-    commands = dict.fromkeys(command for unknown in told for command in unknown["ask_for"])
+    lacking = [unknown for unknown in pair.after["unknown"] if unknown["rule"] in open_rules]
+    commands = dict.fromkeys(command for unknown in lacking for command in unknown["ask_for"])
     text = _LOAD if any(one.needs_load for one in undecided) else ""
     if commands:
         text = f"{text} To be sure, AFTER lacks:".strip()

@@ -9,7 +9,7 @@ from typing import Any
 from thpdiag.compare.change import Change
 from thpdiag.compare.figures import Host
 from thpdiag.compare.own_figures import CORE, ENDED_BY_BOOT, IN_CPU_TIME, direction, names, own
-from thpdiag.compare.sides import Pair
+from thpdiag.compare.sides import SWITCHES, Pair
 from thpdiag.compare.wording import told
 
 Finding = Mapping[str, Any]
@@ -143,7 +143,8 @@ def _risen(before: Finding, said: str, changes: Sequence[Change], pair: Pair) ->
 
 def _after_boot(before: Finding, way: str, changes: Sequence[Change], pair: Pair) -> Judged:
     """A reboot makes memory whole: for a while everything is well, whatever was changed."""
-    if way == "down" and any(name in ("thp.enabled", "thp.defrag") for name, _, _ in pair.switched):
+    switched = any(name in SWITCHES for name, _, _ in pair.switched)
+    if way == "down" and switched and not pair.load_of(before).weak:
         reason = (
             f"{told(changes)}; but the host was booted in between ({pair.rebooted}), which alone does that for a while"
         )
@@ -165,21 +166,33 @@ def _decided(before: Finding, said: str, changes: Sequence[Change], pair: Pair) 
         return Judged(
             "cannot_tell", f"{why}, but its own figures hardly changed: {told(changes)}", before, None, changes
         )
+    if not names(before) and load.weak:
+        return Judged("cannot_tell", f"{why}, but {load.weak}", before, None, changes, needs_load=True)
     if not names(before):
         return Judged(fixed, f"{why}; {load.text}", before, None, changes)
     if pair.toggled is not None and mechanism in IN_CPU_TIME:
-        reason = f"{why}; across the switch {told([pair.toggled])} while programs kept their CPU time; {load.text}"
-        return Judged(fixed, reason, before, None, changes)
+        return Judged("improved", f"{why}; {_experiment(pair)}", before, None, [pair.toggled])
     return Judged("cannot_tell", f"{why}, but no figure of its own was measured on both sides", before, None, changes)
 
 
 def _by_toggle(before: Finding, undecided: str, changes: Sequence[Change], pair: Pair) -> Judged:
-    """Not looked at after. A switch of huge pages under one load is an experiment, and kernel time its outcome."""
-    toggled = pair.toggled
-    if toggled is None or (before["mechanism"] or "") not in IN_CPU_TIME or changes:
+    """Not looked at after. A switch of huge pages that gave the kernel's CPU time to programs is an experiment."""
+    if (before["mechanism"] or "") not in IN_CPU_TIME or changes or pair.kernel_time is None:
         return Judged("cannot_tell", undecided, before, None, changes)
-    reason = f"across the switch {told([toggled])} while programs kept their CPU time. {undecided}"
-    return Judged("improved", reason, before, None, [toggled])
+    if pair.toggled is not None:
+        return Judged("improved", f"{_experiment(pair)}. {undecided}", before, None, [pair.toggled])
+    kept = f" ({told([pair.programs_time])})" if pair.programs_time is not None else ""
+    reason = (
+        f"across the switch {told([pair.kernel_time])}, but programs did not get that time{kept}, and system time "
+        f"alone proves nothing. {undecided}"
+    )
+    return Judged("cannot_tell", reason, before, None, changes)
+
+
+def _experiment(pair: Pair) -> str:
+    """What the switch did, by CPU time alone."""
+    moved = [one for one in (pair.toggled, pair.programs_time) if one is not None]
+    return f"across the switch {told(moved)}; {pair.load.weak or pair.load.text}"
 
 
 def _undecided(said: str) -> str:

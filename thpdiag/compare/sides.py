@@ -17,7 +17,6 @@ _PID = re.compile(r"\s*\(\d+\)$|(?<=^process )\d+$")
 _NUMBERED = re.compile(r"(?<=^kcompactd)\d+$|(?<=^kswapd)\d+$")
 _THREADS = frozenset({"khugepaged", "kcompactd", "kswapd", "process", ""})
 _KERNEL_TIME = ("cpu_ratio.sys_share", "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal")
-_KEPT = 0.8  # of their CPU time: programs that have this much did not simply end
 SWITCHES = ("thp.enabled", "thp.defrag")
 
 
@@ -82,21 +81,31 @@ class Pair:
         ]
 
     @cached_property
-    def toggled(self) -> Change | None:
-        """The kernel's CPU time, if it fell by half or more across a switch of huge pages while programs kept theirs.
-
-        Kernel time alone proves nothing; together with the switch and with work that did not end it is an experiment.
-        """
+    def kernel_time(self) -> Change | None:
+        """The kernel's CPU time, if it fell by half or more across a switch of huge pages."""
         before, after = (side.figures for side in self.sides)
         name = next((name for name in _KERNEL_TIME if name in before and name in after), None)
-        users = [one.get("cpu_ratio.user_total") for one in (before, after)]
         if name is None or not self.load.comparable or not any(said[0] in SWITCHES for said in self.switched):
             return None
         measured = change(before[name], after[name])
         fell = measured.direction == "down" and after[name].value * 2 <= before[name].value
-        if not fell or users[0] is None or users[1] is None or users[1].value < _KEPT * users[0].value:
-            return None
-        return measured
+        return measured if fell else None
+
+    @cached_property
+    def programs_time(self) -> Change | None:
+        """The CPU time of programs on both sides."""
+        before, after = (side.figures.get("cpu_ratio.user_total") for side in self.sides)
+        return change(before, after) if before is not None and after is not None else None
+
+    @cached_property
+    def toggled(self) -> Change | None:
+        """The kernel's CPU time, if it fell across a switch of huge pages and programs got clearly more.
+
+        Programs that only keep theirs leave system time alone to speak, which proves nothing: what made it may as well
+        have ended.
+        """
+        programs = self.programs_time
+        return self.kernel_time if programs is not None and programs.direction == "up" else None
 
     @cached_property
     def same_files(self) -> bool:
