@@ -10,6 +10,7 @@ import rich_click as click
 
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
+from thpdiag.cli.redaction import clean, redacting
 from thpdiag.cli.saved import saved
 from thpdiag.errors import InputError, UsageError
 from thpdiag.ticket.letter import NOTHING, letter, with_script
@@ -28,17 +29,19 @@ TEXT, SCRIPT = "text", "script"
     "--interval", default=INTERVAL, show_default=True, type=click.IntRange(1, 3600), help="Between two looks."
 )
 @click.option("--pid", default="", help="Watch this process.")
+@redacting
 @shared.RULES
 @shared.SET
 @shared.PROGRESS
 def command(
     paths: tuple[Path, ...], output: Path | None, parts: str, seconds: int | None, interval: int, pid: str,
     folders: tuple[Path, ...], changes: tuple[str, ...], progress: str,
+    redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Write what to ask the customer for, ready to paste: what is missing in PATHS (a result, or what was sent)."""
     document = _document(paths, folders, changes, progress)
     try:
-        found = wanted(document)
+        found = wanted(clean(dict(document), redact, maps))
         text, script = letter(found, seconds or 0), found.script(seconds or 0, interval, pid)
     except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
         raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error

@@ -12,6 +12,7 @@ from click.exceptions import Exit
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
 from thpdiag.cli.accepting import accepting, with_marks
+from thpdiag.cli.redaction import compared, redacting
 from thpdiag.cli.saved import saved
 from thpdiag.compare.document import document, failing
 from thpdiag.compare.formats import FORMATS
@@ -38,6 +39,7 @@ NOTHING = "nothing to compare: no host of BEFORE is in AFTER"
 @shared.OUTPUT
 @shared.FAIL_ON_CHANGE
 @accepting
+@redacting
 @shared.RULES
 @shared.SET
 @shared.VERBOSE
@@ -46,6 +48,7 @@ def command(
     before: Path, after: Path, form: str, outputs: tuple[str, ...], fail_on: str, folders: tuple[Path, ...],
     changes: tuple[str, ...], verbosity: int, progress: str,
     suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
+    redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
     targets, paths = shared.targets(outputs, FORMATS), (before, after)
@@ -58,7 +61,7 @@ def command(
         ]
     try:
         marked = with_marks(results[1] or {}, suppress, baselines, today, verbosity)
-        comparison, codes = _compared(paths, [results[0] or {}, marked])
+        comparison, codes = _compared(paths, compared([results[0] or {}, marked], redact, maps))
         shared.deliver(comparison, form, targets, Presentation(verbosity=verbosity, fail_on=fail_on), FORMATS)
         failed = any(fails(finding, fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:

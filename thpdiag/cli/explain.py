@@ -6,7 +6,9 @@ What a rule means; with a bundle, each check's answer, by how much it was missed
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
@@ -16,6 +18,7 @@ from thpdiag.case.quoted import quoted_lines
 from thpdiag.case.reading import read
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
+from thpdiag.cli.redaction import naming, redacting
 from thpdiag.engine.chosen_params import told as changed
 from thpdiag.reports import explained as report
 from thpdiag.reports.json import render
@@ -27,12 +30,14 @@ from thpdiag.result.explained import citations, explained
 @click.argument("id")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@redacting
 @shared.RULES
 @shared.SET
 @shared.part
 def command(
     id: str, paths: tuple[Path, ...], form: str, folders: tuple[Path, ...], changes: tuple[str, ...], process: str,
     since: str | None, until: str | None, at: str | None, progress: str, strict: str,
+    redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Explain rule ID; with PATHS, why it fires there or does not, and what would have turned it."""
     rules = shared.loaded(folders, changes)
@@ -50,8 +55,16 @@ def command(
         given = read(paths, options, stdin=stdin, progress=show)
         diagnoses = diagnosed_in(given, rules, options)
         quotes = quoted_lines(citations(rule, diagnoses), given.kept, paths, options.limits, stdin)
-    _print(explained(rule, diagnoses, quotes, told), form)
-    shared.finish(document(diagnoses, told))
+    found, result = explained(rule, diagnoses, quotes, told), document(diagnoses, told)
+    _print(_clean(found, result, maps) if redact or maps else found, form)
+    shared.finish(result)
+
+
+def _clean(found: dict[str, object], result: Mapping[str, Any], maps: Sequence[Path]) -> dict[str, object]:
+    from thpdiag.redact.explained import redacted_explanation
+
+    with naming(maps) as names:
+        return redacted_explanation(found, result, names)
 
 
 def _print(found: dict[str, object], form: str) -> None:

@@ -52,7 +52,10 @@ def command(
     paths: tuple[Path, ...], target: Path, form: str, event: str, member: str, by: str, weight: str, idle: str,
     mark: str, process: str, since: str | None, until: str | None, at: str | None, progress: str, strict: str,
 ) -> None:  # fmt: skip
-    """Print the call stacks in PATHS, folded, for flamegraph.pl, inferno, speedscope and others."""
+    """Print the call stacks in PATHS, folded, for flamegraph.pl, inferno, speedscope and others.
+
+    Names are those of the recording: nothing is redacted.
+    """
     options = Options(window=parsed(since, until, at), strict=bool(strict))
     with shared.shown(progress) as show:
         given = read(paths, options, stdin=sys.stdin.buffer, progress=show)

@@ -12,6 +12,7 @@ import rich_click as click
 
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
+from thpdiag.cli.redaction import clean, redacting
 from thpdiag.reports.columns import fold
 from thpdiag.reports.json import render
 from thpdiag.reports.visible import visible
@@ -25,13 +26,16 @@ MOST_GAPS = 3  # that are listed without -v
 @shared.PATHS
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "verbosity", count=True, help="All gaps, and the SHA-256 of each file.")
+@redacting
 @shared.RULES
 @shared.SET
 def command(
-    paths: tuple[Path, ...], form: str, verbosity: int, folders: tuple[Path, ...], changes: tuple[str, ...]
-) -> None:
+    paths: tuple[Path, ...], form: str, verbosity: int, folders: tuple[Path, ...], changes: tuple[str, ...],
+    redact: str, maps: tuple[Path, ...],
+) -> None:  # fmt: skip
     """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
     result = analyze(paths, shared.loaded(folders, changes), stdin=sys.stdin.buffer)
+    result = clean(result, redact, maps)
     document = _document(result)
     click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
     if mistake := shared.absent(paths):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 
 from thpdiag.cli.options import notice
 from thpdiag.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from thpdiag.redact.names import Names
 
 REDACT = click.option(
     "--redact", flag_value="yes", default="",
@@ -30,9 +34,32 @@ def redacting(command: _Command) -> _Command:
 
 def clean(document: dict[str, Any], redact: str, maps: Sequence[Path]) -> dict[str, Any]:
     """The document as it may be given away, if that was asked for."""
+    return clean_all([document], redact, maps)[0]
+
+
+def clean_all(documents: Sequence[dict[str, Any]], redact: str, maps: Sequence[Path]) -> list[dict[str, Any]]:
+    """Several documents with one mapping: a host that is in two of them has one pseudonym."""
     if not redact and not maps:
-        return document
-    from thpdiag.redact.document import redacted
+        return list(documents)
+    from thpdiag.redact.document import together
+
+    with naming(maps) as names:
+        return together(documents, names)
+
+
+def compared(documents: Sequence[dict[str, Any]], redact: str, maps: Sequence[Path]) -> list[dict[str, Any]]:
+    """Documents to be compared: as above, with the checksums, since by them it is known what is the same file."""
+    if not redact and not maps:
+        return list(documents)
+    from thpdiag.redact.document import checked
+
+    done = clean_all(documents, redact, maps)
+    return [checked(one, original) for one, original in zip(done, documents, strict=True)]
+
+
+@contextmanager
+def naming(maps: Sequence[Path]) -> Iterator[Names]:
+    """The names of the mappings; what was met is kept in the first of ours."""
     from thpdiag.redact.mapping import read, written
     from thpdiag.redact.names import Names
 
@@ -45,10 +72,9 @@ def clean(document: dict[str, Any], redact: str, maps: Sequence[Path]) -> dict[s
         for kind, found in pairs.items():
             known.setdefault(kind, {}).update(found)
     names = Names(known)
-    done = redacted(document, names)
+    yield names
     if target is not None:
         _keep(target, written(names))
-    return done
 
 
 def _text(path: Path) -> str | None:

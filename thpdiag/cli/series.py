@@ -43,6 +43,7 @@ def command(
     """Print every row that PATH has of METRIC, with its time, entity, file and line.
 
     METRIC is a name of `--list`, a pattern ('node_vmstat_compact_*'), or what the kernel, sar, PCP or collectl call it.
+    Names are those of the files: nothing is redacted.
     """
     if not metrics and not listing:
         raise UsageError("which metric? --list tells which there are")

@@ -35,7 +35,9 @@ def document(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, A
         {"side": side, "name": named(host), "sentence": sentence(host), "status": host["verdict"]["status"]}
         for side, host in found.alone
     ]
-    return {"schema": SCHEMA, "hosts": rows, "alone": alone}
+    sides = (*hosts(before), *hosts(after))
+    told = {"redacted": True} if all(one["tool"]["redacted"] for one in sides) else {}
+    return {"schema": SCHEMA, **told, "hosts": rows, "alone": alone}
 
 
 def _host(pair: Pair) -> dict[str, Any]:

@@ -23,10 +23,12 @@ from thpdiag.compare.words import (
     status_word,
 )
 from thpdiag.reports.charts.panels import panels
+from thpdiag.reports.charts.plots import drawable
 from thpdiag.reports.html import environment
 from thpdiag.reports.html.embedded import embedded
 from thpdiag.reports.html.script import digest, style
 from thpdiag.reports.presentation import PLAIN, Presentation
+from thpdiag.reports.verdict import REDACTED
 
 _COLOURS = {"fixed": "nothing_found", "improved": "low", "worse": "high", "new": "high"}
 _SERIES = {"entity": "", "means": None, "unit": "", "source": "", "clock": None, "panel": None}
@@ -39,17 +41,28 @@ def render(comparison: Mapping[str, Any], _presentation: Presentation = PLAIN) -
     return page.render(
         hosts=comparison["hosts"],
         alone=comparison["alone"],
+        redacted=REDACTED if comparison.get("redacted") else "",
         style=Markup(looks),
         policy=f"default-src 'none'; style-src '{digest(looks)}'; base-uri 'none'; form-action 'none'",
         data=embedded(comparison),
     )
 
 
-def _panels(timeline: Mapping[str, Any], prefix: str) -> Markup:
-    """The panels of one side; they need each key that a result document has."""
+def _panels(timelines: Mapping[str, Any], side: str, prefix: str) -> Markup:
+    """The panels of one side in the scale of both; they need each key that a result document has."""
+    timeline = timelines[side]
     series = [_SERIES | dict(one) for one in timeline["series"]]
     actions = [_ACTION | dict(one) for one in timeline["actions"]]
-    return panels({"series": series, "episodes": [], "actions": actions}, prefix)
+    return panels({"series": series, "episodes": [], "actions": actions}, prefix, _highs(timelines))
+
+
+def _highs(timelines: Mapping[str, Any]) -> dict[str, float]:
+    """The largest value of each metric on either side."""
+    highs: dict[str, float] = {}
+    for one in (one for side in ("before", "after") for one in timelines[side]["series"]):
+        found = [row[2] for row in one["points"] if drawable(row[2])]
+        highs[one["metric"]] = max([highs.get(one["metric"], 0.0), *found])
+    return highs
 
 
 @cache

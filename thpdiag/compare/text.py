@@ -18,7 +18,7 @@ from thpdiag.reports.columns import columns, fold
 from thpdiag.reports.located import accepted
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.quantity import quantity
-from thpdiag.reports.verdict import place, plural
+from thpdiag.reports.verdict import REDACTED, place, plural
 from thpdiag.reports.visible import lines, prose, visible
 
 SHORT = 12  # figures without -v
@@ -34,6 +34,8 @@ def render(comparison: Mapping[str, Any], presentation: Presentation = PLAIN) ->
     for one in comparison["alone"]:
         told = f"{one['name'] or 'unnamed host'} (only {one['side'].upper()}): {one['sentence']}"
         out += fold(prose(told), "  ", "      ")
+    if comparison.get("redacted"):
+        out += ["", *fold(REDACTED)]
     return "\n".join(line.rstrip() for line in out) + "\n"
 
 

@@ -41,13 +41,54 @@ _SAID = re.compile(r"^(.+?)( \(\d+\))?$", re.DOTALL)
 
 def redacted(document: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """The document with pseudonyms; `names` learns what it meets. A redacted one stays as it is."""
-    every = list(document.get("cases") or [document])
-    again = "again" if any((one.get("tool") or {}).get("redacted") for one in (document, *every)) else ""
-    names.keep(frozenset(_TOKEN.findall(json.dumps(document, ensure_ascii=False))))
-    words = Words(names, {*_kernel_functions(every), *_sysctls(every)}, again)
-    for one in every:
-        _meet(one, words)
-    cases = [_one(one, words, again) for one in every]
+    return together([document], names)[0]
+
+
+def together(documents: Sequence[Mapping[str, Any]], names: Names) -> list[dict[str, Any]]:
+    """Several documents, each with the pseudonyms of all: what has a name in one has the same in the others."""
+    return [_done(document, words) for document, words in zip(documents, learnt(documents, names), strict=True)]
+
+
+def checked(done: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, Any]:
+    """A redacted document with the checksums of files, for what is never shown: whether two of them are of one file."""
+    pairs = zip(_every(done), _every(original), strict=True)
+    cases = [
+        {
+            **one,
+            "inputs": [{**i, "sha256": was.get("sha256")} for i, was in zip(one["inputs"], old["inputs"], strict=True)],
+        }
+        if one.get("inputs")
+        else dict(one)
+        for one, old in pairs
+    ]
+    return {**done, "cases": cases} if done.get("cases") else cases[0]
+
+
+def learnt(documents: Sequence[Mapping[str, Any]], names: Names) -> list[Words]:
+    """For each document what replaces the names in its text, after the names of all were met."""
+    every = [one for document in documents for one in _every(document)]
+    for document in documents:
+        names.keep(frozenset(_TOKEN.findall(json.dumps(document, ensure_ascii=False))))
+    known = {*_kernel_functions(every), *_sysctls(every)}
+    found = [Words(names, known, _again(document)) for document in documents]
+    for document, words in zip(documents, found, strict=True):
+        for one in _every(document):
+            _meet(one, words)
+    return found
+
+
+def _every(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(document.get("cases") or [document])
+
+
+def _again(document: Mapping[str, Any]) -> str:
+    """Whether it was redacted before."""
+    return "again" if any((one.get("tool") or {}).get("redacted") for one in (document, *_every(document))) else ""
+
+
+def _done(document: Mapping[str, Any], words: Words) -> dict[str, Any]:
+    again = _again(document)
+    cases = [_one(one, words, again) for one in _every(document)]
     if not document.get("cases"):
         return cases[0]
     own = {key: value for key, value in document.items() if key != "cases"}
@@ -128,7 +169,7 @@ def _sysctls(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _value(value: Any, key: str, words: Words) -> Any:
     if isinstance(value, str):
-        return _string(value, key, words)
+        return string(value, key, words)
     if isinstance(value, Mapping):
         if key == "packs":  # of packages, and of folders of whoever ran it
             value = {**value, "name": words.place(str(value.get("name", "")))}
@@ -151,7 +192,8 @@ def _key(name: str, of: str, words: Words) -> str:
     return words.sentence(name) if of == "odd" else words.line(name) if of in MAPS else name
 
 
-def _string(value: str, key: str, words: Words) -> str | None:
+def string(value: str, key: str, words: Words) -> str | None:
+    """What stands under a key of the result."""
     if key == "sha256":
         return None  # of a file with little in it, such as the host's name, the content can be guessed from it
     if key in FIXED or value == NOTE:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from thpdiag.reports.columns import WIDTH, fold
+from thpdiag.reports.verdict import REDACTED
 from thpdiag.reports.visible import lines, prose, visible
 
 MARKS = {"yes": "+", "no": "-", "unknown": "?"}
@@ -25,6 +26,8 @@ def render(document: Document) -> str:
     if document["hosts"] and document["tool"]["options"]:
         asked = "; ".join(f"{name}={value}" for name, value in sorted(document["tool"]["options"].items()))
         out += ["", *fold(prose(asked), "Options that change the analysis: ", "  ")]
+    if document["tool"].get("redacted"):
+        out += ["", *fold(REDACTED)]
     return "\n".join(line.rstrip() for line in out) + "\n"
 
 

@@ -69,6 +69,8 @@ def _verdict(host: Host) -> Iterator[str]:
         rows.append(("Rule", f"{said['rule']} ({said['mechanism']})"))
     if finding and finding["suppressed"]:
         rows.append(("Accepted", accepted(finding)))
+    if told := verdict.redacted(host):
+        rows.append(("Names", told))
     yield _listed(f"**{label}:** {paragraph(text)}" for label, text in rows)
     if finding and finding["means"]:
         yield paragraph(finding["means"])

@@ -75,6 +75,8 @@ def _verdict(document: Document, verbosity: int) -> Iterator[str]:
         yield from fold(prose(policy), "Transparent huge pages: ", "  ")
     if said["window"]:
         yield from fold(prose(verdict.window(said["window"])), "Time ", "  ")
+    if told := verdict.redacted(document):
+        yield from fold(told)
     if finding and finding["means"]:
         yield ""
         yield from fold(prose(finding["means"]))

@@ -33,6 +33,14 @@ def hosts(document: Document) -> list[dict[str, Any]]:
     return sorted(cases, key=lambda case: (case["case"], case["verdict"]) != (whole["case"], whole["verdict"]))
 
 
+REDACTED = "Redacted: names of hosts, users, programs, functions and paths of the customer's own are pseudonyms."
+
+
+def redacted(document: Document) -> str:
+    """That a completed document has pseudonyms for names, in one sentence; empty if it has not."""
+    return REDACTED if document["tool"]["redacted"] else ""
+
+
 def name(document: Document) -> str:
     """The host's own name, or what the case is called."""
     return str(document["host"]["name"] or document["case"] or "unnamed host")
