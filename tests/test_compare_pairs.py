@@ -155,9 +155,8 @@ def test_less_kernel_time_that_programs_did_not_get_tells_nothing() -> None:
     """Across a switch, too: what used the kernel may have ended. The numbers are told."""
     said = expected("hadoop-centos62")
     before, after = result(said["before"]), result(said["after"])
-    for series in after["timeline"]["series"]:
-        if series["metric"] == "cpu_ratio.user_total":
-            series["points"] = [[at, *(0.4 * value for value in values)] for at, *values in series["points"]]
+    programs = after["host"]["measures"]["cpu_ratio.user_total"]
+    programs |= {key: 0.4 * programs[key] for key in ("value", "min", "max", "deviation")}
     (host,) = document(before, after)["hosts"]
 
     assert statuses(host)["THP-001"] == "cannot_tell"
