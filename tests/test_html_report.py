@@ -160,6 +160,14 @@ def test_the_first_screen_has_the_command_and_its_undo() -> None:
         assert wanted in text
 
 
+def test_the_first_screen_says_what_the_command_is_for() -> None:
+    """Where nothing is decided, the wrong setting that can be mended stands with its line above the command."""
+    first = render(_document("cannot_tell")).partition("</header>")[0]
+    assert (
+        first.index("The boot line says never") < first.index("sos_commands/boot/cmdline:1") < first.index("tuned-adm")
+    )
+
+
 def test_sections_follow_the_order_of_reading() -> None:
     """Why, timeline, stacks, what to do, what is open, other findings, rules, host, inputs, problems, notes."""
     page = render(_document("found"))

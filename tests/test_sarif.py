@@ -69,6 +69,18 @@ def test_a_reader_of_others_reads_it(path: Path, tmp_path: Path) -> None:
     assert sorted((r["Code"], r["Severity"], r["Location"], r["Line"]) for r in read) == sorted(wanted)
 
 
+def test_what_to_try_first_is_that_of_the_page() -> None:
+    """A step that shows its effect at once comes before one that needs a restart, in every output."""
+    document = result("found")
+    slow, quick = (dict(document["findings"][0]["remedies"][0]) for _ in range(2))
+    slow |= {"now": ["service db restart"], "restart": "the database"}
+    quick |= {"now": ["echo quick"], "restart": "none", "undo_now": ["echo back"]}
+    document["findings"][0]["remedies"] = [slow, quick]
+    text = run(document)["results"][0]["message"]["text"]
+    assert "echo quick" in text
+    assert "service db restart" not in text
+
+
 def test_a_result_says_what_where_and_how_sure() -> None:
     """The cause of the example: level, place, fingerprint, proof, command and undo; the rule has precision."""
     only = run(result("found"))

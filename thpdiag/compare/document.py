@@ -19,7 +19,7 @@ from thpdiag.compare.sides import Pair, key
 from thpdiag.compare.timelines import timeline
 from thpdiag.compare.wording import named as called
 from thpdiag.reports.severities import rank
-from thpdiag.reports.verdict import hosts, leading, sentence
+from thpdiag.reports.verdict import distinct, hosts, leading, sentence
 
 SCHEMA = "thpdiag/comparison/1"
 STATUSES = ("worse", "new", "cannot_tell", "unchanged", "improved", "fixed")
@@ -103,8 +103,8 @@ def _finding(judged: Judged, pair: Pair) -> dict[str, Any]:
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Measurements before settings."""
-    ordered = sorted(rows, key=lambda row: row["kind"] in ("policy", "state", "action", "log"))
+    """Measurements before settings, each figure once."""
+    ordered = sorted(distinct(rows), key=lambda row: row["kind"] in ("policy", "state", "action", "log"))
     return [{"text": row["text"], "member": row["member"], "line": row["line"]} for row in ordered[:MOST_EVIDENCE]]
 
 

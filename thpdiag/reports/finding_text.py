@@ -25,7 +25,7 @@ def summary(finding: Finding) -> str:
 
 
 def few_lines(host: Mapping[str, Any], finding: Finding) -> Iterator[str]:
-    """Headline, host, severity, confidence with its reasons, proof with places, first remedy with its undo."""
+    """Headline, host, severity, confidence with its reasons, proof with places, what to try first with its undo."""
     yield headline(finding)
     weight = ", ".join(
         filter(None, [
@@ -40,7 +40,8 @@ def few_lines(host: Mapping[str, Any], finding: Finding) -> Iterator[str]:
     for said in verdict.proof(finding) or finding["evidence"][: verdict.MOST_PROOF]:
         place = verdict.place(said)
         yield prose(f"{said['text'] or ''} ({place})" if place else said["text"] or "")
-    for advice in finding["remedies"][:1]:
+    if finding["remedies"]:
+        _, advice = verdict.first_try(finding)  # as on the first screen of the page
         yield from _block("Try first:", advice["now"])
         yield from _block("Undo:", advice["undo_now"] or advice["undo"])
 

@@ -94,7 +94,8 @@ def _proof(host: Host) -> Iterator[str]:
     """Evidence with file and line, the lines of the customer's files below; what speaks against it."""
     finding = _subject(host)
     if finding and finding["evidence"]:
-        yield "### Proof" if finding is verdict.leading(host) else f"### Seen: {paragraph(_title(finding))}"
+        weight = ", ".join(filter(None, [finding["severity"], finding["confidence"]]))
+        yield "### Proof" if finding is verdict.leading(host) else f"### Seen ({weight}): {paragraph(_title(finding))}"
         yield from _cited(verdict.distinct(finding["evidence"])[:SHORT])
         if (more := len(verdict.distinct(finding["evidence"])) - SHORT) > 0:
             yield f"and {more} more in the full report"
@@ -171,9 +172,10 @@ def _commands(label: str, commands: Sequence[str]) -> Iterator[str]:
 
 
 def _others(host: Host, presentation: Presentation) -> Iterator[str]:
-    """The other findings, a line each; how many are left out because somebody accepted them."""
+    """The findings that are not told above, a line each; how many are left out because somebody accepted them."""
     first, kept = verdict.leading(host), shown(host, presentation)
-    rest = [finding for finding in verdict.others(host) if finding in kept]
+    above = _subject(host)
+    rest = [finding for finding in verdict.others(host) if finding in kept and finding is not above]
     hidden = sum(1 for finding in host["findings"] if finding not in kept and finding is not first)
     if rest or hidden:
         yield "### Also found"

@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from thpdiag.reports.charts.plots import drawable
 from thpdiag.reports.charts.scale import WIDTH, TimeScale
-from thpdiag.reports.charts.ticks import ticks
-from thpdiag.reports.quantity import moment
+from thpdiag.reports.charts.ticks import axis
 from thpdiag.reports.verdict import plural
 from thpdiag.reports.visible import prose
 
@@ -30,7 +29,6 @@ MOST_RUNS = 3000  # of a picture, of some 6 characters each; a busier one gets c
 _COARSER = (1, 2, 5, 10)  # cells that become one
 _COLUMN = re.compile(r"[0-9]{50}\Z")
 _RUN = re.compile(r"([1-9])\1*")
-_CLOCKS = {"local": " (local time of the host)", "day": " (time of day)"}  # what the words of a time do not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,10 @@ def heat_maps(profile: Mapping[str, Any], name: str) -> Markup:
         columns = _columns(told["heat"])
         if len(columns) == len(every):
             maps.append(_map(columns, FOUND, f"Of them: {prose(told['what'] or '')}", f"{name}-{number}", scale))
-    axis = _axis(cell["begin"], len(every) * seconds, profile["clock"])
+    begin, end = float(cell["begin"]), float(cell["begin"] + len(every) * seconds)
+    below = axis(TimeScale(((begin, end),), ((0.0, float(WIDTH)),)), profile["clock"])
     return Markup('<figure class="heat">\n{}{}<figcaption class="small">{}</figcaption></figure>\n').format(
-        Markup().join(maps), axis, _said(seconds, few=sparse(profile))
+        Markup().join(maps), below, _said(seconds, few=sparse(profile))
     )
 
 
@@ -122,20 +121,6 @@ def _paths(columns: Sequence[str]) -> dict[int, list[str]]:
             found.setdefault(level, []).append(f"{move}v{end - begin}")
             ends[level] = end
     return found
-
-
-def _axis(begin: float, seconds: float, clock: str | None) -> Markup:
-    scale = TimeScale(((float(begin), float(begin + seconds)),), ((0.0, float(WIDTH)),))
-    words = Markup().join(
-        Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
-            100 * place / WIDTH, "start" if place < 60 else "end" if place > 940 else "middle", told
-        )
-        for place, told in ticks(scale, clock)
-    )
-    span = f"{moment(begin, clock)} to {moment(begin + seconds, clock)}"
-    return Markup(
-        '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="small">{}{}</p>\n'
-    ).format(words, span, _CLOCKS.get(clock or "", ""))
 
 
 def sparse(profile: Mapping[str, Any]) -> bool:

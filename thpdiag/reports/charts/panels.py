@@ -16,11 +16,15 @@ from thpdiag.reports.charts import paths
 from thpdiag.reports.charts.free_blocks import strip
 from thpdiag.reports.charts.plots import NO_HIGHS, Axis, Line, Plot, axes, drawable
 from thpdiag.reports.charts.scale import WIDTH, TimeScale
-from thpdiag.reports.charts.ticks import ticks
-from thpdiag.reports.quantity import moment, quantity
+from thpdiag.reports.charts.ticks import axis as time_axis
+from thpdiag.reports.quantity import quantity
 from thpdiag.reports.visible import prose
 
 HEIGHT, LOW_HEIGHT = 100, 44  # of a plot, and of one with a single counter
+_NEARLY = 0.25  # of the length of an episode: begin and end of one that is the same lie so near
+_MOST_SHADED = 0.8  # of the width
+_FOOT = 92
+COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
 _NEARLY = 0.25  # of the length of an episode: begin and end of one that is the same lie so near
 _MOST_SHADED = 0.8  # of the width
 _FOOT = 92
@@ -87,10 +91,11 @@ def _group(axis: Axis, known: Sequence[Episode], actions: Sequence[Mapping[str, 
     orders = [line for plot in axis.plots if plot.panel == "free_blocks" for line in plot.lines]
     if orders:
         figures.append(strip(orders, axis.scale, f"{prefix}-blocks"))
+    below = time_axis(axis.scale, axis.clock, "small now-at")
     return Markup(
         '<div class="axis" role="group" tabindex="0" aria-label="Measurements over time" data-clock="{}" data-x="{}">\n'
         "{}{}{}</div>\n"
-    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), _zeros(still), _axis(axis))
+    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), _zeros(still), below)
 
 
 def _still(plot: Plot) -> bool:
@@ -198,18 +203,3 @@ def _marks(axis: Axis, actions: Sequence[Mapping[str, Any]]) -> Iterator[Markup]
                 '<path class="action" d="M{0:.1f},0V100" fill="none" stroke="#a40e26" stroke-width="1.5" '
                 'stroke-dasharray="4 3" vector-effect="non-scaling-stroke"><title>{1}</title></path>'
             ).format(axis.scale.x(at), prose(action["text"] or ""))
-
-
-def _axis(axis: Axis) -> Markup:
-    """Times below the panels."""
-    found = ticks(axis.scale, axis.clock)
-    words = Markup().join(
-        Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
-            100 * place / WIDTH, "start" if place < 60 else "end" if place > 940 else "middle", told
-        )
-        for place, told in found
-    )
-    span = f"{moment(axis.scale.stretches[0][0], axis.clock)} to {moment(axis.scale.stretches[-1][1], axis.clock)}"
-    return Markup(
-        '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="small now-at">{} ({})</p>\n'
-    ).format(words, span, _CLOCKS.get(axis.clock, ""))

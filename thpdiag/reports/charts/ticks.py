@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from markupsafe import Markup
+
 from thpdiag.reports.charts.scale import WIDTH, TimeScale
 from thpdiag.reports.quantity import moment
 
@@ -12,6 +14,7 @@ _STEPS = (
     0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200,
     86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400,
 )  # fmt: skip
+_CLOCKS = {"local": " (local time of the host)", "day": " (time of day)"}  # what the words of a time do not say
 _MOST = 5  # marks; more do not fit on a telephone
 _DAY = 86_400
 _ROOM = WIDTH / 8  # for the words of a mark
@@ -28,6 +31,20 @@ def ticks(scale: TimeScale, clock: str | None) -> list[tuple[float, str]]:
             kept.append((place, time))
     words = _dated if first // _DAY != last // _DAY else _of_day
     return [(place, words(moment(round(time, 3), clock))) for place, time in kept]
+
+
+def axis(scale: TimeScale, clock: str | None, look: str = "small") -> Markup:
+    """The marks below a chart, and its begin and end in words; `look` is the class of these."""
+    marks = Markup().join(
+        Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
+            100 * place / WIDTH, "start" if place < 60 else "end" if place > 940 else "middle", told
+        )
+        for place, told in ticks(scale, clock)
+    )
+    span = f"{moment(scale.stretches[0][0], clock)} to {moment(scale.stretches[-1][1], clock)}"
+    return Markup(
+        '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="{}">{}{}</p>\n'
+    ).format(marks, look, span, _CLOCKS.get(clock or "", ""))
 
 
 def _whole(scale: TimeScale, measured: float) -> Iterator[float]:
