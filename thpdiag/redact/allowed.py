@@ -25,7 +25,8 @@ _UNIT = r"(?:%|[kKMGTPE]i?[bB]?|B|[munp]?s|us|x|[hHzZ]|[mM][hH]z|G[hH]z|th|st|nd
 NUMBER = re.compile(
     rf"[+-]?\d{{1,40}}(?:\.\d+)?(?:[eE][+-]?\d{{1,3}})?{_UNIT}|0[xX][0-9a-fA-F]{{1,16}}|\d+(?:\.\d+){{2}}|\d{{1,9}}-\d{{1,9}}"
     r"|\d+(?:\.\d+)?[gmtk]|\d{1,3}\.\d%(?:us|sy|ni|id|wa|hi|si|st)|\d{1,5}m\d{1,2}\.\d{1,3}s|\d{1,4}(?:~\d\d\.\d\d(?:\.\d)?)?-Ubuntu|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\d\d|[DRSTtWXZI][<NLsl+]{0,4}"
-    r"|\d{4}-\d\d-\d\d(?:[T_-]\d\d)?|\d\d-\d\d-\d\d|\d\d(?:\.\d+)?[+-]\d\d|\d{8}-\d{6}|\d{1,2}[A-Z][a-z]{2}(?:\d{2}|\d{4})|\d{1,3}-\d\d"
+    r"|\d{4}-\d\d-\d\d(?:[T_-]\d\d)?|\d\d-\d\d-\d\d|\d\d(?:\.\d+)?[+-]\d\d|\d{8}-\d{6}|\d{1,2}[A-Z][a-z]{2}(?:\d{2}|\d{4})|\d{1,3}-\d\d",
+    re.ASCII,
 )
 # Ids of rules, addresses in the kernel, sizes of huge pages
 OF_KERNEL = re.compile(

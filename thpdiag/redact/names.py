@@ -15,6 +15,7 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
         "host": "hostname_map", "domain": "domain_map", "ip": "ip_map", "ipv6_": "ipv6_map", "mac": "mac_map",
         "user": "username_map", "mail": "mail_map", "proc": "process_map", "fn": "function_map", "dir": "folder_map",
         "file": "file_map", "word": "keyword_map",
+        "arg": "argument_map",
     }
 )  # fmt: skip
 OWN = re.compile(rf"(?:{'|'.join(SECTIONS)})[1-9]\d*")
@@ -24,6 +25,7 @@ HOST_OF_SOS = re.compile(r"host\d+(?:\.obfuscateddomain\d+(?:\.\w{2,8}){0,2})?|o
 OF_SOS = re.compile(r"obfuscated(?:word|user|domain)\d+", re.IGNORECASE)
 _ALWAYS = frozenset({"host", "domain", "user", "mail", "ip", "ipv6_", "mac"})
 _CASE_COUNTS = "fn"  # functions that differ in capitals only are two
+_THERE = "arg"  # numbers and common words that are names only where they stand: `--pin 4711`, `password: dirty`
 
 
 class Names:
@@ -40,7 +42,8 @@ class Names:
         for kind, pairs in (known or {}).items():
             for name, pseudonym in pairs.items():
                 self._store(kind, name, pseudonym)
-                self._secret.add(name.casefold())
+                if kind != _THERE:
+                    self._secret.add(name.casefold())
 
     def of(self, kind: str, name: str) -> str:
         """The pseudonym of a name; a name met as something else before keeps the one it has."""
@@ -55,6 +58,8 @@ class Names:
 
     def known(self, name: str, kind: str = "") -> str | None:
         """The pseudonym that a name has already."""
+        if kind == _THERE:
+            return self._met[kind].get(name)
         return self._exact.get(name) if kind == _CASE_COUNTS else self._of.get(name.casefold())
 
     def secret(self, name: str) -> str | None:
@@ -75,8 +80,10 @@ class Names:
 
     def _store(self, kind: str, name: str, pseudonym: str) -> None:
         self._met.setdefault(kind, {})[name] = pseudonym
+        self._taken.add(pseudonym)
+        if kind == _THERE:
+            return
         self._exact[name] = pseudonym
         self._of.setdefault(name.casefold(), pseudonym)
-        self._taken.add(pseudonym)
         if kind in _ALWAYS:
             self._secret.add(name.casefold())

@@ -15,6 +15,7 @@ _ENDS = re.compile(r"((?:\.[A-Za-z]\w{0,8}|\.\d{1,4})+)$")
 _ADDRESS = re.compile(r"\d{1,3}(?:[._-]\d{1,3}){3}")
 _WRITTEN = re.compile(r"(?:\d\d-)?thp-|.+\.before$")
 _DAY_FILE = re.compile(r"sar?\d\d")
+_LONG = re.compile(r"(?!20\d{6}$)\d{5,}")
 _PARTS = re.compile(r"[\W_]+")
 
 
@@ -28,6 +29,8 @@ def path(text: str, names: Names, ours: frozenset[str] = frozenset()) -> str:
             done.append(names_of(one, "user", names))
         elif (one in ours or (ours and of_ours(one))) and names.secret(one) is None:
             done.append(one)
+        elif _LONG.fullmatch(one) and done != segments[:number]:  # of an order, in a folder of the customer's
+            done.append(names_of(one, "dir" if number < len(segments) - 1 else "file", names))
         else:
             done.append(segment(one, names, "dir" if number < len(segments) - 1 else "file"))
     return "/".join(done)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 
+from thpdiag.redact import private
 from thpdiag.redact.allowed import (
     ATOM,
     DEVICE,
@@ -32,7 +33,6 @@ _SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,
 _FOUR = r"(?<![\w.])(?!2\.6\.\d\d\.\d{1,3}-)\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)"
 _PATH = r"[\w.@+%~\u0300-\u036f\u200b-\u200f-]*(?:/+[\w.@+%~\u0300-\u036f\u200b-\u200f-]+)+/?"
 _ANY = re.compile(f"(?P<mac>{_MAC})|(?P<six>{_SIX})|(?P<four>{_FOUR})|(?P<path>{_PATH})|(?P<atom>{ATOM})")
-_OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}[A-Za-z]")
 _RELEASE = re.compile(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:\.\d{1,3})?)([-.+_~].+)")
 _OF_RELEASE = re.compile(
     r"\d+[a-z]?\d{0,3}|rc\d+|el\d+(?:_\d+)*(?:uek)?|uek|fc\d+|amzn\d*|generic|lowlatency|default|pae|bigmem|smp|xen|kvm|aws|azure|gcp|oracle|oem|hwe|cloud|rt|debug"
@@ -46,7 +46,6 @@ _NAMED = re.compile(
     r"|(?<=\bname is )(?P<is>[^\s,;]{1,64})|(?<=\(comm )(?P<comm>[^,;)]{1,64})"
 )
 _COMPILED = re.compile(r"(?:\.(?:isra|constprop|part|cold|llvm)(?:\.\d+)?|\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?)+$")
-_WEB = re.compile(r"[A-Za-z]\w*://[^\s\"'<>]+")
 _LINE_OF = re.compile(r"(:\d+)$")
 
 
@@ -67,20 +66,23 @@ class Words:
             return self._frame(frame)
         if _FOLDED.fullmatch(text):
             return self.stack(text)
-        option = _OPTION.search(text)
-        arguments = option.start() if option else len(text)
-        return self._replaced_in(text, ours=False, arguments=arguments)
+        return self._replaced_in(text, ours=False)
 
-    def _replaced_in(self, text: str, *, ours: bool, arguments: int) -> str:
-        """`arguments` is where those of a program begin; so does what an address of the web has behind its host."""
-        webs = [found.span() for found in _WEB.finditer(text)]
+    def _replaced_in(self, text: str, *, ours: bool) -> str:
+        """Numbers go among arguments, behind the host of an address of the web, and behind a strange name."""
+        begin_of_arguments = len(text) if ours else private.arguments(text)
+        webs = private.webs(text)
+        secret = [] if ours else [*private.labelled(text), *private.people(text)]
 
         def replaced(match: re.Match[str]) -> str:
             at = match.start()
             if not ours and text[:at].endswith("[k] ") and of_kernel(match[0]):  # perf report and perf top say so
                 return match[0]
-            value = text[at - 1 : at] == "=" and not self._stays(_before(text, at), ours=ours)
-            inside = value or at >= arguments or any(begin < at < end for begin, end in webs)
+            if match["atom"] and any(begin <= at < end for begin, end in secret):
+                return self._secret(match[0])
+            label = private.label(text, at)
+            value = label is not None and not self._stays(label.strip(EDGE), ours=ours)
+            inside = value or at >= begin_of_arguments or any(begin < at < end for begin, end in webs)
             return self._replaced(match, ours=ours, argument=inside)
 
         return _ANY.sub(replaced, text)
@@ -149,7 +151,16 @@ class Words:
 
     def command(self, text: str) -> str:
         """A command of ours, or words of ours that name nothing by where they stand."""
-        return self._replaced_in(text, ours=True, arguments=len(text))
+        return self._replaced_in(text, ours=True)
+
+    def _secret(self, text: str) -> str:
+        """What is the customer's for where it stands, even if a list knows it."""
+        core = text.rstrip(EDGE)
+        return (core if self.own(core) or not core else self._there(core)) + text[len(core) :]
+
+    def _there(self, word: str) -> str:
+        """A pseudonym for where a word stands; what is common may stay elsewhere."""
+        return names_of(word, "arg" if self._stays(word) else "word", self.names)
 
     def _named(self, match: re.Match[str]) -> str:
         if not match["frame"]:
@@ -188,7 +199,8 @@ class Words:
         try:
             address = ip_address(text)
         except ValueError:
-            return text  # a version or a number of a table
+            padded = all(part.isascii() and int(part) < 256 for part in text.split("."))  # 010.001.002.003
+            return names_of(text, "ip", self.names) if padded else text  # a version or a number of a table
         return text if address.is_loopback or address.is_unspecified else names_of(text, "ip", self.names)
 
     def _path(self, text: str, *, ours: bool) -> str:
@@ -203,7 +215,7 @@ class Words:
     def _atom(self, word: str, *, ours: bool, argument: bool) -> str:
         key = (word, ours)
         if argument and re.search(r"\d", word) and not self.own(word):
-            return names_of(word, "word", self.names)
+            return self._there(word)
         if key not in self._atoms:
             self._atoms[key] = self._judged(word, ours=ours)
         return self._atoms[key]
@@ -292,9 +304,3 @@ _FRAME = re.compile(
 def of_kernel(name: str) -> bool:
     """Whether what a source calls a function of the kernel can be one; BPF programs are named by the customer."""
     return _OF_C.fullmatch(name) is not None and not name.startswith("bpf_prog_")
-
-
-def _before(text: str, end: int) -> str:
-    """The word in front of a sign."""
-    found = re.search(r"[\w.@%-]+$", text[: end - 1])
-    return found[0].strip(EDGE) if found else ""
