@@ -12,6 +12,7 @@ from thpdiag.reports.charts.panels import episodes, panels
 from thpdiag.reports.charts.plots import axes
 from thpdiag.reports.charts.scale import WIDTH, time_scale
 from thpdiag.reports.charts.ticks import ticks
+from thpdiag.reports.quantity import span
 from thpdiag.result.schema import completed
 
 LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}
@@ -185,6 +186,14 @@ def test_marks_are_whole_times_with_room_between() -> None:
     week = ticks(time_scale([list(range(0, 7 * 86400, 600))]), "utc")
     assert 2 <= len(week) <= 5
     assert all(re.fullmatch(r"01-0\d 00:00", told) for _, told in week)
+
+
+def test_a_stretch_of_one_day_names_the_day_once() -> None:
+    """Over midnight both days are told; other clocks have none."""
+    assert span(0, 60, "utc") == "1970-01-01 00:00:00 to 00:01:00 UTC"
+    assert span(0, 86400, "local") == "1970-01-01 00:00:00 to 1970-01-02 00:00:00"
+    assert span(0, 60, "day") == "00:00:00 to 00:01:00"
+    assert span(1, 2, "boot") == "1.0 s after boot to 2.0 s after boot"
 
 
 def test_free_blocks_are_a_strip_of_orders() -> None:

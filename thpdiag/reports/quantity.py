@@ -52,6 +52,15 @@ def moment(seconds: float | None, clock: str | None) -> str:
     return f"{seconds:.1f} s after boot" if clock == "boot" else f"sample {seconds:g}"
 
 
+def span(first: float, last: float, clock: str | None) -> str:
+    """Two times; the date once where both are of one day."""
+    begin, end = moment(first, clock), moment(last, clock)
+    day, blank, hour = end.partition(" ")
+    if clock in {"utc", "local"} and blank and begin.startswith(f"{day} "):
+        return f"{begin.removesuffix(' UTC')} to {hour}"
+    return f"{begin} to {end}"
+
+
 def _date(seconds: float) -> str:
     try:
         return f"{_EPOCH + timedelta(seconds=math.floor(seconds)):%Y-%m-%d %H:%M:%S}"

@@ -136,12 +136,12 @@ def _window(finding: Finding, case: Case, part: str = WORST) -> dict[str, Any] |
     if not windows:
         return None
     first, last = windows[0]
-    text = f"seen from {clock_text(first.seconds, first.clock)} to {clock_text(last.seconds, last.clock)}"
+    own = f"{clock_text(first.seconds, first.clock)} to {clock_text(last.seconds, last.clock)}"
+    recording = next((p for s in case.states for p in s.profiles if (p.start, p.end) == windows[0]), None)
+    day = stretch_of_day(first, last, recording, joins(case.facts)) if recording else ""
+    text = f"seen from {day}; in the recording {own}" if day else f"seen from {own}"
     if finding.outcome.window:
         text += f", {part}"
-    recording = next((p for s in case.states for p in s.profiles if (p.start, p.end) == windows[0]), None)
-    if recording and (day := stretch_of_day(first, last, recording, joins(case.facts))):
-        text += f", which was {day}"
     return {"from": first.seconds, "to": last.seconds, "clock": first.clock.value, "text": text}
 
 

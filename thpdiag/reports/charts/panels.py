@@ -57,7 +57,8 @@ def episodes(timeline: Mapping[str, Any]) -> list[Episode]:
             groups.append([one])
         else:
             own.append(one)
-    return [_episode(number, members) for number, members in enumerate(groups, 1)]
+    place = {id(one): number for number, one in enumerate(every)}  # findings stand in the order of their weight
+    return [_episode(n, sorted(group, key=lambda one: place[id(one)])) for n, group in enumerate(groups, 1)]
 
 
 def _nearly(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -95,7 +96,7 @@ def _group(axis: Axis, known: Sequence[Episode], actions: Sequence[Mapping[str, 
     return Markup(
         '<div class="axis" role="group" tabindex="0" aria-label="Measurements over time" data-clock="{}" data-x="{}">\n'
         "{}{}{}</div>\n"
-    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), _zeros(still), below)
+    ).format(axis.clock or "", _stretches(axis.scale), Markup().join(figures), below, _zeros(still))
 
 
 def _still(plot: Plot) -> bool:
@@ -163,7 +164,7 @@ def _key(line: Line, number: int) -> Markup:
     unit = line.unit
     return Markup(
         '<span class="key"><svg width="14" height="10" aria-hidden="true">'
-        '<rect class="b{look}" width="14" height="4" y="3" fill="{colour}"/></svg> '
+        '<rect class="b{look}" width="14" height="4" y="3" fill="{colour}"/></svg>&nbsp;'
         '{name}: {low} to {high}, mean {mean}<span class="now"></span> <code class="place">{sources}</code></span> '
     ).format(
         look=look, colour=colour, name=prose(line.name), low=quantity(line.low, unit), high=quantity(line.high, unit),

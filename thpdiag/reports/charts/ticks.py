@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from thpdiag.reports.charts.scale import WIDTH, TimeScale
-from thpdiag.reports.quantity import moment
+from thpdiag.reports.quantity import moment, span
 
 _STEPS = (
     0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200,
@@ -41,10 +41,10 @@ def axis(scale: TimeScale, clock: str | None, look: str = "small") -> Markup:
         )
         for place, told in ticks(scale, clock)
     )
-    span = f"{moment(scale.stretches[0][0], clock)} to {moment(scale.stretches[-1][1], clock)}"
+    words = span(scale.stretches[0][0], scale.stretches[-1][1], clock)
     return Markup(
         '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="{}">{}{}</p>\n'
-    ).format(marks, look, span, _CLOCKS.get(clock or "", ""))
+    ).format(marks, look, words, _CLOCKS.get(clock or "", ""))
 
 
 def _whole(scale: TimeScale, measured: float) -> Iterator[float]:

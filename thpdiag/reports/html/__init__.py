@@ -21,7 +21,7 @@ from thpdiag.reports.html.script import policy, script, style
 from thpdiag.reports.html.stacks import hottest, shown
 from thpdiag.reports.located import accepted
 from thpdiag.reports.presentation import PLAIN, Presentation
-from thpdiag.reports.quantity import duration, moment, percent, quantity
+from thpdiag.reports.quantity import duration, moment, percent, quantity, span
 from thpdiag.reports.remedy_text import checked_before, restart
 from thpdiag.reports.settings import effect, next_boot
 from thpdiag.reports.visible import lines, prose
@@ -86,6 +86,7 @@ def environment(loader: BaseLoader) -> Environment:
         "recordings": recordings,
         "restart": restart,
         "shown": shown,
+        "span": span,
         "tree": tree,
         "checked_before": checked_before,
         "verdict": verdict,
