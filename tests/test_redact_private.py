@@ -12,7 +12,7 @@ from thpdiag.redact.words import Words
 
 
 @pytest.mark.parametrize(("line", "gone"), [
-    ("password: dirty", "dirty"), ("db.password=swap", "swap"), ("--db-password always", "always"),
+    ("password: dirty", "dirty"), ("db.password=swap", "swap"), ("--db-password always", "always"), ("--api-token swap", "swap"), ("token=swap", "swap"),
     ("Enter PIN 4711", "4711"), ("pin: 4711", "4711"), ("Authorization: Bearer 0123456789", "0123456789"),
     ("card: 4111 1111 1111 1111", "1111"), ("tel +49 170 1234567", "1234567"), ('{"acct":"12345678"}', "12345678"),
     ('{"invoice": 12345678}', "12345678"), ("contract: 12345678", "12345678"),
@@ -27,7 +27,8 @@ def test_what_is_private_where_it_stands(line: str, gone: str) -> None:
 
 @pytest.mark.parametrize("line", [
     "Sun Nov 20 16:00:00 UTC 2026", "Nov 20 12:00:01 kernel: oom_kill", "Jan  2 03:00:00", "nr_foll_pin_acquired 4711",
-    "AnonHugePages: 1048576 kB", "node:0 pid:4711 order:9", "01 Mar 2026 12:00", "[root@localhost /]# echo 100 > /proc/sys/vm/nr_hugepages",
+    "AnonHugePages: 1048576 kB", "node:0 pid:4711 order:9", "01 Mar 2026 12:00", "root 26348 0.0 ? SN 06:16 0:00 [khugepaged]", "[java:18231]",
+    "state:D stack: 0 pid: 4711", "vm.swappiness = 1", "numastat: SwapCached not in memory", "[root@localhost /]# echo 100 > /proc/sys/vm/nr_hugepages",
 ])  # fmt: skip
 def test_what_is_not(line: str) -> None:
     """Dates, counters and what is written to the kernel stay."""

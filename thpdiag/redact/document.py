@@ -200,7 +200,7 @@ def string(value: str, key: str, words: Words) -> str | None:
         return value
     if key in TOLD:
         return words.sentence(value)
-    if key in COMMANDS or (key == "value" and " " in value):
+    if key in COMMANDS:
         return words.command(value)
     if key in PLACES:
         return words.place(value)

@@ -10,15 +10,21 @@ _OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}[A-Za-z]")
 # A program with its path, which the prompt's folder and a file of the kernel are not
 _PROGRAM = re.compile(r"(?:^|(?<=[\s|(]))/(?!(?:proc|sys|dev|run)/)[\w.@+%~-]+/[^\s\]#$>,;:()]+(?=\s)")
 # In any part of a name; and those that are common parts of others (`nr_foll_pin_acquired`) alone
-_LABELS = r"[\w-]*(?:passw(?:or)?d|passphrase|passcode|secret|credential|api_?key|access_?key|token)[\w-]*"
-_ALONE = r"(?:pass|pwd|pw|pin|key|bearer|basic|iban|account|acct|card|phone|tel|fax|mobile|serial|sn|ssn|login|license)"
+_LABELS = (
+    r"[\w-]*(?:passw(?:or)?d|passphrase|passcode)[\w-]*"
+    r"|[\w-]*(?:secret|credential|api_?key|access_?key|token)[\w-]*(?=[\"']?\s?[:=])|--[\w-]*(?:secret|token|key)[\w-]*"
+)
+_ALONE = r"(?:pass|pwd|pw|pin|bearer|basic|iban|phone|tel|fax)"
+_WITH_SIGN = r"(?:key|account|acct|card|mobile|serial|sn|ssn|login|license)(?=[\"']?\s?[:=])"
 _LABELLED = re.compile(
-    rf"(?<![\w-])-{{0,2}}(?:{_LABELS}|{_ALONE})(?![\w-])[\"']?\s{{0,3}}[:=]?\s{{0,3}}[\"']?"
+    rf"(?<![\w-])-{{0,2}}(?:{_LABELS}|{_ALONE}|{_WITH_SIGN})(?![\w-])[\"']?\s{{0,3}}[:=]?\s{{0,3}}[\"']?"
     r"(\+?\d[\d ./-]*\d(?![\w])|[^\s\"',;]+)",
     re.IGNORECASE,
 )
 _WEB = re.compile(r"[A-Za-z]\w*://[^\s\"'<>]+")
-_NAMED = re.compile(r"(?<![\w.@%-])([\w.@%-]*[^\W\d][\w.@%-]*)[\"']?(?:=|:)\s{0,3}[\"']?[+-]?$")
+# `comm:4711` is a pid, and `Comm: 1.5` nobody's number
+_NAMED = re.compile(r"(?<![\w.@%-])([\w.@%-]*[^\W\d][\w.@%-]*)[\"']?(?:=[\"']?|(:)(?:\s{1,3}[\"']?|[\"']))[+-]?$")
+_LONG = re.compile(r"\d{4,}(?![\d.:])")
 _NEAR = 80
 # `jan` is a man too, and `sun` a host: a month has a day beside it, a day of the week a month
 _CALENDAR = re.compile(
@@ -50,7 +56,7 @@ def labelled(text: str) -> list[Span]:
 def label(text: str, at: int) -> str | None:
     """The word of which what stands there is the value: `NAME=4711`, `"name": "4711"`."""
     found = _NAMED.search(text[max(0, at - _NEAR) : at])
-    return found[1] if found else None
+    return None if found is None or (found[2] and not _LONG.match(text, at)) else found[1]
 
 
 def people(text: str) -> Iterator[Span]:

@@ -236,6 +236,8 @@ class Words:
         folded = word.casefold()
         if folded in quoted() or (ours and (folded in told() or of_ours(word))) or not word or self.own(word):
             return True
+        if folded.startswith(("vm.", "kernel.")) and folded.partition(".")[2] in quoted():  # as sysctl spells them
+            return True
         if NUMBER.fullmatch(word) or DEVICE.fullmatch(word) or OF_KERNEL.fullmatch(word):
             return True
         return is_program(word) or self.kernel_function(word)
