@@ -22,10 +22,12 @@ from thpdiag.reports.visible import prose
 
 HEIGHT, LOW_HEIGHT = 100, 44  # of a plot, and of one with a single counter
 _NEARLY = 0.25  # of the length of an episode: begin and end of one that is the same lie so near
+_LOOKED_BACK = 50  # episodes: a document of strangers may have many
 _MOST_SHADED = 0.8  # of the width
 _FOOT = 92
 COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
 _NEARLY = 0.25  # of the length of an episode: begin and end of one that is the same lie so near
+_LOOKED_BACK = 50  # episodes: a document of strangers may have many
 _MOST_SHADED = 0.8  # of the width
 _FOOT = 92
 COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
@@ -52,7 +54,7 @@ def episodes(timeline: Mapping[str, Any]) -> list[Episode]:
     groups: list[list[Mapping[str, Any]]] = []
     every = [one for one in timeline["episodes"] if drawable(one["from"]) and drawable(one["to"])]
     for one in sorted(every, key=lambda one: (one["clock"] or "", one["from"], one["to"])):
-        own = next((group for group in groups if _nearly(group[0], one)), None)
+        own = next((group for group in groups[-_LOOKED_BACK:] if _nearly(group[0], one)), None)
         if own is None:
             groups.append([one])
         else:
