@@ -75,6 +75,8 @@ MAY_IMPORT = {
     "capture": "knowledge errors engine",
     "ticket": "reports result capture",
     "analyze": "model case engine diagnosis result",
+    "triage": "",
+    "triage.store": "errors result.schema reports",
     "cli": (
         "model errors knowledge readers case engine result reports compare accepted redact flame exported capture "
         "ticket analyze workbench version"

@@ -15,7 +15,7 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         3: "the input is missing, cannot be read, or nothing in it was recognised",
         4: "a rule file is invalid",
         5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
-        6: "a limit (size, number of files, ratio, depth, time) cut the input",
+        6: "a limit (size, number of files, ratio, depth, time) cut the input, or the disk has no room for results",
         70: "a mistake of thpdiag itself",
         130: "interrupted",
     }
@@ -50,3 +50,21 @@ class RuleError(ThpdiagError):
     """A rule file is invalid; the message carries file, line, column, the line itself and a caret."""
 
     exit_code = 4
+
+
+class StoreError(ThpdiagError):
+    """The results of a batch cannot be read or written: damaged, of a later version, or no store at all."""
+
+    exit_code = 3
+
+
+class StoreBusyError(ThpdiagError):
+    """Another run writes to the same output folder."""
+
+    exit_code = 2
+
+
+class StoreFullError(ThpdiagError):
+    """No room for results; what was stored before is whole."""
+
+    exit_code = 6

@@ -1,0 +1,90 @@
+"""A store for other programs: one table, a row per finding, as CSV, JSON Lines or Parquet, written as it is read.
+
+A host without findings, and a bundle without a host (`refused`, for instance), has one row, in which the columns of
+what it lacks are empty. `verdict_rule` and its like are of the host's verdict, `rule` and its like of the finding.
+`apps` has commas between, `settings`, `measures` and `options` are JSON texts.
+
+A spreadsheet acts upon formulas and a terminal upon escapes: CSV shows them (`'=..`, `\\x1b`), as the reports do. JSON
+Lines has every string as it was, in ASCII. Parquet too, but for lone surrogates, which it cannot hold (`\\udc80`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, BinaryIO, Final
+
+from thpdiag.errors import UsageError
+from thpdiag.reports.json import compact
+from thpdiag.reports.visible import visible
+from thpdiag.triage.store.reading import FLAT_COLUMNS, Reading
+
+PORTION: Final = 5_000  # rows that are in memory at a time, and in a row group of a Parquet file
+NUMBERS: Final = ("size", "attempts")
+NO_PARQUET: Final = "Parquet is written by pyarrow, which is not installed: pip install 'thpdiag[parquet]'"
+_FORMULA: Final = re.compile(r"\s*[=+\-@|%]")
+_APPS: Final = FLAT_COLUMNS.index("apps")
+_SUPPRESSED: Final = FLAT_COLUMNS.index("suppressed")
+
+
+def write_csv(store: Reading, out: BinaryIO) -> None:
+    text = io.TextIOWrapper(out, "utf-8", newline="", write_through=True)
+    try:
+        writer = csv.writer(text, lineterminator="\r\n")
+        writer.writerow(FLAT_COLUMNS)
+        for row in _rows(store):
+            writer.writerow(map(_cell, row))
+    finally:
+        text.detach()  # the stream is the caller's
+
+
+def write_json_lines(store: Reading, out: BinaryIO) -> None:
+    for row in _rows(store):
+        out.write(compact(dict(zip(FLAT_COLUMNS, row, strict=True))).encode() + b"\n")
+
+
+def write_parquet(store: Reading, out: BinaryIO) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as missing:
+        raise UsageError(NO_PARQUET) from missing
+    kinds = {"suppressed": pa.bool_()} | dict.fromkeys(NUMBERS, pa.int64())
+    form = pa.schema([(name, kinds.get(name, pa.string())) for name in FLAT_COLUMNS])
+    rows = _rows(store)
+    with pq.ParquetWriter(out, form, compression="zstd") as writer:
+        while portion := list(islice(rows, PORTION)):
+            columns = [list(map(_utf8, column)) for column in zip(*portion, strict=True)]
+            writer.write_table(pa.table(dict(zip(FLAT_COLUMNS, columns, strict=True)), schema=form))
+
+
+FORMATS: Final[Mapping[str, Callable[[Reading, BinaryIO], None]]] = MappingProxyType(
+    {"csv": write_csv, "jsonl": write_json_lines, "parquet": write_parquet}
+)
+
+
+def _rows(store: Reading) -> Iterator[list[Any]]:
+    for flat in store.flat():
+        row = list(flat)
+        row[_APPS] = None if row[_APPS] is None else ",".join(json.loads(row[_APPS]))
+        row[_SUPPRESSED] = None if row[_SUPPRESSED] is None else bool(row[_SUPPRESSED])
+        yield row
+
+
+def _cell(value: Any) -> Any:
+    """A text as a spreadsheet and a terminal can be given it; numbers and truths as they are."""
+    if not isinstance(value, str):
+        return "" if value is None else int(value)
+    shown = visible(value)
+    return f"'{shown}" if _FORMULA.match(shown) else shown
+
+
+def _utf8(value: Any) -> Any:
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
