@@ -57,7 +57,7 @@ def zipped(content: Files) -> bytes:
 
 def nested(content: Files) -> bytes:
     """As `sos collect` does: a tar in which the own archive of the host lies, here without a suffix."""
-    return tar({"inner0": xz(tar(content))})
+    return tar({"host": xz(tar(content))})
 
 
 def multi_stream(content: Files) -> bytes:

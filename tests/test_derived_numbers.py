@@ -84,7 +84,7 @@ def test_twice_the_deltas_are_twice_the_rates(deltas: list[int], factor: int) ->
     [
         ([100, 110, 130], 30, [1, 2]), ([100, 110, 3, 13], 20, [1, 1]), ([100, 0, 0], 0, [0]), ([5], None, None),
         ([2**62, 2**62 + 1024], 1024, [102.4]),
-        ([9, 8, 7], 0, None), ([0, 0, 0], 0, [0, 0]),
+        ([9, 8, 7], None, None), ([0, 0, 0], 0, [0, 0]),
     ],
 )  # fmt: skip
 def test_resets_are_gaps(values: list[int], total: int | None, speeds: list[float] | None) -> None:

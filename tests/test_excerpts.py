@@ -99,7 +99,7 @@ def test_of_a_folder_and_of_an_archive_in_it(tmp_path: Path, forgotten: bool) ->
     folder = laid(CONTENT, tmp_path / "a")
     (tmp_path / "b.tar").write_bytes(nested(CONTENT))
     (folder / "var.txt.gz").write_bytes(gzip.compress(MEMINFO))
-    inside, packed, second = (Passage(path, 2) for path in (f"b.tar/inner0/{MEMBER}", "a/var.txt.gz", f"a/{MEMBER}"))
+    inside, packed, second = (Passage(path, 2) for path in (f"b.tar/host/{MEMBER}", "a/var.txt.gz", f"a/{MEMBER}"))
     assert found(folder) == SAID
     assert [found(folder, tmp_path / "b.tar", of=of) for of in (inside, packed, second)] == [SAID] * 3
 

@@ -55,7 +55,7 @@ def test_facts_are_sentences() -> None:
 
 def test_what_lasted_too_briefly_says_how_long() -> None:
     """The figure beside a cause that was ruled out is all that was seen, not the moment that came nearest."""
-    (said,) = {r["because"] for r in _document("captures/khugepaged-growth")["ruled_out"] if r["rule"] == "THP-004"}
+    (said,) = {r["because"] for r in _document("captures/khugepaged-growth")["ruled_out"] if r["rule"] == "THP-041"}
     assert "above 50 % in 2 of 76 samples" in said
 
 
