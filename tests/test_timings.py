@@ -16,7 +16,8 @@ def test_timings_go_to_a_file_of_their_own(run: Run, tmp_path: Path) -> None:
 
     rows = [line.split("\t") for line in file.read_text().splitlines()]
     assert rows[0] == [TITLE]
-    assert [r[1] for r in rows if r[0] == "stage"] == ["read", "cases", "rules", "lines that are cited", "result", "reports"]
+    stages = [r[1] for r in rows if r[0] == "stage"]
+    assert stages == ["read", "cases", "rules", "lines that are cited", "result", "reports"]
     assert {r[1] for r in rows if r[0] == "rule"} == {rule.id for rule in rules()}
     assert all(float(r[2]) >= 0 and r[3].isdigit() for r in rows if r[0] == "rule")
     assert with_them.out == run("analyze", STORY, "-f", "json").out
