@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "reader": "model",
     "ragged": "",
     "programs": "",
+    "guard": "errors",
     "symbol_tables": "model",
     "perf_data": "model",
     "recordings": "model",
@@ -79,7 +80,7 @@ MAY_IMPORT = {
     "triage.store": "errors result.schema reports",
     "cli": (
         "model errors knowledge readers case engine result reports compare accepted redact flame exported capture "
-        "ticket analyze workbench version"
+        "ticket analyze workbench guard version"
     ),
     "__main__": "cli",
 }

@@ -1,0 +1,82 @@
+"""How a guarded call ended: one of eight names, and the bytes it gave."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+
+_FAULTS = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
+)
+
+
+class Status(StrEnum):
+    """The name of an end."""
+
+    OK = "ok"
+    PARTIAL = "partial"  # the answer says that something of the input was lost
+    LIMIT = "limit"  # `detail` says which; with an answer: the answer says what was cut
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out of memory"
+    SIGNAL = "signal"  # `detail` is its number
+    REFUSED = "refused"  # a mistake of the user, which is told
+    BUG = "bug"  # a mistake of thpdiag
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call gives: the bytes, and whether they speak of all of the input."""
+
+    content: bytes
+    status: Status = Status.OK
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended. `content` is what it gave, empty if it was ended before; `said` what it wrote beside.
+
+    `code` is the exit code of a refused call.
+    """
+
+    status: Status
+    detail: str = ""
+    content: bytes = b""
+    said: str = ""
+    code: int = 0
+
+    @property
+    def name(self) -> str:
+        """The named status in a word or two: `ok`, `limit (cpu)`, `signal 11`."""
+        if self.status is Status.SIGNAL:
+            return f"signal {self.detail}"
+        return f"{self.status} ({self.detail})" if self.status is Status.LIMIT else str(self.status)
+
+    @property
+    def exit_code(self) -> int:
+        """As the command line leaves (`thpdiag.errors.EXIT_CODES`).
+
+        A fault is a mistake of ours or of a library. A plain kill comes from outside, most often for want of memory.
+        """
+        if self.status is Status.REFUSED:
+            return self.code
+        if self.status is Status.SIGNAL:
+            return 70 if int(self.detail) in _FAULTS else 6
+        return {Status.OK: 0, Status.PARTIAL: 5, Status.BUG: 70}.get(self.status, 6)
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for a person."""
+        if self.status is Status.SIGNAL:
+            word = signal.strsignal(int(self.detail)) or "unknown"
+            hint = "; the kernel may do so for want of memory" if self.detail == str(int(signal.SIGKILL)) else ""
+            return f"the child process was ended by signal {self.detail} ({word.lower()}{hint})"
+        return {
+            Status.OK: "the child process ended well",
+            Status.PARTIAL: "something of the input was lost",
+            Status.LIMIT: f"the child process passed its limit of {self.detail} and was ended",
+            Status.TIMEOUT: "the child process took too long and was ended",
+            Status.OUT_OF_MEMORY: "the child process needed more memory than it may use",
+            Status.REFUSED: self.detail,
+        }.get(self.status, f"the child process failed: {self.detail}")
