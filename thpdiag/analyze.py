@@ -42,6 +42,11 @@ def analyze(
         return document(diagnoses, options.told, found)
 
 
+def unread(why: Problem, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
+    """The result document of an input of which nothing can be told, but why."""
+    return document(diagnosed_in(Input({}, (), (why,)), rules, options), options.told)
+
+
 def diagnosed_at(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options,
     *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,

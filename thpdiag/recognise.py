@@ -288,8 +288,7 @@ class Recogniser:
         except Exception as error:
             if self._strict:
                 raise
-            text = f"a mistake of thpdiag: reader {reader} failed ({type(error).__name__}: {error})"
-            yield Problem(cite, text, ProblemKind.BUG, reader)
+            yield _failed(cite, reader, error)
 
     def _lines(self, reader: Reader, ahead: _Ahead, margin: str) -> Iterator[tuple[int, str]]:
         """The lines of a block without its margin: the opening one, and further ones while they belong.
@@ -351,6 +350,15 @@ class Recogniser:
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
+
+
+def _failed(cite: Citation, reader: str, error: Exception) -> Problem:
+    """What became of a reader that did not come to its end."""
+    if isinstance(error, MemoryError):
+        text = f"needs more memory than there is for reader {reader}; the rest was not read"
+        return Problem(cite, text, ProblemKind.LIMIT, reader)
+    text = f"a mistake of thpdiag: reader {reader} failed ({type(error).__name__}: {error})"
+    return Problem(cite, text, ProblemKind.BUG, reader)
 
 
 def _margins(text: str) -> Iterable[str]:

@@ -12,9 +12,11 @@ from thpdiag.case.options import Options
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.cli.accepting import accepting, with_marks
+from thpdiag.cli.isolated import BUG, isolated
 from thpdiag.cli.redaction import clean, redacting
 from thpdiag.engine.chosen_params import told as changed
 from thpdiag.engine.timing import Timings
+from thpdiag.errors import ThpdiagError
 from thpdiag.reports.presentation import Presentation, Suppressed
 
 
@@ -32,6 +34,7 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @click.option("--case", default="", help="A name for the case in the report.")
 @click.option("--process", default="", help="Look at this process only (pid or command name).")
 @redacting
+@click.option("--isolate", flag_value="yes", default="", help="Analyse in a child process with limits.")
 @shared.RULES
 @shared.SET
 @click.option(
@@ -49,7 +52,7 @@ def command(
     since: str | None, until: str | None, at: str | None, case: str, process: str, folders: tuple[Path, ...],
     changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str, suppressed: str,
     suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
-    redact: str, maps: tuple[Path, ...],
+    redact: str, maps: tuple[Path, ...], isolate: str,
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
@@ -60,14 +63,20 @@ def command(
         window=parsed(since, until, at), case=case, process=process, strict=bool(strict),
         told={name: value for name, value in told.items() if value},
     )  # fmt: skip
-    with shared.shown(progress) as show:
-        document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
+    ended: ThpdiagError | None = None
+    if isolate:
+        with spent.stage("the child process"):
+            document, ended = isolated(paths, rules, options)
+    else:
+        with shared.shown(progress) as show:
+            document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
     document = with_marks(document, suppress, baselines, today, verbosity)
     document = clean(document, redact, maps)
     with spent.stage("reports"):
         shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
     if timings is not None:
         shared.tell(spent, timings)
-    if (mistake := shared.absent(paths)) and shared.exit_code(document, fail_on, fail_on_missing) != 1:
+    mistake = ended or shared.absent(paths)
+    if mistake and (mistake.exit_code == BUG or shared.exit_code(document, fail_on, fail_on_missing) != 1):
         raise mistake
     shared.finish(document, fail_on, fail_on_missing)

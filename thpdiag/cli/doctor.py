@@ -11,11 +11,16 @@ import rich_click as click
 
 from thpdiag import __version__
 from thpdiag.cli.options import RULES, loaded
+from thpdiag.guard.layers import in_force
 from thpdiag.readers import all_readers
 from thpdiag.result.rule_packs import by_pack, digest
 
 OPTIONAL = {"zstandard": "reads .zst archives (pip install thpdiag[zstd])"}
-PROGRAMS = {"perf": "not needed; only to turn perf.data into text", "sadf": "not used by this version"}
+PROGRAMS = {
+    "perf": "not needed; only to turn perf.data into text",
+    "sadf": "reads the files of sadc",
+    "pmrep": "reads archives of PCP",
+}
 
 
 @click.command()
@@ -32,3 +37,5 @@ def command(folders: tuple[Path, ...]) -> None:
         click.echo(f"{name}: {state}; {use}")
     for name, use in PROGRAMS.items():
         click.echo(f"{name}: {'yes' if shutil.which(name) else 'no'}; {use}")
+    for layer, state in in_force().items():
+        click.echo(f"guard: {layer}: {state or 'no'}")
