@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -70,3 +71,20 @@ def test_the_first_screen_tries_what_acts_at_once() -> None:
     ]
     assert verdict.first_try({"remedies": steps}) == (3, steps[2])
     assert verdict.first_try({"remedies": steps[:2]}) == (1, steps[0])
+
+
+def test_what_is_over_is_not_tried_again() -> None:
+    """The page of a trouble that ended says when its first command is meant."""
+    page = {state: html.render(_of_state(state)) for state in ("past", "present")}
+    assert "Try first, if it comes back" in page["past"]
+    assert "if it comes back" not in page["present"]
+    assert "Try first" in page["present"]
+
+
+def _of_state(state: str) -> dict[str, Any]:
+    remedy = {"id": "a", "now": ["echo never"], "undo_now": ["echo always"], "restart": "none"}
+    return {
+        "schema": "thpdiag/result/1",
+        "verdict": {"status": "found", "rule": "THP-1", "state": state},
+        "findings": [{"rule": "THP-1", "remedies": [remedy]}],
+    }
