@@ -54,6 +54,7 @@ bench: $(TESTS)
 	@$(BIN)/python bench/sysstat.py
 	@$(BIN)/python bench/rules.py
 	@$(BIN)/python bench/page.py
+	@$(BIN)/python bench/store.py
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html

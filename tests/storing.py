@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,16 @@ def hold(folder: Path) -> None:
         sys.stdin.read()
 
 
+def fork(folder: Path) -> None:
+    """Keep the folder, and have a child that outlives this process, until standard input ends."""
+    with Store.open(folder, ANALYSIS):
+        if os.fork():
+            say("held")
+        sys.stdin.read()
+        say("child")
+        os._exit(0)
+
+
 def fill(folder: Path, limit: str = "0") -> None:
     """Store until there is no room, on a small disk or below a limit; then make room and go on. Tells what was seen."""
     filler = folder / "filler"
@@ -119,6 +130,8 @@ def fill(folder: Path, limit: str = "0") -> None:
     try:
         with Store.open(folder, ANALYSIS) as store:
             for number in range(400):
+                if number == 60 and not int(limit):
+                    _to_the_brim(filler)
                 store.add(result(number, 20_000))
                 stored.append(content(number))
     except StoreFullError as full:
@@ -131,6 +144,13 @@ def fill(folder: Path, limit: str = "0") -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     told = {"code": error and error.exit_code, "text": str(error), "stored": len(stored), "whole": whole}
     say(json.dumps(told | {"marks": marks, "after": _resumed(folder, len(stored) + 5)}))
+
+
+def _to_the_brim(filler: Path) -> None:
+    """Take what is left of the disk, to the last page."""
+    with suppress(OSError), filler.open("ab", buffering=0) as out:
+        while out.write(bytes(4096)):
+            pass
 
 
 def _resumed(folder: Path, count: int) -> list[int]:
@@ -160,4 +180,4 @@ def _resident() -> int:
 
 if __name__ == "__main__":
     program, where, *more = sys.argv[1:]
-    {"write": write, "hold": hold, "fill": fill, "many": many}[program](Path(where), *more)
+    {"write": write, "hold": hold, "fork": fork, "fill": fill, "many": many}[program](Path(where), *more)

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from storing import ANALYSIS, command, content, ran, result
-from thpdiag.errors import StoreBusyError
+from thpdiag.errors import StoreBusyError, StoreError
 from thpdiag.triage.store import form
 from thpdiag.triage.store.lock import Busy
 from thpdiag.triage.store.reading import Reading
@@ -30,9 +31,13 @@ def whole(folder: Path, said: Sequence[str]) -> int:
     if not (folder / form.NAME).is_file():
         assert not said
         return 0
+    seen = []
+    with suppress(StoreError), Reading.at(folder) as reading:  # refused where it was killed before there were tables
+        seen = [one.result for one in reading.results()]
     with Store.open(folder, ANALYSIS) as store:
         store.check()
         found = [one.result for one in store.results()]
+    assert found == seen
     numbers = {content(number): number for number in range(BUNDLES)}
     there = [numbers[one.sha256] for one in found]
     assert len(set(there)) == len(there)
@@ -80,11 +85,12 @@ def test_killed_between_any_two_steps(tmp_path: Path) -> None:
     assert whole(folder, said) == BUNDLES
 
 
-def checked_full(told: dict[str, Any]) -> None:
+def checked_full(told: dict[str, Any], *, full: bool) -> None:
     """The error, the rows that were there before, the mark, and the run after room was made."""
     count = told["stored"]
     assert told["code"] == 6
     assert "no room for results" in told["text"]
+    assert ("database or disk is full" in told["text"]) is full
     assert f"The results of {count} bundles are stored and whole" in told["text"]
     assert count > 20
     assert told["whole"]
@@ -101,14 +107,14 @@ def test_a_full_disk(tmp_path: Path) -> None:
         pytest.skip("no tmpfs can be mounted here")
     (line,) = ran(["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh", *command("fill", tmp_path)])
 
-    checked_full(json.loads(line))
+    checked_full(json.loads(line), full=True)
 
 
 def test_a_limit_on_files(tmp_path: Path) -> None:
     """The same below a limit on the size of files, which is told to a program in another way."""
     (line,) = ran(command("fill", tmp_path, 2_000_000))
 
-    checked_full(json.loads(line))
+    checked_full(json.loads(line), full=False)
 
 
 def test_full_before_it_begins(tmp_path: Path) -> None:
@@ -141,6 +147,20 @@ def test_two_writers(tmp_path: Path) -> None:
         with Store.open(tmp_path, ANALYSIS, Busy.WAIT, end_the_first) as second:
             assert second.add(result(1))
     assert len(waited) == 1
+
+
+def test_children_do_not_hold_the_folder(tmp_path: Path) -> None:
+    """A run is killed while a bundle's child still lives: the next run need not wait for the child."""
+    with subprocess.Popen(command("fork", tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "held\n"
+        run.kill()
+        run.wait()
+        with Store.open(tmp_path, ANALYSIS) as store:
+            store.check()
+        assert run.stdin is not None
+        run.stdin.close()
+        assert run.stdout.readline() == "child\n"
 
 
 def test_one_process_locks_once(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from storing import ANALYSIS, document, result
-from thpdiag.triage.store.exported import FORMATS
+from thpdiag.errors import StoreError, UsageError
+from thpdiag.triage.store.exported import FORMATS, export
 from thpdiag.triage.store.reading import FLAT_COLUMNS, Reading
 from thpdiag.triage.store.store import Store
 
@@ -102,3 +103,31 @@ def test_an_empty_store(name: str, tmp_path: Path) -> None:
         assert pytest.importorskip("pyarrow.parquet").read_table(io.BytesIO(data)).num_rows == 0
     else:
         assert data.count(b"\n") == (name == "csv")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_by_its_suffix(name: str, store: Path, tmp_path: Path) -> None:
+    """It is there whole, and nothing beside it."""
+    folder = tmp_path / "exports"
+    folder.mkdir()
+
+    export(store, folder / f"fleet.{name}")
+
+    assert [file.name for file in folder.iterdir()] == [f"fleet.{name}"]
+    assert (folder / f"fleet.{name}").read_bytes() == written(store, name)
+
+
+def test_a_file_that_cannot_be_written(store: Path, tmp_path: Path) -> None:
+    """No format, no folder, a damaged store: one sentence, and what was there stays."""
+    old = tmp_path / "old.csv"
+    old.write_text("old")
+    (tmp_path / "damaged").write_bytes(b"x" * 5000)
+
+    with pytest.raises(UsageError, match=r"the suffix names no format; one of \.csv, \.jsonl, \.parquet"):
+        export(store, tmp_path / "fleet.xlsx")
+    with pytest.raises(UsageError, match=r"fleet\.csv: cannot be written \(No such file or directory\)"):
+        export(store, tmp_path / "none" / "fleet.csv")
+    with pytest.raises(StoreError, match="damaged"):
+        export(tmp_path / "damaged", old)
+    assert old.read_text() == "old"
+    assert not list(tmp_path.glob(".*part"))

@@ -15,14 +15,17 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
-from thpdiag.errors import UsageError
+from thpdiag.errors import StoreFullError, UsageError
 from thpdiag.reports.json import compact
 from thpdiag.reports.visible import visible
 from thpdiag.triage.store.reading import FLAT_COLUMNS, Reading
+from thpdiag.triage.store.trouble import NO_ROOM
 
 PORTION: Final = 5_000  # rows that are in memory at a time, and in a row group of a Parquet file
 NUMBERS: Final = ("size", "attempts")
@@ -66,6 +69,23 @@ def write_parquet(store: Reading, out: BinaryIO) -> None:
 FORMATS: Final[Mapping[str, Callable[[Reading, BinaryIO], None]]] = MappingProxyType(
     {"csv": write_csv, "jsonl": write_json_lines, "parquet": write_parquet}
 )
+
+
+def export(place: Path, file: Path) -> None:
+    """Write the store at `place` to a file, in the format that its suffix names; whole, or not at all."""
+    write = FORMATS.get(file.suffix.removeprefix(".").lower())
+    if write is None:
+        raise UsageError(f"{file}: the suffix names no format; one of .{', .'.join(FORMATS)}")
+    with Reading.at(place) as store, ExitStack() as undo:
+        part = file.with_name(f".{file.name}.part")
+        try:
+            with part.open("wb") as out:
+                undo.callback(part.unlink, missing_ok=True)
+                write(store, out)
+            part.replace(file)
+        except OSError as error:
+            full = StoreFullError if error.errno in NO_ROOM else UsageError
+            raise full(f"{file}: cannot be written ({error.strerror})") from error
 
 
 def _rows(store: Reading) -> Iterator[list[Any]]:

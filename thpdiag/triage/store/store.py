@@ -6,6 +6,8 @@
 
 What `add` has returned from is on the disk. A bundle is stored once per analysis: adding it again, after a crash or
 from another shard, changes nothing, and `done` says so before the work is done twice.
+
+A connection of SQLite is of one process: what is forked while a store is open leaves it alone and ends by `os._exit`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from thpdiag.triage.store.lock import Busy, Lock
 from thpdiag.triage.store.merged import merge_into
 from thpdiag.triage.store.reading import Reading
 from thpdiag.triage.store.rows import FINDING, HOST, hosts
-from thpdiag.triage.store.trouble import disk_full, told
+from thpdiag.triage.store.trouble import NO_ROOM, disk_full, no_room, told
 
 LEVEL: Final = 3  # of zlib: a third of the time of the usual 6 for a few percent more bytes
 FULL: Final = "disk full"
@@ -108,7 +110,6 @@ class Store(Reading):
             with suppress(sqlite3.Error):  # without them questions take longer; what is stored is stored
                 for index in INDEXES:
                     self._database.execute(index)
-                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             super().close()
             self._lock.release()
@@ -171,15 +172,11 @@ class Store(Reading):
             self._mark(FULL)
             (stored,) = self._database.execute("SELECT count(*) FROM bundle").fetchone()
         except sqlite3.Error:
-            raise StoreFullError(_full(self._folder, str(error))) from error
+            raise StoreFullError(f"{self._folder}: {no_room(error)}. What was stored before is whole.") from error
         raise StoreFullError(
-            f"{_full(self._folder, str(error))} The results of {stored} bundles are stored and whole. Make room and "
+            f"{self._folder}: {no_room(error)}. The results of {stored} bundles are stored and whole. Make room and "
             "run it again with --resume: it goes on with the next one."
         ) from error
-
-
-def _full(folder: Path, why: str) -> str:
-    return f"{folder}: no room for results ({why})."
 
 
 @contextmanager
@@ -188,13 +185,15 @@ def _room(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
         raise StoreFullError(
-            f"{_full(folder, error.strerror or str(error))} A run needs 1 MiB to begin; what is stored is safe."
+            f"{folder}: no room for results ({error.strerror}). A run needs 1 MiB to begin; what is stored is safe."
         ) from error
     except sqlite3.Error as error:
         if not disk_full(error):
             raise
-        raise StoreFullError(f"{_full(folder, str(error))} The run did not begin.") from error
+        raise StoreFullError(f"{folder}: {no_room(error)}. The run did not begin; what is stored is safe.") from error
 
 
 def _bound(value: str | int | None) -> str | bytes | int | None:

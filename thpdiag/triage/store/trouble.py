@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from thpdiag.errors import StoreError
 
+NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _PRIMARY = 0xFF  # the low byte of an extended code of SQLite is its family
 _READING = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
@@ -20,6 +23,13 @@ def disk_full(error: sqlite3.Error) -> bool:
     if code & _PRIMARY == sqlite3.SQLITE_IOERR:
         return code not in _READING
     return bool(code & _PRIMARY == sqlite3.SQLITE_FULL)
+
+
+def no_room(error: sqlite3.Error) -> str:
+    """What happened, as far as it is told."""
+    if getattr(error, "sqlite_errorcode", 0) & _PRIMARY == sqlite3.SQLITE_FULL:
+        return f"no room for results ({error})"
+    return f"no room for results, a quota or limit, or a failing disk ({error})"
 
 
 @contextmanager
