@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from thpdiag.errors import StoreFullError
+from thpdiag.errors import StoreError, StoreFullError
 from thpdiag.triage.store import form
 from thpdiag.triage.store.bundle import Analysis, BundleResult
 from thpdiag.triage.store.reading import Reading
@@ -146,6 +146,21 @@ def fill(folder: Path, limit: str = "0") -> None:
     say(json.dumps(told | {"marks": marks, "after": _resumed(folder, len(stored) + 5)}))
 
 
+def read_only(folder: Path) -> None:
+    """Store, make the disk read-only, read, and try to store again. Tells how many were read, and the error."""
+    with Store.open(folder, ANALYSIS) as store:
+        for number in range(5):
+            store.add(result(number))
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    with Reading.at(folder) as reading:
+        reading.check()
+        say(len(list(reading.results())))
+    try:
+        Store.open(folder, ANALYSIS)
+    except StoreError as refused:
+        say(refused)
+
+
 def _to_the_brim(filler: Path) -> None:
     """Take what is left of the disk, to the last page."""
     with suppress(OSError), filler.open("ab", buffering=0) as out:
@@ -180,4 +195,5 @@ def _resident() -> int:
 
 if __name__ == "__main__":
     program, where, *more = sys.argv[1:]
-    {"write": write, "hold": hold, "fork": fork, "fill": fill, "many": many}[program](Path(where), *more)
+    programs = {"write": write, "hold": hold, "fork": fork, "fill": fill, "many": many, "read-only": read_only}
+    programs[program](Path(where), *more)

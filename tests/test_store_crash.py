@@ -98,14 +98,27 @@ def checked_full(told: dict[str, Any], *, full: bool) -> None:
     assert told["after"] == list(range(count, count + 5))
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    """A small tmpfs fills up: clear error, store intact, and it goes on once there is room."""
-    mount = f"mount -t tmpfs -o size=8m none '{tmp_path}'"
+def on_a_small_disk(program: str, folder: Path) -> list[str]:
+    """What a program says whose folder is a tmpfs that nobody else sees."""
+    mount = f"mount -t tmpfs -o size=8m none '{folder}'"
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("needs root and unshare for a small tmpfs of its own")
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
         pytest.skip("no tmpfs can be mounted here")
-    (line,) = ran(["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh", *command("fill", tmp_path)])
+    return ran(["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh", *command(program, folder)])
+
+
+def test_a_read_only_disk(tmp_path: Path) -> None:
+    """It can be read, though readers can share nothing; storing says why it cannot."""
+    read, refused = on_a_small_disk("read-only", tmp_path)
+
+    assert read == "5"
+    assert refused == f"{tmp_path}: cannot be written (Read-only file system)"
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """A small tmpfs fills up: clear error, store intact, and it goes on once there is room."""
+    (line,) = on_a_small_disk("fill", tmp_path)
 
     checked_full(json.loads(line), full=True)
 
