@@ -7,6 +7,7 @@ the answers of its children. What a child does cannot end it.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,17 +22,27 @@ FIRST = "thpdiag.guard.one_thread"
 
 
 def fork_server(modules: Sequence[str]) -> ForkServerContext:
-    """The context in which processes begin with these modules; the fork server is one for the whole program."""
+    """The context in which processes begin with these modules; the fork server is one for the whole program.
+
+    What their import loads and fills (rules, patterns, caches) each child has without work of its own; what a child
+    adds ends with it.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([FIRST, __name__, *modules])
     return context
+
+
+def settled() -> None:
+    """What is there stays: the collector does not touch it again, so that children go on sharing its memory."""
+    gc.collect()
+    gc.freeze()
 
 
 class Preloaded:
     """To be used as a context. A call must be one that pickle knows: a function of a module, a partial of one."""
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
-        self._process = ProcessPoolExecutor(1, mp_context=fork_server(modules))
+        self._process = ProcessPoolExecutor(1, mp_context=fork_server(modules), initializer=settled)
 
     def __enter__(self) -> Preloaded:
         return self

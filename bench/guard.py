@@ -1,0 +1,156 @@
+"""What the guard costs per bundle, and which pool can carry it.
+
+    python bench/guard.py [--count 40] [--rounds 5] [BUNDLE...]
+
+Ways, each in a process of its own, in turn: a loop over `analyze` in one process; the same with each bundle in a
+guarded child; a pool of one or two processes from a fork server, which guard; pebble's pool instead, which guards or
+which itself ends each process after one bundle. Prints wall and CPU milliseconds per bundle. Then 300 tasks of which
+every tenth kills its process: how many of the others came back, and how many deaths were named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from guarded_bundle import document, in_guard, nothing, small, small_in_guard
+
+from thpdiag.guard.kernel import adopt_orphans
+from thpdiag.guard.preloaded import fork_server, settled
+
+STORIES = Path(__file__).parents[1] / "fixtures/stories"
+TASKS = 300
+
+
+def loop(call: Callable[[Path], object], paths: Sequence[Path]) -> float:
+    """Seconds for all, one after the other."""
+    settled()
+    begun = time.perf_counter()
+    for path in paths:
+        call(path)
+    return time.perf_counter() - begun
+
+
+def executor(workers: int, paths: Sequence[Path]) -> float:
+    """The same in a pool, without its start."""
+    context = fork_server(["guarded_bundle"])
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=settled) as pool:
+        list(pool.map(nothing, range(workers)))
+        begun = time.perf_counter()
+        list(pool.map(in_guard, paths))
+        return time.perf_counter() - begun
+
+
+def pebble(call: Callable[[Path], object], workers: int, tasks: int, paths: Sequence[Path]) -> float:
+    """The same in a pool of pebble, whose processes end after so many tasks (0: never)."""
+    from pebble import ProcessPool
+
+    context = fork_server(["guarded_bundle"])
+    with ProcessPool(workers, max_tasks=tasks, context=context, initializer=settled) as pool:
+        for first in [pool.schedule(nothing, args=(number,)) for number in range(workers)]:
+            first.result()
+        begun = time.perf_counter()
+        for future in [pool.schedule(call, args=(path,), timeout=60) for path in paths]:
+            future.result()
+        return time.perf_counter() - begun
+
+
+WAYS: dict[str, Callable[[Sequence[Path]], float]] = {
+    "loop": partial(loop, document),
+    "loop, guarded": partial(loop, in_guard),
+    "executor of 1, guarded": partial(executor, 1),
+    "executor of 2, guarded": partial(executor, 2),
+    "pebble of 1, guarded": partial(pebble, in_guard, 1, 0),
+    "pebble of 2, guarded": partial(pebble, in_guard, 2, 0),
+    "pebble of 1, one task each": partial(pebble, document, 1, 1),
+    "pebble of 2, one task each": partial(pebble, document, 2, 1),
+}
+
+
+def with_deaths(name: str) -> str:
+    """What came of tasks of which every tenth kills its process."""
+    begun = time.perf_counter()
+    if name == "executor of 2, guarded":
+        with ProcessPoolExecutor(2, mp_context=fork_server(["guarded_bundle"])) as pool:
+            found = list(pool.map(small_in_guard, range(TASKS)))
+    else:
+        from pebble import ProcessPool
+
+        call, tasks = (small, 1) if name.endswith("each") else (small_in_guard, 0)
+        with ProcessPool(2, max_tasks=tasks, context=fork_server(["guarded_bundle"])) as pool:
+            futures = [pool.schedule(call, args=(n,)) for n in range(TASKS)]
+            found = [str(f.result()) if f.exception() is None else type(f.exception()).__name__ for f in futures]
+    seconds = time.perf_counter() - begun
+    named = [word for word in found if word in ("signal 9", "ProcessExpired")]
+    return f"{len(found) - len(named)} came back, {len(named)} named, {seconds:.2f} s"
+
+
+def cost(name: str, count: int, paths: Sequence[Path]) -> tuple[float, float]:
+    """Wall and CPU seconds of a way, without its start; those of all processes, for this one adopts them."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with subprocess.Popen(
+        [sys.executable, __file__, "--way", name, "--count", str(count), *map(str, paths)], stdout=subprocess.PIPE
+    ) as child:
+        out, _ = child.communicate()
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if child.returncode:
+        sys.exit(f"{name} left with {child.returncode}")
+    return float(out), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def one(name: str, paths: Sequence[Path], count: int) -> None:
+    """A way in this process."""
+    print(WAYS[name]([paths[number % len(paths)] for number in range(count)]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--way")
+    given = parser.parse_args()
+    paths = given.paths or sorted(STORIES.glob("*/bundle"))
+    if given.way:
+        one(given.way, paths, given.count)
+        return
+    adopt_orphans()
+    names = [name for name in WAYS if not name.startswith("pebble") or _has_pebble()]
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for _ in range(given.rounds):
+        for name in names:
+            wall, cpu = cost(name, given.count, paths)
+            _, start = cost(name, 0, paths)
+            found[name].append((wall / given.count * 1000, (cpu - start) / given.count * 1000))
+    for name, costs in found.items():
+        wall, cpu = (statistics.median(column) for column in zip(*costs, strict=True))
+        least, least_cpu = (min(column) for column in zip(*costs, strict=True))
+        print(f"{name}: {wall:.1f} ms wall, {cpu:.1f} ms CPU per bundle; least {least:.1f} and {least_cpu:.1f}")
+    for name in names:
+        if "of 2" in name:
+            print(f"{name}: of {TASKS}, {with_deaths(name)}")
+
+
+def _has_pebble() -> bool:
+    try:
+        import pebble  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()
