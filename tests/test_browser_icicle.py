@@ -119,6 +119,7 @@ def test_names_are_cut_to_their_boxes(show: Show) -> None:
     """On a telephone a name has as many letters as fit its box there, not as many as fit at a desk."""
     shown = show(_page(), viewport={"width": 390, "height": 800})
     texts = shown.page.locator(FIGURE).locator("svg svg text")
+    shown.page.locator(FIGURE).scroll_into_view_if_needed()  # nothing is measured that nobody sees
     expect(texts.filter(has_text="…").first).to_be_attached()
     wide = texts.evaluate_all(
         """all => all.filter((one) => one.textContent.startsWith("vfs"))
