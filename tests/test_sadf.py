@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT
@@ -20,6 +21,7 @@ from thpdiag.readers.sysstat.sadf import BULK, READER
 from thpdiag.readers.sysstat.sar import READER as SAR
 
 FIXTURES = ROOT / "fixtures" / "readers" / "sadf"
+BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 XML = (FIXTURES / "xml" / "sa20.xml").read_bytes()
 JSON = (FIXTURES / "json" / "sa20.json").read_bytes()
 ROWS = (FIXTURES / "rows" / "sadf-d.csv").read_bytes()
@@ -163,6 +165,7 @@ def test_entities_are_not_left_to_the_parser() -> None:
 def test_damaged_files_are_read_without_a_mistake(name: str, seed: int, piece: int) -> None:
     """No exception, no number that is none, no line that is not there."""
     damaged = mutant(FILES[name][:9000], seed, MUTATIONS if seed % 5 else SLOW)
+    assume(not damaged.startswith(BYTE_ORDER_MARKS))  # never claimed in bulk: UTF-16 is read line by line
     assert list(faults(records(in_bulk(BULK, damaged, piece=piece)), line_count(damaged) + 1)) == []
 
 
