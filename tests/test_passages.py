@@ -7,7 +7,7 @@ import pytest
 from reading import member
 from thpdiag.bundle import Limits
 from thpdiag.bundle.lines import Undecoded, numbered
-from thpdiag.case.passages import LOOKED_AT, PIECE, passages, pieces
+from thpdiag.case.passages import LOOKED_AT, PIECE, passages, pieces, sure_passages, whole_lines
 from thpdiag.model.passage import Passage, Quote
 
 LIMIT = Limits().line
@@ -77,8 +77,8 @@ def test_a_line_is_quoted_as_it_stands_there(data: bytes, line: int, text: str) 
 def test_lines_that_are_not_there() -> None:
     """Behind the end, and a line that came through half."""
     assert quoted(b"one\ntwo\n", at(3), at(2)) == [None, Quote(2, ("two",))]
-    assert b"".join(pieces([b"one\ntw"], whole=False)) == b"one\n"
-    assert b"".join(pieces([b"one\ntw"], whole=True)) == b"one\ntw"
+    assert b"".join(pieces(whole_lines(b"one\ntw"))) == b"one\n"
+    assert b"".join(pieces(b"one\ntw")) == b"one\ntw"
 
 
 def test_a_long_line_is_cut() -> None:
@@ -186,6 +186,6 @@ def test_far_lines_are_found_by_counting(kind: str) -> None:
 def test_what_may_go_on_behind_the_end_is_left_out() -> None:
     """Of a text of which only the beginning was kept: it is read again, so that no stack is cut at random."""
     wanted = at(1, "stack")
-    assert passages(SCRIPT, [SCRIPT[:120]], [wanted], LIMIT, whole=False) == {}
+    assert sure_passages(SCRIPT, [SCRIPT[:120]], [wanted], LIMIT) == {}
     assert wanted in passages(SCRIPT, [SCRIPT[:120]], [wanted], LIMIT)
-    assert wanted in passages(SCRIPT, [SCRIPT], [wanted], LIMIT, whole=False)
+    assert wanted in sure_passages(SCRIPT, [SCRIPT], [wanted], LIMIT)

@@ -8,7 +8,7 @@ snapshot, which is cited by its first line, the rows that name what it is cited 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from thpdiag.bundle.lines import Undecoded, numbered
@@ -36,27 +36,34 @@ _TABLE = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # of perf top, w
 _SAMPLED = frozenset(("counter", "effect", "toggle", "total", "cpu"))
 
 
-def passages(
-    begin: bytes, chunks: Iterable[bytes], wanted: Iterable[Passage], limit: int, *, whole: bool = True
-) -> dict[Passage, Quote]:
-    """Those that are there. `chunks` end at line ends; `begin` are their first bytes, `limit` the most of a line.
+def passages(begin: bytes, chunks: Iterable[bytes], wanted: Iterable[Passage], limit: int) -> dict[Passage, Quote]:
+    """Those that are there. `chunks` end at line ends; `begin` are their first bytes, `limit` the most of a line."""
+    return _page(begin, chunks, wanted, limit).found
 
-    Of a text that is not whole, those that may go on behind its end are left out.
-    """
+
+def sure_passages(begin: bytes, chunks: Iterable[bytes], wanted: Iterable[Passage], limit: int) -> dict[Passage, Quote]:
+    """The same of a text that was cut short: without those that may go on behind its end."""
+    page = _page(begin, chunks, wanted, limit)
+    cut = {item.passage for item in page.open}
+    return {passage: quote for passage, quote in page.found.items() if passage not in cut}
+
+
+def _page(begin: bytes, chunks: Iterable[bytes], wanted: Iterable[Passage], limit: int) -> _Page:
     page = _Page()
     for passage in wanted:
         page.later.setdefault(passage.line, []).append(passage)
     page.read(_near(begin, chunks, page, limit))
-    for item in page.open if not whole else ():
-        page.found.pop(item.passage, None)
-    return page.found
+    return page
 
 
-def pieces(chunks: Sequence[bytes], *, whole: bool) -> Iterator[bytes]:
-    """A text that is held, in pieces that end at line ends; without its last line if that is cut."""
-    text = b"".join(chunks)
-    end = len(text) if whole else text.rfind(b"\n") + 1
-    at = 0
+def whole_lines(text: bytes) -> bytes:
+    """A text that was cut short, without its last line if that is cut."""
+    return text[: text.rfind(b"\n") + 1]
+
+
+def pieces(text: bytes) -> Iterator[bytes]:
+    """A text that is held, in pieces that end at line ends."""
+    at, end = 0, len(text)
     while at < end:
         after = text.find(b"\n", at + PIECE, end) + 1 or end
         yield text[at:after]

@@ -16,7 +16,7 @@ from thpdiag.bundle.open import STDIN
 from thpdiag.bundle.transcript import clean
 from thpdiag.case.beside import beside
 from thpdiag.case.kept import Kept, Text
-from thpdiag.case.passages import passages, pieces
+from thpdiag.case.passages import passages, pieces, sure_passages, whole_lines
 from thpdiag.model import Citation
 from thpdiag.model.passage import Passage, Quote
 
@@ -56,10 +56,12 @@ def quoted_lines(
 
 
 def _in_text(text: Text, wanted: Iterable[Passage], limits: Limits) -> _Found:
-    begin = b"".join(text.begin[:2])
+    begin, held = b"".join(text.begin[:2]), b"".join(text.begin)
     if not begin:
         return {}
-    return passages(begin, pieces(text.begin, whole=text.whole), wanted, limits.line, whole=text.whole)
+    if text.whole:
+        return passages(begin, pieces(held), wanted, limits.line)
+    return sure_passages(begin, pieces(whole_lines(held)), wanted, limits.line)
 
 
 def _again(
