@@ -105,20 +105,22 @@ def rendering(document: dict[str, Any], runs: int) -> bool:
     return ours > RENDERING
 
 
+def painted(browser: Any, file: Path) -> float:
+    """Milliseconds to the first contentful paint, in a context of its own."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    shown = context.new_page()
+    shown.goto(file.as_uri())
+    at = float(shown.evaluate(FIRST_PAINT))
+    context.close()
+    return at
+
+
 def painting(page: str, pairs: int) -> bool:
     """Whether the first paint comes too late, in a fresh context each time."""
-    from playwright.sync_api import Browser, sync_playwright
+    from playwright.sync_api import sync_playwright
 
     program = os.environ.get("THPDIAG_CHROMIUM") or shutil.which("chromium")
     empty = f"<!DOCTYPE html><title>empty</title><p>.</p><!--{'x' * (len(page.encode()) - 60)}-->"
-
-    def paint(browser: Browser, file: Path) -> float:
-        context = browser.new_context(viewport={"width": 1200, "height": 900})
-        shown = context.new_page()
-        shown.goto(file.as_uri())
-        at = float(shown.evaluate(FIRST_PAINT))
-        context.close()
-        return at
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         files = []
@@ -126,7 +128,7 @@ def painting(page: str, pairs: int) -> bool:
             (Path(folder) / f"{name}.html").write_text(text, encoding="utf-8")
             files.append(Path(folder) / f"{name}.html")
         browser = playwright.chromium.launch(executable_path=program, args=["--disable-gpu"])
-        found = [[paint(browser, file) for file in files] for _ in range(pairs + 1)][1:]
+        found = [[painted(browser, file) for file in files] for _ in range(pairs + 1)][1:]
         browser.close()
     ratio = statistics.median(ours / peer for ours, peer in found)
     ours, peer = (statistics.median(pair[side] for pair in found) for side in (0, 1))

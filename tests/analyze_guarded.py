@@ -36,6 +36,6 @@ if __name__ == "__main__":
     limits = replace(LITTLE, **{"hurried": {"wall_seconds": 1.0}, "brief": {"cpu_seconds": 1}}.get(hurried, {}))
     with (
         patch("thpdiag.case.reading.all_readers", lambda: (*all_readers(), MOCK)),
-        patch("thpdiag.cli.isolated.LIMITS", limits),
+        patch("thpdiag.isolated.LIMITS", limits),
     ):
         main(sys.argv[1:])

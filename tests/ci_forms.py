@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,22 @@ SARIF = closed(
         "runs": listed(RUN, minItems=1, maxItems=20),
     },
 )
+
+
+def _of_many() -> dict[str, Any]:
+    """The same for many bundles: these are named, there may be none, and the category is that of the upload."""
+    form = deepcopy(SARIF)
+    run = form["properties"]["runs"]["items"]
+    run["required"].remove("automationDetails")
+    hosts = run["properties"]["properties"]["properties"]["hosts"]
+    hosts["minItems"] = 0
+    for one in (run["properties"]["results"]["items"]["properties"]["properties"], hosts["items"]):
+        one["properties"]["bundle"] = TEXT
+        one["required"].append("bundle")
+    return form
+
+
+SARIF_OF_MANY = _of_many()
 CODE_QUALITY = listed(
     closed(
         "description check_name fingerprint severity location",

@@ -11,9 +11,13 @@ import pytest
 
 from browsing import _pw_artifacts_folder, base_url, browser_type_launch_args, show, show_file
 from command_line import ROOT, Outcome, Run
+from kept_uploads import database, hands, opened, postgres_server, storage
 from thpdiag.cli import main
 
-__all__ = ["ROOT", "_pw_artifacts_folder", "base_url", "browser_type_launch_args", "show", "show_file"]
+__all__ = [
+    "ROOT", "_pw_artifacts_folder", "base_url", "browser_type_launch_args", "database", "hands", "opened",
+    "postgres_server", "show", "show_file", "storage",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")

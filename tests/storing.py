@@ -79,7 +79,7 @@ def write(folder: Path, count: str, steps: str = "0") -> None:
         _die_at(int(steps))
     with Store.open(folder, ANALYSIS) as store:
         for number in range(int(count)):
-            if not store.done(content(number)):
+            if store.done(content(number), ANALYSIS) is None:
                 store.add(result(number, 400))
                 say(number)
 
@@ -170,7 +170,11 @@ def _to_the_brim(filler: Path) -> None:
 
 def _resumed(folder: Path, count: int) -> list[int]:
     with Store.open(folder, ANALYSIS) as store:
-        added = [number for number in range(count) if not store.done(content(number)) and store.add(result(number))]
+        added = [
+            number
+            for number in range(count)
+            if store.done(content(number), ANALYSIS) is None and store.add(result(number))
+        ]
         store.check()
     return added
 

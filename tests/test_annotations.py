@@ -107,3 +107,12 @@ def test_what_is_accepted_is_no_error() -> None:
     (shown,) = annotations(document, SHOWN)
     assert shown["kind"] == "notice"
     assert "accepted by a suppression" in shown["message"]
+
+
+def test_a_verdict_is_told_of_each_host_of_a_name() -> None:
+    """The finding of one host does not tell the verdict of another that is called the same."""
+    cause = {"status": "found", "rule": "THP-001"}
+    told = with_findings({"rule": "THP-001"}, case="db", verdict=cause)
+    silent = with_findings({"rule": "THP-001", **accepted()}, case="db", verdict=cause)
+    found = annotations({**with_findings(), "cases": [told, silent]})
+    assert [(one["kind"], one["title"]) for one in found] == [("error", "THP-001 A title"), ("notice", "thpdiag db")]

@@ -65,7 +65,8 @@ MAY_IMPORT = {
     "result.schema": "",
     "result.fingerprint": "",
     "result": (
-        "model knowledge derive engine diagnosis all_clear advice ragged result.schema result.fingerprint version"
+        "model knowledge derive engine ranking diagnosis all_clear advice capture ragged result.schema "
+        "result.fingerprint version"
     ),
     "reports": "errors result.schema",
     "compare": "errors result.schema reports",
@@ -76,11 +77,27 @@ MAY_IMPORT = {
     "capture": "knowledge errors engine",
     "ticket": "reports result capture",
     "analyze": "model case engine diagnosis result",
-    "triage": "",
+    "isolated": "model case engine guard analyze",
     "triage.store": "errors result.schema reports",
+    "triage.item": "",
+    "triage.worklist": "model errors bundle guard triage.item triage.store",
+    "triage.work": "errors case engine analyze isolated guard readers result triage.item triage.store triage.worklist",
+    "triage.engines": "errors guard triage.item triage.work triage.store triage.worklist version",
+    "triage.fleet": "errors knowledge result.schema reports accepted triage.store",
+    "triage.fleet.page": "errors result.schema reports accepted triage.store triage.fleet",
+    "triage.fleet.ci": "errors result.schema reports accepted triage.store triage.fleet",
+    "triage": (
+        "errors reports accepted version triage.item triage.work triage.store triage.worklist triage.engines "
+        "triage.fleet triage.fleet.page triage.fleet.ci"
+    ),
+    "serve": "",
+    "serve.access": "errors",
+    "serve.uploads": "errors",
+    "serve.storage": "errors result.schema reports triage.store",
     "cli": (
         "model errors knowledge readers case engine result reports compare accepted redact flame exported capture "
-        "ticket analyze workbench guard version"
+        "ticket analyze isolated workbench guard triage triage.item triage.work triage.store triage.worklist "
+        "triage.engines triage.fleet triage.fleet.page triage.fleet.ci version"
     ),
     "__main__": "cli",
 }

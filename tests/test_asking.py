@@ -77,6 +77,13 @@ def test_the_names_of_a_recording_that_is_there_come_before_a_new_one(tmp_path: 
     assert not any("kallsyms" in command for command in document["ask"]["commands"])
 
 
+def test_a_name_of_a_file_is_no_command(tmp_path: Path) -> None:
+    """What the customer is asked to type as root has the name of a recording in quotes."""
+    shutil.copy(ROOT / "fixtures/recordings/fault-compaction/perf.data", tmp_path / "a;reboot;b.data")
+    document = analyze([tmp_path], load_rules([builtin_rules()]), Options())
+    assert "perf script --no-inline -i 'a;reboot;b.data' > perf.script" in document["ask"]["commands"][0]
+
+
 @pytest.mark.parametrize("folder", FIXTURES, ids=str)
 def test_a_request_is_short_and_says_nothing_twice(folder: object) -> None:
     """At most eight commands; none that another one contains."""

@@ -51,6 +51,23 @@ def test_a_telephone_needs_no_scrolling_sideways(source: Path, show: Show) -> No
     assert wide == []
 
 
+@pytest.mark.parametrize("size", [WIDE, TELEPHONE], ids=["wide", "narrow"])
+@pytest.mark.parametrize("source", [STORY, CAPTURE], ids=_name)
+def test_no_line_number_is_broken(source: Path, size: dict[str, int], show: Show) -> None:
+    """`ticket.txt:29` in a narrow column does not read as line 2."""
+    page = show(page_of(source), viewport=size).page
+    page.evaluate(OPEN_ALL)
+    broken = page.evaluate(
+        """[...document.querySelectorAll('.place wbr')].filter((one) => {
+          const range = document.createRange();
+          range.selectNodeContents(one.nextSibling);
+          return new Set([...range.getClientRects()].map((box) => box.top)).size > 1;
+        }).map((one) => one.parentNode.textContent)"""
+    )
+    assert page.locator(".place wbr").count() > 20
+    assert broken == []
+
+
 def test_charts_are_to_be_read_in_the_dark(show: Show) -> None:
     """Paper, lines and letters change with the colours that the reader asked for, and lines stay visible."""
     for scheme, paper, line in (("light", "#ffffff", "#2b6cb0"), ("dark", "#15191e", "#79b8ff")):
@@ -60,13 +77,15 @@ def test_charts_are_to_be_read_in_the_dark(show: Show) -> None:
         assert sum(count for colour, count in found.items() if near(colour, line, 40)) > 100
 
 
-def test_paper_has_everything(show: Show, tmp_path: Path) -> None:
-    """A PDF holds what is folded on the screen, and its charts: as many shapes as on the page, in colours."""
+def test_paper_has_what_a_person_would_print(show: Show, tmp_path: Path) -> None:
+    """A PDF holds findings, evidence and advice unfolded, and every rule; of a rule that found nothing only a line."""
     pdftotext = shutil.which("pdftotext")
     if not pdftotext:
         pytest.skip("no pdftotext (Debian: poppler-utils)")
     shown = show(page_of(CAPTURE))
-    folded = shown.page.locator("details:not([open]) li").last.evaluate("(one) => one.textContent")
+    folded = shown.page.locator("details.finding:not([open]) li").last.evaluate("(one) => one.textContent")
+    trees = shown.page.locator(".group:not(.matched) .tree > li > code").all_text_contents()
+    matched = shown.page.locator(".matched .tree li code").first.text_content() or ""
     shown.page.pdf(path=tmp_path / "report.pdf", format="A4", print_background=True)
     done = subprocess.run([pdftotext, "-layout", tmp_path / "report.pdf", "-"], capture_output=True, check=True)
     text = re.sub(r"\s+", "", done.stdout.decode())
@@ -74,6 +93,10 @@ def test_paper_has_everything(show: Show, tmp_path: Path) -> None:
     assert re.sub(r"\s+", "", said)[:60] in text
     assert re.sub(r"\s+", "", folded)[:40] in text
     assert all(rule["id"] in text for rule in document(CAPTURE)["rules"])
+    assert re.sub(r"\s+", "", matched) in text
+    assert not [tree for tree in trees if len(tree) > 60 and re.sub(r"\s+", "", tree) in text]
+    sheets = re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())
+    assert 5 < len(sheets) <= 30
 
 
 def test_nothing_is_cut_on_paper(show: Show) -> None:
@@ -85,7 +108,7 @@ def test_nothing_is_cut_on_paper(show: Show) -> None:
     assert page.locator(".hint, .told, .icicle label").evaluate_all(
         "all => all.every((one) => getComputedStyle(one).display === 'none')"
     )
-    folded = page.locator("details:not([open]) > :not(summary)").first
+    folded = page.locator("details.finding:not([open]) > :not(summary)").first
     expect(folded).to_be_visible()
 
 
@@ -103,7 +126,7 @@ def test_what_has_the_focus_is_seen(scheme: str, show: Show) -> None:
         assert width >= 1, kind
         assert style != "none", kind
         seen.add(kind)
-    assert {"A", "command", "SUMMARY", "axis live"} <= seen
+    assert {"A", "SUMMARY", "axis live"} <= seen
 
 
 def test_details_open_by_key(show: Show) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from browsing import Show
 from shown_pages import CAPTURE, Shown, document, page_of
+from thpdiag.reports.html import render
 from thpdiag.reports.quantity import moment, quantity
 
 GROUP = ".axis >> nth=0"
@@ -119,6 +120,19 @@ def test_a_closer_look_draws_every_bucket(shown: Shown) -> None:
     assert len(places) == len(points)
     assert all(0 <= y <= 100 for y in places)
     assert shown.complaints == []
+
+
+def test_a_closer_look_keeps_a_point_alone(show: Show) -> None:
+    """A series of one point is still a dash when everything is drawn anew."""
+    rows = [[float(at), 1.0, 1.0, 1.0] for at in range(100)]
+    told = {"clock": "day", "panel": "huge_pages", "unit": "1"}
+    series = [{**told, "metric": "many", "points": rows}, {**told, "metric": "alone", "points": [rows[50]]}]
+    least = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}
+    page = show(render({**least, "timeline": {"series": series}})).page
+    page.locator(GROUP).focus()
+    page.keyboard.press("+")
+    alone = page.locator("[data-s='1'][data-fine] path").last
+    expect(alone).to_have_attribute("d", re.compile(r"^M[0-9.]+,[0-9.]+H[0-9.]+$"))
 
 
 def test_keys_walk_and_zoom(shown: Shown) -> None:

@@ -64,6 +64,12 @@ def test_an_event_that_no_finding_cites_does_not_lead() -> None:
     assert shown(completed(told), "p")[0].profile["event"] == "cycles"
 
 
+def test_a_recording_without_samples_stands_last() -> None:
+    """What is unfolded shows something: the event of a recording that nothing was sampled of waits below."""
+    told = document(recording("a", event="dummy", folded=[]), recording("b"), cites="c")
+    assert [one.profile["member"] for one in shown(completed(told), "p")] == ["b", "a"]
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 11, 40])
 def test_a_page_has_no_more_frames_than_it_can_hold(count: int) -> None:
     """However many recordings: at most 1,800 frames, and a table for each."""

@@ -246,6 +246,9 @@ def test_a_short_run_leaves_the_promised_files(name: str, script: Path, tmp_path
     with tarfile.open(f"{folder}.tar.gz") as packed:
         inside = {member.name.removeprefix(f"{folder.name}/") for member in packed if member.isfile()}
     assert inside == files
+    shown = {section.name for section in capture.sections() if section.is_in(files)}
+    assert shown >= {"host", "settings", "startup", "counters", "groups", "processes", "tasks", "interrupts"}
+    assert "perf" not in shown
     counters = (folder / "loops/counters.txt").read_text("utf-8")
     assert len(re.findall(r"^\d{10}$", counters, re.MULTILINE)) == 2
     assert len(re.findall(r"^nr_free_pages \d+$", counters, re.MULTILINE)) == 2
@@ -253,6 +256,49 @@ def test_a_short_run_leaves_the_promised_files(name: str, script: Path, tmp_path
     processes = (folder / "loops/processes.txt").read_text("utf-8")
     assert len(re.findall(rf"^{os.getpid()} \(", processes, re.MULTILINE)) == 2
     assert len(re.findall(rf"^Pid:\t{os.getpid()}$", processes, re.MULTILINE)) == 2
+
+
+def with_df(folder: Path, *answers: str) -> dict[str, str]:
+    """An environment in which df gives these answers one after the other, the last one again and again."""
+    for number, answer in enumerate(answers):
+        (folder / f"answer{number}").write_text(answer)
+    (folder / "df").write_text(
+        f"""#!/bin/sh
+        n=$(cat {folder}/n 2>/dev/null || echo 0)
+        cat {folder}/answer"$n"
+        [ "$n" -ge {len(answers) - 1} ] || echo $((n + 1)) >{folder}/n
+        """
+    )
+    (folder / "df").chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def kilobytes_free(count: int) -> str:
+    return f"Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda1 9 9 {count} 9% /\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "said", "packed"),
+    [
+        ([kilobytes_free(49_000)], 2, "less than 50000 kB are free", 0),
+        ([kilobytes_free(10**9), kilobytes_free(19_000)], 0, "it ended early, since the disk is nearly full", 1),
+        (["df: no such thing\n"], 0, "", 1),
+    ],
+    ids=["full at the beginning", "full meanwhile", "df does not tell"],
+)
+def test_a_disk_is_not_filled(
+    answers: list[str], code: int, said: str, packed: int, script: Path, tmp_path: Path
+) -> None:
+    """A customer's host that is slow must not stop for a full disk as well."""
+    tools, target = tmp_path / "tools", tmp_path / "target"
+    tools.mkdir()
+    target.mkdir()
+    long = "1" if len(answers) == 1 else "600"
+    command = [*shell("sh"), str(script), "-d", long, "-p", str(os.getpid()), "-o", str(target)]
+    done = subprocess.run(command, env=with_df(tools, *answers), capture_output=True, text=True, check=False)
+    assert (done.returncode, said in done.stderr) == (code, True)
+    assert len(list(target.glob("*.tar.gz"))) == packed
+    assert len(list(target.iterdir())) == 2 * packed
 
 
 def test_a_signal_ends_it_early_with_what_there_is(script: Path, tmp_path: Path) -> None:
@@ -313,6 +359,7 @@ def test_a_host_that_cannot_keep_up_is_not_watched_for_longer(takes: int, looks:
         pause() {{ now=$((now + $1)); }}
         rounds() {{ printf '%s ' $((now - 100)); now=$((now + {takes})); }}
         note() {{ :; }}
+        has_room() {{ :; }}
     """
     done = run(["sh", "-c", clock + record[0] + "\nrecord"], tmp_path)
     assert done.stdout.split() == looks.split()

@@ -35,6 +35,14 @@ def test_free_blocks_are_those_of_the_file() -> None:
         assert [int(word) for word in line.split()[4:]] == one["counts"]
 
 
+def test_a_source_that_stands_still_is_not_drawn_where_another_moves() -> None:
+    """Twenty rows of vmstat 4.0.2 repeat the free memory of the first; /proc/meminfo shows how it was used up."""
+    knee = analyze([ROOT / "fixtures/captures/knee-of-the-host/bundle"], load_rules([builtin_rules()]))
+    [free] = [one for one in knee["timeline"]["series"] if one["metric"] == "node_memory_MemFree_bytes"]
+    assert "loops/counters.txt:" in free["source"]
+    assert free["points"][0][3] > 1.5 * free["points"][-1][3]
+
+
 def test_many_series_share_the_room(tmp_path: Path) -> None:
     """Of a day with a row a second no document holds more than 6,000 buckets, and each series keeps its extremes."""
     head = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n"

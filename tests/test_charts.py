@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from thpdiag.reports.charts.free_blocks import bars
+from thpdiag.reports.charts.free_blocks import histogram, large
 from thpdiag.reports.charts.panels import episodes, panels
 from thpdiag.reports.charts.plots import axes
 from thpdiag.reports.charts.scale import WIDTH, time_scale
-from thpdiag.reports.charts.ticks import ticks
+from thpdiag.reports.charts.ticks import anchor, ticks
 from thpdiag.reports.quantity import span
 from thpdiag.result.schema import completed
 
@@ -188,10 +188,29 @@ def test_marks_are_whole_times_with_room_between() -> None:
     assert all(re.fullmatch(r"01-0\d 00:00", told) for _, told in week)
 
 
+def test_marks_tell_different_times_apart() -> None:
+    """Within a second no date tells marks apart; a time of a later day says so."""
+    assert [told for _, told in ticks(time_scale([[1000.0, 1001.0]]), "utc")] == ["00:16:40", "00:16:41"]
+    assert ticks(time_scale([list(range(0, 30 * 3600, 600))]), "day")[-1][1] == "00:00:00 (+1 d)"
+
+
+@pytest.mark.parametrize(("first", "last"), [(1_795_175_726, 1_795_175_750), (0, 59), (0, 4 * 86400), (7, 86400 + 7)])
+@pytest.mark.parametrize("clock", ["utc", "day", "boot", None])
+def test_marks_do_not_lie_on_one_another(first: int, last: int, clock: str | None) -> None:
+    """On a telephone, where the chart is 360 pixels and a letter six wide, there is room between their words."""
+    end = -1.0
+    for place, told in ticks(time_scale([[float(at) for at in range(first, last + 1)]]), clock):
+        wide = 6 * len(told) / 0.36
+        left = {"start": place, "middle": place - wide / 2, "end": place - wide}[anchor(place)]
+        assert left > end
+        end = left + wide
+
+
 def test_a_stretch_of_one_day_names_the_day_once() -> None:
     """Over midnight both days are told; other clocks have none."""
     assert span(0, 60, "utc") == "1970-01-01 00:00:00 to 00:01:00 UTC"
     assert span(0, 86400, "local") == "1970-01-01 00:00:00 to 1970-01-02 00:00:00"
+    assert span(0, 0.5, "utc") == "1970-01-01 00:00:00 UTC"
     assert span(0, 60, "day") == "00:00:00 to 00:01:00"
     assert span(1, 2, "boot") == "1.0 s after boot to 2.0 s after boot"
 
@@ -219,11 +238,34 @@ def test_free_blocks_are_a_strip_of_orders() -> None:
     assert tops == {0, 20}
 
 
-def test_bars_tell_the_memory_in_each_order() -> None:
-    """Three blocks of order 2 hold 48 KiB."""
-    order, size, count, free, bar = bars({"counts": [4, 0, 3]})[2]
-    assert (order, size, count, free) == (2, "16.0 KiB", 3, "48.0 KiB")
-    assert 'width="75.0%"' in bar
+def test_two_zones_are_two_strips() -> None:
+    """Blocks of one zone never stand between those of another, whose name the caption has."""
+    series = [
+        one(flat(range(10)), metric=f"node_buddyinfo_blocks_order{order}", panel="free_blocks", entity=zone)
+        for zone in ("zone DMA", "zone Normal")
+        for order in range(3)
+    ]
+    page = panels(timeline(*series), "p")
+    assert re.findall("Free blocks by order of (zone [A-Za-z]*): ", page) == ["zone DMA", "zone Normal"]
+    assert page.count('viewBox="0 0 1000 30"') == 2
+
+
+def test_a_histogram_has_the_memory_in_each_order() -> None:
+    """Three blocks of order 2 are three quarters of the memory that is free; of nothing free nothing is drawn."""
+    assert re.findall(r"M([0-9]+),24v-([0-9.]+)h", histogram([4, 0, 3])) == [("0", "6"), ("20", "18")]
+    assert 'd=""' in histogram([0, 0])
+    assert large([512, *[0] * 8, 3]) == pytest.approx(0.75)
+    assert large([512]) == large([]) == 0
+
+
+@pytest.mark.parametrize("at", [0.0, 500.0, 1000.0])
+def test_a_point_alone_is_seen(at: float) -> None:
+    """A rate between two snapshots is one point, mostly at the edge: still a dash within the chart."""
+    around = one(flat(range(0, 1001, 100)), metric="other", panel="huge_pages")
+    page = panels(timeline(one([[at, 1.0, 1.0, 1.0]], panel="huge_pages"), around), "p")
+    ((left, right),) = [(line[0][0], line[-1][0]) for line in drawn(page, "s1")]
+    assert right - left >= 5
+    assert 0 <= left < right <= WIDTH
 
 
 def test_hostile_names_are_text() -> None:

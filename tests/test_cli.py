@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -50,6 +52,40 @@ def test_a_step_summary_is_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     assert summary.read_text() == once * 2
     assert other.read_text() == once
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        (("json=a", "csv=./a"), "two formats cannot both go to"),
+        (("json=-", "csv=-"), "two formats cannot both go to stdout"),
+        (("csv=a", "json=absent/a"), "there is no folder absent"),
+        (("csv=a", "json=."), ". is a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_is_refused_at_once(
+    outputs: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """Not after an hour of analysis, and not after half of the files were written."""
+    monkeypatch.chdir(tmp_path)
+    done = run("render", RESULT, *(part for output in outputs for part in ("-o", output)))
+
+    assert (done.code, done.out, said in done.err) == (2, "", True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_devices_take_more_than_one_format(run: Run) -> None:
+    """Only what would be overwritten is refused."""
+    assert run("render", RESULT, "-o", "json=/dev/null", "-o", "csv=/dev/null").code == 0
+
+
+def test_a_closed_stdout_is_no_mistake_of_thpdiag(tmp_path: Path) -> None:
+    """A job without stdout writes its files."""
+    command = [sys.executable, "-m", "thpdiag", "render", str(RESULT), "-o", str(tmp_path / "a.csv")]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], cwd=ROOT, capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "a.csv").exists()
 
 
 def test_accepted_findings_are_shown_when_asked_for(tmp_path: Path, run: Run) -> None:

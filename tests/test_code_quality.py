@@ -36,9 +36,9 @@ def test_the_cause_of_the_example() -> None:
     first = issues(with_findings({
         "fingerprint": "00112233aabbccdd", "severity": "critical",
         "evidence": [{"kind": "counter", "text": "compact_stall rose", "member": "proc/vmstat", "line": 7}],
-    }))[0]  # fmt: skip
+    }, case="db"))[0]  # fmt: skip
     assert first == {
-        "description": "host: A title. compact_stall rose.", "check_name": "THP-001", "severity": "blocker",
+        "description": "db: A title. compact_stall rose.", "check_name": "THP-001", "severity": "blocker",
         "fingerprint": "00112233aabbccdd", "location": {"path": "proc/vmstat", "lines": {"begin": 7}},
     }  # fmt: skip
 

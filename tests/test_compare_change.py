@@ -33,6 +33,9 @@ def share(value: float, samples: int | None) -> Figure:
         pytest.param(rate(890), rate(0, deviation=0), None, "down", id="gone"),
         pytest.param(rate(100), rate(80), None, "same", id="a-fifth-less"),
         pytest.param(rate(100, deviation=90), rate(60, deviation=90), None, "noise", id="wide-spread"),
+        pytest.param(
+            rate(100, samples=3, deviation=40), rate(35, samples=3, deviation=20), None, "noise", id="three-samples"
+        ),
         pytest.param(rate(100, samples=1), rate(1, samples=1), None, "noise", id="one-sample-each"),
         pytest.param(rate(100, samples=2), rate(10, samples=2), None, "down", id="two-samples-apart"),
         pytest.param(
@@ -42,6 +45,11 @@ def share(value: float, samples: int | None) -> Figure:
         pytest.param(rate(100), rate(300), 3.0, "same", id="three-times-the-work"),
         pytest.param(rate(100), rate(100), 4.0, "down", id="the-same-for-four-times-the-work"),
         pytest.param(rate(100), rate(60), 0.5, "same", id="half-the-work"),
+        pytest.param(rate(300), rate(30), 0.05, "same", id="fewer-though-more-for-the-same-work"),
+        pytest.param(rate(100), rate(100), 0.1, "same", id="no-more-but-for-a-tenth-of-the-work"),
+        pytest.param(rate(100), rate(400), 20.0, "same", id="more-though-less-for-the-same-work"),
+        pytest.param(share(0.1, 3000), share(0.03, 3000), 3.0, "same", id="a-share-that-other-work-thinned"),
+        pytest.param(share(0.3, 3000), share(0.0, 3000), 3.0, "down", id="a-share-that-went"),
         pytest.param(rate(0, deviation=0), rate(0.05, deviation=0), None, "same", id="nothing-to-nothing"),
         pytest.param(rate(0, deviation=0), rate(50), None, "up", id="from-nothing"),
         pytest.param(share(0.3, 30), share(0.16, 30), None, "noise", id="few-samples-of-stacks"),

@@ -65,6 +65,36 @@ def test_all_formats_are_written(run: Run, saved: dict[str, Path], tmp_path: Pat
     assert run("compare", saved["page"], saved["page"], "-o", "sarif=x").code == 2
 
 
+def test_a_comparison_is_rendered_again(run: Run, saved: dict[str, Path], tmp_path: Path) -> None:
+    """From its JSON and from its page, to the same bytes; with the gate; as nothing that only results can be."""
+    sides = saved["storm-thp-never"], saved["storm-always"]
+    paths = [tmp_path / name for name in ("c.html", "c.json", "c.txt")]
+    run("compare", *sides, "-o", f"html={paths[0]}", "-o", f"json={paths[1]}", "-o", f"text={paths[2]}")
+    page, _, text = (path.read_text() for path in paths)
+
+    for source in paths[:2]:
+        assert run("render", source).out == text
+        assert run("render", source, "-f", "html").out == page
+        assert run("render", source, "--fail-on", "high").code == 1
+        assert run("render", source, "-f", "sarif").code == 2
+        assert run("render", source, "-o", "csv=x").code == 2
+        assert run("render", source, "--redact").code == 2
+        told = run("compare", source, sides[0])
+        assert (told.code, "is a comparison of two results" in told.err) == (3, True)
+
+
+def test_an_accepted_finding_is_told_in_text_and_page(run: Run, saved: dict[str, Path], tmp_path: Path) -> None:
+    """By whom, until when and why; it fails no gate."""
+    accepts = tmp_path / "known.yaml"
+    accepted = ("THP-010", "THP-012", "THP-016")
+    accepts.write_text("".join(f"- rule: {rule}\n  reason: known since May\n" for rule in accepted))
+    told = ("compare", saved["storm-thp-never"], saved["storm-always"], "--suppress", accepts)
+
+    assert run(*told, "--fail-on", "high").code == 0
+    for form in ("text", "html"):
+        assert "known since May" in run(*told, "-f", form).out
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

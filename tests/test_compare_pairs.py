@@ -91,14 +91,17 @@ def test_less_kernel_time_with_more_stalls_is_worse() -> None:
     assert host["answer"]["status"] in ("worse", "cannot_tell")
 
 
-def test_a_counter_that_rose_alone_is_worse() -> None:
-    """The same without call stacks that speak against it."""
+@pytest.mark.parametrize(("outcome", "status"), [("unknown", "worse"), ("silent", "cannot_tell")])
+def test_a_counter_that_rose_alone_is_worse_unless_the_rule_says_no(outcome: str, status: str) -> None:
+    """Without call stacks that speak against it. Other things count there too, so where the rule says no nothing is."""
 
     def rise(after: dict[str, Any]) -> None:
         _counter_up(after)
-        after["profiles"] = []
+        after["profiles"], after["verdict"] = [], {"status": "cannot_tell"}
+        for rule in after["rules"]:
+            rule["outcome"] = outcome if rule["id"] == "THP-012" else rule["outcome"]
 
-    assert statuses(changed("alloc-churn", "churn-never", rise))["THP-012"] == "worse"
+    assert statuses(changed("alloc-churn", "churn-never", rise))["THP-012"] == status
 
 
 def test_after_a_reboot_nothing_is_called_fixed() -> None:

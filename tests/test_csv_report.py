@@ -48,7 +48,9 @@ def test_the_cause_of_the_example() -> None:
     assert first["classes"] == "stack effect toggle"
 
 
-@pytest.mark.parametrize("evil", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "|x", "%x"])
+@pytest.mark.parametrize(
+    "evil", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "|x", "%x", "\uff1d1+1"]
+)
 def test_a_cell_is_no_formula(evil: str) -> None:
     """A name that a spreadsheet would compute begins with an apostrophe."""
     (row,) = rows(with_findings({"title": evil, "entity": evil}, case=evil))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,10 @@ def exit_codes() -> str:
 def dependencies() -> str:
     """Name and reason of each dependency, from the comments in pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text().partition("[dependency-groups]")[0]
-    found = re.findall(r'"([\w-]+)>=[^"]*"\]?,? +# (.*)', text)
+    told = [line.partition("  #") for line in text.splitlines()]
+    found = [
+        (name, why.strip()) for line, _, why in told if why for name in re.findall(r'"([\w-]+)(?:\[[\w,]+\])?>=', line)
+    ]
     return table(("package", "why"), [(f"`{name}`", reason) for name, reason in found])
 
 
@@ -129,11 +133,18 @@ ELSEWHERE = [  # subject, what is said of it, the file that says it
 ]
 
 
+def workflow(name: str) -> str:
+    """An example for CI as it stands in docs/ci."""
+    return f"```yaml\n{(ROOT / 'docs' / 'ci' / name).read_text().rstrip()}\n```"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "diagnosis": diagnosis,
     "commands": commands,
     "formats": formats,
     "outputs": outputs,
+    "ci-github": partial(workflow, "github.yml"),
+    "ci-gitlab": partial(workflow, "gitlab.yml"),
     "exit-codes": exit_codes,
     "dependencies": dependencies,
 }
@@ -199,7 +210,7 @@ def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     every = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
 
-    assert [re.split(r"[>=<]", d)[0] for d in every] == re.findall(r"^\| `([\w-]+)`", dependencies(), re.MULTILINE)
+    assert [re.split(r"[\[>=<]", d)[0] for d in every] == re.findall(r"^\| `([\w-]+)`", dependencies(), re.MULTILINE)
 
 
 def test_every_mistake_of_a_user_has_an_exit_code_that_is_told() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from thpdiag.engine.cases import prepared
 from thpdiag.engine.checks.event import judge
 from thpdiag.engine.family_words import callers_words, family_words
@@ -24,4 +26,18 @@ def test_a_kernel_message_is_asked_for_with_its_callers() -> None:
     [scene] = scenes(prepared(case))
 
     answer = judge(check, scene)
-    assert (answer.value, answer.needed) == (NO, "1 of hung_task (with ZFS called from shrink_slab in the trace)")
+    asked = "with ZFS called from shrink_slab in the trace"
+    assert (answer.value, answer.needed) == (NO, f"1 of hung_task ({asked})")
+    read = next(scene.facts("log.read")).cite.member
+    assert answer.text == f"a task did not run for a long time ({asked}): 0 times in {read}"
+
+
+def test_of_several_logs_one_is_named() -> None:
+    """What was not found in any of them names the first and tells how many more there are."""
+    case = CaseFile.model_validate({"name": "x", "read": ["kernel_log"], "outcome": "silent"})
+    [scene] = scenes(prepared(case))
+    [log] = scene.facts("log.read")
+    more = [replace(log, cite=replace(log.cite, member=f"messages.{n}")) for n in (1, 2, 1)]
+    [scene] = scenes(replace(scene.case, facts=(*scene.case.facts, *more)))
+    answer = judge(EventCheck.model_validate({"event": "soft_lockup"}), scene)
+    assert answer.text == f"a CPU was stuck in the kernel: 0 times in {log.cite.member} and 2 more"

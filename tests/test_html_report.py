@@ -22,8 +22,8 @@ _WORDS = re.compile(r"\S+")
 ELEMENTS = set(
     _WORDS.findall(
         """html head meta title style body main article header footer nav section h1 h2 h3 h4 p a dl dt dd ul ol li code
-        pre span strong details summary figure figcaption svg g rect path text br div em i table thead tbody tr th td
-        script"""
+        pre span strong details summary figure figcaption svg g rect path text br wbr div em i table thead tbody
+        tr th td script"""
     )
 )
 ATTRIBUTES = set(
@@ -34,7 +34,7 @@ ATTRIBUTES = set(
         data-share shape-rendering paint-order"""
     )
 )
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "wbr"}
 
 
 class _Page(HTMLParser):
@@ -164,8 +164,43 @@ def test_the_first_screen_says_what_the_command_is_for() -> None:
     """Where nothing is decided, the wrong setting that can be mended stands with its line above the command."""
     first = render(_document("cannot_tell")).partition("</header>")[0]
     assert (
-        first.index("The boot line says never") < first.index("sos_commands/boot/cmdline:1") < first.index("tuned-adm")
+        first.index("The boot line says never")
+        < first.index("sos_commands/boot/cmdline<wbr>:1")
+        < first.index("tuned-adm")
     )
+
+
+def test_a_host_without_a_name_is_called_so() -> None:
+    """A document calls it `host`; the page does not take that for its name."""
+    page = render({**LEAST, "case": "host", "host": {"name": "host"}})
+    assert "<title>unnamed host: " in page
+    assert "<dt>Name</dt><dd>unnamed host</dd>" in page
+    assert "<dt>Name</dt><dd>ticket 7</dd>" in render({**LEAST, "case": "ticket 7", "host": {"name": "host"}})
+
+
+def test_many_episodes_are_folded() -> None:
+    """Of two hundred episodes and fifty actions the first of each are shown, the rest waits below."""
+    told = {
+        "episodes": [{"from": 100 * n, "to": 100 * n + 9, "clock": "day", "text": f"episode {n}."} for n in range(200)],
+        "actions": [{"text": f"wrote {n}."} for n in range(50)],
+    }
+    page = render({**LEAST, "timeline": told})
+    shown, _, folded = page.partition("<summary>The other episodes and actions</summary>")
+    for first, other in (("episode 11.", "episode 12."), ("wrote 11.", "wrote 12.")):
+        assert first in shown
+        assert other not in shown
+        assert other in folded
+    assert "episode 199." in folded
+
+
+def test_free_blocks_are_on_the_page() -> None:
+    """A reading of /proc/buddyinfo: the counts, their shape, the share that huge pages can use, and the place."""
+    told = {"node": "0", "zone": "Normal", "counts": [512, *[0] * 8, 1], "member": "buddyinfo", "line": 3}
+    page = render({**LEAST, "host": {"free_blocks": [told]}})
+    row = page.partition("<td>node 0 zone Normal</td>")[2].partition("</tr>")[0]
+    assert '<td class="number">50.0 %</td><td><code>512 0 0 0 0 0 0 0 0 1</code></td>' in row
+    assert "buddyinfo<wbr>:3" in row
+    assert row.count("v-12h") == 2
 
 
 def test_sections_follow_the_order_of_reading() -> None:

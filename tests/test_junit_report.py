@@ -152,8 +152,18 @@ def test_a_customer_attaches_nothing() -> None:
 def test_hosts_have_suites_of_their_own() -> None:
     """All hosts, the worst first; two of one name are told apart."""
     assert [s.name for s in JUnitXml.fromstring(render(result("several_hosts")).encode())] == ["chaos", "db07", "uek01"]
-    twins = {**with_findings(), "cases": [with_findings({}), with_findings({})]}
-    assert [s.name for s in JUnitXml.fromstring(render(twins).encode())] == ["host", "host (2)"]
+    twins = {**with_findings(), "cases": [with_findings({}, case="db"), with_findings({}, case="db")]}
+    assert [s.name for s in JUnitXml.fromstring(render(twins).encode())] == ["db", "db (2)"]
+
+
+def test_hosts_that_differ_in_a_dot_have_cases_of_their_own() -> None:
+    """A class name has no dots, so that `db.a` and `db_a` would be one; nor does a number make one of two."""
+    named = ("db.a", "db_a", "db.a", "db_a (2)")
+    read = JUnitXml.fromstring(
+        render({**with_findings(), "cases": [with_findings(case=name) for name in named]}).encode()
+    )
+    assert [suite.name for suite in read] == ["db.a", "db_a (2)", "db.a (3)", "db_a (2) (2)"]
+    assert len({case.classname for suite in read for case in suite}) == len(named)
 
 
 def test_no_character_that_xml_forbids() -> None:

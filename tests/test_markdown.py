@@ -145,7 +145,7 @@ def test_what_is_accepted() -> None:
     document = with_findings({**accepted()}, {"rule": "THP-002", "title": "Other", **accepted()})
     document["verdict"]["rule"] = "THP-001"
     short, full = render(document), render(document, Presentation(suppressed=Suppressed.SHOWN))
-    assert "**Accepted:** accepted by a suppression until 2027-01-31: known, change is planned" in short
+    assert "**Accepted:** by a suppression until 2027-01-31: known, change is planned" in short
     assert "- 1 accepted finding left out" in short
     assert "Other" not in short
     assert "Other (accepted by a suppression" in full

@@ -98,9 +98,9 @@ def test_programs_are_looked_for_in_absolute_folders_only(tmp_path: Path, monkey
 
 
 def test_only_one_module_starts_programs() -> None:
-    """subprocess, os.system and their like stand in programs.py alone."""
+    """subprocess, os.system and their like stand in programs.py alone, but for the one that runs this Python again."""
     words = ("subprocess", "os.system", "os.exec", "os.spawn", "os.popen", "pty.spawn")
-    using = [
+    using = {
         str(f.relative_to(ROOT)) for f in (ROOT / "thpdiag").rglob("*.py") if any(w in f.read_text() for w in words)
-    ]
-    assert using == ["thpdiag/programs.py"]
+    }
+    assert using == {"thpdiag/programs.py", "thpdiag/triage/engines/local_cluster.py"}

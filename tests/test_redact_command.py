@@ -67,6 +67,23 @@ def test_a_mapping_is_kept_and_used_again(result: Path, run: Run, tmp_path: Path
     assert json.loads(who.read_text())["hostname_map"] == {name: "host1", "another": "host2"}
 
 
+def test_a_mapping_that_all_could_read(result: Path, run: Run, tmp_path: Path) -> None:
+    """A file that was there already is closed to others; whom its owner's group is, the owner decides."""
+    who = tmp_path / "who.json"
+    who.touch()
+    who.chmod(0o664)
+    run("redact", result, "--redact-map", who)
+    assert stat.S_IMODE(who.stat().st_mode) == 0o660
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    """The name of a file may hold bytes of no encoding; the mapping keeps it."""
+    names = Names()
+    names.of("file", "ledger\udcff")
+    (tmp_path / "who").write_text(written(names), encoding="utf-8")
+    assert read((tmp_path / "who").read_text(encoding="utf-8"), "who")[0]["file"] == {"ledger\udcff": "file1"}
+
+
 def test_the_mapping_of_sos_is_honoured(result: Path, run: Run, tmp_path: Path) -> None:
     """Names that sos clean has replaced elsewhere get the pseudonyms that it gave them; its file stays as it is."""
     theirs = tmp_path / "default_mapping"
@@ -90,6 +107,15 @@ def test_names_of_sos_stay() -> None:
     assert words.line("shop1.example.com SHOP1 anna@shop1 10.1.2.3 storm") == (
         "host0.obfuscateddomain0.com host0 obfuscateduser0@host0 100.0.0.1 obfuscatedword0"
     )
+
+
+def test_addresses_of_sos() -> None:
+    """sos keeps addresses with the masks that it met them with, and those of version 6 by network."""
+    networks = {"fd12:3456::/64": {"obfuscated": "fd53:1::/64", "hosts": {"fd12:3456::42": "fd53:1::7"}}}
+    given = {"ip_map": {"10.1.2.3/24": "100.0.0.1/24"}, "ipv6_map": {"version": 1, "networks": networks}}
+    words = Words(Names(read(json.dumps(given), "map")[0]))
+    assert words.line("10.1.2.3 10.1.2.3/24 fd12:3456:0::42") == "100.0.0.1 100.0.0.1/24 fd53:1::7"
+    assert words.line("100.0.0.1 fd53:1::7") == "100.0.0.1 fd53:1::7"
 
 
 def test_a_cleaned_bundle_keeps_its_names() -> None:

@@ -16,7 +16,7 @@ import planted
 from conftest import ROOT
 from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
-from thpdiag.cli.options import loaded
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.redact.document import NOTE, redacted
 from thpdiag.redact.names import Names
 from thpdiag.redact.words import Words
@@ -36,7 +36,7 @@ SAME = ("rule", "mechanism", "title", "severity", "confidence", "role", "status"
 def original(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The result of the planted bundle."""
     root = planted.bundle(tmp_path_factory.mktemp("planted"))
-    return analyze([root], loaded(()), Options(told={"process": "payrolld", "set": "acmecorp"}))
+    return analyze([root], rule_set(()), Options(told={"process": "payrolld", "set": "acmecorp"}))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_advice_and_kernel_stay(clean: dict[str, Any]) -> None:
 )
 def test_redacted_once_is_redacted(folder: Path) -> None:
     """Our own sentences stay as they are, and redacting a redacted result changes nothing."""
-    result = analyze([folder / "bundle"], loaded(()), Options())
+    result = analyze([folder / "bundle"], rule_set(()), Options())
     once = redacted(result, Names())
     assert redacted(json.loads(json.dumps(once)), Names()) == once
     own = [(a, b) for a, b in zip(result["findings"], once["findings"], strict=True)]

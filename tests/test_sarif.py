@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
-from sarif.loader import load_sarif_file  # type: ignore[import-untyped]
 
 from ci_forms import RESULTS, SARIF, SARIF_FILE, accepted, published, result, with_findings
 from thpdiag.reports import sarif
@@ -53,20 +52,6 @@ def test_the_published_form_is_kept(path: Path) -> None:
     for presentation in (PLAIN, SHOWN):
         errors = Draft7Validator(schema).iter_errors(log(result(path.stem), presentation))
         assert [error.message for error in errors] == []
-
-
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_a_reader_of_others_reads_it(path: Path, tmp_path: Path) -> None:
-    """sarif-tools finds as many records as there are results, with rule, severity, file and line."""
-    file = tmp_path / "log.sarif"
-    file.write_text(sarif.render(result(path.stem)), encoding="utf-8")
-    wanted = [
-        (one["ruleId"], one["level"], at["artifactLocation"]["uri"], at["region"]["startLine"])
-        for one in run(result(path.stem))["results"]
-        for at in [one["locations"][0]["physicalLocation"]]
-    ]
-    read = load_sarif_file(str(file)).get_records()
-    assert sorted((r["Code"], r["Severity"], r["Location"], r["Line"]) for r in read) == sorted(wanted)
 
 
 def test_what_to_try_first_is_that_of_the_page() -> None:
@@ -130,11 +115,15 @@ def test_what_describes_the_host_is_no_result() -> None:
 
 
 def test_the_gravest_come_first_and_no_more_than_github_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit the mildest are left out."""
+    """Beyond the limit the mildest are left out, and it is said how many."""
     assert sarif.MOST_RESULTS == 25_000
     monkeypatch.setattr(sarif, "MOST_RESULTS", 2)
     document = with_findings(*({"rule": f"THP-{s}", "severity": s} for s in ("low", "critical", "medium")))
-    assert [one["ruleId"] for one in run(document)["results"]] == ["THP-critical", "THP-medium"]
+    only = run(document)
+    assert [one["ruleId"] for one in only["results"]] == ["THP-critical", "THP-medium"]
+    assert [rule["id"] for rule in only["tool"]["driver"]["rules"]] == ["THP-critical", "THP-medium"]
+    (told,) = only["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"]["text"].startswith("1 results are left out, the mildest first")
 
 
 def test_two_processes_of_a_name_stay_two() -> None:

@@ -69,10 +69,10 @@ def test_done_is_by_content_and_by_analysis(tmp_path: Path) -> None:
         "options": Analysis("1.0", "r", {"a": 1}),
     }.items():
         with Store.open(tmp_path, analysis) as store:
-            done[name] = (store.done(content(1)), store.done(content(2)))
+            done[name] = (store.done(content(1), analysis), store.done(content(2), analysis))
 
     assert done == {
-        "same": (True, False), "version": (False, False), "rules": (False, False), "options": (False, False),
+        "same": (True, None), "version": (None, None), "rules": (None, None), "options": (None, None),
     }  # fmt: skip
 
 
@@ -109,16 +109,30 @@ def test_hosts_and_findings_are_rows(tmp_path: Path) -> None:
     assert hosts[0]["apps"] == ["redis", "java"]
     assert hosts[0]["settings"] == {"thp.enabled": {"value": "always", "provenance": "assumed"}}
     assert hosts[1]["measures"] == {"swap": {"value": 4 / 3, "unit": "bytes"}}
-    assert [(row["place"], row["rule"], row["suppressed"]) for row in findings] == [
-        (0, "THP-003", 0), (0, "THP-009", 1), (1, "THP-004", 0), (1, "THP-009", 1),
+    assert [(row["place"], row["rule"]) for row in findings] == [
+        (0, "THP-003"), (0, "THP-009"), (1, "THP-004"), (1, "THP-009"),
     ]  # fmt: skip
     assert verdicts == [("fault-compaction", 1), ("khugepaged-cpu", 1)]
+
+
+def test_runs_tell_how_results_were_made(tmp_path: Path) -> None:
+    """Each run in order, one that stored nothing too, with its version, rules, options and number of bundles."""
+    stored(tmp_path, result(1), result(2))
+    stored(tmp_path, result(2))
+    stored(tmp_path, result(2), analysis=OTHER)
+
+    with Reading.at(tmp_path) as reading:
+        runs = list(reading.runs())
+
+    assert [(run["tool_version"], run["bundles"]) for run in runs] == [("1.0", 2), ("1.0", 0), ("1.1", 1)]
+    assert all(run["rules_digest"] == ANALYSIS.rules_digest and run["options"] == ANALYSIS.options for run in runs)
+    assert all(run["begun"].startswith("20") for run in runs)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_strings_come_back_as_they_were(text: str, tmp_path: Path) -> None:
     """In every field: of bundle, analysis, document, host and finding."""
-    finding = {**dict.fromkeys(FINDING, text), "suppressed": None}
+    finding = dict.fromkeys(FINDING, text)
     verdict = dict.fromkeys(("status", "rule", "mechanism", "severity", "confidence", "state", "sentence"), text)
     host = dict.fromkeys(("name", "os", "kernel", "era", "platform"), text)
     more = {"apps": [text], "settings": {text: {"value": text, "provenance": text}}, "measures": {text: {"value": 1}}}
@@ -165,7 +179,7 @@ def test_merging_shards(tmp_path: Path) -> None:
         store.check()
         assert [found.result for found in store.results()] == [*map(result, range(450)), result(3)]
         assert len(list(store.findings())) == 2 * (405 + 1)
-        assert store.done(content(449))
+        assert store.done(content(449), ANALYSIS) is False
         assert store.merge([tmp_path / "all"]) == 0
 
 
@@ -260,3 +274,52 @@ def test_an_absolute_path_is_not_stored(tmp_path: Path) -> None:
     (found,) = read(stored(tmp_path, replace(result(1), path="/home/me/b.tar.xz")))
 
     assert found.result.path == "b.tar.xz"
+
+
+def test_an_attempt_without_a_document_is_replaced(tmp_path: Path) -> None:
+    """By the next one, whatever it comes to, until there is a document; then that stays. The attempts are counted."""
+    bad = BundleResult(content(1), "in/1.tar", 1, "timeout", "took too long", 2)
+    good = result(1)
+    stored(tmp_path, bad)
+    with Store.open(tmp_path, ANALYSIS) as store:
+        assert store.done(content(1), ANALYSIS) is False
+        assert [store.add(bad), store.add(good), store.add(bad)] == [True, True, False]
+
+    with Reading.at(tmp_path) as reading:
+        assert reading.done(content(1), ANALYSIS) is True
+        (found,) = reading.results()
+        assert len(list(reading.findings())) == 2
+    assert (found.result.status, found.result.attempts, found.result.document) == ("ok", 5, good.document)
+
+
+def test_what_is_current_comes_in_the_order_of_paths(tmp_path: Path) -> None:
+    """However the work was shared out, and without what a younger result of the same content replaces."""
+    stored(tmp_path, *map(result, (3, 1, 2)))
+    stored(tmp_path, result(2), analysis=OTHER)
+
+    with Reading.at(tmp_path) as store:
+        found = [(one.result.path, one.analysis.tool_version) for one in store.current()]
+
+    assert found == [("in/1.tar", "1.0"), ("in/2.tar", "1.1"), ("in/3.tar", "1.0")]
+
+
+def test_merging_replaces_an_attempt_without_a_document(tmp_path: Path) -> None:
+    """By one that another shard has; never the other way round."""
+    bad = BundleResult(content(1), "in/1.tar", 1, "timeout", "took too long")
+    stored(tmp_path / "a", bad, result(2))
+    stored(tmp_path / "b", result(1), BundleResult(content(2), "in/2.tar", 2, "timeout", "took too long"))
+    with Store.open(tmp_path / "a", ANALYSIS) as store:
+        assert store.merge([tmp_path / "b", tmp_path / "b"]) == 1
+        store.check()
+
+    assert {one.result.path: one.result.status for one in read(tmp_path / "a")} == {"in/1.tar": "ok", "in/2.tar": "ok"}
+
+
+def test_a_walk_that_ends_after_its_store_was_closed_is_silent(tmp_path: Path) -> None:
+    """An interrupt leaves walks behind, which are taken away when the store is closed already."""
+    stored(tmp_path, *map(result, range(3)))
+    with Reading.at(tmp_path) as store:
+        walk = store.fleet()
+        next(walk)
+
+    del walk

@@ -44,15 +44,15 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 def test_rows(store: Path) -> None:
     """A row per finding; one for a host or a bundle that has none, empty where nothing is known."""
-    found = [(r["path"], r["host"], r["verdict_rule"], r["rule"], r["suppressed"], r["status"]) for r in lines(store)]
+    found = [(r["path"], r["host"], r["verdict_rule"], r["rule"], r["status"]) for r in lines(store)]
 
     assert found == [
-        ("in/1.tar", "host1", "THP-001", "THP-001", False, "ok"),
-        ("in/1.tar", "host1", "THP-001", "THP-009", True, "ok"),
-        ("in/2.tar", "host2", "THP-002", None, None, "ok"),
-        ("in/3.tar", HOSTILE, "THP-003", "THP-003", False, "ok"),
-        ("in/3.tar", HOSTILE, "THP-003", "THP-009", True, "ok"),
-        ("in/9.tar", None, None, None, None, "signal 9"),
+        ("in/1.tar", "host1", "THP-001", "THP-001", "ok"),
+        ("in/1.tar", "host1", "THP-001", "THP-009", "ok"),
+        ("in/2.tar", "host2", "THP-002", None, "ok"),
+        ("in/3.tar", HOSTILE, "THP-003", "THP-003", "ok"),
+        ("in/3.tar", HOSTILE, "THP-003", "THP-009", "ok"),
+        ("in/9.tar", None, None, None, "signal 9"),
     ]
 
 
@@ -83,7 +83,7 @@ def test_parquet_has_the_same_rows(store: Path) -> None:
     table = parquet.read_table(io.BytesIO(written(store, "parquet")))
 
     assert table.column_names == list(FLAT_COLUMNS)
-    assert (str(table.schema.field("size").type), str(table.schema.field("suppressed").type)) == ("int64", "bool")
+    assert str(table.schema.field("size").type) == "int64"
     shown = [{n: _shown(value) for n, value in row.items()} for row in lines(store)]
     assert table.to_pylist() == [{name: row[name] for name in FLAT_COLUMNS} for row in shown]
 

@@ -19,8 +19,9 @@ from thpdiag.analyze import analyze
 from thpdiag.engine.load import builtin_rules, load_rules
 from thpdiag.knowledge import vocabulary
 from thpdiag.reports.columns import WIDTH
+from thpdiag.result.requests import AGAIN, LONGER, PROFILE_REQUEST
 from thpdiag.ticket.letter import FENCE, letter, with_script
-from thpdiag.ticket.wanted import Wanted, wanted
+from thpdiag.ticket.wanted import MOST, Wanted, wanted
 
 SUDO = ROOT / "fixtures" / "stories" / "sudo-echo" / "bundle"
 JAVA = ROOT / "fixtures" / "stories" / "voltdb-rhel66-kvm" / "bundle"
@@ -76,11 +77,10 @@ def test_the_letter_says_all_that_somebody_must_know_before_running_it_as_root()
     text = letter(asked(SUDO))
     assert re.findall(r"^[A-Z].*[^.,\n]$", text, re.MULTILINE)[0] == "What we know so far"
     assert "- Host node4: Somebody tried to change the huge-page setting" in text
-    assert "- call stacks of what runs on the CPUs: for " in text
+    assert "- call stacks of what runs on the CPUs: which function takes the time\n- the kernel's counters over" in text
     assert "WHILE THE HOST IS SLOW, as root: `sh thp-capture.sh`. It takes about 140" in text
     assert "perf looks at each CPU 99 times a second for at most 30 s" in text
-    assert "command lines of" in text.partition("In the result stand")[2].partition("It does not read")[0]
-    assert "- the application's log" in text.partition("What no script can record")[2]
+    assert "names of processes, programs and functions" in " ".join(text.partition("In the result stand")[2].split())
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
 
 
@@ -90,9 +90,56 @@ def test_a_finding_that_is_not_sure_asks_for_what_makes_it_surer() -> None:
     assert names_of(list(found.sections)) == {"host", "settings", "counters", "processes"}
     text = " ".join(letter(found).split())
     assert "This is likely, not certain: the growth or pace that was measured" in text
-    assert "the kernel's counters over time: would make the finding surer" in text
+    assert "the kernel's counters over time: what it does for huge pages meanwhile" in text
     assert "If java is not among the largest processes, add `-p PID`" in text
     assert "It does not read: command lines of processes," in text
+
+
+def test_the_first_request_is_for_the_few_that_decide_most() -> None:
+    """Not for command lines and control groups, which touch what the call stacks and the counters touch already."""
+    found = asked(SUDO)
+    assert [s.name for s in found.ranked][:2] == ["perf", "counters"]
+    assert len([s for s in found.sections if not s.always and not s.beside]) == MOST
+    assert {"tasks", "groups"} <= names_of(list(found.later))
+    text = letter(found)
+    assert "If that does not decide it, we shall ask for memory of control groups" in text
+    reasons = text.partition("and why\n")[2].partition("If that")[0].splitlines()
+    assert len(reasons) == len(found.ranked)
+    assert not names_of(list(found.later)) & names_of(list(found.sections))
+
+
+def test_a_host_without_a_name_is_the_host() -> None:
+    """Nobody's host is called `unnamed host`."""
+    ask = {"text": "x", "commands": ["x"], "missing": ["profile"]}
+    text = letter(wanted(with_findings(ask=ask, case="host", host={"name": "host"})))
+    assert "- The host: " in text
+    assert "as thp-capture.sh on the host.\n" in text
+    assert "unnamed" not in text
+
+
+def test_one_section_alone_does_not_wait() -> None:
+    """A second request for one thing costs the customer more than that thing in the first one."""
+    needs = ["profile", "kernel_log", "node_vmstat_compact_stall:rate", "process_anon_huge_bytes", "interrupts"]
+    missing = [*needs, "tuned.profile"]
+    for names, waits in ((missing[:5], 0), (missing, 2)):
+        unknown = [{"rule": f"THP-{number}", "missing": [name]} for number, name in enumerate(names)]
+        ask = {"text": "x", "commands": ["x"], "missing": names}
+        found = wanted(with_findings(verdict={"status": "cannot_tell"}, unknown=unknown, ask=ask))
+        assert len(found.later) == waits
+
+
+def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> None:
+    """A capture that cannot tell is to be made again, for longer; one that lacks a part is asked for that part."""
+    host = {"verdict": {"status": "cannot_tell"}, "unknown": [{"rule": "THP-001", "missing": ["profile"]}]}
+    found = wanted(with_findings(**host, ask={"text": "x", "commands": [AGAIN], "missing": ["profile"]}))
+    assert (found.seconds, found.by_hand) == (LONGER, [])
+    assert "What was recorded does not show it. Once more," in letter(found)
+    assert f"\nseconds={LONGER}\n" in found.script()
+    calm = analyze([STORM], load_rules([builtin_rules()]))["ask"]
+    assert not {"dmesg", "cat /proc/meminfo"} & set(calm["commands"])
+    cut = analyze([without("perf", tmp_path)], load_rules([builtin_rules()]))["ask"]
+    assert cut["commands"][0] == PROFILE_REQUEST
+    assert "ask for what the script did not record" in cut["text"]
 
 
 def test_what_needs_no_time_takes_none() -> None:

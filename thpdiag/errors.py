@@ -15,7 +15,8 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         3: "the input is missing, cannot be read, or nothing in it was recognised",
         4: "a rule file is invalid",
         5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
-        6: "a limit (size, number of files, ratio, depth, time) cut the input, or the disk has no room for results",
+        6: "a limit (size, number of files, ratio, depth, time) cut the input, the disk has no room for results, the "
+        "scheduler of a cluster was lost, or the processes of a batch do not stay",
         70: "a mistake of thpdiag itself",
         130: "interrupted",
     }
@@ -66,5 +67,17 @@ class StoreBusyError(ThpdiagError):
 
 class StoreFullError(ThpdiagError):
     """No room for results; what was stored before is whole."""
+
+    exit_code = 6
+
+
+class ClusterError(ThpdiagError):
+    """The scheduler of a cluster cannot be reached, or was lost on the way."""
+
+    exit_code = 6
+
+
+class WorkersError(ThpdiagError):
+    """The processes that work on the bundles of a batch end as soon as they begin."""
 
     exit_code = 6

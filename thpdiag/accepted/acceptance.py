@@ -37,7 +37,7 @@ def no_day(text: str) -> str:
 def hosts(document: Document) -> list[Document]:
     """The document of each host; those of JSON that is no object are left out, for others to complain of."""
     cases = document.get("cases")
-    return [one for one in cases if isinstance(one, Mapping)] if cases else [document]
+    return [one for one in cases if isinstance(one, Mapping)] if cases and isinstance(cases, list) else [document]
 
 
 def host_names(document: Document) -> set[str]:

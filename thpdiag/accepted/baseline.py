@@ -18,7 +18,6 @@ from thpdiag.accepted.acceptance import (
     Document,
     Finding,
     day,
-    host_names,
     hosts,
     label,
     no_day,
@@ -34,6 +33,7 @@ SCHEMA = "thpdiag/baseline/1"
 CONFIDENCES = ("possible", "likely", "confirmed")
 KEYS = ("fingerprint", "rule", "host", "entity", "title", "severity", "confidence", "reason", "expires")
 REQUIRED = ("fingerprint", "rule", "severity", "confidence", "reason")
+NOBODY = "host"  # what a document calls a host whose name is not in the input
 LARGEST = 64 << 20  # bytes
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
@@ -47,6 +47,11 @@ class Accepted(Acceptance):
     confidence: str | None
     host: str | None = None
 
+    @property
+    def nameless(self) -> bool:
+        """Whether the input did not name the host: fingerprints of all such hosts are made of the same word."""
+        return self.host in (None, NOBODY)
+
     def covers(self, finding: Finding, host: Document) -> bool:
         return finding.get("fingerprint") == self.fingerprint and _at_most(finding, self.severity, self.confidence)
 
@@ -59,35 +64,35 @@ def _sure(confidence: str | None) -> int:
     return CONFIDENCES.index(confidence) if confidence in CONFIDENCES else -1
 
 
-def graver(entry: Accepted, document: Document) -> str:
-    """How grave and sure the findings are now that an entry no longer covers; empty if there are none."""
-    found = [
-        f for host in hosts(document) for f in host.get("findings") or () if f.get("fingerprint") == entry.fingerprint
-    ]
-    return " and ".join(_weight(f.get("severity"), f.get("confidence")) for f in found)
-
-
 def weight(entry: Accepted) -> str:
     """How grave and sure the finding was when it was accepted."""
     return _weight(entry.severity, entry.confidence)
+
+
+def weight_of(finding: Finding) -> str:
+    """How grave and sure a finding is now."""
+    return _weight(finding.get("severity"), finding.get("confidence"))
 
 
 def _weight(severity: str | None, confidence: str | None) -> str:
     return f"{severity or 'no severity'}, {confidence or 'no confidence'}"
 
 
-def gone(entry: Accepted, document: Document) -> bool:
-    """Whether its host is in the document, and the finding is not."""
-    return any(entry.host in host_names(host) for host in hosts(document)) and not graver(entry, document)
-
-
 def baseline(documents: Iterable[Document], reason: str, expires: date | None) -> dict[str, Any]:
-    """The baseline that accepts every finding of the documents; of two of one fingerprint the graver one, or both."""
-    every = [host for document in documents for host in hosts(document)]
-    entries = [_entry(f, host, reason, expires) for host in every for f in host.get("findings") or ()]
-    kept = [entry for entry in entries if not any(_includes(other, entry) for other in entries)]
-    unique = {tuple(str(entry[key]) for key in KEYS): entry for entry in kept}
-    order = sorted(unique.values(), key=lambda e: [str(e[key] or "") for key in ("host", "rule", "entity", *KEYS)])
+    """The baseline that accepts every finding of the documents; of two of one fingerprint the graver one, or both.
+
+    One document after the other: what is kept of them is the entries.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for document in documents:
+        for host in hosts(document):
+            for finding in host.get("findings") or ():
+                entry = _entry(finding, host, reason, expires)
+                same = found.setdefault(entry["fingerprint"], [])
+                if not any(_includes(other, entry) or other == entry for other in same):
+                    same[:] = [*(other for other in same if not _includes(entry, other)), entry]
+    every = (entry for same in found.values() for entry in same)
+    order = sorted(every, key=lambda e: [str(e[key] or "") for key in ("host", "rule", "entity", *KEYS)])
     return {"schema": SCHEMA, "accepted": order}
 
 
@@ -96,22 +101,30 @@ def _entry(finding: Finding, host: Document, reason: str, expires: date | None) 
         raise AcceptanceError("this result was made before findings had fingerprints; analyze the input again")
     told = {key: finding.get(key) for key in ("fingerprint", "rule", "title", "severity", "confidence")}
     name = (host.get("host") or {}).get("name") or host.get("case")
-    about = without_pid(finding["entity"]) if finding.get("entity") else None
+    about = without_pid(finding.get("entity") or "").strip() or None
     until = expires.isoformat() if expires else None
     return {**told, "entity": about, "host": name, "reason": reason, "expires": until}
 
 
 def _includes(other: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Whether another entry accepts this one's finding and a graver one."""
-    if other["fingerprint"] != entry["fingerprint"]:
-        return False
+    """Whether another entry of the same fingerprint accepts this one's finding and a graver one."""
     same = (other["severity"], other["confidence"]) == (entry["severity"], entry["confidence"])
     return not same and _at_most(entry, other["severity"], other["confidence"])
 
 
+def acceptable(finding: object) -> bool:
+    """Whether an entry can be made of it, which is not sure of a result that a damaged process wrote."""
+    keys = ("fingerprint", "rule", "title", "severity", "confidence", "entity")
+    return isinstance(finding, Mapping) and not any(_mistake(key, finding.get(key)) for key in keys)
+
+
 def baseline_text(data: Mapping[str, Any]) -> str:
-    """The file."""
-    return written(data)
+    """The file. AcceptanceError if it is larger than one that is read."""
+    text = written(data)
+    if len(text) > LARGEST:
+        entries = len(data["accepted"])
+        raise AcceptanceError(f"a baseline of {entries:,} findings is larger than {LARGEST >> 20} MiB; none is read")
+    return text
 
 
 def accepted(path: Path) -> list[Accepted]:
@@ -146,7 +159,7 @@ def _json(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AcceptanceError(f"{path}: cannot be read: {error}") from error
     if len(data) > LARGEST:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +21,6 @@ from thpdiag.accepted.acceptance import (
     Finding,
     day,
     host_names,
-    hosts,
     label,
     no_day,
     without_pid,
@@ -50,7 +49,9 @@ class Suppression(Acceptance):
 
 
 def _fits(pattern: str, names: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
+    return any(
+        name == pattern or fnmatchcase(name, pattern) for name in names
+    )  # `[md0_raid1]` as it stands in a report
 
 
 def suppressions(path: Path) -> list[Suppression]:
@@ -117,13 +118,12 @@ def _suppression(row: Mapping[str, str], place: str) -> Suppression:
     )  # fmt: skip
 
 
-def likely(word: str, document: Document) -> str:
-    """What somebody may have meant who names a rule or mechanism that the document does not know; empty if it does."""
-    known = {str(name) for name in _names(document) if name}
-    return "" if word in known or not known else f"no rule or mechanism '{word}'{suggestion(word, known)}"
+def likely(word: str, known: Collection[str]) -> str:
+    """What somebody may have meant who names a rule or mechanism that no document knows; empty if one does."""
+    return "" if word in known or not known else f"no rule or mechanism '{word}'{suggestion(word, sorted(known))}"
 
 
-def _names(document: Document) -> Iterator[Any]:
-    for host in hosts(document):
-        for rule in (*(host.get("rules") or ()), *(host.get("findings") or ())):
-            yield from (rule.get("id"), rule.get("rule"), rule.get("mechanism"))
+def names(host: Document) -> Iterator[str]:
+    """The rules and mechanisms that the document of a host speaks of."""
+    for rule in (*(host.get("rules") or ()), *(host.get("findings") or ())):
+        yield from (str(rule[key]) for key in ("id", "rule", "mechanism") if rule.get(key))

@@ -34,8 +34,10 @@ class Section:
     name: str
     runs: str
     supplies: tuple[str, ...]  # names, or globs over names
+    leaves: tuple[str, ...]  # globs over files below the folder of the capture that show that it was recorded
     finest: tuple[str, ...] = ()  # those of them that others supply less finely
     what: str = ""  # the subject in a few words
+    tells: str = ""  # what that is good to know for
     root: str = ""  # what is missing without root
     load: str = ""  # what it costs the host
     shows: str = ""  # what of the customer's own the result names
@@ -50,6 +52,10 @@ class Section:
     def gives(self, need: str) -> bool:
         """Whether `need`, a name or a pattern (a regular expression) of the vocabulary, is among what this supplies."""
         return _fits(need, self.supplies)
+
+    def is_in(self, files: Iterable[str]) -> bool:
+        """Whether a capture with these files, named from its own folder on, has it."""
+        return any(fnmatchcase(file, pattern) for file in files for pattern in self.leaves)
 
     def best_for(self, need: str) -> int:
         """How well it supplies a need that it supplies: finest, over time, once."""
@@ -66,8 +72,8 @@ def sections() -> tuple[Section, ...]:
     return tuple(_section(**entry) for entry in _document()["sections"])
 
 
-def _section(supplies: Sequence[str], finest: Sequence[str] = (), **entry: Any) -> Section:
-    return Section(supplies=tuple(supplies), finest=tuple(finest), **entry)
+def _section(supplies: Sequence[str], leaves: Sequence[str], finest: Sequence[str] = (), **entry: Any) -> Section:
+    return Section(supplies=tuple(supplies), leaves=tuple(leaves), finest=tuple(finest), **entry)
 
 
 def words() -> tuple[str, ...]:
@@ -87,7 +93,7 @@ def chosen(needs: Iterable[str] | None) -> tuple[list[Section], list[str]]:
         return list(sections()), []
     wanted = sorted(set(needs))
     picked = {section.name for section in sections() if section.always or any(map(section.gives, wanted))}
-    return _with_beside(picked), [need for need in wanted if not any(section.gives(need) for section in sections())]
+    return with_beside(picked), [need for need in wanted if not any(section.gives(need) for section in sections())]
 
 
 def fewest(needs: Iterable[str]) -> list[Section]:
@@ -102,14 +108,15 @@ def fewest(needs: Iterable[str]) -> list[Section]:
         wins = Counter(section for found in open_.values() for section in found)
         best = max(wins, key=lambda section: (wins[section] / len(section.fragment), section.name))
         picked.add(best.name)
-    return _with_beside(picked)
+    return with_beside(picked)
 
 
 def _best(need: str, found: Iterable[Section]) -> int:
     return max(section.best_for(need) for section in found)
 
 
-def _with_beside(picked: Container[str]) -> list[Section]:
+def with_beside(picked: Container[str]) -> list[Section]:
+    """The sections of these names and those that are taken beside them, in the order in which they run."""
     return [section for section in sections() if section.name in picked or section.beside in picked]
 
 
@@ -128,6 +135,7 @@ def script_of(picked: Sequence[Section], missing: Sequence[str], seconds: int, i
         "SECTIONS": " ".join(section.name for section in picked),
         "MISSING": f"# It cannot record: {', '.join(map(_printable, missing))}" if missing else "#",
         "PLAN": "\n".join(_point(section.name, section.runs) for section in picked),
+        "SHOWS": TextWrapper(79).fill(f"In the result stand {shows(picked)}."),
         "ROOT": "\n".join(_point(section.name, section.root) for section in picked if section.root) or "  little",
     }
     parts = [
@@ -137,6 +145,11 @@ def script_of(picked: Sequence[Section], missing: Sequence[str], seconds: int, i
         _filled("tail", fill),
     ]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+def shows(picked: Iterable[Section]) -> str:
+    """What of the customer's own the result names."""
+    return "; ".join(dict.fromkeys(section.shows for section in picked if section.shows))
 
 
 def _check(seconds: int, interval: int, pid: str) -> None:

@@ -13,10 +13,9 @@ from itertools import combinations
 
 from thpdiag.derive.boot_clock import Join, boot_times, exclude, joins, same_boot
 from thpdiag.derive.series import having
+from thpdiag.knowledge.host_names import given
 from thpdiag.model import Fact, Record, Sample, Series
 
-GIVEN = frozenset({"localhost", "localhost4", "localhost6", "(none)", "none", "linux", "debian", "ubuntu", "centos",
-                   "rhel", "fedora", "rocky", "alma", "vm", "host", "template", "default"})  # fmt: skip
 NEVER_FALLS = "node_vmstat_pgfault"
 
 Records = Sequence[Record]
@@ -46,7 +45,7 @@ def _two(name: str, one: tuple[Records, Sequence[Join]], other: tuple[Records, S
         return True
     if same_boot(boots, others):
         return _kernels_differ(one[0], other[0]) or _fell(one, other)
-    return name.partition(".")[0].lower() in GIVEN and not (boots and others)
+    return given(name) and not (boots and others)
 
 
 def _kernels_differ(one: Records, other: Records) -> bool:

@@ -20,8 +20,9 @@ from thpdiag.errors import AcceptanceError, RuleError, ThpdiagError, UsageError
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "analyze": "Diagnose what a customer sent.",
+        "triage": "Diagnose many bundles at once, in CI or on a cluster.",
         "compare": "Say whether a fix worked: before and after.",
-        "render": "Print a saved result in another format.",
+        "render": "Print a saved result or comparison in another format.",
         "explain": "Say what a rule means, and why it fires or not.",
         "rules": "List, show, begin, check, test and document the rules.",
         "inputs": "Say what was recognised, and what each rule lacks.",
@@ -66,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on stderr and its exit code, never a traceback."""
     try:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it was closed before we began
+            sys.stdout.flush()
     except Abort:
         code = INTERRUPTED
     except ClickException as mistake:

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-from thpdiag.accepted.acceptance import day
+from thpdiag.accepted.acceptance import Acceptance, day
 from thpdiag.accepted.baseline import accepted
+from thpdiag.accepted.judge import Judge
 from thpdiag.accepted.marks import marked
 from thpdiag.accepted.suppressions import suppressions
 from thpdiag.cli.options import complain
@@ -44,17 +45,30 @@ def with_marks(
     """The document with what the files accept marked; without files the document itself."""
     if not suppress and not baselines:
         return document
-    entries = [
+    found = marked(document, _entries(suppress, baselines), this_day(today), _told(suppress, baselines))
+    tell(found.warnings, found.notes, verbosity)
+    return found.document
+
+
+def judge(suppress: Sequence[Path], baselines: Sequence[Path], today: str) -> Judge:
+    """What judges the findings of many documents, one after the other."""
+    return Judge(_entries(suppress, baselines), this_day(today), _told(suppress, baselines))
+
+
+def tell(warnings: Sequence[str], notes: Sequence[str], verbosity: int = 0) -> None:
+    """On stderr; without -v the first few."""
+    shown = warnings if verbosity else warnings[:MOST]
+    for text in (*shown, *(notes if verbosity else ())):
+        complain(visible(text))
+    if len(warnings) > len(shown):
+        complain(f"and {len(warnings) - len(shown)} more entries without effect (-v)")
+
+
+def _entries(suppress: Sequence[Path], baselines: Sequence[Path]) -> list[Acceptance]:
+    return [
         *(entry for path in suppress for entry in suppressions(path)),
         *(entry for path in baselines for entry in accepted(path)),
     ]
-    found = marked(document, entries, this_day(today), _told(suppress, baselines))
-    shown = found.warnings if verbosity else found.warnings[:MOST]
-    for text in (*shown, *(found.notes if verbosity else ())):
-        complain(visible(text))
-    if len(found.warnings) > len(shown):
-        complain(f"and {len(found.warnings) - len(shown)} more entries without effect (-v)")
-    return found.document
 
 
 def this_day(text: str) -> date:

@@ -12,11 +12,13 @@ from thpdiag.case.options import Options
 from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.cli.accepting import accepting, with_marks
-from thpdiag.cli.isolated import BUG, isolated
+from thpdiag.cli.isolated import isolated
 from thpdiag.cli.redaction import clean, redacting
 from thpdiag.engine.chosen_params import told as changed
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.engine.timing import Timings
 from thpdiag.errors import ThpdiagError
+from thpdiag.isolated import BUG
 from thpdiag.reports.presentation import Presentation, Suppressed
 
 
@@ -56,7 +58,7 @@ def command(
 ) -> None:  # fmt: skip
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
     targets = shared.targets(outputs)
-    rules, spent = shared.loaded(folders, changes), Timings()
+    rules, spent = rule_set(folders, changes), Timings()
     told = {"since": since, "until": until, "at": at, "process": process, "set": changed(rules)}
     shared.spare(timings)
     options = Options(

@@ -12,6 +12,7 @@ from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
 from thpdiag.cli.redaction import clean, redacting
 from thpdiag.cli.saved import saved
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.errors import InputError, UsageError
 from thpdiag.ticket.letter import NOTHING, letter, with_script
 from thpdiag.ticket.wanted import INTERVAL, wanted
@@ -64,7 +65,7 @@ def _document(
     if results:
         return results[0]
     with shared.shown(progress) as show:
-        document = analyze(paths, shared.loaded(folders, changes), progress=show)
+        document = analyze(paths, rule_set(folders, changes), progress=show)
     if not shared.recognised(document):
         raise InputError(shared.NOTHING)
     return document

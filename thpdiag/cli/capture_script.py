@@ -7,8 +7,9 @@ from pathlib import Path
 import rich_click as click
 
 from thpdiag.capture import script
-from thpdiag.cli.options import RULES, loaded, one
+from thpdiag.cli.options import RULES, one
 from thpdiag.engine.load import with_earlier
+from thpdiag.engine.rule_set import rule_set
 
 
 @click.command("capture-script")
@@ -19,7 +20,7 @@ from thpdiag.engine.load import with_earlier
 @RULES
 def command(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
     """Print a POSIX sh script that records what the rules need; what it writes is a bundle that `analyze` reads."""
-    rules = loaded(folders)
+    rules = rule_set(folders)
     asked = with_earlier([one(wanted, rules) for wanted in ids], rules)
     names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None
     click.echo(script(names, seconds=seconds, interval=interval, pid=pid), nl=False)

@@ -17,6 +17,7 @@ from thpdiag.cli.saved import saved
 from thpdiag.compare.document import document, failing
 from thpdiag.compare.formats import FORMATS
 from thpdiag.engine.load import Rule
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.errors import InputError
 from thpdiag.reports.presentation import Presentation
 from thpdiag.reports.severities import fails
@@ -55,7 +56,7 @@ def command(
     results = [_saved(path) for path in paths]
     kept = any(result is not None for result in results)
     if None in results:
-        rules = shared.loaded(folders, changes)
+        rules = rule_set(folders, changes)
         results = [
             _analysed(path, rules, progress) if one is None else one for path, one in zip(paths, results, strict=True)
         ]

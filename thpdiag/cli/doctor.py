@@ -10,7 +10,8 @@ from pathlib import Path
 import rich_click as click
 
 from thpdiag import __version__
-from thpdiag.cli.options import RULES, loaded
+from thpdiag.cli.options import RULES
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.guard.layers import in_force
 from thpdiag.readers import all_readers
 from thpdiag.result.rule_packs import by_pack, digest
@@ -27,7 +28,7 @@ PROGRAMS = {
 @RULES
 def command(folders: tuple[Path, ...]) -> None:
     """Say what this installation has."""
-    rules = loaded(folders)
+    rules = rule_set(folders)
     click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")
     click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_readers())}")
     for pack, own in by_pack(rules).items():

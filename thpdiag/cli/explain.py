@@ -20,6 +20,7 @@ from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
 from thpdiag.cli.redaction import naming, redacting
 from thpdiag.engine.chosen_params import told as changed
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.reports import explained as report
 from thpdiag.reports.json import render
 from thpdiag.result.document import document
@@ -40,7 +41,7 @@ def command(
     redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Explain rule ID; with PATHS, why it fires there or does not, and what would have turned it."""
-    rules = shared.loaded(folders, changes)
+    rules = rule_set(folders, changes)
     rule = shared.one(id, rules)
     if mistake := shared.absent(paths):
         raise mistake

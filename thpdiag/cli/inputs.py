@@ -13,6 +13,7 @@ import rich_click as click
 from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
 from thpdiag.cli.redaction import clean, redacting
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.reports.columns import fold
 from thpdiag.reports.json import render
 from thpdiag.reports.visible import visible
@@ -34,7 +35,7 @@ def command(
     redact: str, maps: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
-    result = analyze(paths, shared.loaded(folders, changes), stdin=sys.stdin.buffer)
+    result = analyze(paths, rule_set(folders, changes), stdin=sys.stdin.buffer)
     result = clean(result, redact, maps)
     document = _document(result)
     click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")

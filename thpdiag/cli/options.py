@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.engine.chosen_params import with_chosen
-from thpdiag.engine.load import Rule, builtin_rules, load_rules
-from thpdiag.engine.packs import Pack, installed_packs
+from thpdiag.engine.load import Rule
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
 from thpdiag.knowledge.complaints import suggestion
@@ -91,16 +88,6 @@ def shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]
     return drawn()
 
 
-def loaded(folders: Sequence[Path], changes: Sequence[str] = ()) -> tuple[Rule, ...]:
-    """The shipped rules, those of installed packages and those of the folders, with the values of `--set`."""
-    return with_chosen(load_rules(places(folders)), changes)
-
-
-def places(folders: Sequence[Path]) -> list[Traversable | Pack]:
-    """Where rules are looked for."""
-    return [builtin_rules(), *installed_packs(), *folders]
-
-
 def one(wanted: str, rules: Sequence[Rule]) -> Rule:
     """The rule of an id, however it is capitalised."""
     by_id = {rule.id: rule for rule in rules}
@@ -115,7 +102,7 @@ def absent(paths: Sequence[Path]) -> InputError | None:
     return InputError(f"{missing[0]}: no such file or folder; {EXPECTED}") if missing else None
 
 
-def targets(outputs: tuple[str, ...], formats: Mapping[str, Report] = FORMATS) -> list[tuple[str, Path]]:
+def targets(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
     """The (format, file) pairs of `-o`; a path alone decides by its suffix."""
     found = []
     for text in outputs:
@@ -126,7 +113,28 @@ def targets(outputs: tuple[str, ...], formats: Mapping[str, Report] = FORMATS) -
         if known not in formats or not rest:
             raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
+    _check([path for _, path in found])
     return found
+
+
+def _check(paths: Sequence[Path]) -> None:
+    """Refuse before the analysis what could not be written after it, and what would be overwritten by its neighbour."""
+    for path in paths:
+        if str(path) == "-":
+            continue
+        if path.is_dir():
+            raise UsageError(f"-o: {path} is a folder")
+        if not path.parent.is_dir():
+            raise UsageError(f"-o: {path} cannot be written: there is no folder {path.parent}")
+    whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _takes_more(path)]
+    twice = [path for path in whole if whole.count(path) > 1]
+    if twice:
+        raise UsageError(f"-o: two formats cannot both go to {'stdout' if twice[0] == '-' else twice[0]}")
+
+
+def _takes_more(path: Path) -> bool:
+    """Whether what is written to a path is added to it: the summary of a CI step, a pipe, a device."""
+    return str(path) == os.environ.get(SUMMARY) or (path.exists() and not path.is_file())
 
 
 def _suffix(text: str) -> str:

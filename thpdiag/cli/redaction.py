@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
@@ -23,6 +24,7 @@ MAPS = click.option(
     "--redact-map", "maps", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
     help="Keep who is who in this file, and use those in it; one of `sos clean` is read only. Implies --redact.",
 )  # fmt: skip
+_OTHERS = 0o007
 MOST = 64 << 20  # bytes of a mapping
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -92,9 +94,11 @@ def _text(path: Path) -> str | None:
 
 
 def _keep(path: Path, text: str) -> None:
-    """Write a mapping that only its owner can read."""
+    """Write a mapping that only its owner can read; those to whom its owner gave it may go on."""
     try:
         path.touch(mode=0o600)
+        if (mode := path.stat().st_mode) & _OTHERS and path.is_file():
+            path.chmod(S_IMODE(mode) & ~_OTHERS)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error

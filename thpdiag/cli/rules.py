@@ -10,11 +10,12 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.cli import rules_coverage, rules_docs, rules_new
-from thpdiag.cli.options import RULES, SET, loaded, one, places
+from thpdiag.cli.options import RULES, SET, one
 from thpdiag.engine.cases import GAPS, known_gaps, load_cases
 from thpdiag.engine.lint import complaints, names_of_lints
 from thpdiag.engine.lint.beside import cases_beside
 from thpdiag.engine.load import Rule
+from thpdiag.engine.rule_set import places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.workbench.mutants import unnoticed
 from thpdiag.workbench.trials import Trial, run, trials
@@ -34,7 +35,7 @@ command.add_command(rules_new.command)
 @RULES
 def list_(folders: tuple[Path, ...]) -> None:
     """One line per rule; of rules that are not ours, where they come from."""
-    for rule in sorted(loaded(folders), key=lambda r: r.id):
+    for rule in sorted(rule_set(folders), key=lambda r: r.id):
         file, pack = rule.file, rule.source.pack
         origin = "" if pack is None or pack.own else f"  [{pack.told}]"
         click.echo(f"{file.id:8} {file.severity:9} {file.role:13} {file.mechanism:28} {file.title}{origin}")
@@ -45,7 +46,7 @@ def list_(folders: tuple[Path, ...]) -> None:
 @RULES
 def show(id: str, folders: tuple[Path, ...]) -> None:
     """A rule as it stands in its file."""
-    click.echo(one(id, loaded(folders)).source.text.rstrip())
+    click.echo(one(id, rule_set(folders)).source.text.rstrip())
 
 
 @command.command()
@@ -64,7 +65,7 @@ def lint(named: tuple[Path, ...], folders: tuple[Path, ...], names: str) -> None
             click.echo(f"{name:26}{says}")
         return
     all_folders = tuple(dict.fromkeys((*named, *folders)))
-    rules = loaded(all_folders)
+    rules = rule_set(all_folders)
     found = complaints(rules, *cases_beside(places(all_folders), rules))
     for complaint in found:
         click.echo(complaint)
@@ -85,7 +86,7 @@ def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ..
     A check always yes or no, a threshold doubled or halved, a level of confidence or a relation less, `or` for `and`.
     What a folder's unnoticed.txt lists is let pass. Exit 1 if a case fails, or if anything else goes unnoticed.
     """
-    rules, found = loaded(folders, changes), places(folders)
+    rules, found = rule_set(folders, changes), places(folders)
     cases = load_cases(found, rules)
     chosen = [one(i, rules) for i in ids] or rules
     failures: list[str] = []

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import rich_click as click
 
-from thpdiag.cli.options import RULES, loaded, places
+from thpdiag.cli.options import RULES
 from thpdiag.engine.lint.beside import cases_beside
+from thpdiag.engine.rule_set import places, rule_set
 from thpdiag.workbench.coverage import Covered, covered, without_cases
 
 WIDTH = 80
@@ -23,7 +24,7 @@ WIDTH = 80
 def command(folders: tuple[Path, ...], form: str) -> None:
     """Say which mechanisms, remedies, applications, events, functions and metrics no rule covers, and which
     rules lack a kind of case."""
-    rules = loaded(folders)
+    rules = rule_set(folders)
     found = covered(rules)
     lacking = without_cases(rules, cases_beside(places(folders), rules)[0])
     if form == "json":

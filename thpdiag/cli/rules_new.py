@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from thpdiag.cli.options import loaded
+from thpdiag.engine.rule_set import rule_set
 from thpdiag.errors import UsageError
 from thpdiag.workbench.skeleton import skeleton
 
@@ -23,7 +23,7 @@ def command(wanted: str, folder: Path, mechanism: str, name: str) -> None:
     `thpdiag rules lint FOLDER` says what is left to do. Files that are there are not touched.
     """
     others = (folder,) if folder.is_dir() else ()
-    made = skeleton(wanted, loaded(others), mechanism)
+    made = skeleton(wanted, rule_set(others), mechanism)
     stem = name.removesuffix(".yaml") or made.name
     files = {folder / f"{stem}.yaml": made.rule, folder / f"{stem}.cases.yaml": made.cases}
     for path in files:

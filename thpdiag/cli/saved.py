@@ -1,9 +1,10 @@
-"""Saved results: JSON of `-f json`, or the JSON inside an HTML report."""
+"""Saved results and comparisons: JSON of `-f json`, or the JSON inside an HTML page."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,32 @@ from thpdiag.errors import InputError
 from thpdiag.reports.html.embedded import from_page
 
 MOST = 512 << 20  # bytes of a file that may be a result; larger ones are recordings
+_COMPARISON = "thpdiag/comparison/"
 _BEGINS = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(\{|<!doctype html|<html)", re.IGNORECASE)
-_RESULT = re.compile(rb'"thpdiag/result/|<script type="application/(?:gzip\+base64|json)" id="result">')
+_RESULT = re.compile(rb'"thpdiag/(?:result|comparison)/|<script type="application/(?:gzip\+base64|json)" id="result">')
 
 
 def result(text: str, name: object) -> dict[str, Any]:
     """The result document of a text; InputError if there is none in it."""
+    document = result_or_comparison(text, name)
+    if compares(document):
+        raise InputError(f"{name} is a comparison of two results, which only `thpdiag render` takes")
+    return document
+
+
+def compares(document: Mapping[str, Any]) -> bool:
+    return str(document["schema"]).startswith(_COMPARISON)
+
+
+def result_or_comparison(text: str, name: object) -> dict[str, Any]:
+    """The result or the comparison in a text; InputError if there is none in it."""
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} holds no result of thpdiag: {error}") from error
-    if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("thpdiag/result/"):
+    if not isinstance(document, dict) or not str(document.get("schema", "")).startswith(
+        ("thpdiag/result/", _COMPARISON)
+    ):
         raise InputError(f"{name} holds no result of thpdiag")
     return document
 

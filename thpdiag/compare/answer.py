@@ -22,6 +22,7 @@ _HEADS = {
     "worse": "it got worse",
     "cannot_tell": "whether it helped cannot be told",
 }
+_BETTER = (_HEADS["fixed"], _HEADS["improved"])
 _APART = {
     "fixed": "found on {before} only",
     "improved": "found on {before}, less or not looked at on {after}",
@@ -81,12 +82,16 @@ def _head(pair: Pair, outcome: str) -> str:
     changes = [f"{name} from {old} to {new}" for name, old, new in pair.switched[:MOST_SWITCHED]]
     more = len(pair.switched) - len(changes)
     if not changes:
-        return outcome
+        return (
+            outcome if pair.changed or outcome not in _BETTER else f"no setting is known to have changed, yet {outcome}"
+        )
     return f"after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''} {outcome}"
 
 
 def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[str, str]:
     """BEFORE has no root cause to be mended."""
+    if pair.same_files and all(one.status == "unchanged" for one in judged):
+        return "unchanged", "BEFORE and AFTER are the same files, so nothing changed."
     if pair.before["verdict"]["status"] == "cannot_tell":
         return (
             "cannot_tell",
@@ -95,13 +100,23 @@ def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[str, str]:
     now = leading(pair.after)
     own = next((one for one in judged if now is not None and one.after is now), None)
     if own is not None:
-        title, reason = _plain(own.finding["title"] or own.finding["rule"]), own.reason.rstrip(".")
-        return own.status, f"BEFORE had no such problem, AFTER has: {title}. {_capital(reason)}."
+        return own.status, _come(own, pair)
     if pair.after["verdict"]["status"] == "cannot_tell":
         return "cannot_tell", f"BEFORE had no huge-page problem; AFTER does not decide it. {sentence(pair.after)}"
     if any(one.status in ("new", "worse") for one in judged):
         return "unchanged", "No huge-page problem was at work before or after; but something lesser is new or worse."
     return "unchanged", "No huge-page problem was at work before or after."
+
+
+def _come(own: Judged, pair: Pair) -> str:
+    """The root cause of AFTER, which is none of BEFORE."""
+    if own.before is not None:
+        return _about(own, pair)[1]
+    title, reason = _plain(own.finding["title"] or own.finding["rule"]), own.reason.rstrip(".")
+    head = "AFTER has a problem, and whether BEFORE had it cannot be told"
+    if own.status == "new":
+        head = "BEFORE had no such problem, AFTER has"
+    return f"{head}: {title}. {_capital(reason)}."
 
 
 def _line(one: Judged) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from thpdiag.compare.figures import SHARE, Figure
 
 CLEAR = 1.5  # times: what changed less is not called better or worse
 ERRORS = 2.0  # standard errors of the difference, about 95 %
+FEW = 3.0  # more errors for few samples, whose spread is told badly
 FEWEST = 3  # samples by which a spread can be told
 MUCH = 2.0  # times, where the samples do not tell the spread
 WORK = ("node_vmstat_pgalloc", "node_vmstat_pgfault")  # begin the names of counters of work
@@ -23,11 +24,13 @@ NOTHING = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure on both sides. `ratio` is None where it was nothing before; `direction` is up, down, same or noise."""
+    """A figure on both sides. `ratio` is None where it was nothing before; `direction` is up, down, same or noise, of
+    a rate for the same work; `alone` is what it would be without regard to the work."""
 
     before: Figure
     after: Figure
     direction: str
+    alone: str
 
     @property
     def difference(self) -> float:
@@ -39,9 +42,24 @@ class Change:
 
 
 def change(before: Figure, after: Figure, work: float | None = None) -> Change:
-    """`work` is how many times the work was done after: a rate is compared by what it is for the same work."""
-    scale = 1.0 / work if work and per_work(before) else 1.0
-    return Change(before, after, _direction(before, after, scale))
+    """`work` is how many times the work was done after: a rate is compared by what it is for the same work.
+
+    What counts the work is no exact measure of it (huge pages hand out more pages for the same work), so nothing went
+    up for the same work only, nor down though there is more of it.
+    """
+    alone = _direction(before, after, 1.0)
+    if work and per_work(before):
+        way = _direction(before, after, 1.0 / work)
+        against = (way == "up" and alone != "up") or (way == "down" and alone == "up")
+        return Change(before, after, "same" if against else way, alone)
+    if work and work > 1.0 and before.name.startswith(SHARE) and alone == "down":
+        return Change(before, after, _thinned(before, after, work), alone)
+    return Change(before, after, alone, alone)
+
+
+def _thinned(before: Figure, after: Figure, work: float) -> str:
+    """A share that fell, where more work of another kind may have thinned it."""
+    return "down" if _direction(before, after, work) == "down" else "same"
 
 
 def per_work(figure: Figure) -> bool:
@@ -78,7 +96,8 @@ def _beyond_noise(before: Figure, after: Figure, scale: float) -> bool:
         return False
     if min(counts) < FEWEST:
         return _apart(before, after, scale)
-    return abs(after.value * scale - before.value) > ERRORS * hypot(before.error, after.error * scale)
+    errors = ERRORS + FEW / (sum(counts) - 2)  # near the quantiles of Student's t
+    return abs(after.value * scale - before.value) > errors * hypot(before.error, after.error * scale)
 
 
 def _much(old: float, new: float) -> bool:

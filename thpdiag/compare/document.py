@@ -134,7 +134,7 @@ def number(one: Change) -> dict[str, Any]:
     return {
         "name": one.before.name, "text": called(one.before.name), "unit": one.before.unit,
         "before": _value(one.before), "after": _value(one.after),
-        "difference": _round(one.difference), "ratio": _round(one.ratio), "change": one.direction,
+        "difference": _round(one.difference), "ratio": _round(one.ratio), "change": one.direction, "alone": one.alone,
         "per_work": per_work(one.before),
     }  # fmt: skip
 

@@ -39,7 +39,7 @@ class Figure:
         """The standard error of the value; None if it cannot be told."""
         if self.samples is None or self.deviation is None:
             return None
-        return self.deviation / sqrt(self.samples)
+        return self.deviation / sqrt(max(self.samples - 1, 1))  # `deviation` is that of these samples alone
 
 
 def figures(host: Host) -> dict[str, Figure]:

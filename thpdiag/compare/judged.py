@@ -8,13 +8,15 @@ from typing import Any
 
 from thpdiag.compare.change import Change
 from thpdiag.compare.figures import Host
-from thpdiag.compare.own_figures import CORE, ENDED_BY_BOOT, IN_CPU_TIME, direction, names, own
-from thpdiag.compare.sides import SWITCHES, Pair
+from thpdiag.compare.own_figures import CORE, ENDED_BY_BOOT, FALLBACK, IN_CPU_TIME, direction, names, own, shares
+from thpdiag.compare.sides import SWITCHES, Pair, known
 from thpdiag.compare.wording import told
 
 Finding = Mapping[str, Any]
 
 OF_SETTINGS = ("configuration", "risk")
+_PSEUDONYMS = "but the names of one side are pseudonyms: whether it was about the same cannot be told"
+_UNCHANGED = "; no setting is known to have changed, so it may come back"
 _SINCE_BOOT = "a total since boot, which says nothing about now"
 
 
@@ -48,7 +50,8 @@ def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
         return _stayed(before, after, changes, pair)
     said = pair.outcome(before["rule"])[1]
     if said == "fires":  # about another process, zone or device
-        reason = "found after too, about something else; about this one nothing was found"
+        reason = _PSEUDONYMS if pair.half_redacted else "about something else; about this one nothing was found"
+        reason = f"found after too, {reason}"
         return Judged("cannot_tell", reason, before, None, changes)
     if {evidence["kind"] for evidence in before["evidence"]} == {"total"}:
         return Judged("cannot_tell", f"no longer found; it was {_SINCE_BOOT}", before, None)
@@ -60,6 +63,11 @@ def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
 def _appeared(after: Finding, pair: Pair) -> Judged:
     said, _ = pair.outcome(after["rule"])
     changes = own(after, *pair.sides, pair.load.work)
+    if said == "silent" and pair.load.word == "more" and direction(changes) != "up" and not _of_settings(after):
+        reason = f"found after; before it was not, but {pair.load.text}"
+        return Judged("cannot_tell", reason, None, after, changes)
+    if said == "fires" and pair.half_redacted and after["entity"]:
+        return Judged("cannot_tell", f"found before too, {_PSEUDONYMS}", None, after, changes)
     if said == "silent" or (_cleared(pair.before, after) and direction(changes) == "up"):
         moved = f": {told(changes)}" if direction(changes) == "up" else ""
         work = f"; {pair.load.text}" if pair.load.word == "more" else ""
@@ -80,11 +88,8 @@ def _stayed(before: Finding, after: Finding, changes: Sequence[Change], pair: Pa
         return Judged("cannot_tell", reason, before, after)
     if way == "apart":
         return Judged("cannot_tell", f"found again; its figures disagree: {told(changes)}", before, after, changes)
-    if way == "up" and load.word == "unknown" and any(c.before.unit == "1/s" for c in changes):
-        reason = f"found again, with more of it ({told(changes)}), but {load.text}"
-        return Judged("cannot_tell", reason, before, after, changes, needs_load=True)
     if way == "up":
-        return Judged("worse", f"found again, with more of it: {told(changes)}", before, after, changes)
+        return _more(before, after, changes, pair)
     if way == "down" and load.comparable:
         return Judged("improved", f"still found, with less of it: {told(changes)}; {load.text}", before, after, changes)
     if way == "down":
@@ -94,7 +99,26 @@ def _stayed(before: Finding, after: Finding, changes: Sequence[Change], pair: Pa
         return Judged(
             "unchanged", f"found again; what differs is within the noise: {told(changes)}", before, after, changes
         )
-    return Judged("unchanged", "found again" + (f": {told(changes)}" if changes else ""), before, after, changes)
+    work = f"; {load.text}" if any(c.alone != "same" for c in changes) else ""
+    return Judged("unchanged", "found again" + (f": {told(changes)}{work}" if changes else ""), before, after, changes)
+
+
+def _more(before: Finding, after: Finding, changes: Sequence[Change], pair: Pair) -> Judged:
+    """Found again, with more of it."""
+    moved, load = told(changes), pair.load_of(before)
+    if names(before) == (FALLBACK,) and "never" in (known(pair.after, name) for name in SWITCHES):
+        reason = f"found again: {moved}; small pages at once, instead of waiting, are what this setting is for"
+        return Judged("unchanged", reason, before, after, changes)
+    if load.word == "unknown" and any(c.before.unit == "1/s" for c in changes):
+        reason = f"found again, with more of it ({moved}), but {load.text}"
+        return Judged("cannot_tell", reason, before, after, changes, needs_load=True)
+    if load.word not in ("less", "more") or not all(shares(c) for c in changes if c.direction == "up"):
+        return Judged("worse", f"found again, with more of it: {moved}", before, after, changes)
+    # Only a share of call stacks rose, and what uses the CPU beside it changed with the work.
+    reason = f"found again, with a larger part of the samples: {moved}; {load.text}"
+    if load.word == "more" and not all(map(shares, changes)):  # its counters did not rise for the same work
+        return Judged("unchanged", reason, before, after, changes)
+    return Judged("cannot_tell", reason, before, after, changes, needs_load=True)
 
 
 def _of_settings(finding: Finding) -> bool:
@@ -115,11 +139,13 @@ def _gone(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> 
     cleared = _cleared(pair.after, before) and way == "down"
     if way == "up":
         return _risen(before, said, changes, pair)
+    decided = said == "silent" or cleared
     if not load.comparable:
-        return Judged("cannot_tell", f"no longer found, but {load.text}", before, None, changes, needs_load=True)
+        reason = f"no longer found, but {load.text}" if decided else f"{load.text}. {_undecided(said)}"
+        return Judged("cannot_tell", reason, before, None, changes, needs_load=True)
     if pair.rebooted and mechanism in ENDED_BY_BOOT:
         return _after_boot(before, way, changes, pair)
-    if said == "silent" or cleared:
+    if decided:
         return _decided(before, said, changes, pair)
     if way == "down":
         reason = f"{told(changes)}; {load.text}. {_undecided(said)}"
@@ -133,12 +159,16 @@ def _cleared(host: Host, finding: Finding) -> bool:
 
 
 def _risen(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """More of what it counts, though it was not found again: other things count there as well, reading of files for
+    one (compaction, reclaim), so nothing is worse where the rule says no."""
     load = pair.load_of(before)
     if load.word == "unknown":
         reason = f"its figures rose ({told(changes)}), but {load.text}"
         return Judged("cannot_tell", reason, before, None, changes, needs_load=True)
-    rule = "its rule finds nothing" if said == "silent" else "its rule cannot be decided"
-    return Judged("worse", f"{rule}, but its own figures rose: {told(changes)}", before, None, changes)
+    if said in ("unknown", "absent"):
+        return Judged("worse", f"its own figures rose: {told(changes)}. {_undecided(said)}", before, None, changes)
+    why = "its rule finds nothing" if said == "silent" else "another rule took its place"
+    return Judged("cannot_tell", f"{why}, but its own figures rose: {told(changes)}", before, None, changes)
 
 
 def _after_boot(before: Finding, way: str, changes: Sequence[Change], pair: Pair) -> Judged:
@@ -156,10 +186,11 @@ def _after_boot(before: Finding, way: str, changes: Sequence[Change], pair: Pair
 def _decided(before: Finding, said: str, changes: Sequence[Change], pair: Pair) -> Judged:
     """The rule says no, or the all-clear does: what do the mechanism's own figures say?"""
     mechanism, way, load = before["mechanism"] or "", direction(changes), pair.load_of(before)
-    fixed = "improved" if load.weak else "fixed"
+    fixed = "fixed" if pair.changed and not load.weak else "improved"
     why = "its rule finds nothing" if said == "silent" else "the mechanism was measured and is not at work"
+    back = "" if pair.changed else _UNCHANGED
     if way == "down":
-        return Judged(fixed, f"{why}: {told(changes)}; {load.text}", before, None, changes)
+        return Judged(fixed, f"{why}: {told(changes)}; {load.text}{back}", before, None, changes)
     if way == "apart":
         return Judged("cannot_tell", f"{why}, but its figures disagree: {told(changes)}", before, None, changes)
     if way == "same":
@@ -169,7 +200,7 @@ def _decided(before: Finding, said: str, changes: Sequence[Change], pair: Pair) 
     if not names(before) and load.weak:
         return Judged("cannot_tell", f"{why}, but {load.weak}", before, None, changes, needs_load=True)
     if not names(before):
-        return Judged(fixed, f"{why}; {load.text}", before, None, changes)
+        return Judged(fixed, f"{why}; {load.text}{back}", before, None, changes)
     if pair.toggled is not None and mechanism in IN_CPU_TIME:
         return Judged("improved", f"{why}; {_experiment(pair)}", before, None, [pair.toggled])
     return Judged("cannot_tell", f"{why}, but no figure of its own was measured on both sides", before, None, changes)
@@ -200,4 +231,4 @@ def _undecided(said: str) -> str:
         return "The rule was not asked after."
     if said == "excluded":
         return "After, another rule took its place."
-    return "After, its rule cannot be decided: the data are not there."
+    return "After, its rule cannot be decided by what is there."

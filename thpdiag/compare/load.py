@@ -14,6 +14,9 @@ from thpdiag.compare.change import Change, change
 from thpdiag.compare.figures import Figure
 from thpdiag.reports.quantity import quantity
 
+Figures = Mapping[str, Figure]
+
+PAGES_OF_HUGE = 512  # on the machines where huge pages hurt most
 LESS, MORE = 0.5, 2.0  # times the work: in between it is the same
 NAMES = {
     "node_vmstat_pgalloc_normal": "memory pages handed out",
@@ -21,6 +24,7 @@ NAMES = {
     "node_vmstat_pgfault:rate": "page faults",
     "cpu_ratio.user_total": "CPU time of programs",
 }
+_IDLE_FAULTS = 100.0  # a second; of fewer no program lives
 _IDLE = {"cpu_ratio.user_total": 0.05}  # below this nothing ran on either side
 
 
@@ -42,7 +46,7 @@ class Load:
         return self.word in ("same", "more")
 
 
-def load(before: Mapping[str, Figure], after: Mapping[str, Figure]) -> Load:
+def load(before: Figures, after: Figures) -> Load:
     """By the best measure that both sides have."""
     name = next((name for name in NAMES if name in before and name in after), None)
     if name is None:
@@ -74,6 +78,35 @@ def with_processes(judged: Load, before: frozenset[str], after: frozenset[str]) 
         )
     weak = f"the programs of BEFORE ({names}) are not seen after"
     return Load(judged.word, f"{judged.text}, but {weak}", judged.by, judged.work, weak)
+
+
+def with_program(
+    judged: Load, faults: tuple[Mapping[str, float], Mapping[str, float]], sides: tuple[Figures, Figures]
+) -> Load:
+    """Not the same work, if the program that makes most page faults did much less or more, whatever others did."""
+    if judged.word != "same":
+        return judged
+    for word, (one, other), (busy, calm) in (("less", faults, sides), ("more", faults[::-1], sides[::-1])):
+        name = max(one, key=lambda name: (one[name], name), default="")
+        times = _times_less(one.get(name, 0.0), other.get(name), busy, calm)
+        if times is not None and times > MORE:
+            before, after = (quantity(side[name], "1/s") for side in faults)
+            told = f"{_WORDS[word]} (page faults of {name} {before} before, {after} after)"
+            return Load(word, told, judged.by, times if word == "more" else None)
+    return judged
+
+
+def _times_less(most: float, left: float | None, busy: Figures, calm: Figures) -> float | None:
+    """How many times less the program did at least; None if it is not the one that counts, or not known.
+
+    A huge page saves at most 511 faults, so with all huge pages of the host counted as its own this is the most that
+    it can have touched.
+    """
+    total, huge = busy.get("node_vmstat_pgfault"), calm.get("node_vmstat_thp_fault_alloc")
+    if left is None or total is None or huge is None or most < max(total.value / 2, _IDLE_FAULTS):
+        return None
+    touched = left + (PAGES_OF_HUGE - 1) * huge.value
+    return most / touched if touched > 0 else None
 
 
 def of_process(name: str, after: frozenset[str]) -> Load:

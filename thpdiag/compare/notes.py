@@ -20,10 +20,29 @@ def _hosts(pair: Pair) -> Iterator[str]:
             f"These are two hosts, {before} and {after}: what follows tells how they differ, not whether a change on "
             "one of them worked."
         )
-    if pair.same == "unnamed":
+    if pair.half_redacted:
+        side = "BEFORE" if pair.before["tool"]["redacted"] else "AFTER"
+        yield (
+            f"The names of {side} are pseudonyms, those of the other side are not: both are taken for the same host, "
+            "and programs cannot be recognised. Compare the two originals, with --redact."
+        )
+    elif _pseudonyms(pair):
+        yield (
+            "The names of both sides are pseudonyms. They mean the same host and the same programs only if one "
+            "--redact-map was used for both."
+        )
+    elif pair.same == "unnamed":
         missing = [side for side, name in (("BEFORE", before), ("AFTER", after)) if not name]
         verb = "do" if len(missing) > 1 else "does"
         yield f"{' and '.join(missing)} {verb} not name the host; both are taken for the same host."
+
+
+def _pseudonyms(pair: Pair) -> bool:
+    """Whether both were redacted, and not together for this comparison, which leaves the checksums."""
+    sides = pair.before, pair.after
+    return all(one["tool"]["redacted"] for one in sides) and not any(
+        row["sha256"] for one in sides for row in one["inputs"]
+    )
 
 
 def _order(pair: Pair) -> Iterator[str]:
@@ -53,7 +72,7 @@ def _making(pair: Pair) -> Iterator[str]:
     tools = pair.before["tool"], pair.after["tool"]
     if all(tool["rules_digest"] for tool in tools) and tools[0]["rules_digest"] != tools[1]["rules_digest"]:
         yield "The two results were made with different rules; analyse both with one version to be sure."
-    if tools[0]["options"] != tools[1]["options"]:
+    if not pair.same_options:
         yield "The two results were made with different options (--since, --until, --process, --set)."
 
 

@@ -15,7 +15,7 @@ from thpdiag.compare.figures import SHARE, UNUSABLE, Figure
 
 _STALL, _FAIL = "node_vmstat_compact_stall", "node_vmstat_compact_fail"
 _COMPACTING = (SHARE + "direct_compact", SHARE + "compaction")
-_ALLOCATED, _FALLBACK = "node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"
+_ALLOCATED, FALLBACK = "node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"
 _COLLAPSED, _HUGE = "node_vmstat_thp_collapse_alloc", "node_memory_AnonHugePages_bytes"
 OWN: Mapping[str, tuple[str, ...]] = {
     "compaction-lock-convoy": (_STALL, *_COMPACTING, SHARE + "spin_lock"),
@@ -42,7 +42,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "plain-syscall-load": (SHARE + "syscall",),
 }
 # Several rules are about fragmentation, each by a figure of its own; their evidence says which.
-FRAGMENTATION = {"cannot serve a huge page": UNUSABLE, "compact_fail": _FAIL, "thp_fault_fallback": _FALLBACK}
+FRAGMENTATION = {"cannot serve a huge page": UNUSABLE, "compact_fail": _FAIL, "thp_fault_fallback": FALLBACK}
 # Mechanisms that the counters of a whole host can rule out: the all-clear "nothing found" speaks of each of these.
 CORE = (
     "compaction-lock-convoy", "compaction-tlb-shootdown", "fault-compaction", "allocation-knee", "thp-direct-reclaim",
@@ -94,6 +94,11 @@ def own(finding: Mapping[str, Any], before: Side, after: Side, work: float | Non
         if old is not None and new is not None and shown:
             found.append(change(old, new, work))
     return found
+
+
+def shares(one: Change) -> bool:
+    """Whether it is a share of call stacks, which has other parts where less is done."""
+    return one.before.name.startswith(SHARE)
 
 
 def direction(changes: Sequence[Change]) -> str:

@@ -26,7 +26,7 @@ from thpdiag.reports.charts.panels import panels
 from thpdiag.reports.charts.plots import drawable
 from thpdiag.reports.html import environment
 from thpdiag.reports.html.embedded import embedded
-from thpdiag.reports.html.script import digest, style
+from thpdiag.reports.html.script import policy_for, style
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.verdict import REDACTED
 
@@ -43,7 +43,7 @@ def render(comparison: Mapping[str, Any], _presentation: Presentation = PLAIN) -
         alone=comparison["alone"],
         redacted=REDACTED if comparison.get("redacted") else "",
         style=Markup(looks),
-        policy=f"default-src 'none'; style-src '{digest(looks)}'; base-uri 'none'; form-action 'none'",
+        policy=policy_for(looks),
         data=embedded(comparison),
     )
 

@@ -40,9 +40,14 @@ def paired(before: Sequence[Host], after: Sequence[Host]) -> Hosts:
     return Hosts(pairs, [*alone, *(("after", host) for host in left)])
 
 
+def half_redacted(before: Host, after: Host) -> bool:
+    """Whether the names of one side only are pseudonyms, so that no name of the one is any of the other."""
+    return bool(before["tool"]["redacted"]) != bool(after["tool"]["redacted"])
+
+
 def _same(before: Host, after: Host) -> str:
     names = named(before), named(after)
-    if not all(names):
+    if not all(names) or half_redacted(before, after):
         return "unnamed"
     short = [name.partition(".")[0] for name in names]
     alike = names[0] == names[1] or (short[0] == short[1] and any("." not in name for name in names))

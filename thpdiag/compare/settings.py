@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from thpdiag.compare.sides import Pair
+from thpdiag.compare.sides import SWITCHES, Pair
 from thpdiag.reports.quantity import duration
 
 _FACTS = (("kernel", "kernel"), ("os", "operating system"), ("platform", "platform"), ("apps", "applications"))
 
 
 def settings(pair: Pair) -> list[dict[str, Any]]:
-    """Settings that differ, those of huge pages first; also what only one side knows of these."""
+    """Settings that differ, those of huge pages first; also what only one side knows of the two policies."""
+    differing = {name for name, _, _ in pair.differing}
     before, after = (one["host"]["settings"] for one in (pair.before, pair.after))
     return [
         {
@@ -22,16 +23,13 @@ def settings(pair: Pair) -> list[dict[str, Any]]:
             "lasting": _lasting(after.get(name)),
         }
         for name in sorted({*before, *after}, key=lambda name: (not name.startswith("thp."), name))
-        if _differs(name, before.get(name), after.get(name))
+        if name in differing or (name in SWITCHES and _said(before, name) != _said(after, name))
     ]
 
 
-def _differs(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
-    old, new = (one["value"] if one else None for one in (before, after))
-    if old == new:
-        return False
-    known = old is not None and new is not None
-    return known or name in ("thp.enabled", "thp.defrag")
+def _said(settings: Mapping[str, Any], name: str) -> object:
+    """The value, be it known or assumed."""
+    return settings[name]["value"] if name in settings else None
 
 
 def _value(setting: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -56,12 +54,13 @@ def facts(pair: Pair) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for key, name in _FACTS:
         old, new = (_words(one["host"][key]) for one in (pair.before, pair.after))
-        if old != new and (old or new):
+        if not pair.alike(old, new):
             rows.append({"name": name, "before": old or None, "after": new or None})
     uptimes = [one["host"]["uptime"] for one in (pair.before, pair.after)]
     if any(value is not None for value in uptimes):
         lasted = [None if value is None else duration(float(value)) for value in uptimes]
-        rows.append({"name": "up for", "before": lasted[0], "after": lasted[1]})
+        if lasted[0] != lasted[1]:
+            rows.append({"name": "up for", "before": lasted[0], "after": lasted[1]})
     return rows
 
 

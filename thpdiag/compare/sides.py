@@ -6,17 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 from thpdiag.compare.change import Change, change
 from thpdiag.compare.figures import Host, absent_share, figures, numeric
-from thpdiag.compare.load import Load, load, of_process, with_processes
+from thpdiag.compare.load import Load, load, of_process, with_processes, with_program
 from thpdiag.compare.own_figures import Side
+from thpdiag.compare.paired import half_redacted
 
 _PID = re.compile(r"\s*\(\d+\)$|(?<=^process )\d+$")
 _NUMBERED = re.compile(r"(?<=^kcompactd)\d+$|(?<=^kswapd)\d+$")
 _THREADS = frozenset({"khugepaged", "kcompactd", "kswapd", "process", ""})
 _KERNEL_TIME = ("cpu_ratio.sys_share", "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal")
+_CLOCKS_DIFFER = 600.0  # seconds that the clocks of two recordings are trusted to
+_NAMING = frozenset({"suppress", "baseline", "case"})  # options that change no finding
+_FAULTS = "process_faults_total:rate"
 SWITCHES = ("thp.enabled", "thp.defrag")
 
 
@@ -35,8 +40,13 @@ class Pair:
 
     @cached_property
     def load(self) -> Load:
-        before, after = self.sides
-        return with_processes(load(before.figures, after.figures), *self.processes)
+        before, after = (side.figures for side in self.sides)
+        judged = with_program(load(before, after), (_faults(self.before), _faults(self.after)), (before, after))
+        return with_processes(judged, *self.processes)
+
+    @cached_property
+    def half_redacted(self) -> bool:
+        return half_redacted(self.before, self.after)
 
     @cached_property
     def processes(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -55,13 +65,23 @@ class Pair:
         """By what it is known that the host was booted in between; empty if nothing says so."""
         if self.same == "different":
             return ""
-        kernels = [one["host"]["kernel"] for one in (self.before, self.after)]
-        if all(kernels) and kernels[0] != kernels[1]:
+        kernels = [one["host"]["kernel"] or "" for one in (self.before, self.after)]
+        if all(kernels) and not self.alike(*kernels):
             return f"kernel {kernels[0]} before, {kernels[1]} after"
         uptimes = [one["host"]["uptime"] for one in (self.before, self.after)]
-        if all(map(numeric, uptimes)) and uptimes[1] < uptimes[0] and not self.reversed:
+        if self.reversed or not all(map(numeric, uptimes)):
+            return ""
+        if uptimes[1] < uptimes[0]:
             return "the uptime after is shorter than before"
+        ends = [max(_times(one), default=0.0) for one in (self.before, self.after)]
+        if all(ends) and ends[1] - uptimes[1] > ends[0] + _CLOCKS_DIFFER:
+            return "the uptime after is shorter than the time in between"
         return ""
+
+    def alike(self, before: str, after: str) -> bool:
+        """Whether two words about the host are the same, as far as a redacted one tells: its end may be cut."""
+        short, long = sorted((before, after), key=len)
+        return before == after or (self.half_redacted and long.startswith(short))
 
     @cached_property
     def reversed(self) -> bool:
@@ -72,13 +92,19 @@ class Pair:
     @cached_property
     def switched(self) -> list[tuple[str, str, str]]:
         """Settings of huge pages that are known on both sides, and differ: (name, before, after)."""
-        before, after = (one["host"]["settings"] for one in (self.before, self.after))
-        values = ((name, before[name]["value"], after[name]["value"]) for name in before if name in after)
-        return [
-            (name, str(old), str(new))
-            for name, old, new in sorted(values)
-            if name.startswith("thp.") and old is not None and new is not None and old != new
-        ]
+        return [row for row in self.differing if row[0].startswith("thp.")]
+
+    @cached_property
+    def differing(self) -> list[tuple[str, str, str]]:
+        """All such settings. That of AFTER may not be assumed: what a distribution begins with nobody switched to."""
+        before = self.before["host"]["settings"]
+        rows = ((name, before[name]["value"], known(self.after, name)) for name in sorted(before))
+        return [(name, str(old), str(new)) for name, old, new in rows if None not in (old, new) and old != new]
+
+    @cached_property
+    def changed(self) -> bool:
+        """Whether there is anything known that can have helped; a good and a bad host need nothing."""
+        return self.same == "different" or bool(self.differing)
 
     @cached_property
     def kernel_time(self) -> Change | None:
@@ -111,7 +137,16 @@ class Pair:
     def same_files(self) -> bool:
         """Whether both were made of the very same files with the same options: a result compared with itself."""
         before, after = ({digest for _, digest in _digests(one)} for one in (self.before, self.after))
-        return bool(before) and before == after and self.before["tool"]["options"] == self.after["tool"]["options"]
+        return bool(before) and before == after and self.same_options
+
+    @cached_property
+    def same_options(self) -> bool:
+        """Whether both were analysed alike; what was accepted, and what the case is called, changes no finding."""
+        before, after = (
+            {name: value for name, value in one["tool"]["options"].items() if name not in _NAMING}
+            for one in (self.before, self.after)
+        )
+        return before == after
 
     def looked_twice(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Whether AFTER measured anything for a finding that BEFORE did not have: bundles of one host have old
@@ -127,6 +162,12 @@ class Pair:
         """What a rule said before and after; `absent` where it was not asked."""
         before, after = (_outcome(one, rule) for one in (self.before, self.after))
         return before, after
+
+
+def known(host: Host, name: str) -> object:
+    """The value of a setting; None if nothing tells it, which a default that is only assumed does not."""
+    setting = host["host"]["settings"].get(name)
+    return None if setting is None or setting["provenance"] in ("assumed", "unknown") else setting["value"]
 
 
 def _outcome(host: Host, rule: str) -> str:
@@ -148,6 +189,17 @@ def _processes(host: Host) -> Iterator[str]:
         if series["metric"].startswith("process_") and series["entity"]:
             name = _PID.sub("", series["entity"])
             yield _NUMBERED.sub("", name).strip()
+
+
+def _faults(host: Host) -> dict[str, float]:
+    """Page faults a second of each program that the timeline shows, its processes together."""
+    found: dict[str, float] = {}
+    for series in host["timeline"]["series"]:
+        means = [row[3] for row in series["points"] if numeric(row[3])]
+        if series["metric"] == _FAULTS and series["entity"] and means:
+            name = _PID.sub("", series["entity"])
+            found[name] = found.get(name, 0.0) + fmean(means)
+    return found
 
 
 def _times(host: Host) -> list[float]:

@@ -62,8 +62,8 @@ def _heading(text: str) -> list[str]:
 
 def _changed(host: Mapping[str, Any], _: int) -> Iterator[str]:
     yield from ["", *_heading(changed_heading(host["same"]))]
-    if not host["settings"] and not host["facts"]:
-        yield from fold("No setting that both sides know differs.")
+    if not host["settings"]:
+        yield from fold("No setting that both sides know differs.", "  ")
     for row in host["settings"]:
         yield from fold(prose(f"{row['name']}: {_setting(row['before'])} -> {_setting(row['after'])}"), "  ", "      ")
         if row["lasting"]:
@@ -116,7 +116,7 @@ def _figures(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
         if len(rows) > len(shown):
             yield f"  and {len(rows) - len(shown)} more (-v)"
     if still and not verbosity:
-        told = f"{plural(len(still), 'figure')} did not change, or not by more than noise (-v)."
+        told = f"{plural(len(still), 'figure')} did not change beyond noise and load (-v)."
         yield from fold(told, "  ", "  ")
     for side in ("before", "after"):
         if only := host[f"only_{side}"]:

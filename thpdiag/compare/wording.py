@@ -50,4 +50,5 @@ def told(changes: Iterable[Change]) -> str:
 
 def said(one: Change) -> str:
     before, after = (quantity(figure.value, figure.unit) for figure in (one.before, one.after))
-    return f"{named(one.before.name)} {before} to {after}"
+    less = " (less for the same work)" if one.direction == "down" != one.alone else ""
+    return f"{named(one.before.name)} {before} to {after}{less}"

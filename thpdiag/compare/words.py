@@ -8,8 +8,8 @@ from typing import Any
 from thpdiag.reports.quantity import quantity
 
 HEADINGS = {
-    "moved": "Figures that changed by more than noise",
-    "still": "Figures that did not change, or not by more than noise",
+    "moved": "Figures that changed beyond noise and load",
+    "still": "Figures that did not change beyond noise and load",
 }
 _CHANGED = {"different": "What differs in the settings"}
 _BECAME = {"different": "Which finding is on which side"}
@@ -56,8 +56,10 @@ def effect(row: Mapping[str, Any]) -> str:
         times = "to nothing"
     else:
         times = f"{ratio:.3g} times" if ratio >= 0.01 else "less than 0.01 times"
-    noise = ", within the noise of its samples" if row["change"] == "noise" else ""
-    return f"{times}, {apart}{noise}"
+    why = ", within the noise of its samples" if row["change"] == "noise" else ""
+    if row["change"] == "same" and row.get("alone") in ("up", "down"):  # comparisons of older versions do not tell
+        why = ", which the change of the load may explain"
+    return f"{times}, {apart}{why}"
 
 
 def sample_words(value: Mapping[str, Any], unit: str) -> str:

@@ -24,7 +24,9 @@ from thpdiag.guard.limits import Cell, Limits
 from thpdiag.guard.outcome import Answer, Status
 
 LONGEST_DETAIL = 8192  # characters, of a traceback its end
-_OF_ERRNO = {errno.EFBIG: "file size", errno.EMFILE: "open files"}
+_OF_ERRNO = {
+    errno.EFBIG: "file size", errno.EMFILE: "open files", errno.ENOSPC: "disk space", errno.EDQUOT: "disk space",
+}  # fmt: skip
 
 
 def become(call: Callable[[], Answer], limits: Limits, cell: Cell, pipes: tuple[int, int], parent: int) -> NoReturn:

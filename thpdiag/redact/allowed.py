@@ -74,6 +74,12 @@ def quoted() -> frozenset[str]:
 
 
 @cache
+def modules() -> frozenset[str]:
+    """Kernel modules that any host may have, as the kernel spells them."""
+    return listed("modules")
+
+
+@cache
 def of_paths() -> frozenset[str]:
     """Words of which segments of a path may be made."""
     return listed("paths") | extensions()

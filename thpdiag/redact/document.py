@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from thpdiag.redact.allowed import modules
 from thpdiag.redact.names import OF_SOS, OWN, Names
 from thpdiag.redact.words import Words
 from thpdiag.result.fingerprint import fingerprint
@@ -36,6 +37,7 @@ TOLD = frozenset(
 COMMANDS = frozenset({"ask_for", "commands", "now", "persist", "undo", "undo_now", "how"})
 PLACES = frozenset({"member", "source"})
 MAPS = frozenset({"settings", "measures", "families"})  # of names of the vocabulary
+_NOBODY = frozenset({"-", "localhost", "host"})  # what a case is called whose host is not known
 _SAID = re.compile(r"^(.+?)( \(\d+\))?$", re.DOTALL)
 
 
@@ -122,7 +124,7 @@ def _meet(document: Mapping[str, Any], words: Words) -> None:
 
 def _host(name: str, words: Words) -> str:
     """`db1.example.com` is a host in a domain."""
-    if name in ("-", "localhost"):
+    if name in _NOBODY:
         return name
     own = words.own(name)
     if own or words.names.secret(name):
@@ -150,14 +152,20 @@ def _stacks(document: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _kernel_functions(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Functions of the recordings that are the kernel's: those at which stacks enter it, and all that they call."""
-    for document in documents:
-        for profile in document.get("profiles") or ():
-            entries = frozenset(profile.get("kernel_entries") or ())
-            for stack, *_ in profile.get("folded") or ():
-                functions = stack.split(";")[1:]
-                begin = next((n for n, name in enumerate(functions) if name in entries), len(functions))
-                yield from functions[begin:]
+    """Functions of the recordings that are the kernel's: those at which stacks enter it, and all that they call, but
+    for those of modules that are the customer's own."""
+    profiles = [profile for document in documents for profile in document.get("profiles") or ()]
+    named = [item for profile in profiles for item in (profile.get("modules") or {}).items()]
+    own = {name for module, functions in named if module.casefold() not in modules() for name in functions}
+    yield from (name for profile in profiles for name in _below_entries(profile) if name not in own)
+
+
+def _below_entries(profile: Mapping[str, Any]) -> Iterator[str]:
+    entries = frozenset(profile.get("kernel_entries") or ())
+    for stack, *_ in profile.get("folded") or ():
+        functions = stack.split(";")[1:]
+        begin = next((n for n, name in enumerate(functions) if name in entries), len(functions))
+        yield from functions[begin:]
 
 
 def _sysctls(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -171,15 +179,23 @@ def _value(value: Any, key: str, words: Words) -> Any:
     if isinstance(value, str):
         return string(value, key, words)
     if isinstance(value, Mapping):
-        if key == "packs":  # of packages, and of folders of whoever ran it
-            value = {**value, "name": words.place(str(value.get("name", "")))}
-            return {name: value[name] for name in sorted(value)}
-        return {_key(name, key, words): _value(item, name, words) for name, item in _ordered(value)}
+        return _mapping(value, key, words)
     if key == "folded":
         return [[words.stack(stack), *rest] for stack, *rest in value]
     if isinstance(value, list | tuple):
         return [_value(item, key, words) for item in value]
     return value
+
+
+def _mapping(value: Mapping[str, Any], key: str, words: Words) -> dict[str, Any]:
+    if key == "packs":  # of packages, and of folders of whoever ran it
+        value = {**value, "name": words.place(str(value.get("name", "")))}
+        return {name: value[name] for name in sorted(value)}
+    if key == "modules":
+        return {words.module(name): [words.function(one) for one in value[name]] for name in sorted(value)}
+    if key == "suppressed" and value.get("reason"):  # written by whoever accepted it
+        value = {**value, "reason": words.line(value["reason"])}
+    return {_key(name, key, words): _value(item, name, words) for name, item in _ordered(value)}
 
 
 def _ordered(value: Mapping[str, Any]) -> list[tuple[str, Any]]:

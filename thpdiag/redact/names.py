@@ -24,7 +24,7 @@ OWN = re.compile(rf"(?:{'|'.join(SECTIONS)})[1-9]\d*")
 HOST_OF_SOS = re.compile(r"host\d+(?:\.obfuscateddomain\d+(?:\.\w{2,8}){0,2})?|obfuscateddomain\d+(?:\.\w{2,8}){1,2}")
 OF_SOS = re.compile(r"obfuscated(?:word|user|domain)\d+", re.IGNORECASE)
 _ALWAYS = frozenset({"host", "domain", "user", "mail", "ip", "ipv6_", "mac"})
-_CASE_COUNTS = "fn"  # functions that differ in capitals only are two
+_CASE_COUNTS = frozenset({"fn", "dir", "file"})  # `Run` and `run` are two functions, `A` and `a` two files
 _THERE = "arg"  # numbers and common words that are names only where they stand: `--pin 4711`, `password: dirty`
 
 
@@ -37,6 +37,7 @@ class Names:
         self._of: dict[str, str] = {}
         self._exact: dict[str, str] = {}
         self._secret: set[str] = set()
+        self._persons: dict[str, str] = {}  # and hosts and addresses, in which capitals do not count
         self._taken: set[str] = set()
         self._next: dict[str, int] = dict.fromkeys(SECTIONS, 1)
         for kind, pairs in (known or {}).items():
@@ -60,7 +61,9 @@ class Names:
         """The pseudonym that a name has already."""
         if kind == _THERE:
             return self._met[kind].get(name)
-        return self._exact.get(name) if kind == _CASE_COUNTS else self._of.get(name.casefold())
+        if kind in _CASE_COUNTS:
+            return self._exact.get(name) or (self._persons.get(name.casefold()) if kind != "fn" else None)
+        return self._exact.get(name) or self._of.get(name.casefold())
 
     def secret(self, name: str) -> str | None:
         """The pseudonym of what is a name wherever it stands: a host, a person, an address, or of the mapping."""
@@ -87,3 +90,4 @@ class Names:
         self._of.setdefault(name.casefold(), pseudonym)
         if kind in _ALWAYS:
             self._secret.add(name.casefold())
+            self._persons.setdefault(name.casefold(), pseudonym)

@@ -9,6 +9,7 @@ import re
 
 from thpdiag.redact.allowed import DEVICE, NUMBER, OF_KERNEL, extensions, is_program, of_paths, quoted, told_parts
 from thpdiag.redact.names import Names
+from thpdiag.redact.releases import is_of_distribution
 
 _HOMES = frozenset({"home", "users", "user_homes"})
 _ENDS = re.compile(r"((?:\.[A-Za-z]\w{0,8}|\.\d{1,4})+)$")
@@ -63,12 +64,16 @@ def segment(one: str, names: Names, kind: str) -> str:
 def stays(one: str, names: Names) -> bool:
     """Whether a segment is none of the customer's."""
     bare = one.strip(".~-+")
-    if not bare or names.given(bare) or NUMBER.fullmatch(bare) or DEVICE.fullmatch(bare) or bare.casefold() in quoted():
+    if not bare or names.given(bare) or NUMBER.fullmatch(bare) or DEVICE.fullmatch(bare) or _listed(bare):
         return True
     stem, extension = _split(bare)
-    if extension and names.given(stem):
+    if (extension and names.given(stem)) or is_of_distribution(bare):
         return True
     return is_program(bare) or OF_KERNEL.fullmatch(bare) is not None or all(map(_known, _PARTS.split(bare.casefold())))
+
+
+def _listed(bare: str) -> bool:
+    return bare.casefold() in quoted() or bare.casefold() in of_paths()
 
 
 def _known(part: str) -> bool:

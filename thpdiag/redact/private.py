@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}[A-Za-z]")
+# But not what `ls -l` begins a line with
+_OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}(?![rwxsStT-]{9}[\s.+])[A-Za-z]")
 # A program with its path, which the prompt's folder and a file of the kernel are not
 _PROGRAM = re.compile(r"(?:^|(?<=[\s|(]))/(?!(?:proc|sys|dev|run)/)[\w.@+%~-]+/[^\s\]#$>,;:()]+(?=\s)")
 # In any part of a name; and those that are common parts of others (`nr_foll_pin_acquired`) alone
@@ -15,12 +16,17 @@ _LABELS = (
     r"|[\w-]*(?:secret|credential|api_?key|access_?key|token)[\w-]*(?=[\"']?\s?[:=])|--[\w-]*(?:secret|token|key)[\w-]*"
 )
 _ALONE = r"(?:pass|pwd|pw|pin|bearer|basic|iban|phone|tel|fax)"
+_WITH_NUMBER = (  # `license key 1234567`; with fewer digits it may be a count
+    r"(?:licen[cs]e|serial|account|activation|customer|contract|ticket)(?:\s(?:number|no\.?|nr\.?|key|id|code))?"
+    r"(?=[\s#]{1,3}\d{5})"
+)
 _WITH_SIGN = r"(?:key|account|acct|card|mobile|serial|sn|ssn|login|license)(?=[\"']?\s?[:=])"
 _LABELLED = re.compile(
-    rf"(?<![\w-])-{{0,2}}(?:{_LABELS}|{_ALONE}|{_WITH_SIGN})(?![\w-])[\"']?\s{{0,3}}[:=]?\s{{0,3}}[\"']?"
-    r"(\+?\d[\d ./-]*\d(?![\w])|[^\s\"',;]+)",
+    rf"(?<![\w-])-{{0,2}}(?:{_LABELS}|{_ALONE}|{_WITH_SIGN}|{_WITH_NUMBER})(?![\w-])[\"']?\s{{0,3}}[:=#]?\s{{0,3}}[\"']?"
+    r"([A-Z]{2}\d\d(?: [\dA-Z]{4}){2,7}(?: \d{1,4})?|\+?\d[\d ./-]*\d(?![\w])|[^\s\"',;]+)",
     re.IGNORECASE,
 )
+_PHONE = re.compile(r"(?<![\w.])\+\d{1,3}[ -]?\(\d{1,5}\)[\d ./-]{4,}\d(?!\w)")
 _WEB = re.compile(r"[A-Za-z]\w*://[^\s\"'<>]+")
 # `comm:4711` is a pid, and `Comm: 1.5` nobody's number
 _NAMED = re.compile(r"(?<![\w.@%-])([\w.@%-]*[^\W\d][\w.@%-]*)[\"']?(?:=[\"']?|(:)(?:\s{1,3}[\"']?|[\"']))[+-]?$")
@@ -49,8 +55,9 @@ def webs(text: str) -> list[Span]:
 
 
 def labelled(text: str) -> list[Span]:
-    """Values of which the word in front says that they are secret."""
-    return [found.span(1) for found in _LABELLED.finditer(text)]
+    """Values of which the word in front says that they are secret, and numbers of telephones."""
+    phones = [found.span() for found in _PHONE.finditer(text)]
+    return phones + [found.span(1) for found in _LABELLED.finditer(text)]
 
 
 def label(text: str, at: int) -> str | None:

@@ -20,12 +20,14 @@ from thpdiag.redact.allowed import (
     extensions,
     is_function,
     is_program,
+    modules,
     quoted,
     told,
     told_paths,
 )
 from thpdiag.redact.names import HOST_OF_SOS, OF_SOS, OWN, Names
 from thpdiag.redact.paths import names_of, of_ours, path, segment
+from thpdiag.redact.releases import is_release, without_additions
 
 _MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){2})?[0-9A-Fa-f]{2}(?![\w:])"
 _SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,3}){0,3}(?![\w:])"
@@ -33,17 +35,11 @@ _SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,
 _FOUR = r"(?<![\w.])(?!2\.6\.\d\d\.\d{1,3}-)\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)"
 _PATH = r"[\w.@+%~\u0300-\u036f\u200b-\u200f-]*(?:/+[\w.@+%~\u0300-\u036f\u200b-\u200f-]+)+/?"
 _ANY = re.compile(f"(?P<mac>{_MAC})|(?P<six>{_SIX})|(?P<four>{_FOUR})|(?P<path>{_PATH})|(?P<atom>{ATOM})")
-_RELEASE = re.compile(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:\.\d{1,3})?)([-.+_~].+)")
-_OF_RELEASE = re.compile(
-    r"\d+[a-z]?\d{0,3}|rc\d+|el\d+(?:_\d+)*(?:uek)?|uek|fc\d+|amzn\d*|generic|lowlatency|default|pae|bigmem|smp|xen|kvm|aws|azure|gcp|oracle|oem|hwe|cloud|rt|debug"
-    r"|amd64|i386|i686|x86|64|arm64|aarch64|ppc64le|s390x|deb\d+u?\d*|bpo\d*|pve|ubuntu|virtual|server|desktop|centos|plus|elrepo|lt|ml|lp\d+|cm\d|fips|linuxkit|microsoft|standard"
-    r"|wsl2|arch\d*|zen|raspi|v7|v8|cip|linode\d*|g[0-9a-f]{7,12}", re.IGNORECASE
-)  # fmt: skip
 # Where our sentences name something: `grew of NAME (123)`, `a < b < NAME`, `'NAME'`
 _NAMED = re.compile(
     r"(?P<pid>(?<![^\s(])[^\s()]{1,64})(?= \(\d{1,9}\))|(?<=< )(?P<frame>[^<,;]+?)(?=$| <|[,;])"
     r"|(?<=samples of )(?P<task>[^()]{1,64}?)(?= are in )"
-    r"|(?<=\bname is )(?P<is>[^\s,;]{1,64})|(?<=\(comm )(?P<comm>[^,;)]{1,64})"
+    r"|(?<=\bname is )(?P<is>[^\s,;]{1,64})|(?<=\(comm )(?P<comm>[^,;)]{1,64})|(?<=, victim )(?P<victim>[^,;)]{1,64})"
 )
 _COMPILED = re.compile(r"(?:\.(?:isra|constprop|part|cold|llvm)(?:\.\d+)?|\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?)+$")
 _LINE_OF = re.compile(r"(:\d+)$")
@@ -57,11 +53,12 @@ class Words:
         self.names = names
         self._functions = frozenset(functions)
         self._redacted = bool(redacted)
-        self._spaced: list[str] = []  # names of programs of several words
+        self._phrases: dict[str, str] = {}  # names of programs that are more than a word, and their pseudonyms
         self._atoms: dict[tuple[str, bool], str] = {}
 
     def line(self, text: str) -> str:
         """A line of the customer's."""
+        text = self._without_phrases(text)
         if frame := _FRAME.fullmatch(text):
             return self._frame(frame)
         if _FOLDED.fullmatch(text):
@@ -76,7 +73,7 @@ class Words:
 
         def replaced(match: re.Match[str]) -> str:
             at = match.start()
-            if not ours and text[:at].endswith("[k] ") and of_kernel(match[0]):  # perf report and perf top say so
+            if not ours and _in_a_row(text, match):
                 return match[0]
             if match["atom"] and any(begin <= at < end for begin, end in secret):
                 return self._secret(match[0])
@@ -89,8 +86,7 @@ class Words:
 
     def sentence(self, text: str) -> str:
         """A sentence of ours that names things of the customer."""
-        for name in self._spaced:
-            text = text.replace(name, self.names.of("proc", name))
+        text = self._without_phrases(text)
         done, end = [], 0
         for match in _NAMED.finditer(text):
             done += [self.command(text[end : match.start()]), self._named(match)]
@@ -100,16 +96,23 @@ class Words:
     def program(self, name: str) -> str:
         """The name of a process or thread."""
         bare = name.strip("[]<>")
-        if not bare or is_program(bare) or self.own(bare):
+        if bare in ("", "?") or is_program(bare) or self.own(bare):
             return name
-        if " " in name and name not in self._spaced:
-            self._spaced.append(name)
-        return names_of(name, "proc", self.names)
+        done = names_of(name, "proc", self.names)
+        if not _ATOMS.fullmatch(name) and re.search(r"[^\W\d]", name):
+            self._phrases[name] = done
+        return done
+
+    def _without_phrases(self, text: str) -> str:
+        for name, pseudonym in self._phrases.items():
+            if name in text:
+                text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", pseudonym, text)
+        return text
 
     def function(self, name: str) -> str:
         """The name of a function that is not known to be the kernel's by where it stands."""
         if name.startswith("[") and name.endswith("]"):
-            return f"[{segment(name[1:-1], self.names, 'file')}]"
+            return f"[{self.module(name[1:-1])}]"
         if (
             self.kernel_function(name)
             or (name.endswith("_[k]") and of_kernel(name[:-4]))
@@ -118,6 +121,10 @@ class Words:
         ):
             return name
         return names_of(name, "fn", self.names)
+
+    def module(self, name: str) -> str:
+        """A kernel module, or the file of a function without a name."""
+        return name if name.casefold() in modules() else segment(name, self.names, "file")
 
     def stack(self, text: str) -> str:
         """A task and its functions from the root, joined by `;`."""
@@ -133,15 +140,9 @@ class Words:
 
     def release(self, text: str) -> str:
         """A kernel release without what somebody of the customer has added to it."""
-        found = _RELEASE.fullmatch(text)
-        if not found:
-            return text if NUMBER.fullmatch(text) or re.fullmatch(r"[\d.]+", text) else self.line(text)
-        kept = found[1]
-        for sign, part in re.findall(r"([-.+_~])([^-.+_~]*)", found[2]):
-            if part and not _OF_RELEASE.fullmatch(part):
-                break
-            kept += sign + part
-        return kept.rstrip("-._~")
+        if is_release(text):
+            return without_additions(text)
+        return text if NUMBER.fullmatch(text) or re.fullmatch(r"[\d.]+", text) else self.line(text)
 
     def place(self, text: str) -> str:
         """A member, with or without the line in it."""
@@ -173,7 +174,8 @@ class Words:
     def _replaced(self, match: re.Match[str], *, ours: bool, argument: bool) -> str:
         text = match[0]
         if match["mac"]:
-            return names_of(text, "mac", self.names)
+            one = text if self.names.known(text) else text.replace("-", ":").casefold()
+            return names_of(one, "mac", self.names)
         if match["six"]:
             return self._six(text)
         if match["four"]:
@@ -189,8 +191,10 @@ class Words:
             address = IPv6Address(bare)
         except ValueError:
             return text if not re.search("[A-Fa-f]", text) else _ATOMS.sub(self._plain, text)
-        kept = address.is_loopback or address.is_unspecified
-        return text if kept else names_of(bare, "ipv6_", self.names) + text[len(bare) :]
+        if address.is_loopback or address.is_unspecified:
+            return text
+        one = bare if self.names.known(bare) else str(address)  # one address, however it is spelled
+        return names_of(one, "ipv6_", self.names) + text[len(bare) :]
 
     def _plain(self, match: re.Match[str]) -> str:
         return self._atom(match[0], ours=False, argument=False)
@@ -228,8 +232,8 @@ class Words:
             return word
         if "@" in word.strip("@"):
             return self._at(word)
-        if _RELEASE.fullmatch(word) and not word.replace(".", "").isdigit():
-            return self.release(word)
+        if is_release(word):
+            return without_additions(word)
         return self._host(word) or self._file(word) or self.names.known(word) or names_of(word, "word", self.names)
 
     def _stays(self, word: str, *, ours: bool = False) -> bool:
@@ -256,22 +260,25 @@ class Words:
     def _at(self, word: str) -> str:
         """`user@host` of a prompt, or mail."""
         user, _, host = word.partition("@")
+        if host.rpartition(".")[2] in _UNITS and "." in host:
+            return segment(word, self.names, "file")
         if not self.own(host) and self.names.secret(host) is None and "." in host and not self._host(host):
             return names_of(word, "mail", self.names)
         person = user if is_program(user) or self.own(user) or not user else names_of(user, "user", self.names)
+        if _NO_HOST.fullmatch(host):
+            return f"{person}@{host}"
         place = self._host(host) or (host if self.own(host) else names_of(host, "host", self.names))
         return f"{person}@{place}"
 
     def _host(self, word: str) -> str | None:
         """A known host with its domain."""
-        first, dot, domain = word.partition(".")
-        if not dot or not domain:
+        first, _, domain = word.partition(".")
+        host, place = self.names.secret(first), self.names.secret(domain)
+        file = place is None and domain.rpartition(".")[2].casefold() in extensions()  # `host.txt`
+        if not domain or file or not (host or place):
             return self.names.secret(word)
-        host = self.names.secret(first)
-        if host is None and self.names.secret(domain) is None:
-            return None
         host = host or names_of(first, "host", self.names)
-        return f"{host}.{self.names.secret(domain) or names_of(domain, 'domain', self.names)}"
+        return f"{host}.{place or names_of(domain, 'domain', self.names)}"
 
     def _file(self, word: str) -> str | None:
         ending = word.rpartition(".")[2]
@@ -280,19 +287,26 @@ class Words:
     def _frame(self, frame: re.Match[str]) -> str:
         """A line of a stack of perf script."""
         within = frame["object"]
-        kernel = within.startswith("[") and (within.strip("[]").casefold() in _OF_KERNEL)
+        bracketed = within.startswith("[")
+        kernel = bracketed and _OF_KERNEL.fullmatch(within) is not None
         name = frame["name"]
-        shown = name if kernel and of_kernel(name) else self.function(name)
+        shown = name if bracketed and _in_kernel(within) and of_kernel(name) else self.function(name)
         place = within if kernel else self._object(within)
         return f"{frame['begin']}{shown}{frame['offset'] or ''} ({place}){frame['end']}"
 
     def _object(self, within: str) -> str:
         if within.startswith("["):
-            return f"[{segment(within[1:-1], self.names, 'file')}]" if within.endswith("]") else self.line(within)
+            return f"[{self.module(within[1:-1])}]" if within.endswith("]") else self.line(within)
         return " ".join(path(part, self.names) if "/" in part else self.line(part) for part in within.split(" "))
 
 
-_OF_KERNEL = frozenset({"kernel.kallsyms", "guest.kernel.kallsyms", "vmlinux", "kernel", "unknown", "vdso", "vsyscall"})
+_ROW = re.compile(r"(?P<object>\S*)\s*\[k\] $")  # a row of perf report or perf top in front of the function
+_BEFORE_MARK = re.compile(r"\]\s+\[k\] ")
+_UNITS = frozenset({"service", "slice", "scope", "socket", "mount", "timer"})  # `user@1000.service`
+_NO_HOST = re.compile(r"(?:pts|tty\w{0,5}|notty|localhost|host)")  # `sshd: anna@pts/0`, `builder@host`
+_OF_KERNEL = re.compile(
+    r"\[?(?:(?:guest\.)?kernel(?:\.(?:kallsyms|vmlinux))?(?:\.\d+)?|vmlinux|unknown|vdso|vsyscall)\]?(?:\.init\.text)?"
+)
 _OF_C = re.compile(r"[\w.$]+")
 _WEIGHT = re.compile(r" \d{1,20}$")
 _FOLDED = re.compile(r"[^;]{1,64}(?:;[^;]+){2,}")
@@ -301,6 +315,20 @@ _FRAME = re.compile(
     r"(?P<begin>\s*[0-9a-f]{2,16} )(?P<name>.+?)(?P<offset>\+0x[0-9a-f]+)?"
     r" \((?P<object>[^()]*(?:\(deleted\))?)\)(?P<end>\s*)"
 )
+
+
+def _in_kernel(place: str) -> bool:
+    """Whether what perf says is in the kernel is in no module of the customer's; a column of numbers is no module."""
+    module = place.rpartition("/")[2].partition(".ko")[0].strip("[]").casefold()
+    return not (place.startswith("[") or ".ko" in place) or bool(_OF_KERNEL.fullmatch(place)) or module in modules()
+
+
+def _in_a_row(text: str, match: re.Match[str]) -> bool:
+    """Whether a row of perf report or perf top says that it is the kernel's, or a module of it that any host has."""
+    row = _ROW.search(text[: match.start()])
+    if row:
+        return _in_kernel(row["object"]) and of_kernel(match[0])
+    return match[0].casefold() in modules() and _BEFORE_MARK.match(text, match.end()) is not None
 
 
 def of_kernel(name: str) -> bool:

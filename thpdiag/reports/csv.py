@@ -6,14 +6,14 @@ file, line, proof: its strongest evidence. classes: classes of evidence that spe
 remedy: the first to try. accepted_by, reason, expires: of an accepted finding. version, rules_digest: of thpdiag. A
 host without findings has one row, in which these are empty but the first four and the last two.
 
-A text that a spreadsheet would take for a formula (it begins with = + - @) begins with an apostrophe instead.
+A text that a spreadsheet would take for a formula (it begins with = + - @, or a wide form of one) begins with an
+apostrophe instead.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +21,7 @@ from thpdiag.reports import verdict
 from thpdiag.reports.located import line, shown
 from thpdiag.reports.presentation import PLAIN, Presentation
 from thpdiag.reports.severities import rank
-from thpdiag.reports.visible import prose, visible
+from thpdiag.reports.spreadsheet import cell
 
 FORMAT = "csv"
 COLUMNS = (
@@ -29,8 +29,6 @@ COLUMNS = (
     "role", "entity", "window", "file", "line", "proof", "classes", "remedy", "accepted_by", "reason", "expires",
     "version", "rules_digest",
 )  # fmt: skip
-_FORMULA = re.compile(r"\s*[=+\-@|%]")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def render(document: Mapping[str, Any], presentation: Presentation = PLAIN) -> str:
@@ -68,7 +66,4 @@ def _finding(finding: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    text = visible(prose(str(value)))
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    return "" if value is None else cell(str(value))

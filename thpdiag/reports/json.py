@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from thpdiag.reports.presentation import PLAIN, Presentation
@@ -23,6 +23,28 @@ def render(document: Mapping[str, Any], _presentation: Presentation = PLAIN) -> 
 def written(value: object) -> str:
     """Any value in this form, for the formats that are JSON of another shape."""
     return json.dumps(_plain(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
+
+
+def filled(frame: Mapping[str, Any], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """`written(frame)` in pieces; its empty lists of these names, of which none is there twice, have `listed` items.
+
+    A quote within a string is written as \\", so that no string of a stranger looks like the name of a list.
+    """
+    text = written(frame)
+    for name in sorted(lists, key=lambda name: text.index(f'"{name}": []')):
+        before, sign, text = text.partition(f'"{name}": []')
+        yield before + sign.removesuffix("[]")
+        yield from listed(lists[name], len(before) - before.rfind("\n") - 1)
+    yield text
+
+
+def listed(items: Iterable[str], depth: int = 0) -> Iterator[str]:
+    """A list of `written` values in the same form, a piece for each; its own line begins with `depth` spaces."""
+    margin, opening = "\n" + " " * (depth + 1), "["
+    for item in items:
+        yield opening + margin + item.rstrip("\n").replace("\n", margin)
+        opening = ","
+    yield "[]" if opening == "[" else margin[:-1] + "]"
 
 
 def compact(document: Mapping[str, Any]) -> str:

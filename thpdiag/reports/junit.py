@@ -10,11 +10,13 @@ an error of the verdict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from thpdiag.reports import verdict
+from thpdiag.reports.distinct import Distinct
 from thpdiag.reports.finding_text import few_lines, headline
 from thpdiag.reports.located import accepted
 from thpdiag.reports.presentation import PLAIN, Presentation
@@ -24,23 +26,74 @@ from thpdiag.reports.visible import prose, visible
 FORMAT = "junit"
 KINDS = ("error", "failure", "skipped")
 ATTACHMENT = "[[ATTACHMENT|"  # Jenkins and GitLab fetch the file that is named behind it
+CLOSING = "</testsuites>\n"
 
 Host = Mapping[str, Any]
 Case = tuple[str, str, str]  # its name, its kind (one of KINDS, or empty) and what stands in it
 
 
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite as it is written, and how many tests, failures, errors and skipped there are in it."""
+
+    text: str
+    counts: Counter[str]
+
+
+class Names:
+    """Names of suites and their classes. A class is a name without dots, so `a.b` and `a_b` would be one."""
+
+    def __init__(self) -> None:
+        self._classes = Distinct()
+
+    def __call__(self, name: str) -> tuple[str, str]:
+        shown = prose(name)
+        plain = shown.replace(".", "_")  # Jenkins takes what stands before the last dot as the package
+        given = self._classes(plain)
+        return shown + given.removeprefix(plain), f"thpdiag.{given}"
+
+
 def render(document: Mapping[str, Any], presentation: Presentation = PLAIN) -> str:
-    names: Counter[str] = Counter()
-    suites, total = [], Counter[str]()
-    for host in verdict.hosts(document):
-        name = prose(verdict.name(host))
-        names[name] += 1
-        cases = list(_cases(host, presentation))
-        total.update(_counts(cases))
-        suites.append(_suite(name if names[name] == 1 else f"{name} ({names[name]})", host, cases))
+    names, hosts = Names(), verdict.hosts(document)
+    suites = [suite(host, names(verdict.name(host)), presentation) for host in hosts]
+    return "".join([opening(one.counts for one in suites), *(one.text for one in suites), CLOSING])
+
+
+def opening(counts: Iterable[Counter[str]]) -> str:
+    """What stands before the suites, with the numbers of all of them."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
     numbers = _attributes({key: str(total[key]) for key in ("tests", "failures", "errors")})
-    body = "\n".join(suites)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="thpdiag"{numbers}>\n{body}\n</testsuites>\n'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="thpdiag"{numbers}>\n'
+
+
+def suite(
+    host: Host, names: tuple[str, str], presentation: Presentation, bundle: str = "", incomplete: str = ""
+) -> Suite:
+    """The suite of a host; of one among many bundles the properties name its own, and why it is not whole is said."""
+    cases = list(_cases(host, presentation))
+    hiding = [incomplete, *(_problem(problem) for problem in host["problems"] if problem["hides"])]
+    return _suite(names, cases, {"bundle": bundle, **_told(host)}, "\n".join(prose(one) for one in hiding if one))
+
+
+def without_result(names: tuple[str, str], kind: str, why: str, bundle: str) -> Suite:
+    """The suite of a bundle that nothing came of: its verdict is an error of this kind."""
+    error = _element("error", why, type=kind, message=f"{kind}: {why}" if why else kind)
+    return _suite(names, [("verdict", "error", error)], {"bundle": bundle}, "")
+
+
+def _suite(names: tuple[str, str], cases: list[Case], properties: Mapping[str, str], hiding: str) -> Suite:
+    counts = _counts(cases)
+    numbers = {key: str(counts[key]) for key in ("tests", "failures", "errors", "skipped")}
+    name, group = names
+    rows = [f"<testsuite{_attributes({'name': name, **numbers})}>", _properties(properties)]
+    rows += [
+        f"<testcase{_attributes({'classname': group, 'name': case})}>{inner}</testcase>" for case, _, inner in cases
+    ]
+    if hiding:
+        rows.append(_element("system-err", hiding))
+    return Suite("\n".join([*rows, "</testsuite>\n"]), counts)
 
 
 def _counts(cases: list[Case]) -> Counter[str]:
@@ -48,25 +101,15 @@ def _counts(cases: list[Case]) -> Counter[str]:
     return Counter(tests=len(cases), failures=kinds["failure"], errors=kinds["error"], skipped=kinds["skipped"])
 
 
-def _suite(name: str, host: Host, cases: list[Case]) -> str:
-    counts = _counts(cases)
-    numbers = {key: str(counts[key]) for key in ("tests", "failures", "errors", "skipped")}
-    group = f"thpdiag.{name.replace('.', '_')}"  # Jenkins takes what stands before the last dot as the package
-    rows = [f"<testsuite{_attributes({'name': name, **numbers})}>", *_properties(host)]
-    rows += [
-        f"<testcase{_attributes({'classname': group, 'name': case})}>{inner}</testcase>" for case, _, inner in cases
-    ]
-    if hiding := "\n".join(prose(_problem(problem)) for problem in host["problems"] if problem["hides"]):
-        rows.append(_element("system-err", hiding))
-    return "\n".join([*rows, "</testsuite>"])
-
-
-def _properties(host: Host) -> Iterator[str]:
+def _told(host: Host) -> Mapping[str, str]:
     tool = host["tool"]
     told = {"thpdiag": tool["version"], "rules": tool["rules_digest"], "verdict": host["verdict"]["status"]}
-    told |= {f"option {name}": str(value) for name, value in sorted(tool["options"].items()) if value is not None}
+    return told | {f"option {name}": str(value) for name, value in sorted(tool["options"].items()) if value is not None}
+
+
+def _properties(told: Mapping[str, str]) -> str:
     rows = (f"<property{_attributes({'name': prose(k), 'value': prose(str(v))})}/>" for k, v in told.items() if v)
-    yield f"<properties>{''.join(rows)}</properties>"
+    return f"<properties>{''.join(rows)}</properties>"
 
 
 def _cases(host: Host, presentation: Presentation) -> Iterator[Case]:
@@ -77,12 +120,11 @@ def _cases(host: Host, presentation: Presentation) -> Iterator[Case]:
         found.setdefault(finding["rule"], []).append(finding)
     known = {rule["id"]: rule for rule in host["rules"]}
     missing = {unknown["rule"]: unknown for unknown in host["unknown"]}
-    names: Counter[str] = Counter(["verdict"])
+    names = Distinct(["verdict"])
     for rule in dict.fromkeys([*known, *found, *missing]):
         name = prose(f"{rule} {known.get(rule, {}).get('title') or verdict.title(host, rule)}")
-        names[name] += 1
         kind, inner = _rule(host, found.get(rule, []), known.get(rule, {}), missing.get(rule), presentation)
-        yield name if names[name] == 1 else f"{name} ({names[name]})", kind, inner
+        yield names(name), kind, inner
 
 
 def _verdict(host: Host) -> Case:

@@ -6,13 +6,13 @@ second entry with the same fingerprint. Findings of role `context` describe the 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from thpdiag.reports import verdict
+from thpdiag.reports.distinct import Distinct
 from thpdiag.reports.presentation import PLAIN, Presentation, Suppressed
 from thpdiag.reports.severities import rank
 
@@ -21,25 +21,34 @@ MOST_LINES = 2**31 - 1  # consumers read a line as 32 bits; a byte offset may be
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """`line` counts from 1, and is 1 where the file has no lines; `path` is the customer's."""
+    """`line` counts from 1, and is 1 where the file has no lines; `path` is the customer's.
+
+    `bundle` names the bundle among many, empty if there is one.
+    """
 
     host: Mapping[str, Any]
     finding: Mapping[str, Any]
     path: str
     line: int
     fingerprint: str
+    bundle: str = ""
 
 
-def located(document: Mapping[str, Any], presentation: Presentation = PLAIN) -> list[Located]:
-    """Of a fingerprint that comes again (two processes of one name) the later ones are numbered."""
-    found = [
-        (host, finding)
-        for host in verdict.hosts(document)
-        for finding in shown(host, presentation)
-        if finding["role"] != "context"
-    ]
+class Fingerprints(Distinct):
+    """Of a fingerprint that comes again (two processes of one name, two bundles of one host) the later are numbered."""
+
+    def __init__(self) -> None:
+        super().__init__(form="{}-{}")
+
+
+def located(
+    hosts: Iterable[Mapping[str, Any]], presentation: Presentation = PLAIN, prints: Fingerprints | None = None,
+    bundle: str = "",
+) -> list[Located]:  # fmt: skip
+    """The findings of these hosts; `prints` are those that were given to others before."""
+    found = [(host, finding) for host in hosts for finding in shown(host, presentation) if finding["role"] != "context"]
     found.sort(key=lambda pair: -rank(pair[1]["severity"]))
-    return list(_numbered(found))
+    return list(_numbered(found, prints or Fingerprints(), bundle))
 
 
 def shown(host: Mapping[str, Any], presentation: Presentation) -> list[dict[str, Any]]:
@@ -48,9 +57,9 @@ def shown(host: Mapping[str, Any], presentation: Presentation) -> list[dict[str,
     return [finding for finding in host["findings"] if every or not finding["suppressed"]]
 
 
-def undecided(document: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+def undecided(hosts: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], str]]:
     """The hosts of which nothing can be told, each with a file: their lists are empty, and that is no all-clear."""
-    return [(host, _any_file(host)) for host in verdict.hosts(document) if host["verdict"]["status"] == "cannot_tell"]
+    return [(host, _any_file(host)) for host in hosts if host["verdict"]["status"] == "cannot_tell"]
 
 
 def accepted(finding: Mapping[str, Any]) -> str:
@@ -63,13 +72,13 @@ def accepted(finding: Mapping[str, Any]) -> str:
     return f"accepted by a {said['by'] or 'file'}{until}{why}"
 
 
-def _numbered(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[Located]:
-    seen: Counter[str] = Counter()
+def _numbered(
+    found: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], prints: Fingerprints, bundle: str
+) -> Iterator[Located]:
     for host, finding in found:
-        print_ = finding["fingerprint"] or hashed(finding["rule"], verdict.name(host), finding["entity"] or "")
-        seen[print_] += 1
+        own = finding["fingerprint"] or hashed(finding["rule"], verdict.name(host), finding["entity"] or "")
         path, line = _place(host, finding)
-        yield Located(host, finding, path, line, print_ if seen[print_] == 1 else f"{print_}-{seen[print_]}")
+        yield Located(host, finding, path, line, prints(own), bundle)
 
 
 def hashed(*parts: str) -> str:

@@ -68,7 +68,7 @@ def _verdict(host: Host) -> Iterator[str]:
     if said["rule"]:
         rows.append(("Rule", f"{said['rule']} ({said['mechanism']})"))
     if finding and finding["suppressed"]:
-        rows.append(("Accepted", accepted(finding)))
+        rows.append(("Accepted", accepted(finding).removeprefix("accepted ")))
     if told := verdict.redacted(host):
         rows.append(("Names", told))
     yield _listed(f"**{label}:** {paragraph(text)}" for label, text in rows)

@@ -53,8 +53,10 @@ def moment(seconds: float | None, clock: str | None) -> str:
 
 
 def span(first: float, last: float, clock: str | None) -> str:
-    """Two times; the date once where both are of one day."""
+    """Two times; the date once where both are of one day, one time where they read the same."""
     begin, end = moment(first, clock), moment(last, clock)
+    if begin == end:
+        return begin
     day, blank, hour = end.partition(" ")
     if clock in {"utc", "local"} and blank and begin.startswith(f"{day} "):
         return f"{begin.removesuffix(' UTC')} to {hour}"

@@ -9,13 +9,14 @@ decided of each host, and what could not be read, are properties and notificatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from thpdiag.reports import verdict
 from thpdiag.reports.excerpt import said_line
 from thpdiag.reports.finding_text import few_lines
+from thpdiag.reports.gravest import Gravest
 from thpdiag.reports.json import written
 from thpdiag.reports.located import Located, hashed, line, located
 from thpdiag.reports.presentation import PLAIN, Presentation, Suppressed
@@ -26,8 +27,10 @@ from thpdiag.reports.visible import prose, visible
 FORMAT = "sarif"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 25_000
+LEFT_OUT = f"results are left out, the mildest first: GitHub takes {MOST_RESULTS:,} of a run, and 10 MB packed"
 MOST_RELATED = 10
 MOST_NOTIFICATIONS = 200
+LEVELS = ("note", "warning", "error")
 LONGEST = 1024  # characters of a rule's full description
 LONGEST_ID = 100
 PRECISION = {"confirmed": "very-high", "likely": "high", "possible": "low"}
@@ -35,21 +38,34 @@ _PROBLEM_SEVERITY = {"error": "error", "warning": "warning", "note": "recommenda
 
 
 def render(document: Mapping[str, Any], presentation: Presentation = PLAIN) -> str:
-    found = located(document, presentation)[:MOST_RESULTS]
-    hosts = verdict.hosts(document)
-    rules = _rules(found)
-    places = {rule["id"]: index for index, rule in enumerate(rules)}
-    tool = hosts[0]["tool"]
+    hosts, rules, problems = verdict.hosts(document), Rules(), Notifications()
+    every = located(hosts, presentation)
+    found = every[:MOST_RESULTS]
+    for one in found:
+        rules.add(one.finding)
+    problems.add(hosts)
+    notified, places = [*left_out(len(every) - len(found)), *problems.listed()], rules.places()
+    whole = log(hosts[0]["tool"], rules.listed(), notified, f"thpdiag/{_category(hosts)}/")
+    run = whole["runs"][0]
+    run["results"] = [numbered(result(one, presentation), places) for one in found]
+    run["properties"]["hosts"] = [told(host) for host in hosts]
+    return written(whole)
+
+
+def log(
+    tool: Mapping[str, Any], rules: list[dict[str, Any]], notified: list[dict[str, Any]], category: str = ""
+) -> dict[str, Any]:
+    """The log of one run, without its results and hosts; without a category GitHub takes that of the upload."""
     driver = {"name": "thpdiag", "rules": rules, "properties": {"rulesDigest": visible(tool["rules_digest"] or "")}}
     run = {
         "tool": {"driver": driver | ({"version": visible(tool["version"])} if tool["version"] else {})},
-        "automationDetails": {"id": f"thpdiag/{_category(hosts)}/"},
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(hosts))}],
+        **({"automationDetails": {"id": category}} if category else {}),
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notified}],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(one, places, presentation) for one in found],
-        "properties": {"hosts": [_host(host) for host in hosts]},
-    }  # fmt: skip
-    return written({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+        "results": [],
+        "properties": {"hosts": []},
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _category(hosts: Iterable[Mapping[str, Any]]) -> str:
@@ -58,25 +74,41 @@ def _category(hosts: Iterable[Mapping[str, Any]]) -> str:
     return names if len(names) <= LONGEST_ID else hashed(names)
 
 
-def _host(host: Mapping[str, Any]) -> dict[str, str]:
-    sentence, status = prose(verdict.sentence(host)), host["verdict"]["status"]
-    return {"name": prose(verdict.name(host)), "status": status, "sentence": sentence}
+def told(host: Mapping[str, Any]) -> dict[str, str]:
+    """What is decided of a host."""
+    status = prose(str(host["verdict"]["status"] or ""))
+    return {"name": prose(verdict.name(host)), "status": status, "sentence": prose(verdict.sentence(host))}
 
 
-def _rules(found: Iterable[Located]) -> list[dict[str, Any]]:
+class Rules:
     """Each rule once, as its gravest and surest finding has it."""
-    by_rule: dict[str, list[Mapping[str, Any]]] = {}
-    for one in found:
-        by_rule.setdefault(visible(one.finding["rule"]), []).append(one.finding)
-    return [_rule(rule, findings) for rule, findings in sorted(by_rule.items())]
+
+    def __init__(self) -> None:
+        self._gravest: dict[str, Mapping[str, Any]] = {}
+        self._surest: dict[str, str] = {}
+
+    def add(self, finding: Mapping[str, Any]) -> None:
+        name, order = visible(finding["rule"]), list(PRECISION)
+        if name not in self._gravest or rank(finding["severity"]) > rank(self._gravest[name]["severity"]):
+            self._gravest[name] = finding
+        if finding["confidence"] in order:
+            self._surest[name] = min(finding["confidence"], self._surest.get(name, order[-1]), key=order.index)
+
+    def only(self, names: Container[str]) -> None:
+        """Forget all others."""
+        self._gravest = {name: finding for name, finding in self._gravest.items() if name in names}
+
+    def listed(self) -> list[dict[str, Any]]:
+        return [_rule(n, self._gravest[n], self._surest.get(n, "possible")) for n in sorted(self._gravest)]
+
+    def places(self) -> dict[str, int]:
+        """Where in that list each rule is."""
+        return {name: index for index, name in enumerate(sorted(self._gravest))}
 
 
-def _rule(rule: str, findings: list[Mapping[str, Any]]) -> dict[str, Any]:
-    first = findings[0]
+def _rule(rule: str, first: Mapping[str, Any], surest: str) -> dict[str, Any]:
     title = _unlinked(prose(first["title"] or first["mechanism"] or first["rule"]))
     means = _unlinked(prose(first["means"] or title))
-    order = list(PRECISION)
-    surest = min((f["confidence"] for f in findings if f["confidence"] in order), key=order.index, default="possible")
     steps = [line for advice in first["remedies"] for line in remedy(advice)]
     properties = {
         "precision": PRECISION[surest],
@@ -98,30 +130,37 @@ def _level(finding: Mapping[str, Any]) -> str:
     return "error" if severity >= rank("high") else "warning" if severity >= rank("medium") else "note"
 
 
-def _result(one: Located, places: Mapping[str, int], presentation: Presentation) -> dict[str, Any]:
-    finding, rule = one.finding, visible(one.finding["rule"])
+def result(one: Located, presentation: Presentation) -> dict[str, Any]:
+    """A result, all but the place of its rule among those of the run, which is known at the end."""
+    finding = one.finding
     said = next((s for s in finding["evidence"] if (s["member"], line(s)) == (one.path, one.line)), None)
-    result = {
-        "ruleId": rule,
-        "ruleIndex": places[rule],
+    bundle = [f"Bundle {prose(one.bundle)}"] if one.bundle else []
+    found = {
+        "ruleId": visible(finding["rule"]),
         "level": _level(finding),
-        "message": {"text": _unlinked("\n".join(few_lines(one.host, finding)))},
+        "message": {"text": _unlinked("\n".join([*few_lines(one.host, finding), *bundle]))},
         "locations": [_location(one.path, one.line, said) | _inside(one)],
         "partialFingerprints": {"primaryLocationLineHash": one.fingerprint},
         "properties": {
             "confidence": finding["confidence"] or "unknown", "severity": finding["severity"] or "unknown",
             "role": verdict.role(one.host, finding), "host": prose(verdict.name(one.host)),
+            **({"bundle": prose(one.bundle)} if bundle else {}),
         },
     }  # fmt: skip
     others = [s for s in verdict.places(finding["evidence"]) if (s["member"], line(s)) != (one.path, one.line)]
     if others:
         related = enumerate(others[:MOST_RELATED], 1)
-        result["relatedLocations"] = [
+        found["relatedLocations"] = [
             {"id": n, **_location(s["member"], line(s), s), **_message(s)} for n, s in related
-        ]
+        ]  # fmt: skip
     if presentation.suppressed is Suppressed.SHOWN:
-        result["suppressions"] = list(_suppressions(finding))
-    return result
+        found["suppressions"] = list(_suppressions(finding))
+    return found
+
+
+def numbered(found: Mapping[str, Any], places: Mapping[str, int]) -> dict[str, Any]:
+    """A result with the place of its rule."""
+    return {**found, "ruleIndex": places[found["ruleId"]]}
 
 
 def _inside(one: Located) -> dict[str, Any]:
@@ -149,16 +188,42 @@ def _suppressions(finding: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"kind": "external", "status": "accepted", "justification": why}
 
 
-def _notifications(hosts: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The problems that may hide evidence, then the others; a bug of a reader is an error."""
-    problems = [problem for host in hosts for problem in host["problems"]]
-    problems.sort(key=lambda problem: (problem["kind"] != "bug", not problem["hides"]))
-    for problem in problems[:MOST_NOTIFICATIONS]:
-        level = "error" if problem["kind"] == "bug" else "warning" if problem["hides"] else "note"
-        told: dict[str, Any] = {"level": level, "message": {"text": _unlinked(prose(problem["text"] or "odd input"))}}
-        if problem["member"]:
-            told["locations"] = [_location(problem["member"], line(problem), None)]
-        yield told
+class Notifications:
+    """The problems that may hide evidence, before the others; a bug of a reader is an error and comes first."""
+
+    def __init__(self) -> None:
+        self._kept: Gravest[dict[str, Any]] = Gravest(MOST_NOTIFICATIONS)
+
+    def add(self, hosts: Iterable[Mapping[str, Any]], bundle: str = "") -> None:
+        """The problems of hosts; all of them, or none."""
+        before = f"{bundle}: " if bundle else ""
+        told = []
+        for problem in (problem for host in hosts for problem in host["problems"]):
+            level = "error" if problem["kind"] == "bug" else "warning" if problem["hides"] else "note"
+            text = f"{before}{problem['text'] or 'odd input'}"
+            told.append((LEVELS.index(level), notification(level, text, problem["member"], line(problem))))
+        for weight, one in told:
+            self.put(weight, one)
+
+    def put(self, weight: int, one: dict[str, Any]) -> None:
+        """One of them; `weight` is the place of its level among LEVELS, or more."""
+        self._kept.put(weight, one)
+
+    def listed(self) -> list[dict[str, Any]]:
+        count = self._kept.left_out
+        return [*self._kept, *([notification("note", f"{count:,} more notifications are left out")] if count else [])]
+
+
+def notification(level: str, text: str, member: str | None = None, at: int = 1) -> dict[str, Any]:
+    """`level` is one of LEVELS, `member` a file that it is about."""
+    said: dict[str, Any] = {"level": level, "message": {"text": _unlinked(prose(text))}}
+    return said | ({"locations": [_location(member, at, None)]} if member else {})
+
+
+def left_out(count: int) -> Iterator[dict[str, Any]]:
+    """The notification of results that GitHub would not take."""
+    if count:
+        yield notification("warning", f"{count:,} {LEFT_OUT}")
 
 
 def _unlinked(text: str) -> str:

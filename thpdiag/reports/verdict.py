@@ -33,6 +33,8 @@ def hosts(document: Document) -> list[dict[str, Any]]:
     return sorted(cases, key=lambda case: (case["case"], case["verdict"]) != (whole["case"], whole["verdict"]))
 
 
+NAMELESS = "unnamed host"
+_NOBODY = "host"  # what a document calls a host whose name is not in the input
 REDACTED = "Redacted: names of hosts, users, programs, functions and paths of the customer's own are pseudonyms."
 
 
@@ -43,7 +45,8 @@ def redacted(document: Document) -> str:
 
 def name(document: Document) -> str:
     """The host's own name, or what the case is called."""
-    return str(document["host"]["name"] or document["case"] or "unnamed host")
+    names = (document["host"]["name"], document["case"])
+    return next((str(told) for told in names if told and told != _NOBODY), NAMELESS)
 
 
 def sentence(document: Document) -> str:

@@ -5,6 +5,7 @@ Asked of the paths that the document shows, so it needs no times and no numpy, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,10 @@ from thpdiag.engine.schema import listed
 from thpdiag.engine.stacks import member_of
 from thpdiag.knowledge.symbols import families, families_of
 from thpdiag.model import Frame
+
+# As perf names the object of a function: `[xfs]`, or the file of the module
+_MODULE = re.compile(r"\[(?P<name>[\w-]+)\]|(?:.*/)?(?P<file>[\w-]+)\.ko(?:\.(?:xz|gz|zst))?")
+_NO_MODULES = frozenset({"[unknown]", "[kernel]", "[vdso]", "[vsyscall]", "[heap]", "[stack]", "[anon]", "[bpf]"})
 
 Path = tuple[str, list[str]]  # of a task: its name and the functions, outermost first
 
@@ -74,6 +79,16 @@ def kernel_entries(folded: Sequence[Sequence[Any]], frames: Iterable[tuple[str, 
         kernel[name] = kernel.get(name, True) and inside
     entries = (next((name for name in functions if kernel.get(name)), None) for _, functions in _paths(folded))
     return sorted(set(filter(None, entries)))
+
+
+def modules(folded: Sequence[Sequence[Any]], frames: Iterable[tuple[str, Frame]]) -> dict[str, list[str]]:
+    """By kernel module the functions of it that a path shows; a module may be of anybody, the kernel is not."""
+    there = frozenset(name for _, functions in _paths(folded) for name in functions)
+    found: dict[str, set[str]] = {}
+    for name, frame in frames:
+        if name in there and (module := _MODULE.fullmatch(frame.dso)) and module[0] not in _NO_MODULES:
+            found.setdefault(module["name"] or module["file"], set()).add(name)
+    return {module: sorted(names) for module, names in sorted(found.items())}
 
 
 def _of_kernel_family(name: str) -> bool:

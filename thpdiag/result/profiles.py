@@ -11,7 +11,7 @@ from thpdiag.engine.profiles import compiled
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.knowledge.symbols import families
 from thpdiag.model import Ledger, Profile, State
-from thpdiag.result.highlights import kernel_entries, matched
+from thpdiag.result.highlights import kernel_entries, matched, modules
 from thpdiag.result.recorded import recorded
 from thpdiag.result.signatures import (
     MOST_PICTURES,
@@ -76,13 +76,15 @@ def _tree(profile: Compiled, room: int, asked: Sequence[ProfileSpec]) -> dict[st
 
     tree = call_tree(profile, room)
     folded = [[path, float(f"{share:.4g}")] for path, share in tree.stacks]
-    entries = kernel_entries(folded, ((shown(frame), frame) for frame in profile.profile.frames))
+    frames = [(shown(frame), frame) for frame in profile.profile.frames]
+    entries, within = kernel_entries(folded, frames), modules(folded, frames)
     return {
         "folded": folded,
         "folded_least": float(f"{tree.least:.4g}"),
         "folded_into_callers": float(f"{tree.folded:.4g}"),
         **matched(folded, asked),
         **({"kernel_entries": entries} if entries else {}),
+        **({"modules": within} if within else {}),
     }
 
 

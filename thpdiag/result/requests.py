@@ -1,4 +1,4 @@
-"""The command that gets a customer's data of a name."""
+"""The command that gets a customer's data of a name, and that which lets a capture run again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ PROFILE_REQUEST = (
     "perf record -a -g -F 99 -o thp.data -- sleep 30; "
     "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script"
 )
+LONGER = 600  # seconds
+AGAIN = f"sh thp-capture.sh -d {LONGER}"
 
 
 def request(name: str) -> str:

@@ -67,8 +67,10 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[str, Track]]:
     """What is drawn of a state, by panel: of the host, of the processes that grew most, of the largest zone."""
     for panel, metrics in OF_HOST.items():
         for metric in metrics:
-            yield from ((panel, t) for t in catalogue.tracks(metric)[:1] if t.timed and len(t) > 1)
-    threads = {t.name for t in catalogue.tracks(_VIRTUAL) if not t.points.values.any()}  # of the kernel: no memory
+            tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 1]
+            tracks.sort(key=_still)
+            yield from ((panel, t) for t in tracks[:1])
+    threads = {t.name for t in catalogue.tracks(_VIRTUAL) if not t.column.any()}  # of the kernel: no memory
     for metric in OF_PROCESSES:
         tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
         tracks = [t for t in tracks if t.name not in threads] or tracks  # none but those tells that no program ran
@@ -133,6 +135,11 @@ def _free(catalogue: Catalogue, zone: Track) -> float:
 def _moved(track: Track) -> float:
     values = track.points.values
     return float(values.max() - values.min())
+
+
+def _still(track: Track) -> tuple[bool, bool]:
+    """Sources that move come first, for vmstat 4.0.0 to 4.0.2 repeats the memory of its first row; then dated ones."""
+    return not _moved(track), track.table.clock is Clock.DAY
 
 
 def _series(track: Track, most: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from thpdiag.capture import Section
+from thpdiag.capture import Section, shows
 from thpdiag.reports import confidence, verdict
 from thpdiag.reports.columns import fold
 from thpdiag.reports.visible import lines, prose
@@ -21,7 +21,6 @@ FILE = "thp-capture.sh"
 FENCE = "```"
 MOST_HOSTS = 5
 MOST_REASONS = 3
-_ROLES = ("root_cause", "alternative", "contributing", "configuration", "risk", "context")
 _PROCESS = re.compile(r"(.{1,64}) \(\d{1,9}\)")
 NOTHING = "Nothing is missing: the verdict needs no further data."
 _NOT_READ = (
@@ -50,7 +49,9 @@ def _known(wanted: Wanted) -> Iterator[str]:
     """Two sentences for each host."""
     yield "What we know so far"
     for host in wanted.hosts[:MOST_HOSTS]:
-        yield from fold(_text(f"Host {verdict.name(host)}: {verdict.sentence(host)} {_so_far(host)}"), "- ")
+        name = verdict.name(host)
+        about = "The host" if name == verdict.NAMELESS else f"Host {name}"
+        yield from fold(_text(f"{about}: {verdict.sentence(host)} {_so_far(host)}"), "- ")
     if len(wanted.hosts) > MOST_HOSTS:
         yield f"- and {len(wanted.hosts) - MOST_HOSTS} more hosts"
 
@@ -65,31 +66,19 @@ def _so_far(host: Document) -> str:
 
 
 def _missing(wanted: Wanted) -> Iterator[str]:
+    """What to record, a line each with what it tells, the most useful first; what may follow."""
     status = {host["verdict"]["status"] for host in wanted.hosts}
     yield "What is missing, and why" if status & {"found", "cannot_tell"} else "If the host is slow all the same"
-    for section in wanted.sections:
-        if names := wanted.supplied(section):
-            yield from fold(_text(f"{section.what}: {_why(names, wanted.hosts)}"), "- ", "  ")
+    if wanted.again:
+        yield from fold("What was recorded does not show it. Once more, while the host is slow, and for longer:")
+    for section in wanted.ranked:
+        yield from fold(f"{section.what}: {section.tells}", "- ", "  ")
+    if wanted.later:
+        more = ", ".join(section.what for section in wanted.later)
+        yield from fold(f"If that does not decide it, we shall ask for {more}.")
     because = dict.fromkeys(b for host in wanted.hosts for unknown in _open(host) for b in unknown["because"])
     for reason in list(because)[:MOST_REASONS]:
         yield from fold(_text(reason), "  ")
-
-
-def _why(names: Sequence[str], hosts: Sequence[Document]) -> str:
-    """Which questions wait for it; without any, it makes a finding surer."""
-    titles = [
-        (_ROLES.index(role) if role in _ROLES else len(_ROLES), title)
-        for host in hosts
-        for unknown in _open(host)
-        if set(names) & set(unknown["missing"])
-        for role, title in [(_role(host, unknown["rule"]), verdict.title(host, unknown["rule"]))]
-    ]
-    titles = sorted(set(titles), key=lambda pair: pair[0])
-    if not titles:
-        return "would make the finding surer"
-    if len(titles) == 1:
-        return f'to tell whether it is this: "{titles[0][1]}"'
-    return f'for {len(titles)} open questions, such as "{titles[0][1]}"'
 
 
 def _open(host: Document) -> list[Mapping[str, Any]]:
@@ -100,15 +89,12 @@ def _open(host: Document) -> list[Mapping[str, Any]]:
     return [unknown for unknown in host["unknown"] if names & set(unknown["missing"])]
 
 
-def _role(host: Document, rule: str) -> str:
-    return next((row["role"] or "" for row in host["rules"] if row["id"] == rule), "")
-
-
 def _run(wanted: Wanted, seconds: int) -> Iterator[str]:
-    names = ", ".join(verdict.name(host) for host in wanted.hosts[:MOST_HOSTS])
+    names = ", ".join(name for host in wanted.hosts[:MOST_HOSTS] if (name := verdict.name(host)) != verdict.NAMELESS)
+    where = f"on the host ({names})" if names else "on the host"
     timely = any(section.lasts for section in wanted.sections)
     yield "How to record it"
-    yield from fold(_text(f"1. Save the script below as {FILE} on the host ({names})."), "", "   ")
+    yield from fold(_text(f"1. Save the script below as {FILE} {where}."), "", "   ")
     yield from fold(f"2. Read it. `sh {FILE} -n` prints what it would do, and does nothing.", "", "   ")
     when = "WHILE THE HOST IS SLOW, as root" if timely else "As root, at any time"
     yield from fold(f"3. {when}: `sh {FILE}`. It takes about {seconds + 20} seconds; Ctrl-C ends it early.", "", "   ")
@@ -136,7 +122,7 @@ def _cost(sections: Sequence[Section]) -> Iterator[str]:
 
 def _privacy(sections: Sequence[Section]) -> Iterator[str]:
     yield "What it names, and what it does not collect"
-    yield from fold(f"In the result stand {'; '.join(dict.fromkeys(s.shows for s in sections if s.shows))}.")
+    yield from fold(f"In the result stand {shows(sections)}.")
     without = [] if any(section.name == "tasks" for section in sections) else ["command lines of processes"]
     yield from fold(f"It does not read: {', '.join([*without, _NOT_READ])}.")
 

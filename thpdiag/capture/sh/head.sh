@@ -19,6 +19,9 @@ parent=.
 dry=
 keep=
 stopped=
+crowded=
+least_begin=50000 # kB of disk: nothing is begun with less,
+least_end=20000 # and the recording ends with less
 sleeper=
 kids=
 
@@ -65,6 +68,14 @@ gently() {
     else
         "$@"
     fi
+}
+
+has_room() { # has_room KB: whether so much disk is free; yes where df does not tell
+    room_free=$(df -Pk "$parent" 2>/dev/null | awk 'NR == 2 { print $4 }')
+    case $room_free in
+    '' | *[!0-9]*) return 0 ;;
+    esac
+    [ "$room_free" -ge "$1" ]
 }
 
 note() { # note TEXT...: one line of capture.log

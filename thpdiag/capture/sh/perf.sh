@@ -20,11 +20,10 @@ perf_start() {
     perf_seconds=30
     [ "$perf_cpus" -le 64 ] || perf_seconds=$((1920 / perf_cpus + 5)) # keeps the text below some 200 MB
     [ "$perf_seconds" -le "$seconds" ] || perf_seconds=$seconds
-    perf_free=$(df -Pk "$dir" | awk 'NR == 2 { print $4 }')
-    if [ "${perf_free:-0}" -lt 500000 ]; then
-        note "skipped, perf record: only ${perf_free:-?} kB free"
+    has_room 500000 || {
+        note "skipped, perf record: only $room_free kB free"
         return 0
-    fi
+    }
     perf_data=$dir/perf.data
     # options without blanks, to be split
     # shellcheck disable=SC2086

@@ -15,7 +15,9 @@ END
 @ROOT@
 END
     fi
-    echo 'The result names this host, its processes and their command lines.'
+    cat <<'END'
+@SHOWS@
+END
     echo 'Ctrl-C ends it early and keeps what there is.'
 }
 
@@ -33,6 +35,11 @@ record() { # one look at the beginning, one at the end, and one every interval b
             record_next=$seconds
             last=yes
         fi
+        has_room "$least_end" || {
+            note "ended early: less than $least_end kB of disk are free"
+            crowded=yes
+            break
+        }
         [ ! -t 2 ] || printf '\r%s of %s s' "$record_now" "$seconds" >&2
         [ "$record_next" -le "$record_now" ] || pause $((record_next - record_now))
     done
@@ -64,6 +71,7 @@ pack() {
 
 plan
 [ -z "$dry" ] || exit 0
+has_room "$least_begin" || die "less than $least_begin kB are free in $parent; take another folder with -o"
 mkdir "$dir" "$dir/loops" || die "cannot write to $parent"
 note "begin: $seconds s, every $interval s, as uid $(id -u)"
 trap stop INT TERM HUP
@@ -75,4 +83,5 @@ finishes
 note 'end'
 [ ! -t 2 ] || echo >&2
 pack
+[ -z "$crowded" ] || echo 'thp-capture: it ended early, since the disk is nearly full' >&2
 [ -z "$stopped" ] || exit 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
 
 from thpdiag.engine.classes import of_event
 from thpdiag.engine.family_words import callers_words, family_words
@@ -28,22 +29,33 @@ def judge(check: EventCheck, scene: Scene) -> Judged:
     needed = f"{check.at_least} of {' or '.join(kinds)}{_conditions(check)}"
     if len(fitting) >= check.at_least:
         return Judged(YES, _said(fitting), needed, kind, fitting[0].cite, float(len(fitting)))
-    log = _was_read(kinds, scene)
-    if log is None:
+    logs = _were_read(kinds, scene)
+    if not logs:
         known = event_term(kinds[0])
         return unknown(
             kinds[0], f"no record that would show it: {known.means if known else kinds[0]}", needed=needed, kind=kind
         )
-    return Judged(NO, f"{len(fitting)} in the log that was read", needed, kind, log.cite, float(len(fitting)))
+    text = f"{_titles(kinds)}{_conditions(check)}: {len(fitting)} times in {_places(logs)}"
+    return Judged(NO, text, needed, kind, logs[0].cite, float(len(fitting)))
 
 
-def _was_read(kinds: list[str], scene: Scene) -> Fact | Event | None:
-    """Something that shows that such events would have been seen."""
+def _were_read(kinds: list[str], scene: Scene) -> list[Fact | Event]:
+    """What shows that such events would have been seen."""
     if set(kinds) <= OPERATOR_KINDS:
-        return next((e for e in (*scene.case.events, *scene.state.events) if e.kind in OPERATOR_KINDS), None)
+        return [e for e in (*scene.case.events, *scene.state.events) if e.kind in OPERATOR_KINDS]
     if set(kinds) <= TASK_KINDS:
-        return next((e for e in (*scene.state.events, *scene.case.events) if e.kind in TASK_KINDS), None)
-    return next(scene.facts("log.read"), None)
+        return [e for e in (*scene.state.events, *scene.case.events) if e.kind in TASK_KINDS]
+    return list(scene.facts("log.read"))
+
+
+def _places(logs: Sequence[Fact | Event]) -> str:
+    """The members, the first by name: a host may have sent a whole year of logs."""
+    members = list(dict.fromkeys(log.cite.member for log in logs))
+    return members[0] if len(members) == 1 else f"{members[0]} and {len(members) - 1} more"
+
+
+def _titles(kinds: Sequence[str]) -> str:
+    return " or ".join(known.means.split(" (")[0] if (known := event_term(kind)) else kind for kind in kinds)
 
 
 def _fits(check: EventCheck, event: Event) -> bool:
@@ -92,6 +104,4 @@ def _said(events: list[Event]) -> str:
         return f"the write of {what} to {first.fields.get('path', '')} {HOW.get(how, how)}"
     fields = ", ".join(f"{k} {v}" for k, v in first.fields.items() if v and k not in UNSAID)
     more = f", and {len(events) - 1} more" if len(events) > 1 else ""
-    known = event_term(first.kind)
-    title = known.means.split(" (")[0] if known else first.kind
-    return f"{title} ({fields}){more}"
+    return f"{_titles([first.kind])} ({fields}){more}"

@@ -1,12 +1,11 @@
-"""Free memory by block size: over time as a strip, and the first and last reading as bars."""
+"""Free memory by block size: over time as a strip, and single readings as histograms."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from markupsafe import Markup
 
@@ -18,19 +17,18 @@ from thpdiag.reports.visible import prose
 LEVELS = ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")  # few to many
 _COLUMNS = 100
 _ROW = 10  # units of height
+_BAR, _HIGH = 10, 24  # pixels of a histogram
 HUGE = 9  # the order of a 2 MiB block of 4 KiB pages
 
 
 def strip(lines: Sequence[Line], scale: TimeScale, name: str) -> Markup:
-    """One row for each order, the largest blocks on top; white where there is none, the darker the more."""
+    """One row for each order of a zone, the largest blocks on top; white where there is none, the darker the more."""
     rows = sorted(((_order(line.metric), line) for line in lines), key=lambda row: -row[0])
     most = max(line.high for _, line in rows)
     shapes = Markup().join(_cells(rows, scale, most))
     height = _ROW * len(rows)
     labels = Markup().join(
-        Markup('<text class="scale" x="4" y="{}" font-size="9" fill="#57606a">{}</text>').format(
-            _ROW * number + 8, order
-        )
+        Markup('<text x="4" y="{}">{}</text>').format(_ROW * number + 8, order)
         for number, (order, _) in enumerate(rows)
         if order in (0, HUGE) or number == 0
     )
@@ -43,7 +41,8 @@ def strip(lines: Sequence[Line], scale: TimeScale, name: str) -> Markup:
         '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}">'
         '<svg class="plot" width="100%" height="{height}" viewBox="0 0 1000 {height}" preserveAspectRatio="none">'
         '{shapes}<path class="huge" d="M0,{border}H1000" fill="none" stroke="#a40e26" stroke-width="1" '
-        'vector-effect="non-scaling-stroke"/></svg>{labels}</svg></figure>\n'
+        'vector-effect="non-scaling-stroke"/></svg><g font-size="9" fill="#57606a" stroke="#ffffff" stroke-width="2" '
+        'paint-order="stroke">{labels}</g></svg></figure>\n'
     ).format(
         name=name, of=f" of {entity}" if entity else "", most=quantity(most), sources=sources, height=height,
         shapes=shapes, border=_ROW * sum(order >= HUGE for order, _ in rows), labels=labels,
@@ -92,19 +91,26 @@ def _level(count: float, most: float) -> int:
     return min(int(part * len(LEVELS)), len(LEVELS) - 1)
 
 
-def bars(told: Mapping[str, Any], page: float = 4096.0) -> list[tuple[int, str, int, str, Markup]]:
-    """(order, block size, blocks, memory in them, bar) of one zone; the bar is the share of its free memory."""
-    counts = told["counts"]
-    every = [count * page * 2.0**order for order, count in enumerate(counts)]
-    whole = max(sum(every), 1.0)
-    return [
-        (order, quantity(page * 2.0**order, "bytes"), count, quantity(free, "bytes"), _bar(100 * free / whole))
-        for order, (count, free) in enumerate(zip(counts, every, strict=True))
-    ]
-
-
-def _bar(percent: float) -> Markup:
-    return Markup(
-        '<svg width="100%" height="10" aria-hidden="true">'
-        f'<rect class="b1" width="{percent:.1f}%" height="10" fill="#2b6cb0"/></svg>'
+def histogram(counts: Sequence[int]) -> Markup:
+    """A bar for each order from 0 on, as high as its share of the free memory; the numbers stand beside it."""
+    shares = _shares(counts)
+    shapes = (
+        f"M{_BAR * order},{_HIGH}v-{round(_HIGH * share, 1):g}h{_BAR - 2}V{_HIGH}z"
+        for order, share in enumerate(shares)
+        if share
     )
+    return Markup(
+        f'<svg width="{_BAR * len(shares)}" height="{_HIGH}" aria-hidden="true">'
+        f'<path class="b1" fill="#2b6cb0" d="{"".join(shapes)}"/></svg>'
+    )
+
+
+def large(counts: Sequence[int]) -> float:
+    """The share of the free memory that lies in blocks of a huge page or larger ones."""
+    return sum(_shares(counts)[HUGE:])
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    """Of the free memory, by order; a block has twice the pages of one of the order below."""
+    pages = [count * 2**order for order, count in enumerate(counts)]
+    return [count / (sum(pages) or 1) for count in pages]

@@ -26,15 +26,6 @@ _LOOKED_BACK = 50  # episodes: a document of strangers may have many
 _MOST_SHADED = 0.8  # of the width
 _FOOT = 92
 COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
-_NEARLY = 0.25  # of the length of an episode: begin and end of one that is the same lie so near
-_LOOKED_BACK = 50  # episodes: a document of strangers may have many
-_MOST_SHADED = 0.8  # of the width
-_FOOT = 92
-COLOURS = ("#2b6cb0", "#b0370a", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a", "#a40e26", "#57606a")
-_CLOCKS = {
-    "utc": "UTC", "local": "local time of the host", "day": "time of day", "boot": "seconds after boot",
-    "sample": "sample number", None: "sample number",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +82,10 @@ def _group(axis: Axis, known: Sequence[Episode], actions: Sequence[Mapping[str, 
     still = [plot for plot in axis.plots if _still(plot)]
     drawn = [plot for plot in axis.plots if plot.panel != "free_blocks" and plot not in still]
     figures = [_figure(plot, axis, under, over, f"{prefix}-{number}") for number, plot in enumerate(drawn, 1)]
-    orders = [line for plot in axis.plots if plot.panel == "free_blocks" for line in plot.lines]
-    if orders:
-        figures.append(strip(orders, axis.scale, f"{prefix}-blocks"))
+    zones: dict[str, list[Line]] = {}
+    for line in (line for plot in axis.plots if plot.panel == "free_blocks" for line in plot.lines):
+        zones.setdefault(line.entity, []).append(line)
+    figures += [strip(zone, axis.scale, f"{prefix}-blocks{n}") for n, zone in enumerate(zones.values(), 1)]
     below = time_axis(axis.scale, axis.clock, "small now-at")
     return Markup(
         '<div class="axis" role="group" tabindex="0" aria-label="Measurements over time" data-clock="{}" data-x="{}">\n'

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 from thpdiag.reports.charts.plots import Point
-from thpdiag.reports.charts.scale import LONG, usual
+from thpdiag.reports.charts.scale import LONG, WIDTH, usual
 
+_ALONE = 6  # units of width to each side of a point alone: less is not seen
 _COLUMN = 4  # units of width: what falls into one column is drawn as one point with its range
 Place = tuple[int, int]
 Scale = Callable[[float], float]
@@ -41,7 +42,7 @@ def _line(run: Sequence[Point], x: Scale, y: Scale) -> str:
     places = [(round(x(point[0])), round(y(point[3]))) for point in run]
     if len(places) == 1:
         left, level = places[0]
-        places = [(left - 1, level), (left + 1, level)]
+        places = [(max(left - _ALONE, 0), level), (min(left + _ALONE, WIDTH), level)]
     return _moves(places)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
@@ -17,7 +17,9 @@ _STEPS = (
 _CLOCKS = {"local": " (local time of the host)", "day": " (time of day)"}  # what the words of a time do not say
 _MOST = 5  # marks; more do not fit on a telephone
 _DAY = 86_400
-_ROOM = WIDTH / 8  # for the words of a mark
+_BEFORE = {"start": 0.0, "middle": 0.5, "end": 1.0}  # the part of the words that stands before their mark
+_LETTER, _SPACE = 17, 24  # of the width, on a telephone: a letter of a mark, and what is free beside its words
+_EDGE = 60  # a mark so near to the edge of the chart has its words on one side
 
 
 def ticks(scale: TimeScale, clock: str | None) -> list[tuple[float, str]]:
@@ -25,19 +27,32 @@ def ticks(scale: TimeScale, clock: str | None) -> list[tuple[float, str]]:
     first, last = scale.stretches[0][0], scale.stretches[-1][1]
     measured = sum(end - begin for begin, end in scale.stretches)
     found = [(scale.x(time), time) for time in _whole(scale, measured)] or [(0.0, first)]
-    kept: list[tuple[float, float]] = []
-    for place, time in found:
-        if not kept or place - kept[-1][0] >= _ROOM:
-            kept.append((place, time))
     words = _dated if first // _DAY != last // _DAY else _of_day
-    return [(place, words(moment(round(time, 3), clock))) for place, time in kept]
+    told = [(place, words(moment(round(time, 3), clock))) for place, time in found]
+    return list(_with_room(told))
+
+
+def _with_room(marks: Iterable[tuple[float, str]]) -> Iterator[tuple[float, str]]:
+    """Those that do not lie on the one before, nor say the same: no date tells parts of a second."""
+    end, before = -math.inf, ""
+    for place, words in marks:
+        wide = _LETTER * len(words) + _SPACE
+        left = place - wide * _BEFORE[anchor(place)]
+        if left >= end and words != before:
+            end, before = left + wide, words
+            yield place, words
+
+
+def anchor(place: float) -> str:
+    """On which side of a mark its words stand."""
+    return "start" if place < _EDGE else "end" if place > WIDTH - _EDGE else "middle"
 
 
 def axis(scale: TimeScale, clock: str | None, look: str = "small") -> Markup:
     """The marks below a chart, and its begin and end in words; `look` is the class of these."""
     marks = Markup().join(
         Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
-            100 * place / WIDTH, "start" if place < 60 else "end" if place > 940 else "middle", told
+            100 * place / WIDTH, anchor(place), told
         )
         for place, told in ticks(scale, clock)
     )
@@ -56,8 +71,9 @@ def _whole(scale: TimeScale, measured: float) -> Iterator[float]:
 
 def _of_day(told: str) -> str:
     """A moment without what every mark says: the date, the clock, seconds of 0."""
-    hour = told.removesuffix(" UTC").removesuffix(" after boot").removeprefix("sample ").rpartition(" ")[2]
-    return told.removesuffix(" after boot") if told.endswith("boot") else hour.removesuffix(":00")
+    if told.endswith((" after boot", ")")):
+        return told.removesuffix(" after boot")  # seconds, or a time of a later day: `00:00:00 (+1 d)`
+    return told.removesuffix(" UTC").removeprefix("sample ").rpartition(" ")[2].removesuffix(":00")
 
 
 def _dated(told: str) -> str:

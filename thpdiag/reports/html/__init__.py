@@ -14,6 +14,7 @@ from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from thpdiag.reports import confidence, recordings, verdict
+from thpdiag.reports.charts.free_blocks import histogram, large
 from thpdiag.reports.charts.panels import episodes, panels
 from thpdiag.reports.html.embedded import embedded
 from thpdiag.reports.html.rules import groups, tree
@@ -80,7 +81,9 @@ def environment(loader: BaseLoader) -> Environment:
         "confidence": confidence,
         "episodes": episodes,
         "groups": groups,
+        "histogram": histogram,
         "hottest": hottest,
+        "large": large,
         "moment": moment,
         "panels": panels,
         "recordings": recordings,

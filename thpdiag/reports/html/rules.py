@@ -22,11 +22,12 @@ _EXTRA = (("findings", "fires"), ("unknown", "unknown"), ("ruled_out", "silent")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rules with the same kind of outcome. `open` groups are unfolded in the page."""
+    """Rules with the same kind of outcome. `open` groups are unfolded in the page, trees of `matched` ones on paper."""
 
     title: str
     rules: tuple[Mapping[str, Any], ...]
     open: bool
+    matched: bool
 
 
 def groups(document: Mapping[str, Any]) -> list[Group]:
@@ -35,9 +36,12 @@ def groups(document: Mapping[str, Any]) -> list[Group]:
     unknown = {entry["rule"]: entry for entry in document["unknown"]}
     told = [{**rule, "needs": unknown.get(rule["id"])} for rule in rules]
     return [
-        Group(title, tuple(rule for rule in told if rule["outcome"] in outcomes), outcomes != ("silent", "excluded"))
+        Group(
+            title, tuple(rule for rule in told if rule["outcome"] in outcomes), "silent" not in outcomes,
+            "fires" in outcomes,
+        )
         for title, outcomes in _GROUPS
-    ]
+    ]  # fmt: skip
 
 
 def _unlisted(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ What it adds is convenience: values under the pointer, a closer look, search. Wi
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -16,8 +17,12 @@ PARTS = ("result.js", "words.js", "panels.js", "icicle.js")
 @cache
 def script() -> str:
     """All parts, in an order in which each finds what it needs, in a scope of their own."""
-    texts = (files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in PARTS)
-    return '(function () {\n"use strict";\n' + "".join(texts) + "})();\n"
+    return joined(files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in PARTS)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts of a script in one function, so that they share a scope and leave nothing outside of it."""
+    return '(function () {\n"use strict";\n' + "".join(parts) + "})();\n"
 
 
 @cache
@@ -27,11 +32,14 @@ def style() -> str:
 
 @cache
 def policy() -> str:
-    """A content security policy under which only our own style and script have an effect."""
-    return (
-        f"default-src 'none'; script-src '{digest(script())}'; style-src '{digest(style())}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    """The policy of a report's page."""
+    return policy_for(style(), script())
+
+
+def policy_for(looks: str, program: str = "") -> str:
+    """A content security policy under which only this style, and this script if there is one, have an effect."""
+    scripts = f"script-src '{digest(program)}'; " if program else ""
+    return f"default-src 'none'; {scripts}style-src '{digest(looks)}'; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:

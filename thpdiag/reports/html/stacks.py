@@ -49,11 +49,13 @@ class Shown:
 
 
 def shown(document: Mapping[str, Any], prefix: str) -> list[Shown]:
-    """The recordings of a completed document, first the one that the leading finding rests on; `prefix` begins ids."""
+    """The recordings of a completed document, first the one that the leading finding rests on, one without samples
+    last; `prefix` begins ids."""
     first = leading(document)
     cited = {said["member"] for said in (first["evidence"] if first else ()) if said["kind"] == "stack"}
     profiles = sorted(
-        document["profiles"], key=lambda p: (not (p["matched"] and p["member"] in cited), not p["matched"])
+        document["profiles"],
+        key=lambda p: (not (p["matched"] and p["member"] in cited), not p["matched"], not p["folded"]),
     )
     others = len(profiles) - 1
     rest = max(_FEWEST, (MOST - _FIRST) // others) if others else 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
@@ -23,16 +22,15 @@ from typing import Any, BinaryIO, Final
 
 from thpdiag.errors import StoreFullError, UsageError
 from thpdiag.reports.json import compact
+from thpdiag.reports.spreadsheet import guarded
 from thpdiag.reports.visible import visible
 from thpdiag.triage.store.reading import FLAT_COLUMNS, Reading
 from thpdiag.triage.store.trouble import NO_ROOM
 
 PORTION: Final = 5_000  # rows that are in memory at a time, and in a row group of a Parquet file
-NUMBERS: Final = ("size", "attempts")
+NUMBERS: Final = ("size", "attempts", "undecided")
 NO_PARQUET: Final = "Parquet is written by pyarrow, which is not installed: pip install 'thpdiag[parquet]'"
-_FORMULA: Final = re.compile(r"\s*[=+\-@|%]")
 _APPS: Final = FLAT_COLUMNS.index("apps")
-_SUPPRESSED: Final = FLAT_COLUMNS.index("suppressed")
 
 
 def write_csv(store: Reading, out: BinaryIO) -> None:
@@ -57,7 +55,7 @@ def write_parquet(store: Reading, out: BinaryIO) -> None:
         import pyarrow.parquet as pq
     except ImportError as missing:
         raise UsageError(NO_PARQUET) from missing
-    kinds = {"suppressed": pa.bool_()} | dict.fromkeys(NUMBERS, pa.int64())
+    kinds = dict.fromkeys(NUMBERS, pa.int64())
     form = pa.schema([(name, kinds.get(name, pa.string())) for name in FLAT_COLUMNS])
     rows = _rows(store)
     with pq.ParquetWriter(out, form, compression="zstd") as writer:
@@ -71,11 +69,17 @@ FORMATS: Final[Mapping[str, Callable[[Reading, BinaryIO], None]]] = MappingProxy
 )
 
 
-def export(place: Path, file: Path) -> None:
-    """Write the store at `place` to a file, in the format that its suffix names; whole, or not at all."""
-    write = FORMATS.get(file.suffix.removeprefix(".").lower())
-    if write is None:
+def suffix(file: Path) -> str:
+    """The format that the end of a file's name says."""
+    name = file.suffix.removeprefix(".").lower()
+    if name not in FORMATS:
         raise UsageError(f"{file}: the suffix names no format; one of .{', .'.join(FORMATS)}")
+    return name
+
+
+def export(place: Path, file: Path, form: str = "") -> None:
+    """Write the store at `place` to a file, in the format that is given or its suffix names; whole, or not at all."""
+    write = FORMATS[form or suffix(file)]
     with Reading.at(place) as store, ExitStack() as undo:
         part = file.with_name(f".{file.name}.part")
         try:
@@ -92,7 +96,6 @@ def _rows(store: Reading) -> Iterator[list[Any]]:
     for flat in store.flat():
         row = list(flat)
         row[_APPS] = None if row[_APPS] is None else ",".join(json.loads(row[_APPS]))
-        row[_SUPPRESSED] = None if row[_SUPPRESSED] is None else bool(row[_SUPPRESSED])
         yield row
 
 
@@ -100,8 +103,7 @@ def _cell(value: Any) -> Any:
     """A text as a spreadsheet and a terminal can be given it; numbers and truths as they are."""
     if not isinstance(value, str):
         return "" if value is None else int(value)
-    shown = visible(value)
-    return f"'{shown}" if _FORMULA.match(shown) else shown
+    return guarded(visible(value))
 
 
 def _utf8(value: Any) -> Any:

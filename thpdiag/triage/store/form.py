@@ -1,8 +1,8 @@
 """The tables of a store, its version, and how the database is opened.
 
 One SQLite file in WAL mode with `synchronous=FULL`: what `add` has returned from outlives kill -9 and a power cut, and
-readers need no lock. Rows are only ever added. A store of a later version of this form is refused, since rows that this
-version does not know would be left out without a word.
+readers need no lock. Rows are only added, but for attempts that came to nothing. A store of a later version of this
+form is refused, since rows that this version does not know would be left out without a word.
 
     analysis   what changes a result: version of thpdiag, digest of the rules, options
     run        one call of triage, with the time it began (UTC); not the machine that it ran on
@@ -49,18 +49,17 @@ TABLES: Final = (
         bundle INTEGER NOT NULL REFERENCES bundle, place INTEGER NOT NULL, name TEXT, title TEXT, os TEXT, kernel TEXT,
         era TEXT, platform TEXT, apps TEXT NOT NULL, settings TEXT NOT NULL, measures TEXT NOT NULL, verdict TEXT,
         rule TEXT, mechanism TEXT, severity TEXT, confidence TEXT, state TEXT, sentence TEXT,
-        PRIMARY KEY (bundle, place))""",
+        undecided INTEGER, recorded TEXT, PRIMARY KEY (bundle, place))""",
     """CREATE TABLE finding (
         bundle INTEGER NOT NULL, host INTEGER NOT NULL, place INTEGER NOT NULL, rule TEXT, mechanism TEXT,
         severity TEXT, confidence TEXT, role TEXT, state TEXT, entity TEXT, fingerprint TEXT,
-        suppressed INTEGER NOT NULL,
         PRIMARY KEY (bundle, host, place), FOREIGN KEY (bundle, host) REFERENCES host) WITHOUT ROWID""",
     "CREATE TABLE mark (run INTEGER NOT NULL REFERENCES run, at TEXT NOT NULL, kind TEXT NOT NULL)",
 )
 INDEXES: Final = (  # made at the end of a batch: while rows are added one by one they would cost several times the rows
     "CREATE INDEX IF NOT EXISTS host_by_verdict ON host (verdict, mechanism, confidence, severity)",
     "CREATE INDEX IF NOT EXISTS host_by_kernel ON host (kernel, os, platform)",
-    "CREATE INDEX IF NOT EXISTS finding_by_rule ON finding (rule, severity, confidence, suppressed)",
+    "CREATE INDEX IF NOT EXISTS finding_by_rule ON finding (rule, severity, confidence)",
     "CREATE INDEX IF NOT EXISTS bundle_by_status ON bundle (status)",
 )
 

@@ -24,6 +24,12 @@ _BUNDLES: Final = """
     SELECT ours.id, ours.analysis, b.sha256, b.path, b.size, b.status, b.reason, b.attempts
     FROM other.bundle b JOIN other.run theirs ON theirs.id = b.run JOIN run ours ON ours.token = theirs.token
     WHERE b.id > ? AND b.id <= ? ORDER BY b.id ON CONFLICT (sha256, analysis) DO NOTHING"""
+_WITHOUT: Final = """
+    DELETE FROM bundle WHERE id IN (
+        SELECT ours.id FROM other.bundle b JOIN other.document d ON d.bundle = b.id
+        JOIN other.run theirs ON theirs.id = b.run JOIN run here ON here.token = theirs.token
+        JOIN bundle ours ON ours.sha256 = b.sha256 AND ours.analysis = here.analysis
+        WHERE b.id > ? AND b.id <= ? AND NOT EXISTS (SELECT 1 FROM document WHERE document.bundle = ours.id))"""
 # The rows of a portion that were new, beside their numbers in the other store.
 _NEW: Final = """
     FROM other.bundle b JOIN other.run theirs ON theirs.id = b.run JOIN run ours ON ours.token = theirs.token
@@ -46,7 +52,10 @@ _MARKS: Final = """
 
 
 def merge_into(database: sqlite3.Connection, place: Path) -> int:
-    """Add what the store at `place` has to an open database; how many bundles were new. Merging twice adds nothing."""
+    """Add what the store at `place` has to an open database; how many bundles were new. Merging twice adds nothing.
+
+    A document takes the place of an attempt that came to none.
+    """
     database.execute("ATTACH ? AS other", (address(located(place)),))
     try:
         with database:  # ends the transaction either way
@@ -62,6 +71,7 @@ def merge_into(database: sqlite3.Connection, place: Path) -> int:
 def _portion(database: sqlite3.Connection, first: int) -> int:
     with database:
         database.execute("BEGIN IMMEDIATE")
+        database.execute(_WITHOUT, (first, first + PORTION))
         (before,) = database.execute("SELECT coalesce(max(id), 0) FROM bundle").fetchone()
         new = database.execute(_BUNDLES, (first, first + PORTION)).rowcount
         for query in _PARTS:

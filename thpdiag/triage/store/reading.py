@@ -6,13 +6,14 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from thpdiag.errors import StoreError
 from thpdiag.triage.store.bundle import Analysis, BundleResult, Stored
-from thpdiag.triage.store.form import located, to_read
+from thpdiag.triage.store.form import located, text, to_read
 from thpdiag.triage.store.rows import FINDING, HOST
 from thpdiag.triage.store.trouble import told
 
@@ -27,7 +28,11 @@ HOST_COLUMNS: Final = tuple({"name": "host", "title": "case"}.get(name, name) fo
 _SUMMARY: Final = f"""
     SELECT b.id, {", ".join(f"b.{name}" for name in BUNDLE_COLUMNS)}, h.place,
            {", ".join(f"h.{name}" for name in HOST)}
-    FROM bundle b LEFT JOIN host h ON h.bundle = b.id ORDER BY b.id, h.place"""
+    FROM bundle b LEFT JOIN host h ON h.bundle = b.id"""
+_FINDINGS: Final = f"SELECT bundle, host, {', '.join(FINDING)} FROM finding"
+_MADE: Final = """
+    SELECT a.tool_version, a.rules_digest, a.options, r.begun
+    FROM bundle b JOIN run r ON r.id = b.run JOIN analysis a ON a.id = b.analysis WHERE b.id = ?"""
 FLAT_COLUMNS: Final = (
     *BUNDLE_COLUMNS, *(f"verdict_{n}" if n in FINDING else n for n in HOST_COLUMNS),
     *FINDING, "tool_version", "rules_digest", "options", "begun",
@@ -57,24 +62,71 @@ class Reading:
         """All bundles in the order in which they were stored, with their documents."""
         return map(self._stored, self._rows(f"{_BUNDLES} ORDER BY b.id"))
 
+    def current(self) -> Iterator[Stored]:
+        """The same in the order of their paths, which no run changes, but for results that a younger one replaces."""
+        for number in self._current():
+            yield from map(self._stored, self._rows(f"{_BUNDLES} WHERE b.id = ?", number))
+
     def result(self, sha256: str) -> list[Stored]:
         """What is stored of one content: a result per analysis, the first made first."""
         return list(map(self._stored, self._rows(f"{_BUNDLES} WHERE b.sha256 = ? ORDER BY b.id", sha256)))
+
+    def done(self, sha256: str, analysis: Analysis) -> bool | None:
+        """Whether this content has a result of the analysis: None if not, False if all attempts came to no document."""
+        query = """
+            SELECT EXISTS (SELECT 1 FROM document d WHERE d.bundle = b.id) FROM bundle b
+            JOIN analysis a ON a.id = b.analysis
+            WHERE b.sha256 = ? AND a.tool_version = ? AND a.rules_digest = ? AND a.options = ?"""
+        values = (sha256, analysis.tool_version, analysis.rules_digest, analysis.options_text)
+        found = next(self._rows(query, *map(text, values)), None)
+        return None if found is None else bool(found[0])
+
+    def known(self, analysis: Analysis) -> Iterator[tuple[str, bool]]:
+        """Each content that has a result of the analysis, and whether that has a document (as `done`)."""
+        query = """
+            SELECT b.sha256, EXISTS (SELECT 1 FROM document d WHERE d.bundle = b.id) FROM bundle b
+            JOIN analysis a ON a.id = b.analysis
+            WHERE a.tool_version = ? AND a.rules_digest = ? AND a.options = ?"""
+        values = (analysis.tool_version, analysis.rules_digest, analysis.options_text)
+        return ((sha256, bool(document)) for sha256, document in self._rows(query, *map(text, values)))
 
     def hosts(self) -> Iterator[Row]:
         """A row per host, with its bundle, apps (a list), settings and measures (maps by name).
 
         A bundle without a host (`refused`, for instance) has one row, whose `place` and columns of a host are None.
         """
-        columns = ("bundle", *BUNDLE_COLUMNS, "place", *HOST_COLUMNS)
-        for values in self._rows(_SUMMARY):
-            row = dict(zip(columns, values, strict=True))
-            yield row | {name: self._json(row[name] or "null") for name in ("apps", "settings", "measures")}
+        return map(self._host, self._rows(f"{_SUMMARY} ORDER BY b.id, h.place"))
 
     def findings(self) -> Iterator[Row]:
         """A row per finding, with `bundle` and `place` of its host as in `hosts`."""
-        found = self._rows(f"SELECT bundle, host, {', '.join(FINDING)} FROM finding ORDER BY bundle, host, place")
-        return (dict(zip(("bundle", "place", *FINDING), values, strict=True)) for values in found)
+        return map(_finding, self._rows(f"{_FINDINGS} ORDER BY bundle, host, place"))
+
+    def fleet(self) -> Iterator[Row]:
+        """The rows of `hosts` in the order of paths, without replaced results, each as `of_bundle` has it."""
+        for number in self._current():
+            yield from self.of_bundle(number)
+
+    def of_bundle(self, number: int) -> Iterator[Row]:
+        """The rows of `hosts` of one bundle, each with its `findings`, the analysis and the begin of the run."""
+        findings = list(map(_finding, self._rows(f"{_FINDINGS} WHERE bundle = ? ORDER BY host, place", number)))
+        made = dict(zip(("tool_version", "rules_digest", "options", "begun"), *self._rows(_MADE, number), strict=True))
+        for row in map(self._host, self._rows(f"{_SUMMARY} WHERE b.id = ? ORDER BY h.place", number)):
+            yield row | made | {"findings": [one for one in findings if one["place"] == row["place"]]}
+
+    def document(self, number: int) -> Mapping[str, Any] | None:
+        """The result document of a bundle, if there is one."""
+        found = next(self._rows(f"{_BUNDLES} WHERE b.id = ?", number), None)
+        return self._stored(found).result.document if found else None
+
+    def names(self) -> Iterator[Row]:
+        """Bundle, place, name and time of the data of all hosts that have a name, in the order of `fleet`."""
+        columns = ("bundle", "place", "name", "recorded")
+        replaced = self.superseded()
+        query = f"""
+            SELECT {", ".join(f"h.{name}" for name in columns)} FROM host h JOIN bundle b ON b.id = h.bundle
+            WHERE h.name IS NOT NULL ORDER BY b.path, b.sha256, b.id, h.place"""
+        rows = (dict(zip(columns, values, strict=True)) for values in self._rows(query))
+        return (row for row in rows if row["bundle"] not in replaced)
 
     def flat(self) -> Iterator[tuple[Any, ...]]:
         """All of it as one table (FLAT_COLUMNS): a row per finding, one for a host or bundle that has none."""
@@ -89,6 +141,36 @@ class Reading:
     def statuses(self) -> dict[str, int]:
         """How many bundles ended in which way."""
         return dict(self._rows("SELECT status, count(*) FROM bundle GROUP BY status ORDER BY status"))
+
+    def runs(self) -> Iterator[Row]:
+        """The runs in the order in which they began, each with its analysis and how many bundles are stored of it."""
+        columns = ("begun", "tool_version", "rules_digest", "options", "bundles")
+        query = """
+            SELECT r.begun, a.tool_version, a.rules_digest, a.options, count(b.id)
+            FROM run r JOIN analysis a ON a.id = r.analysis LEFT JOIN bundle b ON b.run = r.id
+            GROUP BY r.id ORDER BY r.begun, r.id"""
+        for values in self._rows(query):
+            row = dict(zip(columns, values, strict=True))
+            yield row | {"options": self._json(row["options"])}
+
+    def superseded(self) -> set[int]:
+        """The bundles (their numbers) of which there is a younger result of the same content by another analysis."""
+        query = """
+            SELECT old.id FROM bundle old JOIN run r ON r.id = old.run WHERE EXISTS (
+                SELECT 1 FROM bundle new JOIN run s ON s.id = new.run
+                WHERE new.sha256 = old.sha256 AND (s.begun, s.id, new.id) > (r.begun, r.id, old.id))"""
+        return {number for (number,) in self._rows(query)}
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Everything that is read within sees the store as it is now, whatever a run adds meanwhile."""
+        with told(self.file):
+            self._database.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with told(self.file):
+                self._database.execute("ROLLBACK")
 
     def marks(self) -> list[tuple[str, str]]:
         """What befell the runs: when (UTC) and what."""
@@ -116,7 +198,17 @@ class Reading:
 
     def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         with told(self.file):
-            yield from self._database.execute(query, values)
+            rows = self._database.execute(query, values)
+            yield from iter(rows.fetchone, None)  # `yield from rows` closes them, also of a store that is closed
+
+    def _current(self) -> Iterator[int]:
+        replaced = self.superseded()
+        found = self._rows("SELECT id FROM bundle ORDER BY path, sha256, id")
+        return (number for (number,) in found if number not in replaced)
+
+    def _host(self, values: tuple[Any, ...]) -> Row:
+        row = dict(zip(("bundle", *BUNDLE_COLUMNS, "place", *HOST_COLUMNS), values, strict=True))
+        return row | {name: self._json(row[name] or "null") for name in ("apps", "settings", "measures")}
 
     def _stored(self, row: tuple[Any, ...]) -> Stored:
         sha256, path, size, status, reason, attempts, packed, version, digest, options, begun = row
@@ -136,3 +228,7 @@ class Reading:
             return json.loads(text)
         except ValueError as error:
             raise StoreError(f"{self.file}: the store is damaged ({error})") from error
+
+
+def _finding(values: tuple[Any, ...]) -> Row:
+    return dict(zip(("bundle", "place", *FINDING), values, strict=True))

@@ -11,16 +11,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from thpdiag.reports.json import compact
+from thpdiag.triage.store import free_memory
+from thpdiag.triage.store.recorded import recorded
 
 HOST: Final = (
     "name", "title", "os", "kernel", "era", "platform", "apps", "settings", "measures", "verdict", "rule", "mechanism",
-    "severity", "confidence", "state", "sentence",
+    "severity", "confidence", "state", "sentence", "undecided", "recorded",
 )  # fmt: skip
 FINDING: Final = (
-    "rule", "mechanism", "severity", "confidence", "role", "state", "entity", "fingerprint", "suppressed",
+    "rule", "mechanism", "severity", "confidence", "role", "state", "entity", "fingerprint",
 )  # fmt: skip
 
-Cells = tuple[str | int | None, ...]
+Cells = tuple[str | None, ...]
 
 
 def hosts(document: Mapping[str, Any]) -> Iterator[tuple[Cells, list[Cells]]]:
@@ -31,7 +33,7 @@ def hosts(document: Mapping[str, Any]) -> Iterator[tuple[Cells, list[Cells]]]:
 
 def _host(document: Mapping[str, Any]) -> Cells:
     host, verdict = _mapping(document.get("host")), _mapping(document.get("verdict"))
-    apps = host.get("apps")
+    apps, undecided = host.get("apps"), document.get("unknown")
     said = (verdict.get(key) for key in ("status", "rule", "mechanism", "severity", "confidence", "state", "sentence"))
     return (
         _text(host.get("name")),
@@ -39,13 +41,22 @@ def _host(document: Mapping[str, Any]) -> Cells:
         *(_text(host.get(key)) for key in ("os", "kernel", "era", "platform")),
         compact_list([app for app in apps if isinstance(app, str)] if isinstance(apps, list) else []),
         compact({name: _valued(one, "provenance") for name, one in _mapping(host.get("settings")).items()}),
-        compact({name: _valued(one, "unit") for name, one in _mapping(host.get("measures")).items()}),
+        compact(_measures(host)),
         *map(_text, said),
+        str(len(undecided)) if isinstance(undecided, list | tuple) else None,
+        recorded(document),
     )
 
 
+def _measures(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the document, and what a fleet compares beside them."""
+    found = {name: _valued(one, "unit") for name, one in _mapping(host.get("measures")).items()}
+    unusable = free_memory.unusable(_mappings(host.get("free_blocks")))
+    return found if unusable is None else {**found, free_memory.NAME: {"value": unusable, "unit": "ratio"}}
+
+
 def _finding(finding: Mapping[str, Any]) -> Cells:
-    return (*(_text(finding.get(key)) for key in FINDING[:-1]), int(bool(finding.get("suppressed"))))
+    return tuple(_text(finding.get(key)) for key in FINDING)
 
 
 def compact_list(items: list[str]) -> str:

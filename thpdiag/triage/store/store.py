@@ -1,11 +1,12 @@
 """The store of a batch, for the one run that adds to it.
 
     with Store.open(folder, analysis) as store:
-        if not store.done(sha256):
+        if not store.done(sha256, analysis):
             store.add(result)
 
 What `add` has returned from is on the disk. A bundle is stored once per analysis: adding it again, after a crash or
-from another shard, changes nothing, and `done` says so before the work is done twice.
+from another shard, changes nothing unless the first attempt came to no document, and `done` says so before the work is
+done twice.
 
 A connection of SQLite is of one process: what is forked while a store is open leaves it alone and ends by `os._exit`.
 """
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -22,28 +22,29 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from thpdiag.errors import StoreError, StoreFullError
-from thpdiag.reports.json import compact
 from thpdiag.triage.store import ballast
 from thpdiag.triage.store.bundle import Analysis, BundleResult
 from thpdiag.triage.store.form import INDEXES, NAME, text, to_write
 from thpdiag.triage.store.given import told_path
 from thpdiag.triage.store.lock import Busy, Lock
 from thpdiag.triage.store.merged import merge_into
+from thpdiag.triage.store.packed import UNREAD, Packed, packed, unread
 from thpdiag.triage.store.reading import Reading
-from thpdiag.triage.store.rows import FINDING, HOST, hosts
+from thpdiag.triage.store.rows import FINDING, HOST
 from thpdiag.triage.store.trouble import NO_ROOM, disk_full, no_room, told
 
-LEVEL: Final = 3  # of zlib: a third of the time of the usual 6 for a few percent more bytes
 FULL: Final = "disk full"
 _TEXT = "CAST(? AS TEXT)"
 _HOST: Final = f"INSERT INTO host (bundle, place, {', '.join(HOST)}) VALUES (?, ?{f', {_TEXT}' * len(HOST)})"
 _FINDING: Final = (
-    f"INSERT INTO finding (bundle, host, place, {', '.join(FINDING)}) "
-    f"VALUES (?, ?, ?{f', {_TEXT}' * (len(FINDING) - 1)}, ?)"
+    f"INSERT INTO finding (bundle, host, place, {', '.join(FINDING)}) VALUES (?, ?, ?{f', {_TEXT}' * len(FINDING)})"
 )
 _BUNDLE: Final = (
     "INSERT INTO bundle (run, analysis, sha256, path, size, status, reason, attempts) "
-    f"VALUES (?, ?, {_TEXT}, {_TEXT}, ?, {_TEXT}, {_TEXT}, ?) ON CONFLICT (sha256, analysis) DO NOTHING"
+    f"VALUES (?, ?, {_TEXT}, {_TEXT}, ?, {_TEXT}, {_TEXT}, ?) ON CONFLICT (sha256, analysis) DO UPDATE SET "
+    "run = excluded.run, path = excluded.path, size = excluded.size, status = excluded.status, "
+    "reason = excluded.reason, attempts = bundle.attempts + excluded.attempts "
+    "WHERE NOT EXISTS (SELECT 1 FROM document WHERE document.bundle = bundle.id) RETURNING id"
 )
 
 
@@ -54,6 +55,8 @@ class Store(Reading):
         super().__init__(folder / NAME, database)
         self._folder, self._lock = folder, lock
         self._run, self._analysis = self._begun(analysis)
+        query = f"SELECT sha256 FROM bundle WHERE analysis = ? AND sha256 LIKE '{UNREAD}%'"
+        self._unread = {sha256 for (sha256,) in self._rows(query, self._analysis)}
 
     @classmethod
     def open(
@@ -73,26 +76,30 @@ class Store(Reading):
             undo.pop_all()
         return store
 
-    def done(self, sha256: str) -> bool:
-        """Whether this content has a result of this run's analysis, whatever the result is."""
-        query = "SELECT 1 FROM bundle WHERE sha256 = ? AND analysis = ?"
-        return next(self._rows(query, sha256, self._analysis), None) is not None
-
     def add(self, result: BundleResult) -> bool:
         """Store what came of a bundle; False if it was there. Once it returns, nothing but the disk can lose it."""
-        rows = list(hosts(result.document)) if result.document is not None else []
-        packed = None if result.document is None else zlib.compress(compact(result.document).encode(), LEVEL)
+        return self.put(packed(result))
+
+    def put(self, result: Packed) -> bool:
+        """The same of a result that is packed. What is there without a document is replaced."""
         with self._transaction():
             bundle = self._bundle(result)
             if bundle is None:
                 return False
-            if packed is not None:
-                self._database.execute("INSERT INTO document (bundle, packed) VALUES (?, ?)", (bundle, packed))
-            for at, (host, findings) in enumerate(rows):
-                self._database.execute(_HOST, (bundle, at, *map(_bound, host)))
-                cells = ((bundle, at, place, *map(_bound, finding)) for place, finding in enumerate(findings))
+            if result.document is not None:
+                self._database.execute("INSERT INTO document (bundle, packed) VALUES (?, ?)", (bundle, result.document))
+            for at, (host, findings) in enumerate(result.hosts):
+                self._database.execute(_HOST, (bundle, at, *map(text, host)))
+                cells = ((bundle, at, place, *map(text, finding)) for place, finding in enumerate(findings))
                 self._database.executemany(_FINDING, cells)
         return True
+
+    def read(self, paths: Iterable[str]) -> None:
+        """These could be read now: what earlier runs stored of bundles that they could not read goes."""
+        for name in self._unread.intersection(map(unread, paths)):
+            with self._transaction():
+                self._database.execute("DELETE FROM bundle WHERE analysis = ? AND sha256 = ?", (self._analysis, name))
+            self._unread.discard(name)
 
     def merge(self, others: Iterable[Path]) -> int:
         """Take over what other stores have and this one has not; how many bundles were new."""
@@ -130,12 +137,12 @@ class Store(Reading):
         self._database.execute("COMMIT")
         return int(run or 0), int(known)
 
-    def _bundle(self, result: BundleResult) -> int | None:
+    def _bundle(self, result: Packed) -> int | None:
         texts = map(text, (result.sha256, told_path(result.path), result.status, result.reason))
         sha256, path, status, reason = texts
         values = (self._run, self._analysis, sha256, path, result.size, status, reason, result.attempts)
-        made = self._database.execute(_BUNDLE, values)
-        return made.lastrowid if made.rowcount == 1 else None
+        made = self._database.execute(_BUNDLE, values).fetchall()
+        return int(made[0][0]) if made else None
 
     def _mark(self, kind: str) -> None:
         self._database.execute("INSERT INTO mark (run, at, kind) VALUES (?, ?, ?)", (self._run, _now(), text(kind)))
@@ -194,10 +201,6 @@ def _room(folder: Path) -> Iterator[None]:
         if not disk_full(error):
             raise
         raise StoreFullError(f"{folder}: {no_room(error)}. The run did not begin; what is stored is safe.") from error
-
-
-def _bound(value: str | int | None) -> str | bytes | int | None:
-    return value if isinstance(value, int) else text(value)
 
 
 def _now() -> str:

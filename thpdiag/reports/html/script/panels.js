@@ -169,9 +169,15 @@ class Panels {
       const paths = line.querySelectorAll("path");
       const points = line.dataset.s.split(",").map((number) => this.series[Number(number)].points.filter((row) => !row.includes(null)));
       const through = (rows, column) => rows.map((row) => `${this.place(row[0]).toFixed(2)},${y(row[column])}`);
-      paths[paths.length - 1].setAttribute("d", points.filter((rows) => rows.length > 1).map((rows) => this.runs(rows).map((run) => `M${through(run, 3).join("L")}`).join("")).join(""));
+      paths[paths.length - 1].setAttribute("d", points.map((rows) => this.runs(rows).map((run) => (run.length > 1 ? `M${through(run, 3).join("L")}` : this.dash(through(run, 3)[0]))).join("")).join(""));
       if (paths.length > 1) paths[0].setAttribute("d", points.map((rows) => this.runs(rows).map((run) => `M${[...through(run, 2), ...through(run, 1).reverse()].join("L")}z`).join("")).join(""));
     }
+  }
+
+  // A point alone.
+  dash(point) {
+    const [x, y] = point.split(",").map(Number);
+    return `M${Math.max(x - 6, 0)},${y}H${Math.min(x + 6, WIDTH)}`;
   }
 
   // Points by the stretches in which they lie, so that no line crosses a gap.

@@ -1,0 +1,169 @@
+"""What a batch costs beside plain loops: throughput of `triage -j 2` and of two processes that call `analyze`.
+
+Makes bundles of 1.5 MB on the spot: one sosreport of this machine, each copy with a member of its own, so that no two
+have the same content. In turn: `thpdiag triage` over a portion with two processes (results only, no pages), and two
+processes that each loop over half of the portion with `analyze` and the rules loaded. Then the CPU time of one process
+over a portion beside that of `triage -j 1`. The bars: at least 0.9 of the loops' bundles per second, at most 10 % more
+CPU per bundle. With --hotsos PROGRAM a loop over that program on a few of the bundles, unpacked, as people run it.
+
+    python bench/triage.py [--bundles 1000] [--rounds 4] [--bundle FILE] [--hotsos PROGRAM]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import lzma
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sosreport import sosreport
+
+from thpdiag.guard.kernel import adopt_orphans
+
+LEAST, MOST = 0.9, 1.1
+LOOP = """
+import json, sys
+from pathlib import Path
+from thpdiag.analyze import analyze
+from thpdiag.engine.rule_set import rule_set
+rules = rule_set()
+for line in sys.stdin:
+    json.dumps(analyze([Path(line.strip())], rules), default=dict)
+"""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--bundles", type=int, default=1000)
+    options.add_argument("--rounds", type=int, default=4)
+    options.add_argument("--bundle", type=Path)
+    options.add_argument("--hotsos")
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = copies(chosen.bundle or sosreport(folder / "sos"), folder / "in", chosen.bundles)
+        print(f"{len(made)} bundles of {made[0].stat().st_size / 1e6:.2f} MB")
+        size = len(made) // chosen.rounds
+        portions = [made[at : at + size] for at in range(0, size * chosen.rounds, size)]
+        missed = throughput(portions, folder)
+        missed |= overhead([portion[: max(size // 10, 5)] for portion in portions], folder)
+        if chosen.hotsos:
+            hotsos(chosen.hotsos, made, folder)
+    sys.exit(missed)
+
+
+def copies(bundle: Path, folder: Path, count: int) -> list[Path]:
+    """So many archives with what the one has, and a member that no other has; the first part is packed once."""
+    folder.mkdir()
+    plain = io.BytesIO()
+    with tarfile.open(bundle) as source, tarfile.open(fileobj=plain, mode="w") as out:
+        root = source.getnames()[0].split("/")[0]
+        for member in source:
+            out.addfile(member, source.extractfile(member) if member.isreg() else None)
+        end = out.offset
+    first = lzma.compress(plain.getvalue()[:end])
+    made = []
+    for number in range(count):
+        rest = io.BytesIO()
+        with tarfile.open(fileobj=rest, mode="w") as out:
+            member = tarfile.TarInfo(f"{root}/sos_logs/copy-{number}.txt")
+            out.addfile(member, io.BytesIO())
+        made.append(folder / f"sosreport-{number:05}.tar.xz")
+        made[-1].write_bytes(first + lzma.compress(rest.getvalue()))
+    return made
+
+
+def throughput(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
+    """Whether the batch is too slow beside two loops."""
+    ratios = []
+    for number, portion in enumerate(portions):
+        ways: list[Callable[[], object]] = [
+            lambda portion=portion, number=number: triage(portion, folder / f"two{number}", 2),
+            lambda portion=portion: [run.wait() for run in [loop(portion[0::2]), loop(portion[1::2])]],
+        ]
+        walls = {}
+        for way in (0, 1) if number % 2 else (1, 0):
+            begun = time.perf_counter()
+            ways[way]()
+            walls[way] = time.perf_counter() - begun
+        ratios.append(walls[1] / walls[0])
+        print(f"round {number + 1}: triage {walls[0]:.1f} s, loops {walls[1]:.1f} s, {ratios[-1]:.2f}", flush=True)
+    ratio = statistics.median(ratios)
+    print(f"throughput of triage -j 2 against two loops: {ratio:.2f} (bar {LEAST})")
+    return ratio < LEAST
+
+
+def overhead(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
+    """Whether a bundle costs too much CPU more than in a loop; begins and ends of the programs are taken off."""
+    ratios = []
+    for number, portion in enumerate(portions):
+        ours = cpu(lambda p=portion, n=number: triage(p, folder / f"one{n}", 1))  # type: ignore[misc]
+        idle = cpu(lambda p=portion, n=number: triage(p[:1], folder / f"none{n}", 1))  # type: ignore[misc]
+        plain = cpu(lambda p=portion: loop(p).wait())  # type: ignore[misc]
+        alone = cpu(lambda p=portion: loop(p[:1]).wait())  # type: ignore[misc]
+        ratios.append((ours - idle) / (plain - alone))
+    ratio = statistics.median(ratios)
+    print(f"CPU per bundle of triage against analyze in one process: {ratio:.2f} (bar {MOST})")
+    return ratio > MOST
+
+
+def triage(bundles: Sequence[Path], out_dir: Path, jobs: int) -> None:
+    command = [sys.executable, "-m", "thpdiag", "triage", "--from", "-", "--out-dir", str(out_dir), "-j", str(jobs)]
+    command += ["--pages", "none", "--progress", "no"]
+    subprocess.run(command, input=listed(bundles), check=True, stdout=subprocess.DEVNULL)
+
+
+def loop(bundles: Sequence[Path]) -> subprocess.Popen[bytes]:
+    """A process that loops, on its way."""
+    run = subprocess.Popen([sys.executable, "-c", LOOP], stdin=subprocess.PIPE)
+    assert run.stdin is not None
+    run.stdin.write(listed(bundles))
+    run.stdin.close()
+    return run
+
+
+def listed(bundles: Sequence[Path]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\n" for path in bundles)
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Seconds of CPU of all processes that the work began, those that outlived their parents too."""
+    adopt_orphans()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def hotsos(program: str, bundles: Sequence[Path], folder: Path) -> None:
+    """A loop over hotsos on three of the bundles, unpacked, beside triage on all of them as they came."""
+    roots = []
+    for number, bundle in enumerate(bundles[:3]):
+        with tarfile.open(bundle) as archive:
+            archive.extractall(folder / f"unpacked{number}", filter="tar")
+        roots.append(next((folder / f"unpacked{number}").iterdir()))
+    begun = time.perf_counter()
+    for root in roots:
+        subprocess.run([program, "--all-logs", "--quiet", str(root)], check=True, stdout=subprocess.DEVNULL)
+    theirs = (time.perf_counter() - begun) / len(roots)
+    begun = time.perf_counter()
+    triage(bundles, folder / "beside-hotsos", 2)
+    ours = (time.perf_counter() - begun) / len(bundles)
+    print(f"hotsos {theirs:.2f} s per bundle, triage -j 2 {ours:.2f} s, its start included: {theirs / ours:.1f} times")
+
+
+if __name__ == "__main__":
+    main()

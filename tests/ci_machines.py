@@ -1,0 +1,165 @@
+"""GitHub Actions and GitLab CI as far as our example workflows use them: jobs, their folders, and files between jobs.
+
+What an example asks for that is not known here is an error. Programs other than thpdiag are not fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ALWAYS = ("always()", "${{ !cancelled() }}")
+FETCHES = "pip install "
+_EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
+
+
+@dataclass
+class Machine:
+    """`sources` is what a checkout gives, `place` where folders of jobs are made."""
+
+    sources: Path
+    place: Path
+    artifacts: dict[str, Path] = field(default_factory=dict)
+    uploads: list[Path] = field(default_factory=list)  # what other services are given
+    said: str = ""
+
+    def folder(self, name: str) -> Path:
+        made = self.place / name
+        shutil.copytree(self.sources, made)
+        return made
+
+    def shell(self, line: str, folder: Path, variables: Mapping[str, str]) -> int:
+        """The exit code of a line, as a step has it: bash, which ends at the first failure."""
+        if line.startswith(FETCHES):
+            return 0
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", line], cwd=folder, env={**os.environ, **variables, "PATH": path},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        self.said += f"$ {line}\n{done.stdout}"
+        return done.returncode
+
+    def keep(self, name: str, folder: Path, patterns: Sequence[str]) -> None:
+        """Take what patterns name; each of them has to name something."""
+        kept = self.place / "artifacts" / name
+        kept.mkdir(parents=True, exist_ok=True)
+        for pattern in patterns:
+            found = list(folder.glob(pattern))
+            assert found, f"{pattern} names nothing"
+            for one in found:
+                _copy(one, kept / one.relative_to(folder))
+        self.artifacts[name] = kept
+
+
+class GitHub(Machine):
+    """One job of a matrix after the other; `codes` has the exit code of each job."""
+
+    def run(self, workflow: Path, after: Mapping[str, int] | None = None) -> dict[str, int]:
+        """All jobs but those that were `after`: they are not run again."""
+        told: Mapping[str, Any] = yaml.safe_load(workflow.read_text())
+        codes = dict(after or {})
+        done = {one.partition(" ")[0] for one in codes}
+        for name, job in ((name, job) for name, job in told["jobs"].items() if name not in done):
+            assert job.get("needs") is None or job["needs"] in {one.partition(" ")[0] for one in codes}
+            for full, known in _matrix(name, job):
+                codes[full] = self._job(full.replace(" ", "-"), job, told["env"] | job.get("env", {}), known)
+        return codes
+
+    def _job(self, name: str, job: Mapping[str, Any], env: Mapping[str, str], known: Mapping[str, str]) -> int:
+        folder, code = self.place / name, 0
+        folder.mkdir(parents=True)
+        variables = {key: _filled(value, known) for key, value in env.items()}
+        variables["GITHUB_STEP_SUMMARY"] = str(self.place / f"{name}-summary.md")
+        for step in job["steps"]:
+            if code and step.get("if") not in ALWAYS:
+                continue
+            if "run" in step:
+                code = self.shell(_filled(step["run"], known), folder, variables) or code
+            else:
+                given = {key: _filled(value, known) for key, value in step.get("with", {}).items()}
+                self._uses(step["uses"].partition("@")[0], given, folder)
+        return code
+
+    def _uses(self, action: str, given: Mapping[str, str], folder: Path) -> None:
+        if action == "actions/checkout":
+            shutil.copytree(self.sources, folder, dirs_exist_ok=True)
+        elif action == "actions/upload-artifact":
+            patterns = given["path"].split("\n")
+            self.keep(given["name"], folder, [pattern for pattern in patterns if pattern])
+        elif action == "actions/download-artifact":
+            self._download(given["pattern"], folder)
+        elif action == "github/codeql-action/upload-sarif":
+            self.uploads.append(folder / given["sarif_file"])
+        else:
+            assert action == "actions/setup-python"
+
+    def _download(self, pattern: str, folder: Path) -> None:
+        """Each artifact into a folder of its name; one whose files are all in one folder begins there."""
+        for name, kept in self.artifacts.items():
+            if Path(name).match(pattern):
+                inner = next(kept.iterdir())
+                shutil.copytree(inner if inner.is_dir() else kept, folder / name)
+
+
+class GitLab(Machine):
+    """One job after the other, with the artifacts of those of earlier stages."""
+
+    def run(self, workflow: Path) -> dict[str, int]:
+        told: dict[str, Any] = yaml.safe_load(workflow.read_text())
+        stages, variables = told.pop("stages"), told.pop("variables")
+        before = told.pop("default")["before_script"]
+        told.pop("workflow")
+        codes: dict[str, int] = {}
+        for stage in stages:
+            for name, job in ((name, job) for name, job in told.items() if job["stage"] == stage):
+                of = int(job.get("parallel", 1))
+                for number in range(1, of + 1):
+                    known = {"CI_NODE_INDEX": str(number), "CI_NODE_TOTAL": str(of)} if "parallel" in job else {}
+                    full = f"{name} {number}" if known else name
+                    codes[full] = self._job(full.replace(" ", "-"), job, before, variables | known)
+        return codes
+
+    def _job(self, name: str, job: Mapping[str, Any], before: Sequence[str], variables: Mapping[str, str]) -> int:
+        folder, code = self.folder(name), 0
+        for kept in self.artifacts.values():
+            shutil.copytree(kept, folder, dirs_exist_ok=True)
+        for line in (*before, *job["script"]):
+            code = code or self.shell(line, folder, variables)
+        told = job["artifacts"]
+        assert told["when"] == "always"
+        self.keep(name, folder, told["paths"])
+        self.uploads += [folder / file for file in told.get("reports", {}).values()]
+        return 0 if code == job.get("allow_failure", {}).get("exit_codes") else code
+
+
+def _matrix(name: str, job: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each job of a matrix with its name and what its expressions stand for."""
+    axes: Mapping[str, Sequence[Any]] = job.get("strategy", {}).get("matrix", {})
+    every = list(product(*axes.values()))
+    for values in every:
+        known = {f"matrix.{axis}": str(value) for axis, value in zip(axes, values, strict=True)}
+        yield " ".join([name, *known.values()]), {**known, "strategy.job-total": str(len(every))}
+
+
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    """With the expressions that an example uses; of secrets there are none."""
+    return _EXPRESSION.sub(lambda m: "" if m[1].startswith("secrets.") else known[m[1]], text)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)

@@ -1,0 +1,252 @@
+"""What a worker does with a bundle that changes, that is not there any more, that lies among broken ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from threading import Lock, Thread
+from types import SimpleNamespace
+
+import pytest
+from pebble import ProcessExpired
+
+from storing import ANALYSIS
+from thpdiag.cli.options import exit_code
+from thpdiag.errors import StoreFullError
+from thpdiag.guard.outcome import Outcome, Status
+from thpdiag.triage import work
+from thpdiag.triage.batch import batch
+from thpdiag.triage.engines import workers
+from thpdiag.triage.engines.engine import Ended
+from thpdiag.triage.engines.workers import finished
+from thpdiag.triage.item import Item
+from thpdiag.triage.store.known import Known
+from thpdiag.triage.store.packed import Packed, unread
+from thpdiag.triage.store.store import Store
+from thpdiag.triage.work import Asked, Done, Skipped, failed, late, lost, refused, worked
+
+NOTHING = json.dumps({"problems": [], "inputs": [], "unknown": [], "findings": []}).encode()
+Analyzed = Callable[..., Outcome]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Item:
+    (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
+    return Item(str(tmp_path / "a.txt"), "in/a.txt", 2)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
+    (tmp_path / "scratch").mkdir()
+    return Asked(ANALYSIS, tmp_path / "scratch")
+
+
+def done(monkeypatch: pytest.MonkeyPatch, item: Item, asked: Asked, analyzed: Analyzed) -> list[Done]:
+    """The results of an item whose analysis ends as the function says."""
+    monkeypatch.setattr(work, "analyzed", analyzed)
+    return worked(item, asked)
+
+
+def ends(results: list[Done]) -> list[tuple[str, str]]:
+    return [(one.path, one.status) for one in results if isinstance(one, Packed)]
+
+
+def test_a_bundle_that_is_still_written(monkeypatch: pytest.MonkeyPatch, bundle: Item, asked: Asked) -> None:
+    """A result under the sha256 of what it was before would be wrong; it is tried twice, and named."""
+    sizes: list[int] = []
+
+    def growing(paths: list[Path], *_: object, **__: object) -> Outcome:
+        with paths[0].open("a", encoding="utf-8") as out:
+            out.write("more\n")
+        sizes.append(paths[0].stat().st_size)
+        return Outcome(Status.OK, content=NOTHING)
+
+    results = done(monkeypatch, bundle, asked, growing)
+
+    assert (ends(results), len(sizes)) == ([("in/a.txt", "refused")], 2)
+    assert "changed while it was read" in results[0].reason  # type: ignore[union-attr]
+    assert results[0].sha256 == unread("in/a.txt")
+
+
+def test_a_bundle_that_was_written_just_now(monkeypatch: pytest.MonkeyPatch, bundle: Item, asked: Asked) -> None:
+    """The second attempt has all of it."""
+    left = ["the end\n"]
+
+    def growing(paths: list[Path], *_: object, **__: object) -> Outcome:
+        with paths[0].open("a", encoding="utf-8") as out:
+            out.write(left.pop() if left else "")
+        return Outcome(Status.TIMEOUT)
+
+    results = done(monkeypatch, bundle, asked, growing)
+
+    assert (ends(results), results[0].size) == ([("in/a.txt", "timeout")], 10)  # type: ignore[union-attr]
+
+
+def test_a_bundle_that_vanished(bundle: Item, asked: Asked) -> None:
+    """Since it was listed."""
+    Path(bundle.place).unlink()
+
+    assert ends(worked(bundle, asked)) == [("in/a.txt", "refused")]
+
+
+def test_one_of_a_collection_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Asked) -> None:
+    """The others are done all the same, and the collection as a whole is not called unreadable."""
+    for name in ("1", "3"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    inner = [Item(str(tmp_path / name), name) for name in ("1", "2", "3")]
+    monkeypatch.setattr(work, "collected", lambda *_: inner)
+    results = done(monkeypatch, Item("c.tar", "c.tar"), asked, lambda *_, **__: Outcome(Status.TIMEOUT))
+
+    assert ends(results) == [("c.tar/1", "timeout"), ("c.tar/2", "refused"), ("c.tar/3", "timeout")]
+
+
+@pytest.mark.parametrize("free", [0, 1 << 30])
+def test_no_room_is_the_bundles_doing_if_it_goes_with_it(
+    monkeypatch: pytest.MonkeyPatch, bundle: Item, asked: Asked, free: int
+) -> None:
+    """A disk that stays full ends the run, which would call all others limited."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+
+    def full(*_: object, **__: object) -> Outcome:
+        return Outcome(Status.LIMIT, work.DISK)
+
+    if free:
+        assert ends(done(monkeypatch, bundle, asked, full)) == [("in/a.txt", "limit (disk space)")]
+    else:
+        with pytest.raises(StoreFullError, match="no room to work in"):
+            done(monkeypatch, bundle, asked, full)
+
+
+def test_a_mistake_of_ours_is_a_line(monkeypatch: pytest.MonkeyPatch, bundle: Item, asked: Asked) -> None:
+    """What and where, without the path of the machine."""
+    trace = 'Traceback (most recent call last):\n  File "/opt/demo/reading.py", line 33, in read\n    x\nKeyError: 1\n'
+    results = done(monkeypatch, bundle, asked, lambda *_, **__: Outcome(Status.BUG, trace))
+
+    assert ends(results) == [("in/a.txt", "bug")]
+    assert results[0].reason == "thpdiag failed on it, please report that: KeyError: 1 (reading.py, line 33)"  # type: ignore[union-attr]
+
+
+def ended(error: BaseException) -> Future[list[Done]]:
+    future: Future[list[Done]] = Future()
+    future.set_exception(error)
+    return future
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "second"),
+    [
+        (ProcessExpired("", code=-9), "again", "lost"),
+        (MemoryError(), "again", "lost"),
+        (BlockingIOError(11, "no more processes"), "again", "lost"),
+        (BrokenProcessPool(), "again", "again"),
+        (TimeoutError("Task timeout", 1), "timeout", "timeout"),
+        (KeyError("x"), "bug", "bug"),
+    ],
+)
+def test_what_costs_one_bundle(error: BaseException, first: str, second: str) -> None:
+    """Never the batch: what the machine did is tried again, what thpdiag did is told."""
+    item = Item("a", "in/a")
+    found = [finished(ended(error), item, attempt) for attempt in (1, 2)]
+
+    assert [ends(one)[0][1] if one else "again" for one in found] == [first, second]
+
+
+def test_what_ends_the_batch() -> None:
+    """A full disk is no matter of a bundle."""
+    with pytest.raises(StoreFullError):
+        finished(ended(StoreFullError("no room")), Item("a", "in/a"), 1)
+
+
+class Played:
+    """An engine that gives what it was told to."""
+
+    def __init__(self, *results: list[Done]) -> None:
+        self._results = results
+
+    def results(self, ahead: object) -> list[Ended | None]:
+        return [None, *(Ended(Item("", one[0].path.partition("/")[0]), one) for one in self._results), None]
+
+
+def stored(folder: Path, *results: list[Done]) -> dict[str, str]:
+    """What is in the store after a further run with these results."""
+    with Store.open(folder, ANALYSIS) as store:
+        batch([], Played(*results), store, lambda _: None)  # type: ignore[arg-type]
+        return {one.result.path: one.result.status for one in store.results()}
+
+
+def test_what_is_read_at_last_was_never_unreadable(tmp_path: Path) -> None:
+    """A failure under a path goes with the first result of it, of whatever run; other failures stay."""
+    item, other = Item("", "c.tar"), Item("", "d.tar")
+    first = stored(tmp_path, [lost(item, "killed", 2)], [refused(other, "is a device")])
+    assert first == {"c.tar": "lost", "d.tar": "refused"}
+
+    again = stored(tmp_path, [Packed("1" * 64, "c.tar/web1", 1, "ok")], [failed(other, KeyError(1), 1)])
+    assert again == {"c.tar/web1": "ok", "d.tar": "bug"}
+
+    assert stored(tmp_path, [Skipped("2" * 64, "d.tar")]) == {"c.tar/web1": "ok"}
+
+
+def test_reasons_are_lines(tmp_path: Path) -> None:
+    """Whatever an error said."""
+    with Store.open(tmp_path, ANALYSIS) as store:
+        batch([], Played([refused(Item("", "a"), "two\nlines\x1b[31m")]), store, lambda _: None)  # type: ignore[arg-type]
+        assert [one.result.reason for one in store.results()] == ["two lines\\x1b[31m"]
+
+
+def test_hours_are_told() -> None:
+    """For what the guard cannot end."""
+    assert late(Item("", "a"), 86_400, 1).reason == "nothing came of it within 24 hours"
+
+
+def test_contents_that_are_known() -> None:
+    """By half of their sha256; what was not read never is."""
+    contents = [f"{number:064x}" for number in (5, 1 << 200, 3 << 250)]
+    known = Known.of([*contents, unread("a")])
+
+    assert all(content in known for content in contents)
+    assert [f"{number:064x}" in known for number in (6 << 130, 1 << 201, 2 << 250, 0xF << 252)] == [False] * 4
+    assert "0" * 64 not in Known()
+
+
+PROBLEM = {"member": "a.txt", "text": "cannot be read", "kind": "unreadable", "hides": ["meminfo"]}
+
+
+@pytest.mark.parametrize(
+    ("problems", "unknown", "reader", "expected"),
+    [
+        ([], ["THP-001"], "meminfo", ("ok", "")),
+        ([PROBLEM], [], "meminfo", ("ok", "")),
+        ([PROBLEM], ["THP-001"], "meminfo", ("partial", "a.txt: cannot be read")),
+        ([PROBLEM, PROBLEM], ["THP-001"], "meminfo", ("partial", "a.txt: cannot be read (and 1 more)")),
+        ([PROBLEM, PROBLEM | {"kind": "limit"}], [], "meminfo", ("limit", "a.txt: cannot be read")),
+        ([], ["THP-001"], "", ("refused", work.UNKNOWN)),
+        ([PROBLEM], ["THP-001"], "", ("refused", f"{work.UNKNOWN}; a.txt: cannot be read")),
+    ],
+)
+def test_the_status_of_a_document(
+    problems: list[dict[str, object]], unknown: list[str], reader: str, expected: tuple[str, str]
+) -> None:
+    """Damage that decides nothing is none; as the exit codes of analyze have it."""
+    document = {"problems": problems, "unknown": unknown, "inputs": [{"reader": reader}]}
+    assert work.ended(document) == expected
+    assert {"ok": 0, "partial": 5, "limit": 6, "refused": 3}[expected[0]] == exit_code(document)
+
+
+def test_a_wakeup_that_got_lost(asked: Asked) -> None:
+    """An interrupt between the two steps of Condition.notify: the pool's thread ends all the same, and so does stop."""
+    processes = workers.Workers(asked, 1)
+    processes.submit(Item("", "in/a", refused="is a device")).result(60)
+    queue = processes._pool._context.task_queue  # type: ignore[union-attr]
+    with queue.mutex:
+        stale = Lock()
+        stale.acquire()
+        queue.not_empty._waiters.appendleft(stale)  # type: ignore[attr-defined]
+    stopping = Thread(target=processes.stop, daemon=True)
+    stopping.start()
+    stopping.join(60)
+
+    assert not stopping.is_alive()

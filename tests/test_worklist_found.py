@@ -1,0 +1,380 @@
+"""The work list: what the user names becomes bundles, by rules a user can predict."""
+
+from __future__ import annotations
+
+import os
+import socket
+from glob import glob
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thpdiag.errors import InputError
+from thpdiag.triage.item import Item
+from thpdiag.triage.worklist.companions import is_archive
+from thpdiag.triage.worklist.folder import DEEPEST
+from thpdiag.triage.worklist.found import items
+from thpdiag.triage.worklist.globs import Pattern
+from thpdiag.triage.worklist.labels import labels
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder called `here`, in which we stand."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def make(*paths: str) -> None:
+    """Files of as many bytes as their path has characters; a path that ends in a slash is a folder."""
+    for path in paths:
+        place = Path(path)
+        if path.endswith("/"):
+            place.mkdir(parents=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("x" * len(path))
+
+
+def told(*names: str, besides: tuple[Path, ...] = ()) -> list[str]:
+    """What is read."""
+    return [item.told for item in items(names, besides) if not item.refused]
+
+
+def refused(*names: str) -> dict[str, str]:
+    """What is not, and why."""
+    return {item.told: item.refused for item in items(names) if item.refused}
+
+
+def test_a_file_is_a_bundle_with_its_own_name_and_size(here: Path) -> None:
+    """Where it lies is not told."""
+    make("nightly/web1.tar.xz")
+    for name in ("nightly/web1.tar.xz", str(here / "nightly/web1.tar.xz"), "nightly/../nightly/web1.tar.xz"):
+        (item,) = items([name])
+        assert (item.told, item.size, item.refused) == ("web1.tar.xz", 19, "")
+        assert Path(item.place).is_absolute()
+        assert Path(item.place).samefile("nightly/web1.tar.xz")
+
+
+@pytest.mark.parametrize(
+    "mark", ["proc/", "sys/", "etc/", "var/", "sos_commands/", "sos_logs/", "version.txt", "capture.log"]
+)
+@pytest.mark.usefixtures("here")
+def test_a_folder_with_a_mark_is_one_bundle(mark: str) -> None:
+    """Whatever else is in it."""
+    make(f"host/{mark}", "host/old.tar.gz", "host/notes/day.txt")
+    assert told("host") == ["host"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_mark_is_of_its_kind() -> None:
+    """A file called `proc` or a folder called `version.txt` says nothing."""
+    make("host/proc", "host/version.txt/vmstat.txt")
+    assert told("host") == ["host/proc", "host/version.txt"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_folder_of_plain_files_is_one_bundle() -> None:
+    """Its size is that of its files."""
+    make("host/vmstat.txt", "host/sar.txt")
+    assert [(item.told, item.size) for item in items(["host"])] == [("host", 15 + 12)]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_folder_of_bundles() -> None:
+    """Archives, folders and other files, in the order of names; folders by the same rule."""
+    make("n/b.tar.xz", "n/a.zip", "n/c/proc/vmstat", "n/d/x.tgz", "n/d/y.tar", "n/e/sar.txt", "n/e/top.txt", "n/z.txt")
+    assert told("n") == ["n/a.zip", "n/b.tar.xz", "n/c", "n/d/x.tgz", "n/d/y.tar", "n/e", "n/z.txt"]
+
+
+@pytest.mark.usefixtures("here")
+def test_checksums_and_signatures_of_an_archive_are_passed_over() -> None:
+    """Only beside the archive: alone nobody knows what they are, and an armoured archive is a bundle."""
+    make("n/a.tar.xz", "n/a.tar.xz.sha256", "n/a.tar.xz.md5", "n/a.tar.xz.asc", "n/a.tar.xz.sig", "n/SHA256SUMS")
+    make("n/b.tar.asc", "n/c.sha256", "m/notes.txt", "m/notes.txt.md5")
+    assert told("n") == ["n/a.tar.xz", "n/b.tar.asc", "n/c.sha256"]
+    assert told("m") == ["m"]
+
+
+@pytest.mark.usefixtures("here")
+def test_what_belongs_to_a_recording_is_read_with_it() -> None:
+    """The archive of its programs makes a folder no folder of bundles; beside bundles it is none."""
+    make("case/perf.data", "case/perf.data.tar.bz2", "case/kallsyms", "case/vmstat.txt")
+    make("n/a.tar.xz", "n/perf.data", "n/perf.data.tar.bz2", "n/System.map-5.14.0", "n/b.tar.gz", "n/b.tar.gz.tar")
+    assert told("case") == ["case"]
+    assert told("n") == ["n/a.tar.xz", "n/b.tar.gz", "n/b.tar.gz.tar", "n/perf.data"]
+    assert told("n/perf.data", "n/perf.data.tar.bz2") == ["perf.data"]
+    assert told("n/perf.data.tar.bz2") == ["perf.data.tar.bz2"]
+    assert told("case/kallsyms") == ["kallsyms"]
+
+
+@pytest.mark.usefixtures("here")
+def test_an_archive_of_performance_co_pilot_is_one_bundle() -> None:
+    """Its first file stands for it; a part without it is told of by itself."""
+    make("n/a.tar", *(f"n/20261120.{part}" for part in ("0", "1", "12", "meta.xz", "index")), "n/lost.meta")
+    make("n/messages.0", "n/messages.1")
+    assert told("n") == ["n/20261120.0", "n/a.tar", "n/lost.meta", "n/messages.0", "n/messages.1"]
+
+
+@pytest.mark.usefixtures("here")
+def test_checksums_are_passed_over_as_the_shell_names_them_too() -> None:
+    """`n/*` is the same whether the shell or we take it apart; a checksum that is named alone is read."""
+    make("n/a.tar.xz", "n/a.tar.xz.sha256", "n/sha256sum.txt")
+    assert told("n/a.tar.xz", "n/a.tar.xz.sha256", "n/sha256sum.txt") == ["a.tar.xz"]
+    assert told("n/*") == ["n/a.tar.xz"]
+    assert told("n/a.tar.xz.sha256") == ["a.tar.xz.sha256"]
+
+
+@pytest.mark.usefixtures("here")
+def test_hidden_names_empty_folders_and_results_are_passed_over() -> None:
+    """The folder that results go to, and that of another run."""
+    make("n/.part.tar.xz", "n/.git/config", "n/empty/", "n/a.tar", "n/old/results.sqlite", "n/old/b.tar", "n/out/c.tar")
+    assert told("n", besides=(Path("n/out"),)) == ["n/a.tar"]
+    assert told("n") == ["n/a.tar", "n/out/c.tar"]
+
+
+@pytest.mark.parametrize("result", ["results.sqlite", "later"])
+@pytest.mark.usefixtures("here")
+def test_results_beside_plain_files_change_nothing(result: str) -> None:
+    """A second run on a folder that is one bundle finds one bundle, though the first left its results there."""
+    make("host/vmstat.txt", "host/sar.txt", f"host/out/{result}")
+    assert told("host", besides=(Path("host/out"),)) == ["host"]
+    assert told("host/*", besides=(Path("host/out"),)) == ["host/sar.txt", "host/vmstat.txt"]
+
+
+@pytest.mark.usefixtures("here")
+def test_the_folder_of_results_is_no_bundle() -> None:
+    """Also if it is named."""
+    make("out/results.sqlite", "out/hosts/a.html")
+    with pytest.raises(InputError, match=r"^out holds no bundle$"):
+        items(["out"])
+
+
+@pytest.mark.usefixtures("here")
+def test_a_hidden_name_is_read_if_it_is_named() -> None:
+    """What the user says counts."""
+    make("n/.part.tar.xz")
+    assert told("n/.part.tar.xz") == [".part.tar.xz"]
+
+
+@pytest.mark.usefixtures("here")
+def test_the_users_own_links_are_followed() -> None:
+    """The place is where they lead, for later nothing is opened through a link."""
+    make("far/a.tar", "far/n/x.tar", "far/n/y.tar")
+    Path("a").symlink_to("far/a.tar")
+    Path("n").symlink_to("far/n")
+    assert told("a", "n") == ["a", "n/x.tar", "n/y.tar"]
+    assert not Path(next(items(["a"])).place).is_symlink()
+
+
+def test_links_in_a_folder(here: Path) -> None:
+    """To a file within: read. To a folder within: it is found by its own name. All others are told of."""
+    make("n/a.tar", "n/deep/b.tar", "other/c.tar")
+    for name, target in {
+        "1-file": "deep/b.tar", "2-folder": "deep", "3-out": "../other/c.tar", "4-out": "../other", "5-up": "..",
+        "6-gone": "nowhere", "7-itself": "7-itself", "8-host": "/etc/passwd", "9-null": "/dev/null",
+    }.items():  # fmt: skip
+        Path("n", name).symlink_to(target)
+    assert told("n") == ["n/1-file", "n/a.tar", "n/deep/b.tar"]
+    assert {name: why.split(",")[0] for name, why in refused("n").items()} == {
+        "n/3-out": "is a link to a file outside of what was named",
+        "n/4-out": "is a link to a folder outside of what was named",
+        "n/5-up": "is a link to a folder outside of what was named",
+        "n/6-gone": "is a link that leads nowhere",
+        "n/7-itself": "is a link that leads nowhere",
+        "n/8-host": "is a link to a file outside of what was named",
+        "n/9-null": "is a device",
+    }
+    assert next(items(["n"])).place == str(here / "n/deep/b.tar")
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_no_file_is_told_of() -> None:
+    """A pipe would hang whoever opens it."""
+    make("n/a.tar")
+    os.mkfifo("n/pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("n/socket")
+    assert refused("n", "/dev/null") == {
+        "n/pipe": "is a named pipe (fifo)",
+        "n/socket": "is a socket",
+        "null": "is a device",
+    }
+
+
+@pytest.mark.usefixtures("here")
+def test_an_unreadable_folder_is_told_of_and_the_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the system's."""
+    make("n/a.tar", "n/shut/b.tar", "n/z.tar")
+    scandir = os.scandir
+
+    def shut(folder: Path) -> object:
+        if Path(folder).name == "shut":
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", shut)
+    assert refused("n") == {"n/shut": "cannot be read: Permission denied"}
+    assert told("n") == ["n/a.tar", "n/z.tar"]
+
+
+@pytest.mark.usefixtures("here")
+def test_folders_have_a_depth_limit() -> None:
+    """It is told, with the place."""
+    make("n/" + "d/" * (DEEPEST + 9) + "a.tar", "n/b.tar")
+    (found,) = refused("n").items()
+    assert found == ("n" + "/d" * (DEEPEST + 1), f"lies in more than {DEEPEST} folders and was not looked into")
+    assert told("n") == ["n/b.tar"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gone.tar", "gone.tar is not there"),
+        ("a.tar/b", "a.tar/b is not there"),
+        ("bad\nname\x1b", "bad\\nname\\x1b is not there"),
+        ("nul\0", "nul\\x00 is no name of a file"),
+        ("-", "- names no bundle; standard input is read as a list of bundles by --from -"),
+        ("", "an empty name names no bundle"),
+        ("x" * 300, "x" * 300 + " cannot be read: File name too long"),
+        ("*.zip", "*.zip: nothing fits this pattern"),
+        ("gone/*.zip", "gone/*.zip: nothing fits this pattern"),
+        ("empty", "empty holds no bundle"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_name_that_is_not_there_is_said_before_anything_begins(name: str, message: str) -> None:
+    """In one sentence, though a good name stands before it."""
+    make("a.tar", "empty/within/")
+    with pytest.raises(InputError) as said:
+        items(["a.tar", name])
+    assert str(said.value) == message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("n/**/*.tar.xz", ["n/a.tar.xz", "n/p/b.tar.xz", "n/p/q/c.tar.xz"]),
+        ("n/*.tar.xz", ["n/a.tar.xz"]),
+        ("n/*/[bc].tar.xz", ["n/p/b.tar.xz"]),
+        ("n/**/q", ["n/p/q/c.tar.xz"]),
+        ("n/**/**/c.*", ["n/p/q/c.tar.xz"]),
+        ("n/p/**", ["p/b.tar.xz", "p/q/c.tar.xz"]),
+        ("*/p/q/?.tar.xz", ["here/n/p/q/c.tar.xz"]),
+        ("n/.*", ["n/.d.tar.xz"]),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_patterns(pattern: str, expected: list[str]) -> None:
+    """As the shell takes them; each bundle once."""
+    make("n/a.tar.xz", "n/p/b.tar.xz", "n/p/q/c.tar.xz", "n/.d.tar.xz", "n/readme")
+    Path("n/round").symlink_to(".")
+    assert told(pattern) == expected
+
+
+PARTS = st.sampled_from(["a", "b", "ab", ".a", "c.tar"])
+GLOBS = st.sampled_from(["*", "**", "a*", "?", "[ab]", "[!a]", ".*", "a", "*.tar", "??"])
+
+
+@settings(deadline=None, max_examples=60)  # files are made
+@given(st.sets(st.lists(PARTS, min_size=1, max_size=3).map(tuple), max_size=8), st.lists(GLOBS, min_size=1, max_size=4))
+def test_patterns_fit_what_they_fit_in_python(paths: set[tuple[str, ...]], parts: list[str]) -> None:
+    """Any pattern, any tree: the same names below the folder as those of the glob module."""
+    pattern = Pattern(Path(), tuple(parts))
+    with TemporaryDirectory() as root:
+        for path in paths:
+            Path(root, *path).mkdir(parents=True, exist_ok=True)
+        there = {path.relative_to(root).parts for path in Path(root).rglob("*")}
+        found = glob("/".join(parts), root_dir=root, recursive=True)  # noqa: PTH207 - Path.glob takes hidden names
+        expected = {Path(path).parts for path in found} - {()}
+    assert {path for path in there if pattern.fits(path)} == expected
+
+
+@pytest.mark.usefixtures("here")
+def test_a_file_that_is_called_as_a_pattern() -> None:
+    """What is there is meant."""
+    make("a[1].tar", "a1.tar", "*")
+    assert told("a[1].tar") == ["a[1].tar"]
+    assert told("*") == ["*"]
+    assert told("a[[]*") == ["here/a[1].tar"]
+
+
+@pytest.mark.usefixtures("here")
+def test_addresses_are_left_as_they_are() -> None:
+    """But what is told of them has no key in it."""
+    (item,) = items(["https://me:secret@host/a.tar?token=secret"])
+    assert item == Item("https://me:secret@host/a.tar?token=secret", "https://host/a.tar")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["n/a", "n/b"], ["a", "b"]),
+        (["n/a", "m/a"], ["n/a", "m/a"]),
+        (["x/n/a", "y/n/a"], ["a", "a.2"]),
+        (["x/a", "y/a", "x"], ["a", "y/a", "x"]),
+        (["x/a", "y/a", "a.2", "x", "y"], ["a", "a.3", "a.2", "x", "y"]),
+        (["n/a", "./n/a", "n/b/../a"], ["a", "a", "a"]),
+        (["s3://b/k?x=1", "s3://b/k?x=2"], ["s3://b/k", "s3://b/k.2"]),
+        (["."], ["here"]),
+        ([".."], ["up"]),
+        (["/"], ["root"]),
+    ],
+)
+def test_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], expected: list[str]) -> None:
+    """Each once, and none is the beginning of another's path."""
+    (tmp_path / "up" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "up" / "here")
+    assert labels(names) == expected
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "a.2", "a.3", "b.2"]), min_size=1, max_size=3), max_size=12))
+def test_labels_are_never_alike(paths: list[list[str]]) -> None:
+    """Neither they nor what may be found below them."""
+    found = labels([*dict.fromkeys("/".join(["root", *parts]) for parts in paths)])
+    assert len(set(found)) == len(found)
+    assert not [(a, b) for a in found for b in found if b.startswith(f"{a}/")]
+
+
+HOSTILE = st.binary(min_size=1, max_size=24).map(lambda raw: raw.replace(b"/", b"_").replace(b"\0", b"\\x00"))
+
+
+@settings(deadline=None)  # files are made
+@given(st.sets(HOSTILE.filter(lambda name: not name.startswith(b".")), min_size=1, max_size=12))
+def test_any_name_is_found_and_told_in_print(names: set[bytes]) -> None:
+    """Each file of a folder once, under a name of its own; deterministic in order."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch, "n")
+        for name in names:
+            (folder / os.fsdecode(name)).mkdir(parents=True)
+            (folder / os.fsdecode(name) / "vmstat.txt").write_bytes(name)
+        found = list(items([str(folder)]))
+        assert found == list(items([str(folder)]))
+    assert [os.fsencode(item.place.rpartition("/")[2]) for item in found] == sorted(names)
+    assert len({item.told for item in found}) == len(found)
+    assert all(item.told.isprintable() for item in found)
+
+
+def test_ten_thousand_names(tmp_path: Path) -> None:
+    """All of them, sorted."""
+    for number in range(10_000):
+        (tmp_path / f"{number:05}.tar").touch()
+    expected = [f"{tmp_path.name}/{number:05}.tar" for number in range(10_000)]
+    assert [item.told for item in items([str(tmp_path)])] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.tar.xz", True), ("A.ZIP", True), ("a.tgz", True), ("secured-a.tar.xz.gpg", True), ("a.7z", True),
+        ("a.tar.asc", True), ("a.tar.md5", False), ("a.tar.xz.sha256", False), ("messages.gz", False), ("a.txt", False),
+    ],
+)  # fmt: skip
+def test_what_is_an_archive_by_name(name: str, expected: bool) -> None:
+    """Also one that will be refused; not its checksum."""
+    assert is_archive(name) is expected

@@ -1,0 +1,145 @@
+"""The order of the work list and its division among runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thpdiag.errors import InputError, UsageError
+from thpdiag.triage.item import Item
+from thpdiag.triage.worklist.ahead import MOST, Ahead
+from thpdiag.triage.worklist.shard import Shard
+
+SIZES = st.lists(st.integers(1, 50), max_size=60)
+
+
+def sized(sizes: list[int]) -> list[Item]:
+    return [Item(f"/{number}", str(number), size) for number, size in enumerate(sizes)]
+
+
+def taken(ahead: Ahead) -> Iterator[Item]:
+    """All items, each once the list has come as far as it may."""
+    while True:
+        ahead.settle(60)
+        if (item := ahead.take()) is None:
+            return
+        yield item
+
+
+@given(SIZES, st.integers(1, 70))
+def test_the_biggest_of_the_next_ones_comes_first(sizes: list[int], most: int) -> None:
+    """Each item once; none that was waiting is bigger than the one given before it."""
+    items = sized(sizes)
+    with Ahead(items, most) as ahead:
+        given_ = list(taken(ahead))
+        assert ahead.over
+    assert sorted(item.told for item in given_) == sorted(item.told for item in items)
+    for turn, item in enumerate(given_):
+        waiting = [other for other in items[: turn + most] if other not in given_[:turn]]
+        assert item == min(waiting, key=lambda other: (-other.size, int(other.told)))
+
+
+def test_unknown_sizes_come_before_and_refused_items_after() -> None:
+    """An unknown size may be the biggest; what is not read is no work."""
+    items = [Item("a", "a", 5), Item("b", "b"), Item("c", "c", 9, refused="is a device"), Item("d", "d", 7)]
+    with Ahead(items) as ahead:
+        assert [item.told for item in taken(ahead)] == ["b", "d", "a", "c"]
+
+
+def test_no_more_is_asked_for_than_may_wait() -> None:
+    """The list may have no end; one more is at hand, for which there is no room yet."""
+    asked: list[int] = []
+
+    def endless() -> Iterator[Item]:
+        while True:
+            asked.append(len(asked))
+            yield Item("/", str(len(asked)), len(asked) % 7 + 1)
+
+    with Ahead(endless()) as ahead:
+        assert len(list(zip(range(10), taken(ahead), strict=False))) == 10
+        ahead.settle(60)
+        assert MOST + 10 <= ahead.found <= len(asked) <= ahead.found + 1 <= MOST + 12
+
+
+def test_a_list_that_is_slow_delays_nothing() -> None:
+    """What it has said so far can be begun with, although nobody knows whether more comes."""
+    going_on = Event()
+
+    def slow() -> Iterator[Item]:
+        yield Item("a", "a", 5)
+        going_on.wait()
+        yield Item("b", "b", 9)
+
+    with Ahead(slow()) as ahead:
+        while not ahead.found:
+            ahead.settle(0.01)
+        assert (ahead.take(), ahead.take(), ahead.over) == (Item("a", "a", 5), None, False)
+        going_on.set()
+        assert [item.told for item in taken(ahead)] == ["b"]
+        assert ahead.over
+
+
+def test_an_error_of_the_list_comes_to_who_takes() -> None:
+    """At once, whatever still waits."""
+
+    def broken() -> Iterator[Item]:
+        yield Item("a", "a", 5)
+        raise InputError("the list breaks off")
+
+    with Ahead(broken()) as ahead:
+        ahead.settle(60)
+        with pytest.raises(InputError, match="breaks off"):
+            ahead.take()
+        assert not ahead.over
+
+
+@given(st.lists(st.text(max_size=20), unique=True, max_size=40), st.integers(1, 9))
+def test_shards_share_the_list(told: list[str], of: int) -> None:
+    """Each bundle is done by exactly one of the runs, whatever its name."""
+    items = [Item("", name) for name in told]
+    shares = [list(Shard(number, of).mine(items)) for number in range(1, of + 1)]
+    assert sorted(item.told for share in shares for item in share) == sorted(told)
+
+
+def test_shards_are_about_equal() -> None:
+    """Of ten thousand names each of eight runs has its share."""
+    shares = [sum(Shard(number, 8).has(f"nightly/web{i}.tar.xz") for i in range(10_000)) for number in range(1, 9)]
+    assert min(shares) > 1100
+    assert max(shares) < 1400
+
+
+def test_a_shard_is_the_same_in_any_process() -> None:
+    """Python's own hash of a text is another in each. Versions must divide alike, or a matrix loses bundles."""
+    program = (
+        "from thpdiag.triage.worklist.shard import Shard\n"
+        "print(''.join(str(Shard(1, 2).has(f'web{i}.tar'))[0] for i in range(16)))"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert answers == {"FFTTTFFFTTFFFFFF"}
+
+
+@pytest.mark.parametrize("text", ["1/1", "2/8", "8/8", "1000/9999999"])
+def test_forms_of_a_shard(text: str) -> None:
+    """From 1 on."""
+    shard = Shard.parsed(text)
+    assert f"{shard.number}/{shard.of}" == text
+
+
+@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "01/2", "1/ 2", "١/٢", "1/2\n"])
+def test_no_shards(text: str) -> None:
+    """The message says the form."""
+    with pytest.raises(UsageError, match="--shard takes I/N with I from 1 to N, such as 2/8, not"):
+        Shard.parsed(text)

@@ -1,0 +1,105 @@
+"""Connections of one address, and the head of a request while it comes in: how large it may become, and how slowly.
+
+uvicorn with httptools has neither limit: it collects headers as long as they come, before any application is called,
+and waits for ever for the first ones of a connection. Trailers of a chunked body it adds to the headers of a request
+that is being served. Here bytes are counted that were read and led to nothing: no whole head, no byte of a body. That
+holds for a head, for trailers and for the extensions of chunks alike. Trailers are dropped.
+
+A proxy in front is one address; it can have as many connections as anybody, and has to limit its clients itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class HeadLimited(HttpToolsProtocol):
+    """The protocol of one connection; `uvicorn.Config(http=HeadLimited)`."""
+
+    most_bytes: ClassVar[int] = 32 << 10  # beyond the read in which it begins, which is 256 KiB at most
+    most_seconds: ClassVar[float] = 10.0
+    most_connections: ClassVar[int] = 512  # of one address: half of the files that a process may have open by default
+
+    _in_head = False  # from the first byte of a request to the end of its headers
+    _in_body = False  # from there to the end of its body and trailers
+    _fruitless = 0  # bytes since the last progress
+    _progress = False
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self._crowded():
+            transport.close()
+        else:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._progress = False
+        super().data_received(data)
+        self._fruitless = 0 if self._progress else self._fruitless + len(data)
+        if self._fruitless > self.most_bytes:
+            self._refuse(b"431 Request Header Fields Too Large")
+        elif self._deadline is None and not self._in_body and not self._answering():
+            self._watch()  # empty lines between two requests
+
+    def on_message_begin(self) -> None:
+        self._progress = self._in_head = True
+        self._watch()
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._progress, self._in_head, self._in_body = True, False, True
+        self._unwatch()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._progress, self._in_body = True, False
+        super().on_message_complete()
+
+    def _crowded(self) -> bool:
+        """Whether this is one connection too many of its address; on a Unix socket there is none to count by."""
+        others = (getattr(other, "client", None) for other in self.connections)
+        return self.client is not None and sum(o is not None and o[0] == self.client[0] for o in others) > (
+            self.most_connections
+        )
+
+    def _watch(self) -> None:
+        self._unwatch()
+        self._deadline = self.loop.call_later(self.most_seconds, self._late)
+
+    def _unwatch(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self) -> None:
+        if self._answering():  # of a second request nothing is read while the first is being answered
+            self._watch()
+        else:
+            self._refuse(b"408 Request Timeout")
+
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _refuse(self, status: bytes) -> None:
+        """Ends the connection, with an answer if a request has begun and no other is being answered."""
+        self._unwatch()
+        if not self.transport.is_closing():
+            if self._in_head and not self._answering():
+                self.transport.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.transport.close()

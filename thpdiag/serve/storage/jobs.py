@@ -1,0 +1,175 @@
+"""The queue of analyses. Each is claimed by one worker at a time, on both databases, and outlives any crash.
+
+    queued    waits; the first that came is the first that is claimed
+    running   a worker has claimed it, and says so by a heartbeat
+    done      its case is there
+    failed    `reason` says why there is none
+
+A claim has a secret of its own. Who was thought dead and has lost its claim to another can no longer end the job.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
+
+from thpdiag.reports.json import compact
+from thpdiag.serve.storage.clock import Clock
+from thpdiag.serve.storage.database import reading, writing
+from thpdiag.serve.storage.form import case, job
+from thpdiag.serve.storage.ids import is_id, new_id
+
+QUEUED: Final = "queued"
+RUNNING: Final = "running"
+DONE: Final = "done"
+FAILED: Final = "failed"
+LIVE: Final = (QUEUED, RUNNING)
+ATTEMPTS: Final = 3
+LOST: Final = "the analysis was begun {} times, and each time the server ended before it did"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`options` is the JSON of the options of the analysis; `case` the id of what came of it."""
+
+    id: str
+    sha256: str
+    options: str
+    name: str
+    owner: str
+    state: str
+    attempts: int
+    queued: float
+    started: float | None
+    heartbeat: float | None
+    ended: float | None
+    stage: str
+    reason: str
+    case: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job that is the holder's to do."""
+
+    job: Job
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An analysis that somebody asks for; the name is that of the upload, for people."""
+
+    sha256: str
+    name: str
+    owner: str
+    options: Mapping[str, Any]
+
+
+class Jobs:
+    def __init__(self, engine: Engine, clock: Clock, attempts: int = ATTEMPTS) -> None:
+        self._engine, self._clock, self._attempts = engine, clock, attempts
+
+    def found(self, key: str) -> Job | None:
+        if not is_id(key):
+            return None
+        with reading(self._engine) as connection:
+            row = connection.execute(_jobs().where(job.c.id == key)).first()
+        return None if row is None else Job(*row)
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in each state; states without any are left out."""
+        with reading(self._engine) as connection:
+            counted = connection.execute(select(job.c.state, func.count()).group_by(job.c.state))
+            return {state: int(number) for state, number in counted}
+
+    def ahead(self, key: str) -> int:
+        """How many are claimed before this one, if it waits."""
+        own = select(job.c.number).where(job.c.id == key).scalar_subquery()
+        with reading(self._engine) as connection:
+            waiting = select(func.count()).where(job.c.state == QUEUED, job.c.number < own)
+            return int(connection.scalar(waiting) or 0)
+
+    def claim(self) -> Claim | None:
+        """The first job that waits, which is this caller's from now on; None if none waits.
+
+        PostgreSQL skips rows that another is claiming in this moment; SQLite has one writer at a time.
+        """
+        secret, now = secrets.token_hex(16), self._clock()
+        first = (
+            select(job.c.number).where(job.c.state == QUEUED).order_by(job.c.number).limit(1)
+            .with_for_update(skip_locked=True).scalar_subquery()
+        )  # fmt: skip
+        values = {
+            "state": RUNNING, "claim": secret, "attempts": job.c.attempts + 1, "started": now, "heartbeat": now,
+            "stage": "",
+        }  # fmt: skip
+        taken = update(job).where(job.c.number == first, job.c.state == QUEUED).values(values)
+        with writing(self._engine) as connection:
+            number = connection.execute(taken.returning(job.c.number)).scalar()
+            row = None if number is None else connection.execute(_jobs().where(job.c.number == number)).first()
+        return None if row is None else Claim(Job(*row), secret)
+
+    def beat(self, claim: Claim, stage: str) -> bool:
+        """Say that the work goes on, and what is being done; False if the job is no longer this claim's."""
+        return self._change(claim, {"heartbeat": self._clock(), "stage": stage})
+
+    def fail(self, claim: Claim, reason: str) -> bool:
+        """There will be no case; False if the job is no longer this claim's."""
+        return self._change(claim, {"state": FAILED, "reason": reason, "claim": None, "ended": self._clock()})
+
+    def give_back(self, claim: Claim) -> bool:
+        """Let another do it, at a clean stop: it does not count as an attempt."""
+        return self._change(claim, {**_WAITING, "attempts": job.c.attempts - 1})
+
+    def take_up(self, silent_since: float | None = None) -> int:
+        """Queue again what was running when the server ended; how many jobs that were.
+
+        With a time only those whose last heartbeat is older, whose worker alone has ended. A job that has taken all its
+        attempts with it fails.
+        """
+        lost = job.c.state == RUNNING
+        if silent_since is not None:
+            lost &= job.c.heartbeat < silent_since
+        spent = {"state": FAILED, "claim": None, "ended": self._clock(), "reason": LOST.format(self._attempts)}
+        with writing(self._engine) as connection:
+            connection.execute(update(job).where(lost, job.c.attempts >= self._attempts).values(spent))
+            return connection.execute(update(job).where(lost).values(_WAITING)).rowcount
+
+    def _change(self, claim: Claim, values: Mapping[str, Any]) -> bool:
+        with writing(self._engine) as connection:
+            return connection.execute(update(job).where(held(claim)).values(values)).rowcount > 0
+
+
+_WAITING: Final[Mapping[str, Any]] = {"state": QUEUED, "claim": None, "started": None, "heartbeat": None, "stage": ""}
+
+
+def held(claim: Claim) -> ColumnElement[bool]:
+    """The job of a claim, as long as it is its own."""
+    return (job.c.id == claim.job.id) & (job.c.state == RUNNING) & (job.c.claim == claim.secret)
+
+
+def queued(connection: Connection, wanted: Wanted, now: float, number: int | None) -> int:
+    """Add a job, which is done at once if the case is there (by its number); the number of the job."""
+    row = {
+        "id": new_id(), "sha256": wanted.sha256, "options": compact(wanted.options), "name": wanted.name,
+        "owner": wanted.owner, "state": QUEUED if number is None else DONE, "attempts": 0, "queued": now,
+        "ended": None if number is None else now, "stage": "", "reason": "", "case": number,
+    }  # fmt: skip
+    added = connection.execute(insert(job).values(row).returning(job.c.number))
+    return int(added.scalar_one())
+
+
+def waiting(connection: Connection, wanted: Wanted) -> int | None:
+    """The number of a job that is to do the same."""
+    same = (job.c.sha256 == wanted.sha256) & (job.c.options == compact(wanted.options)) & job.c.state.in_(LIVE)
+    return connection.scalar(select(job.c.number).where(same).order_by(job.c.number).limit(1))
+
+
+def _jobs() -> Select[Any]:
+    columns = [job.c[name] for name in Job.__dataclass_fields__ if name != "case"]
+    return select(*columns, case.c.id).select_from(job.outerjoin(case, job.c.case == case.c.number))

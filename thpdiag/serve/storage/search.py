@@ -1,0 +1,83 @@
+"""Lists of cases: by host, verdict, mechanism, rule and time, the latest first, page by page.
+
+A case with several hosts is found by any of them; all that is asked of a host must hold of the same one.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import ColumnElement, Engine, exists, func, select
+
+from thpdiag.serve.storage.cases import Case, rows
+from thpdiag.serve.storage.database import reading
+from thpdiag.serve.storage.form import case, finding, host
+from thpdiag.serve.storage.texts import LONGEST, short
+
+PAGE: Final = 50
+_ANY: Final = host.alias("any_host")  # beside the one that leads
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is empty or None is not asked for.
+
+    `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
+    of any finding; `since` and `until` are of when the case was made.
+    """
+
+    host: str = ""
+    same_host: str | None = None
+    verdict: str = ""
+    mechanism: str = ""
+    rule: str = ""
+    sha256: str = ""
+    since: float | None = None
+    until: float | None = None
+
+
+class Search:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def page(self, question: Question, below: int | None = None, limit: int = PAGE) -> list[Case]:
+        """The latest cases; the next page is that `below` the number of the last one of this."""
+        wanted = rows(*_conditions(question)).order_by(case.c.number.desc()).limit(limit)
+        if below is not None:
+            wanted = wanted.where(case.c.number < below)
+        with reading(self._engine) as connection:
+            return [Case(*row) for row in connection.execute(wanted)]
+
+    def count(self, question: Question) -> int:
+        with reading(self._engine) as connection:
+            return int(connection.scalar(select(func.count()).select_from(case).where(*_conditions(question))) or 0)
+
+
+def _conditions(question: Question) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if question.sha256:
+        found.append(case.c.sha256 == question.sha256)
+    if question.since is not None:
+        found.append(case.c.made >= question.since)
+    if question.until is not None:
+        found.append(case.c.made < question.until)
+    of_host = _of_host(question)
+    if of_host:
+        found.append(exists().where(_ANY.c.case == case.c.number, *of_host))
+    return found
+
+
+def _of_host(question: Question) -> list[ColumnElement[bool]]:
+    found = [_ANY.c[name] == value for name in ("verdict", "mechanism") if (value := getattr(question, name))]
+    if question.same_host is not None:
+        found.append(_ANY.c.name == question.same_host)
+    if question.host:
+        part = short(question.host)[:LONGEST].translate(_LOWER)
+        found.append(func.lower(_ANY.c.name).contains(part, autoescape=True))
+    if question.rule:
+        own = (finding.c.case == _ANY.c.case) & (finding.c.host == _ANY.c.place)
+        found.append(exists().where(own, finding.c.rule == question.rule))
+    return found

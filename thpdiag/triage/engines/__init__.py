@@ -1,0 +1,1 @@
+"""What runs the work: processes of this machine, or a cluster."""

@@ -1,0 +1,1 @@
+"""What a whole store says: hosts, groups, outliers, change over time, the gate."""

@@ -1,0 +1,1 @@
+"""The fleet for programs of CI: JUnit, SARIF, GitLab, GitHub."""

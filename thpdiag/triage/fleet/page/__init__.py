@@ -1,0 +1,105 @@
+"""A whole store as one HTML page: nothing fetched, complete without script, the same bytes for the same store.
+
+The page is written piece by piece; what is kept in memory is the rows that it shows, and there is a most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final, TextIO
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
+
+from thpdiag.reports.html import environment
+from thpdiag.reports.html.script import joined, policy_for, style
+from thpdiag.triage.fleet.bundles_of_host import bundles_of_hosts
+from thpdiag.triage.fleet.hosts import hosts
+from thpdiag.triage.fleet.outliers import Outlier, Survey
+from thpdiag.triage.fleet.outliers import survey as survey_of
+from thpdiag.triage.fleet.over_time import histories
+from thpdiag.triage.fleet.page import headline
+from thpdiag.triage.fleet.page.changes import change_rows
+from thpdiag.triage.fleet.page.counts import all_counts
+from thpdiag.triage.fleet.page.first import First
+from thpdiag.triage.fleet.page.listings import listings
+from thpdiag.triage.fleet.page.made import made
+from thpdiag.triage.fleet.page.summary import Summary, several_bundles
+from thpdiag.triage.fleet.page.words import GRAVEST
+from thpdiag.triage.store.reading import Reading, Row
+
+PARTS: Final = ("elements.js", "columns.js", "listing.js", "page.js")
+DIFFERENCES: Final = 2_000  # of hosts from their like that a page shows
+PIECES: Final = 200  # of the template that are written at once
+
+
+def write_page(
+    store: Reading,
+    out: TextIO,
+    *,
+    page: Callable[[Row], str] = lambda row: "",
+    accepted: Callable[[Row], bool] = lambda row: False,
+    acceptances: Sequence[str] = (),
+    survey: Survey | None = None,
+) -> None:
+    """Write the page of all hosts. `page` gives the address of a host's page beside this one, empty if there is none.
+
+    `accepted` tells whether the finding of its verdict is accepted, `acceptances` what does so, for the page's end.
+    `survey` is that of the store, if it was made before.
+    """
+    survey = survey or survey_of(store)
+    told, apart = Summary(several_bundles(bundles_of_hosts(store))), First[Outlier](DIFFERENCES)
+    for host in hosts(store, page, accepted):
+        told.add(host)
+        for one in survey.outliers(host):
+            apart.add((one.rank, host.number, one.name), one)
+    changes = First[str](DIFFERENCES)
+    for history in histories(store, page):
+        for key, row in change_rows(history):
+            changes.add(key, row)
+    template = _environment().get_template("page.html")
+    pieces = template.stream(
+        title=headline.title(told),
+        headline=headline.headline(told),
+        sentences=headline.sentences(told),
+        incomplete=headline.incomplete(told),
+        bundles=told.bundles,
+        grade=_grade(told),
+        counts=all_counts(told),
+        lists=list(listings(told, apart, changes)),
+        made=made(store, acceptances),
+        style=Markup(looks()),
+        script=Markup(script()),
+        policy=policy_for(looks(), script()),
+    )
+    pieces.enable_buffering(PIECES)
+    out.writelines(pieces)
+
+
+@cache
+def looks() -> str:
+    """The style of all our pages, and what this one has of its own."""
+    return style() + _own("page.css")
+
+
+@cache
+def script() -> str:
+    return joined(_own("script", part) for part in PARTS)
+
+
+def _grade(told: Summary) -> str:
+    """The colour of the first screen: that of the gravest finding, or of all is well if that is known of every host."""
+    well = told.verdicts["nothing found"] + told.verdicts["not applicable"]
+    alright = "nothing_found" if told.bundles and not told.failed and well == told.hosts.all else ""
+    return next((grade for grade in GRAVEST if told.severities[grade]), alright)
+
+
+def _own(*path: str) -> str:
+    return files(__package__).joinpath(*path).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return environment(ChoiceLoader([PackageLoader(__package__, "."), PackageLoader("thpdiag.reports.html", ".")]))

@@ -1,0 +1,97 @@
+"""Bundles at addresses: `s3://`, `gs://`, `https://` and what else fsspec has (extra `remote`).
+
+An address is one bundle. One that ends in `/`, or has `*` in it (of s3 and the like `?` and `[...]` too), is all that
+lies there: every object is a bundle by itself, in the order of names, for an object store has no folders. As in a
+folder of this machine, checksums and signatures of an archive are passed over, and so are hidden names; a bundle that
+was unpacked before it was stored is not put together again. Of a web server the links of its page are listed, and those
+of pages below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from thpdiag.bundle.names import printable
+from thpdiag.errors import UsageError
+from thpdiag.triage.item import Item
+from thpdiag.triage.store.given import told_path
+from thpdiag.triage.worklist.companions import is_archive, is_checksum, is_list_of_checksums, is_of_recording
+from thpdiag.triage.worklist.globs import Pattern
+from thpdiag.triage.worklist.listing import harmless
+from thpdiag.triage.worklist.remote import Remote, path_of
+from thpdiag.triage.worklist.unread import UnreadError
+
+_MAGIC: Final = re.compile(r"[*?\[]")
+_WEB: Final = ("http://", "https://")
+
+
+def listed(address: str, told: str) -> Iterator[Item]:
+    """The bundles of an address; raises UsageError if its kind cannot be read, UnreadError if a list is empty or fails.
+
+    One bundle is not asked for before its turn; its size is not known before.
+    """
+    remote = Remote.of(address)
+    first = _first_magic(address)
+    if not address.endswith("/") and first is None:
+        return iter([Item(address, told)])
+    found = _items(remote, address, first, told)
+    begun = next(found, None)
+    if begun is None:
+        raise UnreadError("holds no bundle" if first is None else "is a pattern that nothing fits")
+    if begun.refused:
+        raise UnreadError(begun.refused)
+    return chain([begun], found)
+
+
+def fetched(address: str, folder: Path, most: int) -> Path:
+    """A copy of an object in a folder, of at most `most` bytes, under what is harmless of its name.
+
+    Raises UnreadError; nothing is left then.
+    """
+    place = folder / (harmless(unquote(path_of(address)).rstrip("/").rpartition("/")[2]) or "bundle")
+    try:
+        Remote.of(address).copied(address, place, most)
+    except (UnreadError, UsageError) as error:
+        place.unlink(missing_ok=True)
+        raise UnreadError(str(error)) from error
+    return place
+
+
+def _first_magic(address: str) -> int | None:
+    """Where the first character stands that stands for others; of the web `?` begins what is asked."""
+    if address.lower().startswith(_WEB):
+        at = address.partition("?")[0].find("*", address.index("://") + 3)
+        return at if at >= 0 else None
+    found = _MAGIC.search(address, address.index("://") + 3)
+    return found.start() if found else None
+
+
+def _items(remote: Remote, address: str, magic: int | None, told: str) -> Iterator[Item]:
+    """What is listed and is a bundle; a list that breaks off ends in an item that says so."""
+    prefix = address if magic is None else address[:magic]
+    base = prefix.rpartition("/")[0] + "/"
+    pattern = None if magic is None else Pattern(Path(), tuple(address[len(base) :].split("/")))
+    root = told if pattern is None else told_path(base).rstrip("/")
+    archive = last = ""  # what belongs to a file comes right behind it
+    try:
+        for found, size in remote.listed(prefix):
+            below = found.removeprefix(base)
+            if not _is_bundle(below) or (pattern and not pattern.fits(below.split("/"))):
+                continue
+            if is_checksum(below, {archive}) or is_of_recording(below, {last}):
+                continue
+            archive, last = below if is_archive(below) else archive, below
+            yield Item(found, f"{root}/{printable(below)}", size)
+    except UnreadError as error:
+        yield Item(address, f"{root}/(what is lost)", refused=str(error))
+
+
+def _is_bundle(below: str) -> bool:
+    """By the path below what was named: no folder, not hidden, no list of checksums."""
+    folders, _, name = f"/{below}".rpartition("/")
+    return bool(name) and "/." not in f"{folders}/{name}" and not is_list_of_checksums(name)

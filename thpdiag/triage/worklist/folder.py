@@ -1,0 +1,135 @@
+"""Which bundles a folder holds. The rules, in the words of the user:
+
+- A folder **is one bundle** if something in it says so (`proc`, `sys`, `etc`, `var`, `sos_commands`, `version.txt`,
+  the `capture.log` of our own capture ...), or if it has plain files and neither an archive nor a folder.
+- Any other folder **holds bundles**: each archive in it, each folder by these same rules, and each other file, but for
+  those that belong to one beside them (`companions`): checksums and signatures of an archive, symbols of a recording.
+- A name that begins with a dot is passed over, as the shell does; so is an empty folder, and one that holds the
+  results of a triage.
+- A link to a file is read if the file lies within what the user named. A link to a folder is not followed. All other
+  links, pipes, sockets and devices are told of and not read.
+
+What is an archive is decided by its name, for nothing is opened here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from thpdiag.triage.item import Item
+from thpdiag.triage.store import form
+from thpdiag.triage.worklist.companions import companion, is_archive
+from thpdiag.triage.worklist.listing import Kind, Name, cannot, listed, no_file
+
+DEEPEST: Final = 32  # folders in folders; a bundle is not gone into
+FOLDER_MARKS: Final = frozenset(
+    ("proc", "sys", "etc", "var", "sos_commands", "sos_logs", "sos_reports", "sos_strings", "insights_commands")
+)
+_FILES: Final = frozenset((Kind.FILE, Kind.LINK))
+_FILE_MARKS: Final = frozenset(("version.txt", "capture.log", "insights_archive.txt", "basic-environment.txt"))
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The folder that the user named, and folders that are none of their bundles (where results go)."""
+
+    root: Path
+    besides: Sequence[Path] = ()
+
+    @classmethod
+    def of(cls, root: Path, besides: Sequence[Path] = ()) -> Within:
+        """Both as the system resolves them."""
+        return cls(root.resolve(), tuple(path.resolve() for path in besides))
+
+    def passes_over(self, folder: Path) -> bool:
+        """Whether a folder holds results, of this run or another: it is no bundle, and none of those around it."""
+        beside = any(folder.name == path.name for path in self.besides) and folder.resolve() in self.besides
+        return beside or os.path.lexists(folder / form.NAME)
+
+
+def bundles(folder: Path, told: str, within: Within, depth: int = 0) -> Iterator[Item]:
+    """The bundles of a folder, in the order of their names."""
+    if depth > DEEPEST:
+        yield Item(str(folder), told, refused=f"lies in more than {DEEPEST} folders and was not looked into")
+        return
+    if within.passes_over(folder):
+        return
+    try:
+        names = [name for name in listed(folder) if not name.hidden]
+    except OSError as error:
+        yield Item(str(folder), told, refused=cannot(error))
+        return
+    names = [name for name in names if name.kind is not Kind.FOLDER or not within.passes_over(folder / name.name)]
+    if is_bundle(names):
+        yield Item(str(folder), told, _plain_size(folder, names))
+        return
+    for name in bundled(names):
+        yield from one(folder, name, f"{told}/{name.shown}", within, depth)
+
+
+def one(folder: Path, name: Name, told: str, within: Within, depth: int = 0) -> Iterator[Item]:
+    """The bundle or the bundles that one name of a folder stands for."""
+    path = folder / name.name
+    if name.kind is Kind.FOLDER:
+        yield from bundles(path, told, within, depth + 1)
+    elif name.kind is Kind.LINK:
+        yield from _linked(path, told, within)
+    else:
+        yield file(path, told)
+
+
+def file(path: Path, told: str) -> Item:
+    """A file as a bundle, or why it is none."""
+    try:
+        status = path.lstat()
+    except OSError as error:
+        return Item(str(path), told, refused=cannot(error))
+    if stat.S_ISREG(status.st_mode):
+        return Item(str(path), told, status.st_size)
+    return Item(str(path), told, refused=no_file(status.st_mode))
+
+
+def is_bundle(names: Sequence[Name]) -> bool:
+    """Whether a folder with these names is one bundle."""
+    folders = {name.name for name in names if name.kind is Kind.FOLDER}
+    files = {name.name for name in names if name.kind is Kind.FILE}
+    if folders & FOLDER_MARKS or files & _FILE_MARKS:
+        return True
+    return bool(files) and not folders and not any(is_archive(name.name) for name in bundled(names))
+
+
+def bundled(names: Sequence[Name]) -> Iterator[Name]:
+    """The names of a folder without those that belong to another file of it."""
+    files = {name.name for name in names if name.kind in _FILES}
+    belongs = companion(files)
+    return (name for name in names if name.kind not in _FILES or not belongs(name.name))
+
+
+def _linked(path: Path, told: str, within: Within) -> Iterator[Item]:
+    """A link of the folder. One to a folder within is passed over: that is found under its own name."""
+    try:
+        target = path.resolve(strict=True)
+        mode = target.lstat().st_mode
+    except (OSError, RuntimeError):  # RuntimeError: a circle, in Python 3.11
+        yield Item(str(path), told, refused="is a link that leads nowhere")
+        return
+    inside = target.is_relative_to(within.root)
+    if stat.S_ISDIR(mode):
+        if not inside:
+            yield Item(str(path), told, refused="is a link to a folder outside of what was named, and not followed")
+    elif stat.S_ISREG(mode) and not inside:
+        yield Item(str(path), told, refused="is a link to a file outside of what was named, and not followed")
+    else:
+        yield file(target, told)
+
+
+def _plain_size(folder: Path, names: Sequence[Name]) -> int:
+    """The bytes of a folder of plain files; 0 for one with folders, which would have to be walked."""
+    if any(name.kind is Kind.FOLDER for name in names):
+        return 0
+    return sum(file(folder / name.name, "").size for name in names if name.kind is Kind.FILE)
