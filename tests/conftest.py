@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,18 @@ __all__ = [
     "ROOT", "_pw_artifacts_folder", "base_url", "browser_type_launch_args", "database", "hands", "opened",
     "postgres_server", "show", "show_file", "storage",
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _the_browsers_loop_is_not_ours(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Once a browser test ran, Playwright's event loop counts as running in this thread; no other test may meet it."""
+    running = asyncio._get_running_loop()
+    if running is None or "playwright" in request.fixturenames:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
 
 
 @pytest.fixture(scope="session")
