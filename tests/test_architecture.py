@@ -90,7 +90,19 @@ MAY_IMPORT = {
         "errors reports accepted version triage.item triage.work triage.store triage.worklist triage.engines "
         "triage.fleet triage.fleet.page triage.fleet.ci"
     ),
-    "serve": "",
+    "serve.server": "engine serve.access serve.storage serve.uploads triage.store",
+    "serve.table": "serve.access",
+    "serve.sending": "errors serve.server serve.access serve.storage serve.uploads",
+    "serve.work": "errors case engine guard isolated readers result serve.server serve.storage triage.store",
+    "serve.api": "errors reports result.schema compare serve.server serve.access serve.storage triage.store version",
+    "serve.pages": (
+        "errors bundle guard engine reports result.schema compare serve.server serve.access serve.storage "
+        "triage.store triage.fleet triage.fleet.page version"
+    ),
+    "serve": (
+        "errors case engine result version triage.store serve.server serve.table serve.sending serve.work serve.api "
+        "serve.pages serve.access serve.storage serve.uploads"
+    ),
     "serve.access": "errors",
     "serve.uploads": "errors",
     "serve.storage": "errors result.schema reports triage.store",

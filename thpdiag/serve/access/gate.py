@@ -103,8 +103,8 @@ class Gate:
             return None
         if who.way is Way.NOBODY:
             return NO_LOGIN
-        if not who.may(rule.needs):
-            return Refusal(403, f"this needs the scope {rule.needs}")
+        if not any(map(who.may, rule.enough)):
+            return Refusal(403, f"this needs the scope {' or '.join(rule.enough)}")
         if scope["method"] in SAFE or who.way not in (Way.SESSION, Way.PROXY):
             return None
         given = csrf.presented(headers, scope["query_string"])

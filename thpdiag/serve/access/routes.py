@@ -27,6 +27,12 @@ class Rule:
     path: str
     needs: Scope | None  # None: anybody, without a login
     streams: bool = False  # an upload: limits its body itself; a POST may stand for a PATCH of the same scope
+    also: Scope | None = None  # another scope that is enough
+
+    @property
+    def enough(self) -> tuple[Scope, ...]:
+        """The scopes of which one is needed; none: anybody may."""
+        return tuple(scope for scope in (self.needs, self.also) if scope is not None)
 
     def pattern(self) -> re.Pattern[str]:
         fixed = re.split(r"\{\w+\}", self.path)
