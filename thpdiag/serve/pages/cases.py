@@ -1,0 +1,11 @@
+"""The list of all cases."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from thpdiag.serve.server import Server
+
+
+def routes(server: Server) -> list[BaseRoute]:
+    return []

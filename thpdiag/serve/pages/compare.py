@@ -1,0 +1,11 @@
+"""A case beside another of the same host."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from thpdiag.serve.server import Server
+
+
+def routes(server: Server) -> list[BaseRoute]:
+    return []

@@ -1,0 +1,11 @@
+"""The rules that bundles are diagnosed with."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from thpdiag.serve.server import Server
+
+
+def routes(server: Server) -> list[BaseRoute]:
+    return []
