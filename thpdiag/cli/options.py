@@ -18,8 +18,13 @@ from thpdiag.errors import InputError, UsageError
 from thpdiag.knowledge.complaints import suggestion
 from thpdiag.model import SEVERITIES, Problem
 from thpdiag.reports import FORMATS, Report
+from thpdiag.reports.exit_code import CUT_SHORT as CUT_SHORT
+from thpdiag.reports.exit_code import DAMAGED as DAMAGED
+from thpdiag.reports.exit_code import documents as documents
+from thpdiag.reports.exit_code import exit_code as exit_code
+from thpdiag.reports.exit_code import gated as gated
+from thpdiag.reports.exit_code import recognised as recognised
 from thpdiag.reports.presentation import Presentation, Suppressed
-from thpdiag.reports.severities import fails
 from thpdiag.reports.visible import visible
 
 EXPECTED = (
@@ -68,7 +73,6 @@ PROGRESS = click.option(
 )
 STRICT = click.option("--strict", "strict", flag_value="strict", default="", hidden=True)
 PROCESS = click.option("--process", default="", help="This process only (pid or command name).")
-CUT_SHORT, DAMAGED = 6, 5  # exit codes
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -211,37 +215,8 @@ def told(problem: Problem) -> str:
     return visible(f"{problem.cite.member}: {problem.text}")
 
 
-def documents(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The document of each host."""
-    return list(document.get("cases", [document]))
-
-
-def exit_code(document: Mapping[str, Any], fail_on: str = "never", fail_on_missing: object = None) -> int:
-    """The first that applies of 1, 3, 6, 5, 0 (`thpdiag.errors.EXIT_CODES`)."""
-    every = documents(document)
-    undecided = any(d.get("unknown") for d in every)
-    problems = [p for d in every for p in d.get("problems", ())]
-    if gated(document, fail_on) or (fail_on_missing and undecided):
-        return 1
-    if not recognised(document):
-        return 3
-    if any(p["kind"] == "limit" for p in problems):
-        return CUT_SHORT
-    return DAMAGED if undecided and any(p.get("hides") for p in problems) else 0
-
-
 def finish(document: Mapping[str, Any], fail_on: str = "never", fail_on_missing: object = None) -> NoReturn:
     """Leave with the exit code of the result; of nothing recognised it is said what would have been."""
     if not recognised(document):
         complain(NOTHING)
     raise Exit(exit_code(document, fail_on, fail_on_missing))
-
-
-def recognised(document: Mapping[str, Any]) -> bool:
-    """Whether any reader knew any part of the input."""
-    return any(i.get("reader") for d in documents(document) for i in d.get("inputs", ()))
-
-
-def gated(document: Mapping[str, Any], fail_on: str) -> bool:
-    """Whether some finding that nobody accepted fails the gate of `--fail-on`."""
-    return any(fails(finding, fail_on) for one in documents(document) for finding in one.get("findings", ()))

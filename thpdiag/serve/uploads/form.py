@@ -14,7 +14,7 @@ from starlette.routing import Route
 from thpdiag.serve.uploads.body import blocks
 from thpdiag.serve.uploads.intake import Accept, Intake, length
 from thpdiag.serve.uploads.parts import Begins, Parts
-from thpdiag.serve.uploads.refused import RefusedError, answered, said
+from thpdiag.serve.uploads.refused import RefusedError, Told, answered, said
 from thpdiag.serve.uploads.sink import Sender
 
 # Who sends, by the request and the fields that came before the file (a CSRF token); an HTTPException if they may not.
@@ -27,7 +27,7 @@ def form_route(
     intake: Intake,
     admit: AdmitForm,
     accept: Accept,
-    told: Callable[[RefusedError], Response] = said,
+    told: Told = said,
 ) -> Route:
     """The route of PATH. `told` shows a refusal to somebody in a browser."""
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,6 +15,7 @@ from thpdiag.serve.uploads.names import plain
 from thpdiag.serve.uploads.pace import Pace
 from thpdiag.serve.uploads.refused import RefusedError
 from thpdiag.serve.uploads.sink import Arrived, Sender, Sink
+from thpdiag.serve.uploads.threads import in_thread
 
 Admit = Callable[[Request], Awaitable[Sender]]  # who sends; an HTTPException if they may not
 Accept = Callable[[Request, Arrived], Awaitable[Response]]  # makes a case of what is whole, and the answer
@@ -39,15 +39,15 @@ class Intake:
 
     async def begin(self, name: str, size: int | None, owner: str) -> str:
         self.fits(size)
-        return await run_in_threadpool(self.sink.begin, plain(name), size, owner)
+        return await in_thread(self.sink.begin, plain(name), size, owner)
 
     async def take(self, key: str, offset: int, block: bytes) -> int:
         """Write a block; the new end."""
         self.fits(offset + len(block))
-        return await run_in_threadpool(self.sink.append, key, offset, block)
+        return await in_thread(self.sink.append, key, offset, block)
 
     async def arrive(self, key: str, name: str, owner: str) -> Arrived:
-        sha256, size = await run_in_threadpool(self.sink.arrive, key)
+        sha256, size = await in_thread(self.sink.arrive, key)
         return Arrived(key, name, owner, sha256, size)
 
     @contextmanager
@@ -70,7 +70,7 @@ class Intake:
             whole = True
         finally:
             if not whole:
-                await run_in_threadpool(self.sink.abandon, key)
+                await in_thread(self.sink.abandon, key)
 
 
 def length(request: Request, header: str) -> int | None:

@@ -10,10 +10,10 @@ from starlette.routing import Route
 
 from thpdiag.serve.uploads.body import blocks
 from thpdiag.serve.uploads.intake import Accept, Admit, Intake, length
-from thpdiag.serve.uploads.refused import RefusedError, answered
+from thpdiag.serve.uploads.refused import RefusedError, Told, answered, said
 
 
-def put_route(path: str, intake: Intake, admit: Admit, accept: Accept) -> Route:
+def put_route(path: str, intake: Intake, admit: Admit, accept: Accept, told: Told = said) -> Route:
     """The route of PATH/NAME. A name with folders in it reaches it too, and is refused as such."""
 
     async def put(request: Request) -> Response:
@@ -27,7 +27,7 @@ def put_route(path: str, intake: Intake, admit: Admit, accept: Accept) -> Route:
                 offset = await intake.take(key, offset, block)
             return await accept(request, await intake.arrive(key, name, sender.owner))
 
-    return Route(f"{path}/{{name:path}}", answered(put), methods=["PUT"], name="put-upload")
+    return Route(f"{path}/{{name:path}}", answered(put, told), methods=["PUT"], name="put-upload")
 
 
 def _one_whole(request: Request) -> None:

@@ -30,6 +30,9 @@ class RefusedError(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
 
+Told = Callable[[RefusedError], Response]  # how a refusal is put to whoever sends
+
+
 class Parting(Response):
     """An answer before the whole body was read: the connection ends with it.
 
@@ -69,7 +72,7 @@ def said(refused: RefusedError) -> Response:
     return PlainTextResponse(f"{refused.sentence}\n", refused.status, refused.headers)
 
 
-def answered(endpoint: Endpoint, told: Callable[[RefusedError], Response] = said) -> Endpoint:
+def answered(endpoint: Endpoint, told: Told = said) -> Endpoint:
     """The endpoint, with every way in which an upload fails turned into an answer."""
 
     @wraps(endpoint)

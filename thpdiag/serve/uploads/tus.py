@@ -22,7 +22,6 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -30,8 +29,9 @@ from starlette.routing import Route
 from thpdiag.errors import StoreError
 from thpdiag.serve.uploads.body import blocks
 from thpdiag.serve.uploads.intake import Admit, Intake, length
-from thpdiag.serve.uploads.refused import Endpoint, RefusedError, answered
+from thpdiag.serve.uploads.refused import Endpoint, RefusedError, Told, answered, said
 from thpdiag.serve.uploads.sink import FINISHED, RECEIVING, Arrived, Held, Sender
+from thpdiag.serve.uploads.threads import in_thread
 
 VERSION: Final = "1.0.0"
 EXTENSIONS: Final = "creation,expiration,termination"
@@ -41,15 +41,23 @@ _ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 # Makes a case of what is whole; called again if it failed and the sender asks again. Headers for the last answer.
 Complete = Callable[[Request, Arrived], Awaitable[Mapping[str, str]]]
+Became = Callable[[str], Awaitable[Mapping[str, str]]]  # headers that say what became of a finished upload, by its id
 
 
-def tus_routes(path: str, intake: Intake, admit: Admit, complete: Complete) -> list[Route]:
+async def _untold(_key: str) -> Mapping[str, str]:
+    return {}
+
+
+def tus_routes(
+    path: str, intake: Intake, admit: Admit, complete: Complete, became: Became = _untold, told: Told = said
+) -> list[Route]:
     """The routes of PATH and PATH/ID."""
-    tus = _Tus(path, intake, admit, complete)
+    tus = _Tus(path, intake, admit, complete, became)
+    one = ["HEAD", "PATCH", "DELETE", "OPTIONS", "POST"]
     return [
-        Route(path, _spoken(tus.options, intake), methods=["OPTIONS"]),
-        Route(path, _spoken(tus.create, intake), methods=["POST"], name="begin-upload"),
-        Route(f"{path}/{{key}}", _spoken(tus.one, intake), methods=["HEAD", "PATCH", "DELETE", "OPTIONS", "POST"]),
+        Route(path, _spoken(tus.options, told), methods=["OPTIONS"]),
+        Route(path, _spoken(tus.create, told), methods=["POST"], name="begin-upload"),
+        Route(f"{path}/{{key}}", _spoken(tus.one, told), methods=one),
     ]
 
 
@@ -59,6 +67,7 @@ class _Tus:
     intake: Intake
     admit: Admit
     complete: Complete
+    became: Became
 
     async def options(self, _request: Request) -> Response:
         headers = {"tus-version": VERSION, "tus-extension": EXTENSIONS, "tus-max-size": str(self.intake.limit)}
@@ -124,7 +133,7 @@ class _Tus:
     async def delete(self, _request: Request, sender: Sender, key: str) -> Response:
         with self.intake.writer(key):
             await self._held(sender, key)
-            if not await run_in_threadpool(self.intake.sink.abandon, key):
+            if not await in_thread(self.intake.sink.abandon, key):
                 raise RefusedError(HTTPStatus.CONFLICT, "the upload is finished; delete its case instead")
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -144,7 +153,7 @@ class _Tus:
             try:
                 offset = await self.intake.take(key, offset, block)
             except StoreError:
-                if await run_in_threadpool(self.intake.sink.found, key) is None:
+                if await in_thread(self.intake.sink.found, key) is None:
                     raise _gone() from None
                 raise
         return offset
@@ -160,12 +169,12 @@ class _Tus:
         headers = {"upload-offset": str(end(held))}
         if held.state == RECEIVING:
             headers["upload-expires"] = formatdate(held.expires, usegmt=True)
-        return headers
+        return headers | dict(await self.became(key)) if held.state == FINISHED else headers
 
     async def _held(self, sender: Sender, key: str) -> Held:
         if not _ID.fullmatch(key):
             raise RefusedError(HTTPStatus.NOT_FOUND, "no upload has an id like this")
-        held = await run_in_threadpool(self.intake.sink.found, key)
+        held = await in_thread(self.intake.sink.found, key)
         if held is None or not sender.may_touch(held.owner):
             raise _gone()
         return held
@@ -198,7 +207,7 @@ def _gone() -> RefusedError:
     return RefusedError(HTTPStatus.GONE, "no such upload, or it has expired; begin a new one")
 
 
-def _spoken(endpoint: Endpoint, intake: Intake) -> Endpoint:
+def _spoken(endpoint: Endpoint, told: Told) -> Endpoint:
     """The endpoint for those who speak this version, which every answer names."""
 
     async def in_version(request: Request) -> Response:
@@ -207,7 +216,7 @@ def _spoken(endpoint: Endpoint, intake: Intake) -> Endpoint:
             raise RefusedError(HTTPStatus.PRECONDITION_FAILED, f"Tus-Resumable: {VERSION} is missing", headers)
         return await endpoint(request)
 
-    inner = answered(in_version)
+    inner = answered(in_version, told)
 
     async def named(request: Request) -> Response:
         answer = await inner(request)
