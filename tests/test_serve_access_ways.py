@@ -157,5 +157,7 @@ def test_somebody_without_a_session_is_shown_where_to_begin_one() -> None:
 
     shown = house.ask("GET", "/", ("accept", "text/html,*/*"))
     assert (shown.status, shown.headers["location"]) == (303, "/sign-in")
+    onward = house.ask("GET", f"{CASE}?at=1%2F2", ("accept", "text/html"))
+    assert onward.headers["location"] == f"/sign-in?to={CASE}%3Fat%3D1%252F2"
     assert house.ask("GET", "/", ("accept", "*/*")).status == 401
     assert house.ask("POST", "/files", ("accept", "text/html")).status == 401

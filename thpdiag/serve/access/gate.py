@@ -22,6 +22,7 @@ from thpdiag.serve.access.addresses import client, is_listed
 from thpdiag.serve.access.answers import Refusal, answer, wants_page
 from thpdiag.serve.access.audit import Action, Outcome, event
 from thpdiag.serve.access.bearer import CHALLENGE, Bearer
+from thpdiag.serve.access.local import with_onward
 from thpdiag.serve.access.modes import Access, Mode
 from thpdiag.serve.access.origins import SAFE, is_forwarded, is_from_elsewhere, ours
 from thpdiag.serve.access.principal import LOCAL, NOBODY, Principal, Way
@@ -120,11 +121,18 @@ class Gate:
         return refused
 
     def _for_people(self, refused: Refusal, scope: Request) -> Refusal:
-        """Somebody without a session is shown where to begin one."""
+        """Somebody without a session is shown where to begin one, and goes on from there."""
         looked_at = scope["method"] == "GET" and wants_page(Headers(scope=scope))
         if refused is NO_LOGIN and looked_at and self.access.sign_in and self.access.mode is Mode.TOKENS:
-            return Refusal(303, refused.words, {"Location": self.access.sign_in})
+            return Refusal(303, refused.words, {"Location": with_onward(self.access.sign_in, asked_for(scope))})
         return refused
+
+
+def asked_for(scope: Request) -> str:
+    """Path and query of a request, as they were sent."""
+    path: bytes = scope.get("raw_path") or b""
+    query: bytes = scope["query_string"]
+    return (path + b"?" + query if query else path).decode("latin-1")
 
 
 def secret_of(authorization: str) -> str:
