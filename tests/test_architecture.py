@@ -95,8 +95,9 @@ MAY_IMPORT = {
     "serve.sending": "errors serve.server serve.access serve.storage serve.uploads",
     "serve.work": "errors case engine guard isolated readers result serve.server serve.storage triage.store",
     "serve.api": "errors reports result.schema compare serve.server serve.access serve.storage triage.store version",
+    "serve.quoted": "bundle guard",
     "serve.pages": (
-        "errors bundle guard engine reports result.schema compare serve.server serve.access serve.storage "
+        "errors engine reports result.schema compare serve.server serve.access serve.storage serve.quoted "
         "triage.store triage.fleet triage.fleet.page version"
     ),
     "serve": (

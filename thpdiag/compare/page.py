@@ -36,16 +36,21 @@ _ACTION = {"t": None, "clock": None, "member": None, "line": None}
 
 
 def render(comparison: Mapping[str, Any], _presentation: Presentation = PLAIN) -> str:
-    looks = style() + _own_style()
     page = _environment().get_template("page.html")
     return page.render(
         hosts=comparison["hosts"],
         alone=comparison["alone"],
         redacted=REDACTED if comparison.get("redacted") else "",
-        style=Markup(looks),
-        policy=policy_for(looks),
+        style=Markup(_looks()),
+        policy=policy(),
         data=embedded(comparison),
     )
+
+
+@cache
+def policy() -> str:
+    """The policy of a comparison's page, which has no script."""
+    return policy_for(_looks())
 
 
 def _panels(timelines: Mapping[str, Any], side: str, prefix: str) -> Markup:
@@ -66,8 +71,8 @@ def _highs(timelines: Mapping[str, Any]) -> dict[str, float]:
 
 
 @cache
-def _own_style() -> str:
-    return files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+def _looks() -> str:
+    return style() + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 
 
 @cache

@@ -19,6 +19,7 @@ from thpdiag.serve.access import csrf
 from thpdiag.serve.access.headers import page_headers
 from thpdiag.serve.access.principal import NOBODY, Principal
 from thpdiag.serve.access.scopes import Scope
+from thpdiag.serve.pages import told
 from thpdiag.serve.pages.static import static
 from thpdiag.serve.server import Server
 
@@ -47,5 +48,5 @@ def missing(request: Request, server: Server, words: str) -> HTMLResponse:
 @cache
 def _environment() -> Environment:
     made = environment(PackageLoader(__name__, "templates"))
-    made.globals["static"] = static
+    made.globals |= {"static": static, "told": told}
     return made

@@ -43,13 +43,22 @@ class Search:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def page(self, question: Question, below: int | None = None, limit: int = PAGE) -> list[Case]:
-        """The latest cases; the next page is that `below` the number of the last one of this."""
-        wanted = rows(*_conditions(question)).order_by(case.c.number.desc()).limit(limit)
+    def page(
+        self, question: Question, below: int | None = None, limit: int = PAGE, above: int | None = None
+    ) -> list[Case]:
+        """The latest cases; the next page is that `below` the number of the last one of this.
+
+        With `above` they are those that come just before that number in the list: the way back. Latest first too.
+        """
+        wanted = rows(*_conditions(question)).limit(limit)
         if below is not None:
             wanted = wanted.where(case.c.number < below)
+        if above is not None:
+            wanted = wanted.where(case.c.number > above)
+        order = case.c.number.desc() if above is None else case.c.number.asc()
         with reading(self._engine) as connection:
-            return [Case(*row) for row in connection.execute(wanted)]
+            found = [Case(*row) for row in connection.execute(wanted.order_by(order))]
+        return found if above is None else found[::-1]
 
     def count(self, question: Question) -> int:
         with reading(self._engine) as connection:
