@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from kept_uploads import ANALYSIS, Hands, Opened, accepted, digest, done, result
+from kept_uploads import ANALYSIS, Hands, Opened, accepted, digest, done, result, sent
 from storing import document
 from thpdiag.serve.storage.jobs import ATTEMPTS, Claim
 from thpdiag.serve.storage.storage import Storage
@@ -136,3 +136,15 @@ def test_only_a_silent_worker_loses_its_job(storage: Storage, hands: Hands) -> N
     assert not storage.jobs.beat(silent, "late")
     assert storage.jobs.beat(alive, "matching")
     assert claimed(storage).job.id == silent.job.id
+
+
+def test_a_job_is_of_everybody_whose_upload_came_to_it(storage: Storage) -> None:
+    """Two senders of the same content have one job, which is both's; that of another is not, nor one that is not."""
+    mine = storage.accept(sent(storage, 1, "anna"), ANALYSIS)
+    yours = storage.accept(sent(storage, 1, "bert"), ANALYSIS)
+    other = storage.accept(sent(storage, 2, "carl"), ANALYSIS)
+
+    assert mine.job == yours.job != other.job
+    told = {(job, owner) for job in (mine.job, other.job, "0" * 32) for owner in ("anna", "bert", "carl")
+            if storage.jobs.is_of(job, owner)}  # fmt: skip
+    assert told == {(mine.job, "anna"), (mine.job, "bert"), (other.job, "carl")}

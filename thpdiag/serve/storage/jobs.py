@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, select, update
 
 from thpdiag.reports.json import compact
 from thpdiag.serve.storage.clock import Clock
 from thpdiag.serve.storage.database import reading, writing
-from thpdiag.serve.storage.form import case, job
+from thpdiag.serve.storage.form import case, job, upload
 from thpdiag.serve.storage.ids import is_id, new_id
 
 QUEUED: Final = "queued"
@@ -80,6 +80,15 @@ class Jobs:
         with reading(self._engine) as connection:
             row = connection.execute(_jobs().where(job.c.id == key)).first()
         return None if row is None else Job(*row)
+
+    def is_of(self, key: str, owner: str) -> bool:
+        """Whether an upload of theirs came to this job: the same content of two senders is one job."""
+        own = job.c.id == key
+        sent = exists().where(upload.c.job == job.c.number, upload.c.owner == owner)
+        with reading(self._engine) as connection:
+            return (
+                connection.execute(select(job.c.number).where(own, (job.c.owner == owner) | sent)).first() is not None
+            )
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state; states without any are left out."""
