@@ -93,7 +93,7 @@ MAY_IMPORT = {
     "serve.server": "engine serve.access serve.storage serve.uploads triage.store",
     "serve.table": "serve.access",
     "serve.sending": "errors serve.server serve.access serve.storage serve.uploads",
-    "serve.work": "errors case engine guard isolated readers result serve.server serve.storage triage.store",
+    "serve.work": "errors case engine guard analyze isolated readers serve.storage triage.store triage.work",
     "serve.api": "errors reports result.schema compare serve.server serve.access serve.storage triage.store version",
     "serve.quoted": "bundle guard",
     "serve.pages": (
