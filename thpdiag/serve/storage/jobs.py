@@ -11,11 +11,12 @@ A claim has a secret of its own. Who was thought dead and has lost its claim to 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, literal, select, update
+from sqlalchemy import case as whether
 
 from thpdiag.reports.json import compact
 from thpdiag.serve.storage.clock import Clock
@@ -29,6 +30,7 @@ DONE: Final = "done"
 FAILED: Final = "failed"
 LIVE: Final = (QUEUED, RUNNING)
 ATTEMPTS: Final = 3
+PORTION: Final = 500  # ids in one question
 LOST: Final = "the analysis was begun {} times, and each time the server ended before it did"
 
 
@@ -102,6 +104,18 @@ class Jobs:
         with reading(self._engine) as connection:
             waiting = select(func.count()).where(job.c.state == QUEUED, job.c.number < own)
             return int(connection.scalar(waiting) or 0)
+
+    def several(self, keys: Collection[str]) -> dict[str, tuple[Job, int]]:
+        """Those of these ids that are there, each with how many are claimed before it."""
+        others = job.alias("others")
+        before = select(func.count()).where(others.c.state == QUEUED, others.c.number < job.c.number).correlate(job)
+        ahead = whether((job.c.state == QUEUED, before.scalar_subquery()), else_=literal(0))
+        wanted, found = [key for key in keys if is_id(key)], {}
+        with reading(self._engine) as connection:
+            for at in range(0, len(wanted), PORTION):
+                rows = _jobs().add_columns(ahead).where(job.c.id.in_(wanted[at : at + PORTION]))
+                found |= {row[0]: (Job(*row[:-1]), int(row[-1])) for row in connection.execute(rows)}
+        return found
 
     def claim(self) -> Claim | None:
         """The first job that waits, which is this caller's from now on; None if none waits.
