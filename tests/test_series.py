@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from thpdiag.derive.catalogue import Catalogue, tables, track
@@ -11,6 +15,7 @@ from thpdiag.model import Citation, Clock, Moment, Sample
 from thpdiag.result.timeline import MOST_BUCKETS, buckets
 
 METRIC = "node_vmstat_compact_stall"
+STORY = Path(__file__).parents[1] / "fixtures/stories/hadoop-centos62/bundle"
 
 
 def made(values: list[float], *, step_seconds: float | None = 10.0, resolution: float = 0.0) -> Track:
@@ -110,11 +115,28 @@ def test_slope_and_step() -> None:
     assert step(made([10.0] * 6 + [20.0] * 6).points.values) == pytest.approx(1.0)
 
 
-def test_a_single_row_needs_no_frame() -> None:
-    """The latest value of a snapshot is there without pandas."""
-    single = made([42])
-    assert single.last == 42
-    assert "frame" not in single.table.__dict__
+def test_a_step_is_relative_to_what_was_before() -> None:
+    """Of two steps the larger one counts, a fall has its sign, and a mean of zero is no measure."""
+    assert step(made([20.0] * 6 + [10.0] * 6).points.values) == pytest.approx(-0.5)
+    assert step(made([0.0] * 6 + [10.0] * 6).points.values) == pytest.approx((10 - 10 / 7) / (10 / 7))
+    assert (step(made([0.0] * 12).points.values), step(made([1.0] * 5).points.values)) == (0.0, None)
+
+
+def test_a_value_that_is_no_number_is_no_value() -> None:
+    """The rows that have a number keep theirs, and the numbers of their rows."""
+    found = made([1.0, float("nan"), 3.0], step_seconds=None)
+    assert (found.points.values.tolist(), found.points.index.tolist(), len(found)) == ([1.0, 3.0], [0.0, 2.0], 2)
+
+
+def test_rules_over_series_load_no_pandas() -> None:
+    """It costs more to load than most bundles to read."""
+    code = (
+        "import sys; from pathlib import Path; from thpdiag.analyze import analyze\n"
+        "from thpdiag.engine.rule_set import rule_set\n"
+        f"analyze([Path({str(STORY)!r})], rule_set())\n"
+        "sys.exit('pandas' in sys.modules or 'numpy' not in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_source_with_more_samples_then_the_finer_one_comes_first() -> None:

@@ -14,7 +14,7 @@ from thpdiag.derive.in_order import in_order
 from thpdiag.derive.intervals import covered
 from thpdiag.derive.joined import joined
 from thpdiag.derive.processes import Start, lives, named
-from thpdiag.derive.series import LIFE, Samples, Table, Track, marked
+from thpdiag.derive.series import LIFE, Samples, Table, Track, marked, tells
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Entity, Moment, Sample, Series
 
@@ -104,7 +104,7 @@ def _with(table: Table, metric: str) -> Samples:
     """The rows that have the metric and are no average since boot."""
     samples = table.samples
     if not isinstance(samples, Series):
-        return tuple(s for s in samples if metric in s.values and not s.since_boot)
+        return tuple(s for s in samples if tells(s, metric))
     column = samples.values.get(metric)
     if column is None:
         return ()

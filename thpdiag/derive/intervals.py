@@ -44,12 +44,12 @@ def gaps_of(points: Points) -> NDArray[np.bool_]:
 
     if not points.timed or len(points) < 2:
         return np.zeros(max(len(points) - 1, 0), np.bool_)
-    return gaps(points.values.index.to_numpy())
+    return gaps(points.index)
 
 
 def interval(points: Points) -> float:
     """The usual seconds from one value to the next, which each speaks for; 0 without a clock."""
-    return typical(points.values.index.to_numpy()) if points.timed and len(points) > 1 else 0.0
+    return typical(points.index) if points.timed and len(points) > 1 else 0.0
 
 
 def covered(track: Track) -> float | None:

@@ -31,7 +31,7 @@ def offset(one: Points, other: Points) -> float | None:
 
     if not one.timed or not other.timed or min(len(one), len(other)) < LEAST:
         return None
-    times = [points.values.index.to_numpy() for points in (one, other)]
+    times = [points.index for points in (one, other)]
     steps = [float(np.median(np.diff(seconds))) for seconds in times]
     start, end = min(t.min() for t in times), max(t.max() for t in times)
     step = max(*steps, (end - start) / MOST)
@@ -55,7 +55,7 @@ def _on(grid: NDArray[np.float64], seconds: NDArray[np.float64], points: Points,
     import numpy as np
 
     order = np.argsort(seconds, kind="stable")
-    seconds, values = seconds[order], points.values.to_numpy()[order]
+    seconds, values = seconds[order], points.values[order]
     near = np.clip(np.searchsorted(seconds, grid - step / 2), 0, len(seconds) - 1)
     found: NDArray[np.float64] = np.where(np.abs(seconds[near] - grid) <= step / 2, values[near], np.nan)
     return found

@@ -16,7 +16,6 @@ from thpdiag.model import Clock, Moment, Sample
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas
     from numpy.typing import NDArray
 
     Floats = NDArray[np.floating[Any]]
@@ -103,17 +102,16 @@ def rates(track: Track) -> Points | None:
     if len(track) < 2 or not track.timed:
         return None
     import numpy as np
-    import pandas
 
     points = track.points
     deltas, counted = _deltas(track)
-    seconds = points.values.index.to_numpy()
+    seconds = points.index
     counted &= ~gaps(seconds)
     if not counted.any():
         return None
     samples = only(points.samples, np.concatenate(([False], counted)))
     values = deltas[counted] / np.diff(seconds)[counted]
-    return Points(pandas.Series(values, index=points.values.index[1:][counted]), samples, timed=True)
+    return Points(values, seconds[1:][counted], samples, timed=True)
 
 
 def fastest(track: Track, over: float) -> float:
@@ -186,7 +184,7 @@ def _booted(seconds: NDArray[np.float64], boots: Sequence[Moment], clock: Clock 
 
 def within(points: Points, low: float, high: float, margin: Margin = 0.0) -> NDArray[np.bool_]:
     """Which values are above `low` and below `high` by more than `margin`; if that is negative, which perhaps are."""
-    values = points.values.to_numpy()
+    values = points.values
     fits: NDArray[np.bool_] = (values - margin > low) & (values + margin < high)
     return fits
 
@@ -216,29 +214,32 @@ def fitting(points: Points, low: float, high: float, margin: Margin = 0.0) -> tu
 def _lasted(part: Points, points: Points) -> float | None:
     if not points.timed or not len(part):
         return None
-    return float(part.values.index[-1] - part.values.index[0]) + typical(points.values.index.to_numpy())
+    return float(part.index[-1] - part.index[0]) + typical(points.index)
 
 
 def slope(points: Points) -> float | None:
     """Least-squares growth per second; None without a clock or with fewer than three values."""
     if not points.timed or len(points) < 3:
         return None
-    seconds = points.values.index.to_numpy()
+    seconds = points.index
     seconds = seconds - seconds.mean()
     spread = float((seconds**2).sum())
-    values = points.values.to_numpy()
+    values = points.values
     return float((seconds * (values - values.mean())).sum()) / spread if spread else None
 
 
-def step(values: pandas.Series[float], least: int = 3) -> float | None:
+def step(values: NDArray[np.float64], least: int = 3) -> float | None:
     """The largest change of the mean at any point, relative to the mean before; None with fewer than two `least`."""
     if len(values) < 2 * least:
         return None
-    before = values.expanding().mean()
-    after = values[::-1].expanding().mean()[::-1].shift(-1)
-    changes = ((after - before) / before.abs()).iloc[least - 1 : len(values) - least]
-    finite = changes[changes.abs() != float("inf")].dropna()
-    return float(finite.iloc[finite.abs().to_numpy().argmax()]) if len(finite) else 0.0
+    import numpy as np
+
+    counts, places = np.arange(1, len(values) + 1), np.arange(least - 1, len(values) - least)
+    before = (np.cumsum(values) / counts)[places]
+    after = (np.cumsum(values[::-1]) / counts)[len(values) - 2 - places]
+    told = before != 0
+    changes = (after[told] - before[told]) / abs(before[told])
+    return float(changes[abs(changes).argmax()]) if len(changes) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ def knee(points: Points, least: int = 10) -> Knee | None:
         return None
     import numpy as np
 
-    values, seconds = points.values.to_numpy(np.float64), points.values.index.to_numpy()
+    values, seconds = points.values, points.index
     end = int(values.argmax()) + 1
     if end < least:
         return None

@@ -29,8 +29,8 @@ def of_rates(track: Track, points: Points) -> NDArray[np.float64]:
     """The same for the rates of a counter: two readings, over the interval between them."""
     import numpy as np
 
-    readings = track.points.values.index.to_numpy()
-    ends = np.searchsorted(readings, points.values.index.to_numpy())
+    readings = track.points.index
+    ends = np.searchsorted(readings, points.index)
     steps = readings[ends] - readings[np.maximum(ends - 1, 0)]
     return 2 * track.resolution / np.where(steps > 0, steps, 1.0)
 

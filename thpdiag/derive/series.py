@@ -1,8 +1,9 @@
 """Time series from rows: what a check asks for by a metric's name.
 
-Rows of one source (member and reader) about one entity are one wide pandas frame: the index is seconds of the source's
-clock or, where it has none, the sample number; `line` and `since_boot` stand beside the metrics. Sources are never
-merged. A Track is one column of such a frame; a track of a single row never loads pandas.
+Rows of one source (member and reader) about one entity are one Table. Sources are never merged. A Track is one metric
+of a table, its Points are the values with their times: seconds of the source's clock or, where it has none, the sample
+number. What is computed is computed on these columns; `Table.frame` is the whole table for pandas, for whoever explores
+one, and nothing here loads pandas before it is asked for.
 """
 
 from __future__ import annotations
@@ -106,9 +107,10 @@ def _column(name: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Points:
-    """Values with the samples that they stand for, one to one; the index is seconds, or sample numbers."""
+    """Values with the samples that they stand for, one to one; `index` is seconds, or sample numbers."""
 
-    values: pandas.Series[float]
+    values: NDArray[np.float64]
+    index: NDArray[np.float64]
     samples: Samples
     timed: bool
 
@@ -116,7 +118,7 @@ class Points:
         return len(self.samples)
 
     def part(self, start: int, end: int) -> Points:
-        return Points(self.values.iloc[start:end], only(self.samples, slice(start, end)), self.timed)
+        return Points(self.values[start:end], self.index[start:end], only(self.samples, slice(start, end)), self.timed)
 
     @property
     def span(self) -> tuple[Moment, Moment] | None:
@@ -142,17 +144,16 @@ class Track:
 
     @cached_property
     def points(self) -> Points:
-        """The column of the frame, without gaps."""
-        if isinstance(self.samples, Series):
-            return Points(_values(self.samples, self.metric, timed=self.timed), self.samples, self.timed)
-        if self.seconds is not None:  # rows may be in another order than in the frame
-            import pandas
+        """The values with their times."""
+        return Points(self.column, self._index() if self.seconds is None else self.seconds, self.samples, self.timed)
 
-            values = pandas.Series(self.column, index=pandas.Index(self.seconds, dtype=float))
-            return Points(values, self.samples, timed=True)
-        frame = self.table.frame
-        column = frame.loc[~frame["since_boot"], self.metric].dropna()
-        return Points(column, self.samples, self.timed)
+    def _index(self) -> NDArray[np.float64]:
+        """The numbers of the rows, among all of the table where those are not columns."""
+        import numpy as np
+
+        if isinstance(self.samples, Series) or isinstance(self.table.samples, Series):
+            return np.arange(len(self), dtype=np.float64)
+        return np.array([n for n, s in enumerate(self.table.samples) if tells(s, self.metric)], np.float64)
 
     @cached_property
     def column(self) -> NDArray[np.float64]:
@@ -219,6 +220,12 @@ def spoken(entity: Entity) -> str:
     return " ".join(f"{k} {v}" for k, v in entity)
 
 
+def tells(sample: Sample, metric: str) -> bool:
+    """Whether a row has a value of a metric that was recorded, and is no average since boot."""
+    value = sample.values.get(metric)
+    return value is not None and value == value and not sample.since_boot  # NaN is no value
+
+
 def only(samples: Samples, keep: slice | NDArray[np.bool_]) -> Samples:
     """A part of rows: a stretch, or those marked."""
     if isinstance(samples, Series):
@@ -279,13 +286,6 @@ def marked(series: Series, keep: NDArray[np.bool_]) -> Series:
     if keep[first : first + count].all():
         return series.only(slice(first, first + count))
     return series.only(keep)
-
-
-def _values(series: Series, metric: str, *, timed: bool) -> pandas.Series[float]:
-    import pandas
-
-    index = pandas.Index(series.seconds if timed else range(len(series)), dtype=float)
-    return pandas.Series(series.values[metric], index=index)
 
 
 def _between(samples: Samples, start: float, end: float) -> Samples:

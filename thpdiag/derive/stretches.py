@@ -66,7 +66,7 @@ def beyond(points: Points, low: float, high: float) -> Iterator[Stretch]:
     first = points.samples[0].time if len(points) else None
     if not points.timed or first is None or len(points) < 2:
         return
-    seconds, values = points.values.index.to_numpy(np.float64), points.values.to_numpy(np.float64)
+    seconds, values = points.index, points.values
     fits = np.flatnonzero((values > low) & (values < high))
     if not len(fits):
         return

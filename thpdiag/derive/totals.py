@@ -109,7 +109,7 @@ def _swap(table: Table) -> Iterator[Sample | Series]:
         found = track(table, counter)
         points = rates(found) if found else None
         if points is not None:
-            yield from as_rows(points.samples, {name: points.values.to_numpy(float) * PAGE}, f"{table.reader} ({name})")
+            yield from as_rows(points.samples, {name: points.values * PAGE}, f"{table.reader} ({name})")
 
 
 def available(samples: Iterable[Sample | Series]) -> Iterator[Fact]:

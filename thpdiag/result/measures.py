@@ -62,7 +62,7 @@ def _spread(track: Track, unit: str) -> dict[str, Any]:
     points = rates(track) if track.metric in RATES else track.points
     if points is None or not len(points):
         return {}
-    values = points.values.to_numpy(float)
+    values = points.values
     return {
         "samples": len(values), "min": _round(float(values.min())), "max": _round(float(values.max())),
         "deviation": _round(float(values.std())),

@@ -90,7 +90,7 @@ def _one_source(tracks: Iterable[Track]) -> Iterator[Track]:
     """
     seen: list[tuple[str, Clock | None, float, float]] = []
     for track in tracks:
-        times = track.points.values.index
+        times = track.points.index
         if not len(times):
             continue
         one = (_process(track), track.table.clock, float(times[0]), float(times[-1]))
@@ -163,9 +163,9 @@ def buckets(points: Points, most: int = MOST_BUCKETS) -> list[list[float]]:
     import numpy as np
 
     size = -(-len(points) // most)
-    values, starts = points.values.to_numpy(np.float64), np.arange(0, len(points), size)
+    values, starts = points.values, np.arange(0, len(points), size)
     columns = (
-        points.values.index.to_numpy()[starts],
+        points.index[starts],
         np.minimum.reduceat(values, starts),
         np.maximum.reduceat(values, starts),
         np.add.reduceat(values, starts) / np.diff(starts, append=len(values)),

@@ -33,8 +33,7 @@ from thpdiag.result.rule_packs import digest
 from thpdiag.triage.item import Item
 from thpdiag.triage.store.bundle import Analysis
 from thpdiag.triage.store.known import Known
-from thpdiag.triage.store.packed import LEVEL, Packed, unread
-from thpdiag.triage.store.rows import hosts
+from thpdiag.triage.store.packed import LEVEL, Packed, rows, unread
 from thpdiag.triage.store.trouble import NO_ROOM
 from thpdiag.triage.worklist.addresses import fetched
 from thpdiag.triage.worklist.collections import collected
@@ -80,7 +79,7 @@ Done = Packed | Skipped
 
 def warmed(folders: tuple[Path, ...] = (), changes: tuple[str, ...] = ()) -> None:
     """Have loaded and compiled what every bundle needs, so that no child does it again; for a process that forks."""
-    import pandas  # noqa: F401 - loaded, that is all
+    import numpy as np  # noqa: F401 - loaded, that is all
 
     all_readers()
     bulk_readers()
@@ -191,21 +190,21 @@ def _packed(sha256: str, item: Item, outcome: Outcome) -> Packed:
         return Packed(sha256, item.told, item.size, outcome.name, why)
     document = json.loads(outcome.content)
     status, reason = ended(document)
-    rows = tuple((host, tuple(findings)) for host, findings in hosts(document))
-    return Packed(sha256, item.told, item.size, status, reason, 1, zlib.compress(outcome.content, LEVEL), rows)
+    packed = zlib.compress(outcome.content, LEVEL)
+    return Packed(sha256, item.told, item.size, status, reason, 1, packed, rows(document, status))
 
 
 def ended(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Whether the document speaks of all of the bundle: its status and why; as `analyze` leaves with 6, 3, 5 or 0."""
+    """Whether the document speaks of all of the bundle: its status and why; as `analyze` leaves with 3, 6, 5 or 0."""
     cases = document.get("cases") or [document]
     problems = [problem for case in cases for problem in case["problems"]]
-    cut = _first([problem for problem in problems if problem["kind"] == "limit"])
-    if cut:
-        return str(Status.LIMIT), cut
     undecided = any(case["unknown"] for case in cases)
+    cut = _first([problem for problem in problems if problem["kind"] == "limit"])
     damage = _first([problem for problem in problems if problem.get("hides") and undecided])
     if not any(given.get("reader") for case in cases for given in case["inputs"]):
-        return str(Status.REFUSED), f"{UNKNOWN}; {damage}" if damage else UNKNOWN
+        return str(Status.REFUSED), "; ".join(filter(None, (UNKNOWN, cut or damage)))
+    if cut:
+        return str(Status.LIMIT), cut
     return (str(Status.PARTIAL), damage) if damage else (str(Status.OK), "")
 
 

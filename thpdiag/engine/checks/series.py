@@ -164,7 +164,7 @@ def _long_enough(must: Lasting, run: Run, points: Points) -> bool | None:
 
 def _extreme(check: SeriesCheck, points: Points) -> tuple[Citation, float]:
     """The value that is furthest beyond the bound, and its line."""
-    values = points.values.to_numpy()
+    values = points.values
     at = int(values.argmax() if check.above is not None else values.argmin())
     return points.samples[at].cite, float(values[at])
 
