@@ -92,9 +92,11 @@ MAY_IMPORT = {
     ),
     "serve.server": "engine serve.access serve.storage serve.uploads triage.store",
     "serve.table": "serve.access",
-    "serve.sending": "errors serve.server serve.access serve.storage serve.uploads",
+    "serve.sending": "errors reports serve.server serve.access serve.storage serve.uploads serve.api",
     "serve.work": "errors case engine guard analyze isolated readers serve.storage triage.store triage.work",
-    "serve.api": "errors reports result.schema compare serve.server serve.access serve.storage triage.store version",
+    "serve.api": (
+        "errors reports result.schema compare redact serve.server serve.access serve.storage triage.store version"
+    ),
     "serve.quoted": "bundle guard",
     "serve.pages": (
         "errors engine reports result.schema compare serve.server serve.access serve.storage serve.quoted "
@@ -110,7 +112,7 @@ MAY_IMPORT = {
     "cli": (
         "model errors knowledge readers case engine result reports compare accepted redact flame exported capture "
         "ticket analyze isolated workbench guard triage triage.item triage.work triage.store triage.worklist "
-        "triage.engines triage.fleet triage.fleet.page triage.fleet.ci version"
+        "triage.engines triage.fleet triage.fleet.page triage.fleet.ci serve serve.access serve.storage version"
     ),
     "__main__": "cli",
 }

@@ -27,6 +27,7 @@ class Action(StrEnum):
     DOWNLOAD = "download"
     DELETE = "delete"
     KEEP = "keep"
+    RELEASE = "release"
     PRUNE = "prune"
     CREATE_TOKEN = "create-token"
     REVOKE_TOKEN = "revoke-token"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256 as digest
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
 
 from thpdiag.reports.json import compact
 from thpdiag.serve.storage.bundles import hold
@@ -92,6 +92,13 @@ class Cases:
             if not found:
                 return
             last = found[-1][0]
+
+    def counts(self) -> dict[str, int]:
+        """How many cases there are by the verdict of the host that leads; empty where none is told."""
+        leads = (host.c.case == case.c.number) & (host.c.place == 0)
+        counted = select(host.c.verdict, func.count()).select_from(case.outerjoin(host, leads)).group_by(host.c.verdict)
+        with reading(self._engine) as connection:
+            return {told or "": int(number) for told, number in connection.execute(counted)}
 
     def keep(self, key: str) -> bool:
         """Have retention spare it, and its bundle; False if it is not there."""

@@ -110,7 +110,8 @@ class Jobs:
         others = job.alias("others")
         before = select(func.count()).where(others.c.state == QUEUED, others.c.number < job.c.number).correlate(job)
         ahead = whether((job.c.state == QUEUED, before.scalar_subquery()), else_=literal(0))
-        wanted, found = [key for key in keys if is_id(key)], {}
+        wanted = [key for key in keys if is_id(key)]
+        found: dict[str, tuple[Job, int]] = {}
         with reading(self._engine) as connection:
             for at in range(0, len(wanted), PORTION):
                 rows = _jobs().add_columns(ahead).where(job.c.id.in_(wanted[at : at + PORTION]))

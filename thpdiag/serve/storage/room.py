@@ -50,6 +50,14 @@ class Room:
         if self._free(self._spool) - self._promised(connection) - more < self._bounds.spare:
             raise StoreFullError(f"the disk has no room for {more} more bytes; delete cases or prune")
 
+    @property
+    def quota(self) -> int | None:
+        return self._bounds.quota
+
+    def free(self) -> int:
+        """Bytes that may still be written on the disk."""
+        return self._free(self._spool)
+
     def taken(self, connection: Connection) -> tuple[int, int]:
         """Bytes that uploads have reserved, and bytes of bundles."""
         reserved = connection.scalar(select(func.sum(upload.c.reserved)))
