@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from types import FrameType, TracebackType
 from typing import Final, Self
@@ -21,6 +22,12 @@ from thpdiag.triage.store.packed import Packed
 WARMED: Final = "thpdiag.serve.work.warmed"
 PRELOAD: tuple[str, ...] = ()  # what else the fork server imports; tests plant readers there
 GRACE: Final = 3.0  # seconds in which a process that is asked to end has to
+
+
+def warm() -> None:
+    """Have the fork server begin to load the engine, so that the first job does not wait for it; returns at once."""
+    fork_server([WARMED, *PRELOAD])
+    forkserver.ensure_running()
 
 
 class Working:

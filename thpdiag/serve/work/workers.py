@@ -18,6 +18,7 @@ from thpdiag.guard.limits import Limits
 from thpdiag.serve.storage.jobs import Claim
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.work.doing import PAUSE, STORE, Doing
+from thpdiag.serve.work.process import warm
 from thpdiag.triage.store.bundle import Analysis
 
 LOGGER: Final = logging.getLogger("thpdiag.serve.work")
@@ -47,6 +48,7 @@ class Workers:
     def __enter__(self) -> Self:
         shutil.rmtree(self._scratch, ignore_errors=True)  # of a server that was killed
         self._scratch.mkdir(mode=0o700, exist_ok=True)
+        warm()
         for bell in self._bells:
             self._begin(bell)
         return self
