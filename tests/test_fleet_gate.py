@@ -15,6 +15,7 @@ from thpdiag.accepted.acceptance import Acceptance
 from thpdiag.accepted.baseline import accepted, baseline, baseline_text
 from thpdiag.accepted.judge import Judge
 from thpdiag.accepted.suppressions import parsed
+from thpdiag.triage.fleet import sentences
 from thpdiag.triage.fleet.gate import FAILED, INCOMPLETE, Gate
 from thpdiag.triage.fleet.overview import Fleet
 from thpdiag.triage.store.bundle import BundleResult
@@ -53,7 +54,7 @@ def test_a_grave_finding_fails_the_gate(tmp_path: Path) -> None:
     fleet = judged(tmp_path, [two, grave(2), grave(3, "medium"), bundle(4, host("web1", WELL))], [])
 
     assert fleet.gate == Gate("high", failing=3, failing_hosts=2, undecided=0, incomplete=0, bundles=4)
-    assert fleet.gate.exit_code("") == FAILED
+    assert fleet.gate.exit_code == FAILED
 
 
 @pytest.mark.parametrize(("fail_on", "failing"), [("never", 0), ("critical", 0), ("medium", 1), ("info", 1)])
@@ -62,28 +63,38 @@ def test_the_limit_is_the_one_of_one_bundle(tmp_path: Path, fail_on: str, failin
     assert judged(tmp_path, [grave(1, "medium")], [], fail_on).gate.failing == failing
 
 
+NONE_GRAVE = "no finding that nobody accepts is high or graver"
+UNREAD = "3 bundles without a complete result may have more"
+UNDECIDED = "on 2 of the hosts and bundles some rule could not be decided"
+
+
 @pytest.mark.parametrize(
-    ("gate", "missing", "code"),
+    ("gate", "code", "told"),
     [
-        (Gate("high"), "", 0),
-        (Gate("high", failing=1, incomplete=3), "", FAILED),
-        (Gate("high", undecided=2, incomplete=3), "yes", FAILED),
-        (Gate("high", undecided=2, incomplete=3), "", INCOMPLETE),
-        (Gate("high", undecided=2), "", 0),
+        (Gate("high"), 0, f"Gate: passed, {NONE_GRAVE}."),
+        (Gate("high", failing=1, failing_hosts=1, incomplete=3), FAILED,
+         "Gate: failed, 1 finding on 1 host is high or graver, and accepted by nobody."),
+        (Gate("high", undecided=2, incomplete=3, fail_on_missing="yes"), FAILED,
+         f"Gate: failed, {NONE_GRAVE}; {UNDECIDED}."),
+        (Gate("never", undecided=2, fail_on_missing="yes"), FAILED, f"Gate: failed, {UNDECIDED}."),
+        (Gate("never", fail_on_missing="yes"), 0, "Gate: passed, every rule could be decided."),
+        (Gate("high", undecided=2, incomplete=3), INCOMPLETE, f"Gate: not decided, {NONE_GRAVE}; {UNREAD}."),
+        (Gate("high", undecided=2), 0, f"Gate: passed, {NONE_GRAVE}."),
+        (Gate("never", incomplete=3), INCOMPLETE, ""),
     ],
-)
-def test_a_finding_wins_over_a_partly_failed_batch(gate: Gate, missing: str, code: int) -> None:
-    """And over rules that nobody could decide, where they do not count."""
-    assert gate.exit_code(missing) == code
+)  # fmt: skip
+def test_the_sentence_says_what_the_exit_code_says(gate: Gate, code: int, told: str) -> None:
+    """A finding wins over a partly failed batch, and over rules that nobody could decide where they do not count."""
+    assert (gate.exit_code, sentences.gate(gate)) == (code, told)
 
 
 def test_open_rules_and_incomplete_bundles_are_counted(tmp_path: Path) -> None:
-    """A host is undecided with one open rule; a bundle of several hosts is incomplete once."""
+    """A host is undecided with one open rule, a bundle without a host too; one of several hosts is incomplete once."""
     several = {"cases": [host("a", WELL, unknown=[{"rule": "X"}]), host("b", WELL, unknown=[])], **host("a", WELL)}
 
     fleet = judged(tmp_path, [bundle(1, several, status="limit"), bundle(2), bundle(3, host("c", WELL))], [])
 
-    assert (fleet.gate.undecided, fleet.gate.incomplete, fleet.gate.bundles) == (1, 2, 3)
+    assert (fleet.gate.undecided, fleet.gate.incomplete, fleet.gate.bundles) == (2, 2, 3)
 
 
 def test_a_suppression_of_some_hosts_accepts_their_findings(tmp_path: Path) -> None:

@@ -45,6 +45,15 @@ def test_a_bundle_without_a_host_is_unknown_in_everything_else(tmp_path: Path) -
     assert (dict(found.settings), dict(found.measures), found.apps, found.label) == ({}, {}, (), "nightly/1.tar")
 
 
+def test_what_is_no_bundle_is_no_host(tmp_path: Path) -> None:
+    """A README beside the bundles: its document says that nothing was recognised, which is true of no host."""
+    nothing = bundle(1, host("host", said("cannot_tell"), unknown=[{"rule": "X"}]), status="refused")
+
+    (found,) = in_folder(tmp_path, nothing)
+
+    assert (found.known, found.status, found.verdict, found.undecided) == (False, "refused", None, None)
+
+
 def test_what_a_document_calls_a_host_without_a_name_is_no_name(tmp_path: Path) -> None:
     """Such hosts are told apart by their bundles' paths."""
     (found,) = in_folder(tmp_path, bundle(1, host("host", WELL)))

@@ -93,6 +93,17 @@ def test_a_bundle_that_vanished(bundle: Item, asked: Asked) -> None:
     assert ends(worked(bundle, asked)) == [("in/a.txt", "refused")]
 
 
+def test_what_is_no_bundle_has_no_host(tmp_path: Path, asked: Asked) -> None:
+    """A note beside the bundles; it is kept with what its analysis says of it, and counts as a bundle only."""
+    note = tmp_path / "README.txt"
+    note.write_text("the bundles of last week\n")
+
+    (one,) = worked(Item(str(note), "in/README.txt", 2), asked)
+
+    assert isinstance(one, Packed)
+    assert (one.status, one.reason, one.hosts, bool(one.document)) == ("refused", work.UNKNOWN, (), True)
+
+
 def test_one_of_a_collection_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Asked) -> None:
     """The others are done all the same, and the collection as a whole is not called unreadable."""
     for name in ("1", "3"):
@@ -225,6 +236,7 @@ PROBLEM = {"member": "a.txt", "text": "cannot be read", "kind": "unreadable", "h
         ([PROBLEM, PROBLEM | {"kind": "limit"}], [], "meminfo", ("limit", "a.txt: cannot be read")),
         ([], ["THP-001"], "", ("refused", work.UNKNOWN)),
         ([PROBLEM], ["THP-001"], "", ("refused", f"{work.UNKNOWN}; a.txt: cannot be read")),
+        ([PROBLEM | {"kind": "limit"}], ["THP-001"], "", ("refused", f"{work.UNKNOWN}; a.txt: cannot be read")),
     ],
 )
 def test_the_status_of_a_document(

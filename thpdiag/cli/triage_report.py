@@ -53,13 +53,13 @@ def command(
     """
     wanted = Wanted(
         with_stdout(form, outputs), Pages(pages), Presentation(verbosity, fail_on, Suppressed(suppressed)),
-        jobs or len(os.sched_getaffinity(0)),
+        jobs or len(os.sched_getaffinity(0)), fail_on_missing,
     )  # fmt: skip
     accepts = judge(suppress, baselines, today)
     with Reading.at(folder) as store:
         made = report(store, wanted, accepts)
     told(made, located(folder).parent, verbosity)
-    raise Exit(made.gate.exit_code(fail_on_missing))
+    raise Exit(made.gate.exit_code)
 
 
 def with_stdout(form: str, outputs: tuple[str, ...]) -> list[tuple[str, Path]]:

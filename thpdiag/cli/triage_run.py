@@ -97,7 +97,7 @@ def command(
     free(out_dir, resume)
     count = jobs or len(os.sched_getaffinity(0))
     presentation = Presentation(verbosity, fail_on, Suppressed(suppressed))
-    wanted = Wanted(with_stdout(form, outputs), Pages(pages), presentation, count)
+    wanted = Wanted(with_stdout(form, outputs), Pages(pages), presentation, count, fail_on_missing)
     accepts = judge(suppress, baselines, today)
     folders = tuple(folder.absolute() for folder in folders)
     rules = rule_set(folders, changes)
@@ -119,7 +119,7 @@ def command(
                 raise InputError("no bundle is named: the list is empty")
             made = report(store, wanted, accepts)
         tell_made(made, out_dir, verbosity)
-    raise Exit(made.gate.exit_code(fail_on_missing))
+    raise Exit(made.gate.exit_code)
 
 
 def free(out_dir: Path, resume: str) -> None:

@@ -35,12 +35,16 @@ SUMMARY: Final = "GITHUB_STEP_SUMMARY"  # the variable that names a file to whic
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`outputs` are formats with their files, `-` is stdout. `jobs` is the number of processes that make pages."""
+    """`outputs` are formats with their files, `-` is stdout. `jobs` is the number of processes that make pages.
+
+    `fail_on_missing` is empty if a rule that could not be decided is no failure.
+    """
 
     outputs: Sequence[tuple[str, Path]] = ()
     pages: Pages = Pages.FINDINGS
     presentation: Presentation = PLAIN
     jobs: int = 1
+    fail_on_missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ def report(store: Reading, wanted: Wanted, judge: Judge) -> Made:
         failed = make(folder, plan, judge, wanted.jobs) if wanted.pages is not Pages.NONE else []
         for page in failed:
             del addresses[page.bundle]
-        fleet = Fleet(store, judge, presentation.fail_on, lambda row: addresses.get(row["bundle"], ""))
+        fleet = Fleet(
+            store, judge, presentation.fail_on, lambda row: addresses.get(row["bundle"], ""), wanted.fail_on_missing
+        )
         gate = fleet.gate
         with whole(folder / INDEX) as out:
             write_page(

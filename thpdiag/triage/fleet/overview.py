@@ -50,8 +50,12 @@ class Fleet:
     What is asked of it more than once is kept; all of it is small.
     """
 
-    def __init__(self, store: Reading, judge: Judge, fail_on: str, page: Callable[[Row], str] = lambda row: "") -> None:
-        self.store, self.judge, self.page, self._fail_on = store, judge, page, fail_on
+    def __init__(
+        self, store: Reading, judge: Judge, fail_on: str, page: Callable[[Row], str] = lambda row: "",
+        fail_on_missing: str = "",
+    ) -> None:  # fmt: skip
+        self.store, self.judge, self.page = store, judge, page
+        self._fail_on, self._fail_on_missing = fail_on, fail_on_missing
 
     def accepted(self, row: Row) -> bool:
         """Whether somebody accepts the finding of the verdict of a row of `Reading.fleet`."""
@@ -68,7 +72,7 @@ class Fleet:
     def gate(self) -> Gate:
         """Has the judge see all of the fleet."""
         learn(self.store, self.judge)
-        return gate(self.store, self._fail_on, self.judge)
+        return gate(self.store, self._fail_on, self.judge, self._fail_on_missing)
 
     @cached_property
     def survey(self) -> Survey:

@@ -9,11 +9,12 @@ from thpdiag.reports.quantity import quantity
 from thpdiag.reports.severities import NEVER
 from thpdiag.reports.verdict import plural
 from thpdiag.triage.fleet.distribution import Counts, Numbers
-from thpdiag.triage.fleet.gate import Gate
+from thpdiag.triage.fleet.gate import FAILED, INCOMPLETE, Gate
 from thpdiag.triage.fleet.outliers import Outlier
 from thpdiag.triage.fleet.over_time import VERDICT, Change, Difference, Far, History, Seen
 
 MOST: Final = 3  # values that are told of a group
+_ENDS: Final = {0: "passed", FAILED: "failed", INCOMPLETE: "not decided"}  # by exit code
 
 
 def outlier(one: Outlier) -> str:
@@ -42,14 +43,29 @@ def order(one: History) -> str:
 
 
 def gate(found: Gate) -> str:
-    """What `--fail-on` came to; empty if nothing was to fail."""
-    if found.fail_on == NEVER:
+    """What `--fail-on` and `--fail-on-missing` came to; empty if nothing was to fail.
+
+    What has no complete result is in the sentence: of that nobody knows whether it would have failed.
+    """
+    asked = [_severe(found)] if found.fail_on != NEVER else []
+    if found.missing:
+        asked.append(f"on {found.undecided:,} of the hosts and bundles some rule could not be decided")
+    elif found.fail_on_missing:
+        asked.append("every rule could be decided")
+    if not asked:
         return ""
+    code = found.exit_code
+    if code == INCOMPLETE:
+        asked.append(f"{plural(found.incomplete, 'bundle')} without a complete result may have more")
+    return f"Gate: {_ENDS[code]}, {'; '.join(asked)}."
+
+
+def _severe(found: Gate) -> str:
     if not found.failing:
-        return f"Gate: passed, no finding that nobody accepts is {found.fail_on} or graver."
+        return f"no finding that nobody accepts is {found.fail_on} or graver"
     findings, hosts = plural(found.failing, "finding"), plural(found.failing_hosts, "host")
     are = "is" if found.failing == 1 else "are"
-    return f"Gate: failed, {findings} on {hosts} {are} {found.fail_on} or graver, and accepted by nobody."
+    return f"{findings} on {hosts} {are} {found.fail_on} or graver, and accepted by nobody"
 
 
 def _others(group: Counts, own: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from thpdiag.reports.json import compact
 from thpdiag.triage.store.bundle import BundleResult
 from thpdiag.triage.store.rows import Cells, hosts
 
 UNREAD: Final = "unread:"
+REFUSED: Final = "refused"
 LEVEL: Final = 3  # of zlib: a third of the time of the usual 6 for a few percent more bytes
 
 
@@ -40,5 +42,14 @@ def packed(result: BundleResult) -> Packed:
     return Packed(
         result.sha256, result.path, result.size, result.status, result.reason, result.attempts,
         None if document is None else zlib.compress(compact(document).encode(), LEVEL),
-        () if document is None else tuple((host, tuple(findings)) for host, findings in hosts(document)),
+        () if document is None else rows(document, result.status),
     )  # fmt: skip
+
+
+def rows(document: Mapping[str, Any], status: str) -> tuple[tuple[Cells, tuple[Cells, ...]], ...]:
+    """The hosts of a document with their findings.
+
+    None of a `refused` bundle: nothing in it was recognised, so that its document is of no host; as one, it would be
+    counted among those that nobody can tell anything of.
+    """
+    return () if status == REFUSED else tuple((host, tuple(findings)) for host, findings in hosts(document))
