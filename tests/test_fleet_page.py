@@ -12,7 +12,6 @@ from fleets import bundle, found, host, many, page, page_of, read, rows, said, s
 from storing import ANALYSIS
 from thpdiag.reports.html.script import digest, policy_for
 from thpdiag.triage.fleet.page import summary
-from thpdiag.triage.fleet.page.first import First
 from thpdiag.triage.store.bundle import Analysis
 
 
@@ -147,21 +146,6 @@ def test_of_too_many_hosts_the_gravest_are_shown(tmp_path: Path, monkeypatch: py
     assert texts(tree, "//h1")[0].startswith("200 bundles, 198 hosts: 20 with a finding (4 critical")
     assert texts(tree, "//*[@id='hosts']/p")[0].startswith("These are the first 20 of 198 hosts")
     assert "thpdiag triage export" in texts(tree, "//*[@id='hosts']/p")[0]
-
-
-def test_what_is_kept_does_not_grow() -> None:
-    """Of ten thousand the first hundred in order, and never more than two hundred in memory."""
-    first = First[int](100)
-    kept = set()
-    for number in range(10_000):
-        first.add((number * 7919 % 10_007,), number)
-        kept.add(len(first._kept))
-
-    assert [number * 7919 % 10_007 for number in first.items()] == sorted(n * 7919 % 10_007 for n in range(10_000))[
-        :100
-    ]
-    assert first.all == 10_000
-    assert max(kept) < 200
 
 
 def test_bundles_without_a_result_have_a_reason(tmp_path: Path) -> None:

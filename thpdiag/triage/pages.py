@@ -28,6 +28,7 @@ from thpdiag.reports import html
 from thpdiag.reports.json import compact
 from thpdiag.reports.severities import rank
 from thpdiag.triage.fleet.acceptance import judged
+from thpdiag.triage.store.aside import Notes
 from thpdiag.triage.store.reading import Reading, Row
 from thpdiag.triage.written import whole
 
@@ -64,14 +65,14 @@ class Page:
 
 def planned(store: Reading, judge: Judge, which: Pages) -> Iterator[Page]:
     """The pages that a fleet has, in the order of paths. Of two bundles with the same first digits one has more."""
-    taken: set[str] = set()
+    taken = Notes(store.aside)
     for bundle, rows in groupby(store.fleet() if which is not Pages.NONE else (), key=lambda row: row["bundle"]):
         hosts = list(rows)
         name = hosts[0]["sha256"]
         if not _SHA256.fullmatch(name) or not _wanted(hosts, which):
             continue
         short = next(name[:digits] for digits in range(DIGITS, 65) if name[:digits] not in taken)
-        taken.add(short)
+        taken[short] = ""
         yield Page(bundle, hosts[0]["path"], f"{FOLDER}/{short}.html", _mark(hosts, judge))
 
 

@@ -24,6 +24,7 @@ from thpdiag.triage.fleet.gate import Gate
 from thpdiag.triage.fleet.overview import Fleet
 from thpdiag.triage.fleet.page import write_page
 from thpdiag.triage.pages import Page, Pages, make, planned
+from thpdiag.triage.store.aside import Notes
 from thpdiag.triage.store.reading import Reading
 from thpdiag.triage.written import ODD, cannot, whole
 
@@ -61,13 +62,13 @@ def report(store: Reading, wanted: Wanted, judge: Judge) -> Made:
     """Make all of it in the folder of the store, and write the outputs."""
     folder, presentation = store.file.parent, wanted.presentation
     with store.moment():
-        addresses: dict[int, str] = {}
+        addresses = Notes(store.aside)
         plan = _noted(planned(store, judge, wanted.pages), addresses)
         failed = make(folder, plan, judge, wanted.jobs) if wanted.pages is not Pages.NONE else []
         for page in failed:
             del addresses[page.bundle]
         fleet = Fleet(
-            store, judge, presentation.fail_on, lambda row: addresses.get(row["bundle"], ""), wanted.fail_on_missing
+            store, judge, presentation.fail_on, lambda row: addresses.get(row["bundle"]) or "", wanted.fail_on_missing
         )
         gate = fleet.gate
         with whole(folder / INDEX) as out:
@@ -79,7 +80,7 @@ def report(store: Reading, wanted: Wanted, judge: Judge) -> Made:
     return Made(gate, len(addresses), warnings, list(judge.notes()))
 
 
-def _noted(pages: Iterable[Page], addresses: dict[int, str]) -> Iterator[Page]:
+def _noted(pages: Iterable[Page], addresses: Notes) -> Iterator[Page]:
     """Note the address of each page that passes."""
     for page in pages:
         addresses[page.bundle] = page.address

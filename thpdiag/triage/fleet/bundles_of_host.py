@@ -7,13 +7,14 @@ same name are taken for one, which is why whoever shows this says that the name 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from thpdiag.knowledge.host_names import given
+from thpdiag.triage.store.aside import Notes
 from thpdiag.triage.store.reading import Reading
 
 ZONES: Final = timedelta(hours=14)  # no local time is further from UTC
@@ -38,18 +39,46 @@ class Bundles:
     ordered: bool
 
 
-def bundles_of_hosts(store: Reading) -> list[Bundles]:
-    """All hosts with several bundles, by name."""
-    found: dict[str, list[Record]] = {}
-    for row in store.names():
-        if not given(row["name"]):
-            found.setdefault(row["name"], []).append(Record((row["bundle"], row["place"]), row["recorded"]))
-    return [_bundles(name, records) for name, records in sorted(found.items()) if _one_host(records)]
+class Several:
+    """The rows of hosts with several bundles, and a word for each. They are kept beside the store, not in memory."""
+
+    def __init__(self, store: Reading) -> None:
+        self._notes = Notes(store.aside)
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def __contains__(self, place: tuple[int, int | None]) -> bool:
+        return self.note(place) is not None
+
+    def add(self, place: Place, note: str = "") -> None:
+        self._notes[_key(place)] = note
+
+    def note(self, place: tuple[int, int | None]) -> str | None:
+        return self._notes.get(_key(place))
 
 
-def earlier(store: Reading) -> set[Place]:
+def bundles_of_hosts(store: Reading) -> Iterator[Bundles]:
+    """All hosts with several bundles, by name; in memory are those of one name."""
+    for name, rows in groupby(store.by_name(), key=lambda row: row["name"]):
+        if given(name):
+            continue
+        records = [Record((row["bundle"], row["place"]), row["recorded"]) for row in rows]
+        if _one_host(records):
+            yield _bundles(name, records)
+
+
+def earlier(store: Reading) -> Several:
     """The rows of hosts for which a later bundle of the same host stands; of unknown order, that of a later path."""
-    return {record.place for host in bundles_of_hosts(store) for record in host.records[:-1]}
+    found = Several(store)
+    for host in bundles_of_hosts(store):
+        for record in host.records[:-1]:
+            found.add(record.place)
+    return found
+
+
+def _key(place: tuple[int, int | None]) -> str:
+    return f"{place[0]}/{place[1]}"
 
 
 def _one_host(records: Sequence[Record]) -> bool:

@@ -22,6 +22,7 @@ Values: one lies apart that at most `RARE` of the group, or a single host, have,
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ class Apart:
 
 def numbers(found: Iterable[float], kind: Number) -> Numbers:
     """Of at least one value."""
-    values = sorted(found)
+    values = array("d", sorted(found))
     lower, median, upper = (quantile(values, share) for share in (0.25, 0.5, 0.75))
     return Numbers(
         n=len(values), least=values[0], lower=lower, median=median, upper=upper, most=values[-1],
@@ -134,9 +135,9 @@ def _scales(value: float, kind: Number) -> tuple[float, ...]:
 
 def _spreads(values: Sequence[float], centre: float, kind: Number) -> Iterator[Spread]:
     """On each scale; of skewed values a deviation is at least what counts, so that half a stall is no unit."""
-    scales = zip(*(_scales(value, kind) for value in values), strict=True)
     steps = zip(_scales(centre + kind.floor, kind), _scales(centre, kind), strict=True)
-    for scale, (above, at) in zip(scales, steps, strict=True):
+    for number, (above, at) in enumerate(steps):
+        scale = array("d", (_scales(value, kind)[number] for value in values))
         lower, median, upper = (quantile(scale, share) for share in (0.25, 0.5, 0.75))
         mad = quantile(sorted(abs(value - median) for value in scale), 0.5)
         yield Spread(median, mad, lower, upper, above - at if kind.skewed else 0.0)

@@ -19,7 +19,7 @@ from thpdiag.triage.fleet.over_time import History, histories
 from thpdiag.triage.store.reading import Reading, Row
 
 MOST: Final = 50  # hosts, outliers, histories and failed bundles that are told one by one
-_KEPT: Final = 20 * MOST  # at a time
+_KEPT: Final = 2 * MOST  # at a time
 FOUND: Final = "found"
 Item = TypeVar("Item")
 

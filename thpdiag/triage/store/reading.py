@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from thpdiag.errors import StoreError
+from thpdiag.triage.store.aside import Aside
 from thpdiag.triage.store.bundle import Analysis, BundleResult, Stored
 from thpdiag.triage.store.form import located, text, to_read
 from thpdiag.triage.store.rows import FINDING, HOST
@@ -33,6 +34,10 @@ _FINDINGS: Final = f"SELECT bundle, host, {', '.join(FINDING)} FROM finding"
 _MADE: Final = """
     SELECT a.tool_version, a.rules_digest, a.options, r.begun
     FROM bundle b JOIN run r ON r.id = b.run JOIN analysis a ON a.id = b.analysis WHERE b.id = ?"""
+# Not those of which there is a younger result of the same content by another analysis.
+_YOUNGEST: Final = """NOT EXISTS (
+    SELECT 1 FROM run r, bundle new JOIN run s ON s.id = new.run
+    WHERE r.id = b.run AND new.sha256 = b.sha256 AND (s.begun, s.id, new.id) > (r.begun, r.id, b.id))"""
 FLAT_COLUMNS: Final = (
     *BUNDLE_COLUMNS, *(f"verdict_{n}" if n in FINDING else n for n in HOST_COLUMNS),
     *FINDING, "tool_version", "rules_digest", "options", "begun",
@@ -50,6 +55,7 @@ class Reading:
 
     def __init__(self, file: Path, database: sqlite3.Connection) -> None:
         self.file, self._database = file, database
+        self.aside = Aside(file.parent)  # for what is worked out of it and does not fit into memory
 
     @classmethod
     def at(cls, place: Path) -> Self:
@@ -120,13 +126,11 @@ class Reading:
 
     def names(self) -> Iterator[Row]:
         """Bundle, place, name and time of the data of all hosts that have a name, in the order of `fleet`."""
-        columns = ("bundle", "place", "name", "recorded")
-        replaced = self.superseded()
-        query = f"""
-            SELECT {", ".join(f"h.{name}" for name in columns)} FROM host h JOIN bundle b ON b.id = h.bundle
-            WHERE h.name IS NOT NULL ORDER BY b.path, b.sha256, b.id, h.place"""
-        rows = (dict(zip(columns, values, strict=True)) for values in self._rows(query))
-        return (row for row in rows if row["bundle"] not in replaced)
+        return self._names("b.path, b.sha256, b.id, h.place")
+
+    def by_name(self) -> Iterator[Row]:
+        """The same by name; those of one name in the order of `fleet`."""
+        return self._names("h.name, b.path, b.sha256, b.id, h.place")
 
     def flat(self) -> Iterator[tuple[Any, ...]]:
         """All of it as one table (FLAT_COLUMNS): a row per finding, one for a host or bundle that has none."""
@@ -153,14 +157,6 @@ class Reading:
             row = dict(zip(columns, values, strict=True))
             yield row | {"options": self._json(row["options"])}
 
-    def superseded(self) -> set[int]:
-        """The bundles (their numbers) of which there is a younger result of the same content by another analysis."""
-        query = """
-            SELECT old.id FROM bundle old JOIN run r ON r.id = old.run WHERE EXISTS (
-                SELECT 1 FROM bundle new JOIN run s ON s.id = new.run
-                WHERE new.sha256 = old.sha256 AND (s.begun, s.id, new.id) > (r.begun, r.id, old.id))"""
-        return {number for (number,) in self._rows(query)}
-
     @contextmanager
     def moment(self) -> Iterator[None]:
         """Everything that is read within sees the store as it is now, whatever a run adds meanwhile."""
@@ -186,6 +182,7 @@ class Reading:
             pass
 
     def close(self) -> None:
+        self.aside.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -202,9 +199,15 @@ class Reading:
             yield from iter(rows.fetchone, None)  # `yield from rows` closes them, also of a store that is closed
 
     def _current(self) -> Iterator[int]:
-        replaced = self.superseded()
-        found = self._rows("SELECT id FROM bundle ORDER BY path, sha256, id")
-        return (number for (number,) in found if number not in replaced)
+        query = f"SELECT b.id FROM bundle b WHERE {_YOUNGEST} ORDER BY b.path, b.sha256, b.id"
+        return (number for (number,) in self._rows(query))
+
+    def _names(self, order: str) -> Iterator[Row]:
+        columns = ("bundle", "place", "name", "recorded")
+        query = f"""
+            SELECT {", ".join(f"h.{name}" for name in columns)} FROM host h JOIN bundle b ON b.id = h.bundle
+            WHERE h.name IS NOT NULL AND {_YOUNGEST} ORDER BY {order}"""
+        return (dict(zip(columns, values, strict=True)) for values in self._rows(query))
 
     def _host(self, values: tuple[Any, ...]) -> Row:
         row = dict(zip(("bundle", *BUNDLE_COLUMNS, "place", *HOST_COLUMNS), values, strict=True))

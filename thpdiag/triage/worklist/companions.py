@@ -70,5 +70,4 @@ def _is_of_pcp(name: str, files: Collection[str]) -> bool:
     found = _OF_PCP.fullmatch(name)
     if not found:
         return False
-    first, meta = ({f"{found[1]}.{part}{packed}" for packed in _SUFFIXES} for part in ("0", "meta"))
-    return not first.isdisjoint(files) and not meta.isdisjoint(files)
+    return all(any(f"{found[1]}.{part}{packed}" in files for packed in _SUFFIXES) for part in ("0", "meta"))

@@ -24,7 +24,7 @@ from typing import Final
 from thpdiag.triage.item import Item
 from thpdiag.triage.store import form
 from thpdiag.triage.worklist.companions import companion, is_archive
-from thpdiag.triage.worklist.listing import Kind, Name, cannot, listed, no_file
+from thpdiag.triage.worklist.listing import Kind, Name, Names, Texts, cannot, listed, no_file
 
 DEEPEST: Final = 32  # folders in folders; a bundle is not gone into
 FOLDER_MARKS: Final = frozenset(
@@ -60,11 +60,11 @@ def bundles(folder: Path, told: str, within: Within, depth: int = 0) -> Iterator
     if within.passes_over(folder):
         return
     try:
-        names = [name for name in listed(folder) if not name.hidden]
+        names = listed(folder).only(lambda name: not name.hidden)
     except OSError as error:
         yield Item(str(folder), told, refused=cannot(error))
         return
-    names = [name for name in names if name.kind is not Kind.FOLDER or not within.passes_over(folder / name.name)]
+    names = names.only(lambda name: name.kind is not Kind.FOLDER or not within.passes_over(folder / name.name))
     if is_bundle(names):
         yield Item(str(folder), told, _plain_size(folder, names))
         return
@@ -94,19 +94,17 @@ def file(path: Path, told: str) -> Item:
     return Item(str(path), told, refused=no_file(status.st_mode))
 
 
-def is_bundle(names: Sequence[Name]) -> bool:
+def is_bundle(names: Names) -> bool:
     """Whether a folder with these names is one bundle."""
-    folders = {name.name for name in names if name.kind is Kind.FOLDER}
-    files = {name.name for name in names if name.kind is Kind.FILE}
-    if folders & FOLDER_MARKS or files & _FILE_MARKS:
+    folders, files = Texts(names, {Kind.FOLDER}), Texts(names, {Kind.FILE})
+    if any(mark in folders for mark in FOLDER_MARKS) or any(mark in files for mark in _FILE_MARKS):
         return True
-    return bool(files) and not folders and not any(is_archive(name.name) for name in bundled(names))
+    return any(files) and not any(folders) and not any(is_archive(name.name) for name in bundled(names))
 
 
-def bundled(names: Sequence[Name]) -> Iterator[Name]:
+def bundled(names: Names) -> Iterator[Name]:
     """The names of a folder without those that belong to another file of it."""
-    files = {name.name for name in names if name.kind in _FILES}
-    belongs = companion(files)
+    belongs = companion(Texts(names, _FILES))
     return (name for name in names if name.kind not in _FILES or not belongs(name.name))
 
 
@@ -128,7 +126,7 @@ def _linked(path: Path, told: str, within: Within) -> Iterator[Item]:
         yield file(target, told)
 
 
-def _plain_size(folder: Path, names: Sequence[Name]) -> int:
+def _plain_size(folder: Path, names: Names) -> int:
     """The bytes of a folder of plain files; 0 for one with folders, which would have to be walked."""
     if any(name.kind is Kind.FOLDER for name in names):
         return 0

@@ -1,12 +1,12 @@
 """A whole store as one HTML page: nothing fetched, complete without script, the same bytes for the same store.
 
-The page is written piece by piece; what is kept in memory is the rows that it shows, and there is a most of them.
+The page is written piece by piece. The rows that it shows wait for their order in a file, and there is a most of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Final, TextIO
 
@@ -15,24 +15,23 @@ from markupsafe import Markup
 
 from thpdiag.reports.html import environment
 from thpdiag.reports.html.script import joined, policy_for, style
-from thpdiag.triage.fleet.bundles_of_host import bundles_of_hosts
 from thpdiag.triage.fleet.hosts import hosts
-from thpdiag.triage.fleet.outliers import Outlier, Survey
+from thpdiag.triage.fleet.outliers import Survey
 from thpdiag.triage.fleet.outliers import survey as survey_of
 from thpdiag.triage.fleet.over_time import histories
 from thpdiag.triage.fleet.page import headline
 from thpdiag.triage.fleet.page.changes import change_rows
 from thpdiag.triage.fleet.page.counts import all_counts
-from thpdiag.triage.fleet.page.first import First
+from thpdiag.triage.fleet.page.differences import outlier_row
 from thpdiag.triage.fleet.page.listings import listings
 from thpdiag.triage.fleet.page.made import made
-from thpdiag.triage.fleet.page.summary import Summary, several_bundles
+from thpdiag.triage.fleet.page.summary import Summary
 from thpdiag.triage.fleet.page.words import GRAVEST
+from thpdiag.triage.store.aside import First
 from thpdiag.triage.store.reading import Reading, Row
 
 PARTS: Final = ("elements.js", "columns.js", "listing.js", "page.js")
 DIFFERENCES: Final = 2_000  # of hosts from their like that a page shows
-PIECES: Final = 200  # of the template that are written at once
 
 
 def write_page(
@@ -50,17 +49,16 @@ def write_page(
     `survey` is that of the store, if it was made before.
     """
     survey = survey or survey_of(store)
-    told, apart = Summary(several_bundles(bundles_of_hosts(store))), First[Outlier](DIFFERENCES)
+    told, apart, changes = Summary(store), First(store.aside, DIFFERENCES), First(store.aside, DIFFERENCES)
     for host in hosts(store, page, accepted):
         told.add(host)
         for one in survey.outliers(host):
-            apart.add((one.rank, host.number, one.name), one)
-    changes = First[str](DIFFERENCES)
+            apart.add((*one.rank, host.number, one.name), partial(outlier_row, one))
     for history in histories(store, page):
         for key, row in change_rows(history):
-            changes.add(key, row)
+            changes.add(key, partial(str, row))
     template = _environment().get_template("page.html")
-    pieces = template.stream(
+    pieces = template.generate(
         title=headline.title(told),
         headline=headline.headline(told),
         sentences=headline.sentences(told),
@@ -68,13 +66,12 @@ def write_page(
         bundles=told.bundles,
         grade=_grade(told),
         counts=all_counts(told),
-        lists=list(listings(told, apart, changes)),
+        lists=listings(told, apart, changes),
         made=made(store, acceptances),
         style=Markup(looks()),
         script=Markup(script()),
         policy=policy_for(looks(), script()),
     )
-    pieces.enable_buffering(PIECES)
     out.writelines(pieces)
 
 

@@ -8,7 +8,7 @@ sorting by it, `data-notes` that notes stand below the value, and what to call t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -41,7 +41,7 @@ class Table:
         return f"<thead><tr>{cells}<tbody>\n"
 
 
-def leaves(table: Table, rows: Sequence[str] | Iterable[str], total: int) -> Iterator[Markup]:
+def leaves(table: Table, rows: Iterable[str], total: int) -> Iterator[Markup]:
     """The table as pieces of HTML: one leaf for each 200 rows, the first unfolded; few rows do not fold."""
     left, first = iter(rows), 1
     while leaf := list(islice(left, LEAF)):

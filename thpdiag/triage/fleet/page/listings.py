@@ -9,13 +9,12 @@ from typing import Final
 from markupsafe import Markup
 
 from thpdiag.triage.fleet.groups import LEAST
-from thpdiag.triage.fleet.outliers import Outlier
 from thpdiag.triage.fleet.page.changes import CHANGES
-from thpdiag.triage.fleet.page.differences import OUTLIERS, outlier_row
-from thpdiag.triage.fleet.page.first import First
+from thpdiag.triage.fleet.page.differences import OUTLIERS
 from thpdiag.triage.fleet.page.leaves import Table, leaves
 from thpdiag.triage.fleet.page.rows import HOSTS, INCOMPLETE
 from thpdiag.triage.fleet.page.summary import Summary
+from thpdiag.triage.store.aside import First
 
 COMPARED: Final = (
     "A host is compared with those that run the same on the same platform and kernels, if at least "
@@ -37,25 +36,23 @@ class Listing:
     pieces: Iterator[Markup]
 
 
-def listings(told: Summary, apart: First[Outlier], changes: First[str]) -> Iterator[Listing]:
+def listings(told: Summary, apart: First, changes: First) -> Iterator[Listing]:
     """Those that have a row."""
     if told.hosts.all:
-        yield _listing(HOSTS, "Hosts, the gravest first", "", told.hosts.items(), told.hosts.all)
+        yield _listing(HOSTS, "Hosts, the gravest first", "", told.hosts)
     if apart.all:
-        rows = [outlier_row(one) for one in apart.items()]
-        yield _listing(OUTLIERS, "Hosts that differ from their like", COMPARED, rows, apart.all)
+        yield _listing(OUTLIERS, "Hosts that differ from their like", COMPARED, apart)
     if changes.all:
-        yield _listing(CHANGES, "What changed over time", JOINED, changes.items(), changes.all)
+        yield _listing(CHANGES, "What changed over time", JOINED, changes)
     if told.incomplete.all:
-        rows = told.incomplete.items()
-        yield _listing(INCOMPLETE, "Bundles without a complete result", "", rows, told.incomplete.all)
+        yield _listing(INCOMPLETE, "Bundles without a complete result", "", told.incomplete)
 
 
-def _listing(table: Table, heading: str, note: str, rows: Sequence[str], total: int) -> Listing:
+def _listing(table: Table, heading: str, note: str, rows: First) -> Listing:
     notes = [note] if note else []
-    if len(rows) < total:
+    if len(rows) < rows.all:
         notes.append(
-            f"These are the first {len(rows):,} of {total:,} {table.rows}. The numbers at the top of the page are of "
-            "all; thpdiag triage export writes all hosts and findings to a file."
+            f"These are the first {len(rows):,} of {rows.all:,} {table.rows}. The numbers at the top of the page are "
+            "of all; thpdiag triage export writes all hosts and findings to a file."
         )
     return Listing(table, heading, notes, leaves(table, rows, len(rows)))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from thpdiag.triage.fleet.bundles_of_host import Bundles
+from thpdiag.triage.fleet.bundles_of_host import Several, bundles_of_hosts
 from thpdiag.triage.fleet.hosts import OK, FleetHost
-from thpdiag.triage.fleet.page.first import First
 from thpdiag.triage.fleet.page.rows import gravity, host_row, incomplete_row, natural, result
 from thpdiag.triage.fleet.page.words import FOUND, UNKNOWN, VERDICTS, shown, verdict
+from thpdiag.triage.store.aside import First, Notes
+from thpdiag.triage.store.reading import Reading
 
 ACCEPTED, OVER = "accepted", "over"
 EARLIER, UNORDERED = "there is a later bundle", "one of several bundles"
@@ -45,29 +46,23 @@ class Values:
         return [(value, self.number[value]) for value in (*first, *others) if value in self.number]
 
 
-@dataclass(slots=True)
 class Summary:
-    """Every host of every bundle counts, since two of one name can be two machines; `names` are hashes of the names.
+    """Every host of every bundle counts, since two of one name can be two machines; `names` has hashes of the names.
 
-    `several` has a note for rows of hosts with several bundles. `noted` counts the notes of findings; these are counted
-    in `severities` too.
+    `noted` counts the notes of findings; these are counted in `severities` too. Rows and names are kept beside the
+    store, not in memory.
     """
 
-    several: Mapping[tuple[int, int | None], str] = field(default_factory=dict)
-    bundles: int = 0
-    noted: Counter[str] = field(default_factory=Counter)
-    names: set[int] = field(default_factory=set)
-    hosts: First[str] = field(default_factory=lambda: First(MOST))
-    incomplete: First[str] = field(default_factory=lambda: First(MOST))
-    statuses: Values = field(default_factory=Values)
-    verdicts: Values = field(default_factory=Values)
-    severities: Values = field(default_factory=Values)
-    mechanisms: Values = field(default_factory=Values)
-    confidences: Values = field(default_factory=Values)
-    kernels: Values = field(default_factory=Values)
-    distributions: Values = field(default_factory=Values)
-    applications: Values = field(default_factory=Values)
-    _last: int | None = None
+    def __init__(self, store: Reading) -> None:
+        self.bundles = 0
+        self.noted: Counter[str] = Counter()
+        self.names = Notes(store.aside)
+        self.hosts, self.incomplete = First(store.aside, MOST), First(store.aside, MOST)
+        self.statuses, self.verdicts, self.severities = Values(), Values(), Values()
+        self.mechanisms, self.confidences = Values(), Values()
+        self.kernels, self.distributions, self.applications = Values(), Values(), Values()
+        self._several = several_bundles(store)
+        self._last: int | None = None
 
     @property
     def found(self) -> int:
@@ -90,12 +85,12 @@ class Summary:
         self.bundles += 1
         self.statuses.add(host.status)
         if host.status != OK:
-            self.incomplete.add((host.status, natural(host.path), host.number), incomplete_row(host))
+            self.incomplete.add((host.status, natural(host.path), host.number), lambda: incomplete_row(host))
 
     def _host(self, host: FleetHost) -> None:
         notes = self._notes(host)
-        self.names.add(hash(host.label))
-        self.hosts.add(gravity(host), host_row(host, notes))
+        self.names[hash(host.label)] = ""
+        self.hosts.add(gravity(host), lambda: host_row(host, notes))
         self.verdicts.add(verdict(host.verdict))
         if host.verdict == FOUND:
             self.noted.update(notes)
@@ -112,16 +107,16 @@ class Summary:
         holds = {
             ACCEPTED: host.accepted,
             OVER: host.state == "past",
-            self.several.get((host.bundle, host.place), ""): True,
+            self._several.note((host.bundle, host.place)): True,
             "incomplete": host.status != OK,
         }
         return [note for note, is_so in holds.items() if is_so and note]
 
 
-def several_bundles(all_hosts: Iterable[Bundles]) -> dict[tuple[int, int | None], str]:
+def several_bundles(store: Reading) -> Several:
     """What is to be known of rows of hosts with several bundles: that there is a later one, if their order is known."""
-    return {
-        record.place: EARLIER if one.ordered else UNORDERED
-        for one in all_hosts
-        for record in (one.records[:-1] if one.ordered else one.records)
-    }
+    found = Several(store)
+    for one in bundles_of_hosts(store):
+        for record in one.records[:-1] if one.ordered else one.records:
+            found.add(record.place, EARLIER if one.ordered else UNORDERED)
+    return found

@@ -33,7 +33,7 @@ UNKNOWN: Final = "unknown"
 NONE: Final = "–"  # there can be none, which is not the same as unknown
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def shown(text: str | None) -> str:
     """A text on one line with nothing hidden in it; nothing for None. Kernels and mechanisms are the same all over."""
     return prose(text) if text else ""
