@@ -81,9 +81,8 @@ class _Tus:
         if size is None:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "Upload-Length is missing: how many bytes will come")
         key = await self.intake.begin(filename(request.headers.get("upload-metadata", "")), size, sender.owner)
-        headers = await self._known(sender, key)
-        if not size:
-            headers |= await self._whole(request, sender, key)
+        headers = {} if size else await self._whole(request, sender, key)
+        headers |= await self._known(sender, key)
         headers["location"] = f"{request.url.path.rstrip('/')}/{key}"
         return Response(status_code=HTTPStatus.CREATED, headers=headers)
 
