@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,7 +201,8 @@ class Reading:
 
     def _current(self) -> Iterator[int]:
         query = f"SELECT b.id FROM bundle b WHERE {_YOUNGEST} ORDER BY b.path, b.sha256, b.id"
-        return (number for (number,) in self._rows(query))
+        # 8 bytes each: what SQLite sorts takes ten times as much for as long as its rows are read.
+        return iter(array("q", (number for (number,) in self._rows(query))))
 
     def _names(self, order: str) -> Iterator[Row]:
         columns = ("bundle", "place", "name", "recorded")
