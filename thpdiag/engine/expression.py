@@ -14,6 +14,7 @@ from thpdiag.model import Verdict3
 
 _TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w-]*)|(?P<number>\d+)|(?P<sign>[(),]))")
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
+_NEGATED = {NO: YES, UNKNOWN: UNKNOWN, YES: NO}
 
 
 class ExpressionError(ValueError):
@@ -54,8 +55,9 @@ class Expression:
         values = [child.value(of) for child in self.children]
         if self.op == "not":
             return negated(values[0])
-        needed = {"and": len(values), "or": 1}.get(self.op, self.count)
-        return at_least(needed, values)
+        if self.op == "of":
+            return at_least(self.count, values)
+        return at_least(1 if self.op == "or" else len(values), values)
 
     def __str__(self) -> str:
         if self.op == "name":
@@ -72,14 +74,14 @@ class Expression:
 
 
 def negated(value: Verdict3) -> Verdict3:
-    return Verdict3(2 - value.value)
+    return _NEGATED[value]
 
 
 def at_least(needed: int, values: list[Verdict3]) -> Verdict3:
     """Yes if `needed` are yes, no if they cannot be, unknown between."""
-    if sum(v is YES for v in values) >= needed:
+    if values.count(YES) >= needed:
         return YES
-    return UNKNOWN if sum(v is not NO for v in values) >= needed else NO
+    return UNKNOWN if len(values) - values.count(NO) >= needed else NO
 
 
 def parse(text: str) -> Expression:

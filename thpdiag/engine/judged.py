@@ -86,6 +86,7 @@ class Scene:
     bound_kind: str = ""
     whole: Scene | None = None
     _named: dict[str, list[Fact]] = field(default_factory=dict, repr=False, compare=False)  # facts by name, once asked
+    _of_pid: dict[str, dict[str | None, list[Fact]]] = field(default_factory=dict, repr=False, compare=False)
 
     def facts(self, name: str, where: Mapping[str, str] | None = None) -> Iterator[Fact]:
         """Facts of a name in this state and of the whole case; measured ones hide those merely assumed or told."""
@@ -95,6 +96,14 @@ class Scene:
         found = [fact for fact in self._named.get(name, ()) if _fits(fact, where)]
         measured = [f for f in found if f.provenance not in ("assumed", "prose")]
         yield from measured or found
+
+    def of_process(self, name: str, pid: str | None) -> Sequence[Fact]:
+        """Those of one process. Rules ask it of thousands of processes, of which as many facts speak."""
+        if name not in self._of_pid:
+            by_pid = self._of_pid.setdefault(name, {})
+            for fact in self.facts(name):
+                by_pid.setdefault(fact.label("pid"), []).append(fact)
+        return self._of_pid[name].get(pid, ())
 
     def bound(self, kind: str, entity: Entity) -> Scene:
         return replace(self, bound_kind=kind, entity=entity)

@@ -54,7 +54,7 @@ def match(
         current = replace(scene, outcomes=dict(outcomes))
         try:
             with timings.rule(rule.id) if timings else nullcontext():
-                outcomes[rule.id] = _best([_outcome(rule, s, forced) for s in _scenes(rule, current)])
+                outcomes[rule.id] = _best(rule, [_judged(rule, s, forced) for s in _scenes(rule, current)])
         except Exception as error:
             if bugs is None:
                 raise
@@ -85,36 +85,69 @@ def _about_memory(rule: Rule) -> bool:
     return any(t is not None and t.entity == "process" and t.unit == "bytes" for t in known)
 
 
-def _best(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
-    """The outcome that says most: fired, then half proven, then decided, then without data; the surest, the largest."""
-    ranked = sorted(outcomes, key=lambda o: (-_said(o), -o.sureness, -_figure(o), o.entity))
+@dataclass(frozen=True, slots=True)
+class _OfEntity:
+    """What the checks of a rule said of one entity, from which its outcome is made."""
+
+    scene: Scene
+    answers: Answers
+    value: Verdict3
+
+
+def _judged(rule: Rule, scene: Scene, forced: Forced | None) -> _OfEntity:
+    answers = {name: judge(check, scene) for name, check in rule.checks.items()}
+    if forced is not None and forced.rule == rule.id:
+        answers[forced.check] = replace(answers[forced.check], value=forced.value, assumed=False, weak=False)
+    return _OfEntity(scene, answers, rule.when.value(lambda name: answers[name].value))
+
+
+def _best(rule: Rule, judged: Sequence[_OfEntity]) -> RuleOutcome:
+    """The outcome that says most: fired, then half proven, then decided, then without data; the surest, the largest.
+
+    Of the many entities for which the rule does not hold only that of the first in this order is made.
+    """
+    counted = supporting(rule)
+    rest = min((one for one in judged if one.value is not YES), key=lambda one: _place(one, counted), default=None)
+    outcomes = [_outcome(rule, one) for one in judged if one.value is YES or one is rest]
+    ranked = sorted(outcomes, key=_rank)
     fired = [o for o in ranked if o.value is YES]
     if len(fired) > 1:
         names = ", ".join(o.entity for o in fired[1:MOST_ENTITIES])
-        rest = f" and {len(fired) - MOST_ENTITIES} more" if len(fired) > MOST_ENTITIES else ""
-        also = Evidence("entity", f"the same holds for {names}{rest}", None)
+        more = f" and {len(fired) - MOST_ENTITIES} more" if len(fired) > MOST_ENTITIES else ""
+        also = Evidence("entity", f"the same holds for {names}{more}", None)
         return replace(fired[0], evidence=(*fired[0].evidence, also))
     return ranked[0]
 
 
-def _said(outcome: RuleOutcome) -> int:
+def _rank(outcome: RuleOutcome) -> tuple[int, int, float, str]:
+    """The place of an outcome in this order."""
+    said = _said(outcome.value, (e.kind for e in outcome.evidence))
+    return -said, -outcome.sureness, -_largest(e.value for e in outcome.evidence), outcome.entity
+
+
+def _place(one: _OfEntity, counted: frozenset[str]) -> tuple[int, float, str]:
+    """The same of what does not hold, and so has no confidence, before its outcome is made."""
+    speaking = [answer for name, answer in one.answers.items() if name in counted and answer.value is YES]
+    said = _said(one.value, (answer.kind for answer in speaking))
+    return -said, -_largest(answer.measured for answer in speaking), spoken(one.scene.entity or ())
+
+
+def _said(value: Verdict3, kinds: Iterable[str]) -> int:
     """An entity of which hardly anything was recorded does not outweigh those that were looked at."""
-    if outcome.value is YES:
+    if value is YES:
         return 3
-    if outcome.value is NO:
+    if value is NO:
         return 1
-    return 2 if any(e.kind in DYNAMIC for e in outcome.evidence) else 0
+    return 2 if any(kind in DYNAMIC for kind in kinds) else 0
 
 
-def _figure(outcome: RuleOutcome) -> float:
-    return max((e.value for e in outcome.evidence if isinstance(e.value, float)), default=0.0)
+def _largest(values: Iterable[object]) -> float:
+    return max((value for value in values if isinstance(value, float)), default=0.0)
 
 
-def _outcome(rule: Rule, scene: Scene, forced: Forced | None) -> RuleOutcome:
-    answers = {name: judge(check, scene) for name, check in rule.checks.items()}
-    if forced is not None and forced.rule == rule.id:
-        answers[forced.check] = replace(answers[forced.check], value=forced.value, assumed=False, weak=False)
-    if rule.when.value(lambda name: answers[name].value) is not YES:
+def _outcome(rule: Rule, judged: _OfEntity) -> RuleOutcome:
+    scene, answers = judged.scene, judged.answers
+    if judged.value is not YES:
         return _of_answers(rule, scene, answers)
     found = [_of_answers(rule, scene, group) for group in by_time(answers, joins(scene.case.facts))]
     best = max(found, key=lambda o: (o.value.value, o.sureness))

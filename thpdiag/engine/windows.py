@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import re2
-
 from thpdiag.derive import rates
 from thpdiag.derive.boot_clock import Join, joins, joins_of
 from thpdiag.derive.cpu_use import timed
@@ -22,6 +20,7 @@ from thpdiag.derive.totals import available
 from thpdiag.derive.zones import zone_facts
 from thpdiag.engine.judged import Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.patterns import named
 from thpdiag.engine.quantity import quantity
 from thpdiag.engine.schema import ProcessCheck, SeriesCheck
 from thpdiag.knowledge.vocabulary import term
@@ -103,7 +102,7 @@ def _of_processes(rules: Iterable[Rule], scene: Scene) -> Iterator[Stretch]:
 
 
 def _named(comm: str) -> Callable[[Track], bool]:
-    return lambda track: re2.fullmatch(comm, dict(track.table.entity).get("comm", "")) is not None
+    return lambda track: named(comm, dict(track.table.entity).get("comm", ""))
 
 
 def _of_profiles(scene: Scene) -> Iterator[Stretch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from thpdiag.derive.totals import ALLOCSTALLS, SHARES, SUMS
 from thpdiag.knowledge.vocabulary import term
@@ -38,6 +39,7 @@ def spelled(names: Sequence[str], entity: str = "") -> str:
     return f"{told} of {entity}" if entity and entity not in told else told
 
 
+@lru_cache(4096)
 def _called(name: str) -> str:
     if own := _OWN.fullmatch(name):
         return own["counter"] or own["size"]

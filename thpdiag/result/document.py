@@ -15,7 +15,9 @@ from thpdiag.all_clear import BRIEF, LONG_ENOUGH, never, watched_for
 from thpdiag.derive.boot_clock import joins
 from thpdiag.diagnosis import Diagnosis, RuledOut
 from thpdiag.engine.cases import word
+from thpdiag.engine.judged import Scene
 from thpdiag.engine.load import Rule
+from thpdiag.engine.scenes import scenes
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import Case, Citation, Evidence, Finding, InputRecord, Problem, RuleOutcome, Verdict3
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
@@ -65,7 +67,7 @@ def _badness(one: Mapping[str, Any]) -> tuple[int, int, int, str]:
 
 
 def _one(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> dict[str, Any]:
-    case, seen = diagnosis.case, signatures(diagnosis)
+    case, seen, every = diagnosis.case, signatures(diagnosis), scenes(diagnosis.case)
     return {
         "schema": SCHEMA,
         "case": case.name,
@@ -74,8 +76,8 @@ def _one(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> di
         "ruled_out": [_ruled_out(r, quotes) for r in sorted(diagnosis.ruled_out, key=_look_alikes_first)],
         "unknown": _unknown(diagnosis),
         "rules": [_rule(r, diagnosis.outcomes[r.id]) for r in sorted(diagnosis.rules, key=lambda r: r.id)],
-        "host": _host(diagnosis, quotes),
-        "timeline": timeline(diagnosis, seen),
+        "host": _host(diagnosis, every, quotes),
+        "timeline": timeline(diagnosis, every, seen),
         "profiles": profile_documents(diagnosis, seen),
         "inputs": [_input(i) for i in case.inputs],
         "problems": [_problem(p) for p in _folded(case.problems)],
@@ -280,7 +282,7 @@ def _rule(rule: Rule, outcome: RuleOutcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _host(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
+def _host(diagnosis: Diagnosis, every: Sequence[Scene], quotes: Quotes) -> dict[str, Any]:
     case = diagnosis.case
     found = {}
     for key, name in (("os", "os.name"), ("kernel", "kernel.release"), ("era", "kernel.era"), ("platform", "platform")):
@@ -292,10 +294,10 @@ def _host(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Any]:
     if uptime is not None:
         found["uptime"] = float(uptime.value)  # type: ignore[assignment]
     apps = list(dict.fromkeys(str(f.value) for f in case.facts if f.name == "app"))
-    free = free_block_documents(diagnosis)
+    free = free_block_documents(every)
     return {
         "name": case.name, **found, "apps": apps, "settings": settings_quoted(diagnosis, quotes),
-        "measures": measures(diagnosis), **({"free_blocks": free} if free else {}),
+        "measures": measures(every), **({"free_blocks": free} if free else {}),
     }  # fmt: skip
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from thpdiag.derive.zones import free_blocks
-from thpdiag.diagnosis import Diagnosis
-from thpdiag.engine.scenes import scenes
+from thpdiag.engine.judged import Scene
 from thpdiag.model import Sample
 from thpdiag.result.moments import spoken
 
@@ -15,17 +14,17 @@ MOST = 12  # of a document
 _FIRST = "node_buddyinfo_blocks_order0"
 
 
-def free_block_documents(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+def free_block_documents(all_scenes: Sequence[Scene]) -> list[dict[str, Any]]:
     """Free blocks by order from 0 on. Of many zones the ones with most free memory stay."""
-    found = [_document(sample) for sample in _ends(diagnosis)]
+    found = [_document(sample) for sample in _ends(all_scenes)]
     found.sort(key=lambda told: -sum(count * 2**order for order, count in enumerate(told["counts"])))
     kept = found[:MOST]
     return sorted(kept, key=lambda told: (told["node"], told["zone"], told["member"], told["line"] or 0))
 
 
-def _ends(diagnosis: Diagnosis) -> Iterator[Sample]:
+def _ends(all_scenes: Sequence[Scene]) -> Iterator[Sample]:
     """The first and the last sample of each zone, source and state."""
-    for scene in scenes(diagnosis.case):
+    for scene in all_scenes:
         for table in scene.catalogue.having(_FIRST):
             rows = [row for row in (table.samples[0], table.samples[len(table.samples) - 1]) if free_blocks(row)]
             yield from rows[:1] if len(table.samples) == 1 else rows

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from thpdiag.derive.rates import growth, rates, watched
 from thpdiag.derive.series import Track
-from thpdiag.diagnosis import Diagnosis
-from thpdiag.engine.scenes import scenes
+from thpdiag.engine.judged import Scene
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.result.states import short_words
 
@@ -23,10 +23,9 @@ RATES = (
 LAST = ("node_memory_AnonHugePages_bytes", "node_memory_MemTotal_bytes", "node_memory_MemFree_bytes")
 
 
-def measures(diagnosis: Diagnosis) -> dict[str, Any]:
+def measures(all_scenes: Sequence[Scene]) -> dict[str, Any]:
     """Means, rates and latest values by metric; of several states each has its own line."""
     found: dict[str, Any] = {}
-    all_scenes = scenes(diagnosis.case)
     for scene in all_scenes:
         suffix = f" [{short_words(scene.state.settings) or scene.state.id}]" if len(all_scenes) > 1 else ""
         for metric in (*LEVELS, *RATES, *LAST):

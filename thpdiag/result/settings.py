@@ -30,8 +30,9 @@ def settings(diagnosis: Diagnosis) -> dict[str, Any]:
     for fact in case.facts:
         if fact.name == "setting.said":
             found.setdefault(_keyed(fact), {"value": None, "provenance": "unknown"})
+    about = [fact for fact in case.facts if fact.name.startswith("setting.")]
     for name, row in found.items():
-        row.update({key: told for key, told in _further(name, chosen, case).items() if told})
+        row.update({key: told for key, told in _further(name, chosen, case, about).items() if told})
     return dict(sorted(found.items()))
 
 
@@ -79,8 +80,8 @@ def _place(cite: Citation) -> dict[str, Any]:
     return {"member": cite.member, **({"line": cite.line} if cite.line is not None else {})}
 
 
-def _further(name: str, chosen: State | None, case: Case) -> dict[str, Any]:
-    of = [f for f in case.facts if f.name.startswith("setting.") and _keyed(f) == name]
+def _further(name: str, chosen: State | None, case: Case, about: Sequence[Fact]) -> dict[str, Any]:
+    of = [f for f in about if _keyed(f) == name]
     here = [f for f in (chosen.facts if chosen else ()) if f.name == "setting.contradiction" and _keyed(f) == name]
     boot = next((f for f in of if f.name == "setting.next_boot"), None)
     against = [f for f in (*here, *of) if f.name == "setting.contradiction" and f.value != "none"]

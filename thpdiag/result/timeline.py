@@ -15,7 +15,7 @@ from thpdiag.derive.catalogue import Catalogue
 from thpdiag.derive.rates import rates
 from thpdiag.derive.series import Points, Track
 from thpdiag.diagnosis import Diagnosis
-from thpdiag.engine.scenes import scenes
+from thpdiag.engine.judged import Scene
 from thpdiag.engine.wording import spelled
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.moment import Clock
@@ -51,12 +51,12 @@ _ZONE = 900  # seconds: time zones differ by whole quarters of an hour
 _BEGUN_TOGETHER = 30  # seconds
 
 
-def timeline(diagnosis: Diagnosis, seen: Sequence[Signature] = ()) -> dict[str, Any]:
+def timeline(diagnosis: Diagnosis, all_scenes: Sequence[Scene], seen: Sequence[Signature] = ()) -> dict[str, Any]:
     """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
     known = joins(diagnosis.case.facts)
     signed = [over_time(one, known) for one in seen]
     signed = [told for told in signed if len(told["points"]) > 1]  # one point is no course
-    tracks = [(panel, track) for scene in scenes(diagnosis.case) for panel, track in _tracks(scene.catalogue)]
+    tracks = [(panel, track) for scene in all_scenes for panel, track in _tracks(scene.catalogue)]
     most = max(LEAST_BUCKETS, min(MOST_BUCKETS, ALL_BUCKETS // max(1, len(tracks))))
     series = [told | {"panel": "call_stacks"} for told in signed]
     series += [_series(track, most) | {"panel": panel} for panel, track in tracks]

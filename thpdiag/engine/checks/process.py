@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 import re2
 
@@ -13,6 +12,7 @@ from thpdiag.derive.series import Track
 from thpdiag.engine.checks.series import bracketed, lines_of
 from thpdiag.engine.classes import of_metric
 from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
+from thpdiag.engine.patterns import named
 from thpdiag.engine.quantity import quantity, shown
 from thpdiag.engine.schema import Process, listed
 from thpdiag.knowledge.applications import running
@@ -40,7 +40,7 @@ def _bound(check: Process, scene: Scene, who: Mapping[str, str], wanted: str) ->
     """Of the process that the rule is bound to: what it is, as its command line and its name tell."""
     if check.cpu_above is not None:
         return _busy(check, scene, wanted)
-    commands = [f for f in scene.facts("process.command") if f.label("pid") == who.get("pid")]
+    commands = scene.of_process("process.command", who.get("pid"))
     names = [(f.label("comm") or "", str(f.value)) for f in commands]
     if not names and "comm" in who and check.args is None:
         names = [(who["comm"], "")]
@@ -55,7 +55,7 @@ def _bound(check: Process, scene: Scene, who: Mapping[str, str], wanted: str) ->
 
 
 def _fits(check: Process, comm: str, line: str) -> bool:
-    if check.comm is not None and not _called(check.comm, comm):
+    if check.comm is not None and not named(check.comm, comm):
         return False
     if check.args is not None and not re2.search(check.args, line):
         return False
@@ -117,10 +117,4 @@ def _unused(scene: Scene, wanted: str) -> Judged:
 
 def _is(check: Process, track: Track) -> bool:
     comm = dict(track.table.entity).get("comm", "")
-    return _called(check.comm or ".*", comm)
-
-
-@lru_cache(2**16)
-def _called(pattern: str, comm: str) -> bool:
-    """Asked again and again: the same few names, in listings of thousands of processes."""
-    return bool(re2.fullmatch(pattern, comm))
+    return named(check.comm or ".*", comm)
