@@ -98,9 +98,12 @@ MAY_IMPORT = {
         "errors reports result.schema compare redact serve.server serve.access serve.storage triage.store version"
     ),
     "serve.quoted": "bundle guard",
+    "serve.fleet": (
+        "errors knowledge guard reports accepted serve.storage triage.store triage.fleet triage.fleet.page version"
+    ),
     "serve.pages": (
-        "errors engine reports result.schema compare serve.server serve.access serve.storage serve.quoted "
-        "triage.store triage.fleet triage.fleet.page version"
+        "errors knowledge engine workbench reports result.schema compare serve.server serve.access serve.storage "
+        "serve.quoted serve.fleet triage.fleet.page version"
     ),
     "serve": (
         "errors case engine result version triage.store serve.server serve.table serve.sending serve.work serve.api "

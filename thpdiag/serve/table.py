@@ -49,6 +49,8 @@ ROUTES: Final = Routes(
         Rule("POST", "/cases/{id}/release", ADMIN),
         Rule("GET", "/fleet", READ),
         Rule("GET", "/fleet/page", READ),
+        Rule("GET", "/fleet/fleet.csv", READ),
+        Rule("GET", "/fleet/fleet.json", READ),
         Rule("GET", "/rules", READ),
         Rule("GET", "/rules/{id}", READ),
         Rule("GET", "/tokens", ADMIN),

@@ -107,10 +107,9 @@ def _related(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
         yield f"- {words}: {', '.join(_link(rules[n]) if n in rules else n for n in names)}"
 
 
-def _what_to_do(rule: Rule) -> Iterator[str]:
+def advised(rule: Rule) -> Iterator[tuple[str, str]]:
+    """The remedies of a rule by name, each with why it helps; empty if nothing is said of that."""
     known = remedies()
-    if rule.file.remedies:
-        yield from ("", "What to do, as far as it fits the host:", "")
     for name in rule.file.remedies:
         row = known.get(name, {})
         own = (
@@ -118,7 +117,13 @@ def _what_to_do(rule: Rule) -> Iterator[str]:
         )
         reason = row.get("because", {}).get(rule.file.mechanism) or row.get("reason")
         reason = reason or next((one["reason"] for one in own if "reason" in one), "")
-        yield f"- `{name}`{f': {_flat(reason)}' if reason else ''}"
+        yield name, _flat(reason)
+
+
+def _what_to_do(rule: Rule) -> Iterator[str]:
+    if rule.file.remedies:
+        yield from ("", "What to do, as far as it fits the host:", "")
+    yield from (f"- `{name}`{f': {reason}' if reason else ''}" for name, reason in advised(rule))
     if rule.file.verify:
         yield from ("", f"Verify: {_flat(rule.file.verify)}")
 

@@ -1,11 +1,130 @@
-"""The rules that bundles are diagnosed with."""
+"""The rules that bundles are diagnosed with here: all in a list that can be searched, and each with all that it says.
+
+It is what `thpdiag rules docs` writes, of the rules and thresholds of this server.
+"""
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import EventCheck, listed
+from thpdiag.engine.wording import meaning
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.vocabulary import event, term
+from thpdiag.reports.severities import SEVERITIES
+from thpdiag.reports.visible import prose
+from thpdiag.serve.pages.answering import endpoint
+from thpdiag.serve.pages.shown import missing, shown
 from thpdiag.serve.server import Server
+from thpdiag.serve.storage.search import Question
+from thpdiag.workbench.catalogue import LISTS, ROLES, advised
+from thpdiag.workbench.check_words import check_words, for_whom
+
+PATH: Final = "/rules"
+LONGEST: Final = 255  # characters of what is searched for
+PROFILE, LOG = "profile", "kernel_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What decides a check: its name, what it is, the command that gets it from a customer if there is one."""
+
+    name: str
+    means: str
+    ask_for: str = ""
 
 
 def routes(server: Server) -> list[BaseRoute]:
-    return []
+    return [Route(PATH, endpoint(server, every)), Route(f"{PATH}/{{id}}", endpoint(server, one))]
+
+
+def every(request: Request, server: Server) -> Response:
+    words = request.query_params.get("q", "").strip()[:LONGEST]
+    severity = request.query_params.get("severity", "")
+    severity = severity if severity in SEVERITIES else ""
+    found = [rule for rule in server.rules if severity in ("", rule.file.severity) and fits(rule, words)]
+    return shown(
+        request, server, "rules.html", title="Rules",
+        groups=grouped(found), found=len(found), all=len(server.rules), words=words, severity=severity,
+        severities=SEVERITIES[::-1], digest=server.analysis.rules_digest,
+    )  # fmt: skip
+
+
+def one(request: Request, server: Server) -> Response:
+    by_id = {rule.id: rule for rule in server.rules}
+    rule = by_id.get(request.path_params["id"])
+    if rule is None:
+        return missing(request, server, "This server has no rule of that name.")
+    return shown(
+        request, server, "rule.html", title=f"{rule.id}: {rule.file.title}",
+        rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=origin(rule), whom=for_whom(rule),
+        checks={name: marked(check_words(check)) for name, check in rule.checks.items()}, needs=list(needs(rule)),
+        related=related(rule, by_id), remedies=[(name, marked(reason)) for name, reason in advised(rule)],
+        marked=marked, cases=server.storage.search.count(Question(rule=rule.id)),
+    )  # fmt: skip
+
+
+def fits(rule: Rule, words: str) -> bool:
+    """Whether all of these words are somewhere in what the rule says of itself."""
+    file, known = rule.file, mechanisms().get(rule.file.mechanism)
+    asked = (name for check in rule.checks.values() for name in check.needs)
+    told = (file.id, file.title, file.mechanism, known.title if known else "", file.means, file.severity, file.status)
+    text = " ".join((*told, ROLES[file.role], *asked, *file.remedies)).lower()
+    return all(word in text for word in words.lower().split())
+
+
+def grouped(rules: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
+    """By role, as the catalogue has them, and by id."""
+    in_order = sorted(rules, key=lambda rule: rule.id)
+    found = ((heading, [rule for rule in in_order if rule.file.role == role]) for role, heading in ROLES.items())
+    return [(heading, of_role) for heading, of_role in found if of_role]
+
+
+def needs(rule: Rule) -> Iterator[Need]:
+    """What the checks look at, each once."""
+    names = dict.fromkeys(name for check in rule.checks.values() for name in check.needs)
+    for name in names:
+        if name == PROFILE:
+            yield Need(
+                name, "where the time goes: stacks or functions by their part of the samples", "perf record -a -g"
+            )
+        elif name == LOG:
+            yield Need(name, "messages of the kernel", ", ".join(_log_commands(rule)))
+        else:
+            known = term(name) or event(name)
+            yield Need(
+                name, meaning(name) if term(name) else known.means if known else "", known.ask_for if known else ""
+            )
+
+
+def _log_commands(rule: Rule) -> dict[str, None]:
+    kinds = (kind for check in rule.checks.values() if isinstance(check, EventCheck) for kind in listed(check.event))
+    return dict.fromkeys(known.ask_for for kind in kinds if (known := event(kind)))
+
+
+def related(rule: Rule, rules: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Other rules that change what this one says, each with its title; of one that is not here that is empty."""
+    told = ((words, getattr(rule.file, key)) for key, words in LISTS)
+    return [(words, [(n, rules[n].file.title if n in rules else "") for n in names]) for words, names in told if names]
+
+
+def origin(rule: Rule) -> str:
+    """Who wrote it; folders of this server are not told."""
+    pack = rule.source.pack
+    if pack is None or not pack.version:
+        return "a folder of this server"
+    return f"{pack.name} {pack.version}"
+
+
+def marked(text: str) -> Markup:
+    """A text of a rule: what stands between backticks is a name or a word of a file."""
+    pieces = enumerate(prose(text).split("`"))
+    return Markup().join(Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in pieces)

@@ -1,8 +1,8 @@
 """Deleting: a case with all that is known of it, and whatever nothing else uses.
 
-With the last case of a bundle go its file, its uploads and its jobs. What another case was made of stays, and so does a
-bundle whose analysis is to be made: somebody else has just sent it. SQLite overwrites what is deleted, in the log too;
-PostgreSQL does so when it is vacuumed.
+With it goes what was made of all cases together, and with the last case of a bundle its file, uploads and jobs. What
+another case was made of stays, and so does a bundle whose analysis is to be made: somebody else has just sent it.
+SQLite overwrites what is deleted, in the log too; PostgreSQL does so when it is vacuumed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from shutil import rmtree
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine, delete, select
 
@@ -24,6 +25,7 @@ from thpdiag.serve.storage.jobs import FAILED
 from thpdiag.serve.storage.uploads import FINISHED
 from thpdiag.triage.store import ballast
 
+DERIVED: Final = "fleet"  # what is made of all cases together, in the folder of the data; it can be made again
 T = TypeVar("T")
 
 
@@ -40,6 +42,8 @@ class Removal:
         if not is_id(key):
             return False
         gone = self.with_ballast(lambda: self._case(key))
+        if gone:
+            rmtree(self.folder / DERIVED, ignore_errors=True)
         emptied_log(self.engine)
         return gone
 

@@ -83,16 +83,12 @@ class Store(Reading):
     def put(self, result: Packed) -> bool:
         """The same of a result that is packed. What is there without a document is replaced."""
         with self._transaction():
-            bundle = self._bundle(result)
-            if bundle is None:
-                return False
-            if result.document is not None:
-                self._database.execute("INSERT INTO document (bundle, packed) VALUES (?, ?)", (bundle, result.document))
-            for at, (host, findings) in enumerate(result.hosts):
-                self._database.execute(_HOST, (bundle, at, *map(text, host)))
-                cells = ((bundle, at, place, *map(text, finding)) for place, finding in enumerate(findings))
-                self._database.executemany(_FINDING, cells)
-        return True
+            return self._put(result)
+
+    def put_all(self, results: Iterable[Packed]) -> int:
+        """Store all of them or, if something comes between, none; how many were new. It takes the time of one."""
+        with self._transaction():
+            return sum(map(self._put, results))
 
     def read(self, paths: Iterable[str]) -> None:
         """These could be read now: what earlier runs stored of bundles that they could not read goes."""
@@ -136,6 +132,18 @@ class Store(Reading):
         ).lastrowid
         self._database.execute("COMMIT")
         return int(run or 0), int(known)
+
+    def _put(self, result: Packed) -> bool:
+        bundle = self._bundle(result)
+        if bundle is None:
+            return False
+        if result.document is not None:
+            self._database.execute("INSERT INTO document (bundle, packed) VALUES (?, ?)", (bundle, result.document))
+        for at, (host, findings) in enumerate(result.hosts):
+            self._database.execute(_HOST, (bundle, at, *map(text, host)))
+            cells = ((bundle, at, place, *map(text, finding)) for place, finding in enumerate(findings))
+            self._database.executemany(_FINDING, cells)
+        return True
 
     def _bundle(self, result: Packed) -> int | None:
         texts = map(text, (result.sha256, told_path(result.path), result.status, result.reason))
