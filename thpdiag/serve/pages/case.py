@@ -23,9 +23,16 @@ from thpdiag.serve.storage.cases import Case
 from thpdiag.serve.storage.search import Question
 
 PATH: Final = "/cases/{id}"
-DOWNLOADS: Final = (
+DOWNLOADS: Final = (  # as the API has them, in words
     ("Web page", "report.html"),
     ("JSON", "report.json"),
+    ("Text", "report.txt"),
+    ("Markdown", "report.md"),
+    ("CSV", "report.csv"),
+    ("SARIF", "report.sarif"),
+    ("JUnit", "report.xml"),
+    ("GitLab Code Quality", "report.gitlab.json"),
+    ("GitHub annotations", "report.github.txt"),
 )
 OTHERS: Final = 20  # cases of the same host that are listed
 NO_CASE: Final = "There is no such case. It may have been deleted, or its time was over."

@@ -35,18 +35,27 @@ _TURNS: Final = BoundedSemaphore(AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
+class Cite:
+    """What several findings say of one place in the same words."""
+
+    rules: tuple[str, ...]
+    text: str
+    excerpt: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What of a file is shown; `reason` says why there are no lines. Queries are empty where there is nothing more."""
 
     member: str
     line: int
     text: Quoted
-    cites: Mapping[int | None, list[cited.Cited]]
+    cites: Mapping[int | None, list[Cite]]
     earlier: str = ""
     later: str = ""
 
     @property
-    def here(self) -> list[cited.Cited]:
+    def here(self) -> list[Cite]:
         """What is cited at this line, or of the file as a whole."""
         return [one for at in (self.line, None) for one in self.cites.get(at, ())]
 
@@ -81,16 +90,20 @@ def _page(request: Request, server: Server, case: Case, window: Window) -> Respo
     return shown(request, server, "lines.html", title="Lines of a file", case=case, window=window)
 
 
-def _cites(document: Mapping[str, Any], member: str) -> dict[int | None, list[cited.Cited]]:
+def _cites(document: Mapping[str, Any], member: str) -> dict[int | None, list[Cite]]:
     """What findings cite of a file, by line."""
-    found: dict[int | None, list[cited.Cited]] = {}
+    found: dict[tuple[int | None, str], list[cited.Cited]] = {}
     try:
         places = [one for finding in cited.findings(document) for one in finding.places if one.member == member]
     except MISTAKES:
         return {}
     for one in places:
-        found.setdefault(one.line, []).append(one)
-    return found
+        found.setdefault((one.line, one.text), []).append(one)
+    by_line: dict[int | None, list[Cite]] = {}
+    for (line, text), alike in found.items():
+        rules = tuple(dict.fromkeys(one.rule for one in alike))
+        by_line.setdefault(line, []).append(Cite(rules, text, alike[0].excerpt))
+    return by_line
 
 
 def _line(text: str) -> int:

@@ -88,8 +88,9 @@ host: Final = Table(
         Column(name, Integer if name == "undecided" else Short if name in HOST_SEARCHED else Told, nullable=True)
         for name in HOST
     ),
-    Index("host_by_name", "name"),
-    Index("host_by_verdict", "verdict", "mechanism"),
+    Index("host_by_name", "name", "case"),  # with the case, so that a search need not read these long rows
+    Index("host_by_verdict", "verdict", "mechanism", "case"),
+    Index("host_by_mechanism", "mechanism", "case"),
 )  # fmt: skip
 
 finding: Final = Table(
@@ -99,7 +100,7 @@ finding: Final = Table(
     Column("place", Integer, primary_key=True, autoincrement=False),
     *(Column(name, Short) for name in FINDING),
     ForeignKeyConstraint(("case", "host"), ("host.case", "host.place"), ondelete="CASCADE"),
-    Index("finding_by_rule", "rule"),
+    Index("finding_by_rule", "rule", "case", "host"),
 )  # fmt: skip
 
 job: Final = Table(

@@ -9,7 +9,7 @@ import string
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Engine, exists, func, select
+from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from thpdiag.serve.storage.cases import Case, rows
 from thpdiag.serve.storage.database import reading
@@ -75,8 +75,16 @@ def _conditions(question: Question) -> list[ColumnElement[bool]]:
         found.append(case.c.made < question.until)
     of_host = _of_host(question)
     if of_host:
-        found.append(exists().where(_ANY.c.case == case.c.number, *of_host))
+        found.append(case.c.number.in_(_cases(question, of_host)))
     return found
+
+
+def _cases(question: Question, of_host: list[ColumnElement[bool]]) -> Select[tuple[int]]:
+    """The numbers of cases of such hosts, found once: a subquery per case would read an index anew for each."""
+    wanted = select(_ANY.c.case).where(*of_host)
+    if question.rule:
+        wanted = wanted.join(finding, (finding.c.case == _ANY.c.case) & (finding.c.host == _ANY.c.place))
+    return wanted
 
 
 def _of_host(question: Question) -> list[ColumnElement[bool]]:
@@ -87,6 +95,5 @@ def _of_host(question: Question) -> list[ColumnElement[bool]]:
         part = short(question.host)[:LONGEST].translate(_LOWER)
         found.append(func.lower(_ANY.c.name).contains(part, autoescape=True))
     if question.rule:
-        own = (finding.c.case == _ANY.c.case) & (finding.c.host == _ANY.c.place)
-        found.append(exists().where(own, finding.c.rule == question.rule))
+        found.append(finding.c.rule == question.rule)
     return found
