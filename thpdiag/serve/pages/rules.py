@@ -94,15 +94,16 @@ def needs(rule: Rule) -> Iterator[Need]:
     for name in names:
         if name == PROFILE:
             yield Need(
-                name, "where the time goes: stacks or functions by their part of the samples", "perf record -a -g"
+                name,
+                "where the time goes: stacks or functions by their part of the samples",
+                "perf record -a -g -F 99 -- sleep 30",
             )
         elif name == LOG:
             yield Need(name, "messages of the kernel", ", ".join(_log_commands(rule)))
         else:
             known = term(name) or event(name)
-            yield Need(
-                name, meaning(name) if term(name) else known.means if known else "", known.ask_for if known else ""
-            )
+            means = meaning(name) if term(name) else known.means.partition(" (")[0] if known else ""
+            yield Need(name, means, known.ask_for if known else "")
 
 
 def _log_commands(rule: Rule) -> dict[str, None]:
