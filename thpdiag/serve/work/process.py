@@ -72,12 +72,20 @@ def _done(order: Order, gives: Connection) -> None:
     signal.signal(signal.SIGTERM, _leave)
     with suppress(OSError):
         die_with_parent(signal.SIGTERM)
+    _hold_nothing_but(gives.fileno())
     from thpdiag.serve.work.analysis import analysed  # the engine, which the server itself never loads
 
     result = analysed(order)
     with suppress(OSError):  # nobody waits for it any more
         gives.send(result)
     os._exit(0)
+
+
+def _hold_nothing_but(pipe: int) -> None:
+    """The fork server gives its children the pipe by which it knows that the server lives: who holds it keeps both."""
+    most = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, pipe)
+    os.closerange(pipe + 1, most if most > 0 else 1 << 20)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from time import monotonic
@@ -40,7 +40,7 @@ class Stages:
 
     room: Path
     _files: int = 0
-    _told: float = field(default=0.0)
+    _counted: float = -EVERY
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -51,11 +51,12 @@ class Stages:
     def file(self, _path: str) -> None:
         """One more file of the bundle is read."""
         self._files += 1
-        if monotonic() - self._told >= EVERY:
+        now = monotonic()
+        if now - self._counted >= EVERY:
+            self._counted = now
             self.tell(READING.format(self._files))
 
     def tell(self, words: str) -> None:
-        self._told = monotonic()
         with suppress(OSError):
             handle = os.open(self.room / NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
