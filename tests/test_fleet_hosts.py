@@ -65,12 +65,15 @@ def test_values_that_are_none_are_left_out(tmp_path: Path) -> None:
     """A setting nobody read, a measure that is no number or beyond all numbers."""
     known = {
         "settings": {"thp.enabled": {"value": "always", "provenance": "measured"}, "thp.defrag": {"value": None}},
-        "measures": {"a": {"value": 2, "unit": "1/s"}, "b": {}, "c": {"value": "x"}, "d": {"value": 10**400}},
+        "measures": {
+            "a": {"value": 2, "unit": "1/s", "window": "over 9 s"}, "b": {}, "c": {"value": "x"},
+            "d": {"value": 10**400},
+        },
     }  # fmt: skip
     (found,) = in_folder(tmp_path, bundle(1, host("db1", WELL, host=known)))
 
     assert found.settings == {"thp.enabled": Setting("always", "measured")}
-    assert found.measures == {"a": Measure(2, "1/s")}
+    assert found.measures == {"a": Measure(2, "1/s", "over 9 s")}
 
 
 def test_a_younger_result_of_the_same_bundle_stands_for_the_older(tmp_path: Path) -> None:

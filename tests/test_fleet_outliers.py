@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thpdiag.triage.fleet import sentences
 from thpdiag.triage.fleet.distribution import Counts, Numbers
 from thpdiag.triage.fleet.groups import ALL, LEAST, Group, family, groups
 from thpdiag.triage.fleet.hosts import FleetHost, Measure, Setting
@@ -101,6 +102,25 @@ def test_what_is_larger_than_all_memory_came_from_elsewhere() -> None:
 def test_where_most_hosts_have_the_same_number(values: list[float], expected: list[int]) -> None:
     """MAD 0: the interquartile range decides, and where that is 0 too, being an exception does."""
     assert [found.host.number for found in outliers(stalls(values))] == expected
+
+
+def test_one_far_beyond_many_that_differ_a_little_is_seen() -> None:
+    """Of 100 hosts, 80 of them without a stall: one in 20 that stall is no outlier, unless it is far beyond these."""
+    calm = [0.0] * 80
+
+    assert [found.value for found in outliers(stalls([*calm, *[3.0] * 19, 5000.0]))] == [5000.0]
+    assert outliers(stalls([*calm, *[50.0] * 19, 90.0])) == []
+
+
+def test_a_rate_comes_with_the_time_that_it_is_of() -> None:
+    """Five stalls a second mean less of two seconds than of a day; without a time none is made up."""
+    hosts = [*stalls([0] * 9), one(9, measures={STALL: Measure(279, "1/s", "over 2 s")})]
+
+    (found,) = outliers(hosts)
+
+    assert found.window == "over 2 s"
+    assert sentences.outlier(found).startswith("direct compactions: 279/s over 2 s; of 10 hosts the median is 0/s")
+    assert outliers(stalls([0] * 9 + [279]))[0].window == ""
 
 
 def test_the_score_is_none_where_the_others_are_all_the_same() -> None:

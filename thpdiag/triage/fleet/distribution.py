@@ -14,7 +14,8 @@ their distance is at least the difference that counts: of hosts that hardly stal
 
 Where more than half of the values are the same, MAD is 0: then the interquartile range / 1.349 takes its place (what
 it is of normal data, in standard deviations). Where that is 0 too, what differs lies apart if at most `RARE` of the
-group, or a single host, does.
+group, or a single host, does; of rates also what is `FAR` times what all but `RARE` of the group have, however many
+differ a little: of 80 hosts without a stall, 19 with three a second and one with 5,000 that is the one.
 
 Values: one lies apart that at most `RARE` of the group, or a single host, have, while `COMMON` have another.
 """
@@ -35,6 +36,7 @@ NORMAL: Final = 0.6745
 IQR_OF_NORMAL: Final = 1.349
 FENCE: Final = 3.0
 RARE: Final = 0.1
+FAR: Final = 10.0
 COMMON: Final = 0.6
 TOLD: Final = 5  # values of a distribution that are told, the most frequent
 
@@ -70,8 +72,9 @@ class Spread:
 class Numbers:
     """The five numbers of a distribution with the number of its values, in the unit of the values.
 
-    `away` is how many values are further from the median than counts; it decides where MAD and quartiles say that all
-    are the same. `spreads` are what scores go by, one for each scale on which values are compared.
+    `away` is how many values are further from the median than counts, `common` what all but `RARE` of them do not
+    exceed; these decide where MAD and quartiles say that all are the same. `spreads` are what scores go by, one for
+    each scale on which values are compared.
     """
 
     n: int
@@ -82,6 +85,7 @@ class Numbers:
     most: float
     away: int
     spreads: tuple[Spread, ...]
+    common: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """That a number lies apart. `score` is its modified z-score, None where the others are all the same."""
+    """That a number lies apart. `score` is its modified z-score, None where half of the others or more are the same."""
 
     score: float | None
 
@@ -106,7 +110,7 @@ def numbers(found: Iterable[float], kind: Number) -> Numbers:
     lower, median, upper = (quantile(values, share) for share in (0.25, 0.5, 0.75))
     return Numbers(
         n=len(values), least=values[0], lower=lower, median=median, upper=upper, most=values[-1],
-        away=sum(_counts(value, median, kind) for value in values),
+        away=sum(_counts(value, median, kind) for value in values), common=quantile(values, 1 - RARE),
         spreads=tuple(_spreads(values, median, kind)),
     )  # fmt: skip
 
@@ -116,7 +120,8 @@ def apart(value: float, group: Numbers, kind: Number) -> Apart | None:
     if not _counts(value, group.median, kind):
         return None
     if group.spreads[0].alike:
-        return Apart(None) if rare(group.away, group.n) else None
+        far = kind.skewed and value >= FAR * max(group.common, kind.floor)
+        return Apart(None) if far or rare(group.away, group.n) else None
     scores = [spread.score(on) for spread, on in zip(group.spreads, _scales(value, kind), strict=True)]
     least = min(scores, key=abs)
     return Apart(least) if abs(least) > MOST_SCORE else None

@@ -34,10 +34,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of the bundle. A rate has the unit `1/s`; a share of something has `ratio` (0 to 1)."""
+    """A number of the bundle. A rate has the unit `1/s`; a share of something has `ratio` (0 to 1).
+
+    `window` is the time that it is of, for people (`over 30 s`, `latest`), empty if that is not told.
+    """
 
     value: float
     unit: str | None
+    window: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +149,9 @@ def _settings(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
 
 
 def _measures(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure]:
-    numbers = ((name, one.get("value"), one.get("unit")) for name, one in told.items())
+    numbers = ((name, one.get("value"), one.get("unit"), one.get("window") or "") for name, one in told.items())
     return {
-        name: Measure(value, unit)
-        for name, value, unit in numbers
+        name: Measure(value, unit, window)
+        for name, value, unit, window in numbers
         if isinstance(value, int | float) and abs(value) < _LARGEST
     }

@@ -20,7 +20,7 @@ from thpdiag.triage.fleet.bundles_of_host import earlier
 from thpdiag.triage.fleet.distribution import Counts, Numbers, apart, counts, numbers, strange
 from thpdiag.triage.fleet.groups import LEAST, Group, groups, groups_of_kernels
 from thpdiag.triage.fleet.hosts import FleetHost, hosts
-from thpdiag.triage.fleet.subjects import KERNEL, RATE, Number
+from thpdiag.triage.fleet.subjects import KERNEL, RATE, Number, window
 from thpdiag.triage.fleet.subjects import numbers as numbers_of
 from thpdiag.triage.fleet.subjects import values as values_of
 from thpdiag.triage.store.reading import Reading
@@ -34,8 +34,9 @@ class Outlier:
     """That a host differs in one thing. `host` is without its settings and measures.
 
     `name` is the metric or setting, `title` the same for people. `score` is the modified z-score of a number, None of a
-    value, and of a number where all others are the same. `size` is the number of hosts in the group, of which
-    `distribution.n` tell what is compared; `same` is how many have the same value, this one included (None of numbers).
+    value, and of a number where half of the others or more are the same. `size` is the number of hosts in the group, of
+    which `distribution.n` tell what is compared; `same` is how many have the same value, this one included (None of
+    numbers). `window` is the time that a rate is of, as the host's result tells it.
     """
 
     host: FleetHost
@@ -48,6 +49,7 @@ class Outlier:
     size: int
     distribution: Numbers | Counts
     same: int | None = None
+    window: str = ""
 
     @property
     def rank(self) -> tuple[int, int, float]:
@@ -140,7 +142,10 @@ class Survey:
             if known is not None:
                 if found := apart(number, known, kind):
                     unit = kind.unit or None
-                    yield Outlier(host.bare, kind.name, kind.title, number, unit, found.score, group, taken.size, known)
+                    yield Outlier(
+                        host.bare, kind.name, kind.title, number, unit, found.score, group, taken.size, known,
+                        window=window(host, kind),
+                    )  # fmt: skip
                 return
 
     def _value(self, host: FleetHost, own: _Own, name: str, value: str) -> Iterator[Outlier]:

@@ -17,7 +17,7 @@ from thpdiag.triage.fleet.bundles_of_host import Bundles, bundles_of_hosts
 from thpdiag.triage.fleet.distribution import Numbers, apart, numbers
 from thpdiag.triage.fleet.groups import LEAST
 from thpdiag.triage.fleet.hosts import FleetHost, host
-from thpdiag.triage.fleet.subjects import KERNEL, NUMBERS
+from thpdiag.triage.fleet.subjects import KERNEL, NUMBERS, window
 from thpdiag.triage.fleet.subjects import numbers as numbers_of
 from thpdiag.triage.fleet.subjects import values as values_of
 from thpdiag.triage.store.reading import Reading, Row
@@ -67,6 +67,7 @@ class Far:
     score: float | None
     seen: Seen
     distribution: Numbers
+    window: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class _Told:
 
     last: dict[str, tuple[str, Seen, str]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
-    numbers: dict[str, tuple[array[float], list[Seen]]] = field(default_factory=dict)
+    numbers: dict[str, tuple[array[float], list[tuple[Seen, str]]]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     more: int = 0
 
@@ -108,7 +109,7 @@ class _Told:
         for kind, number in numbers_of(now):
             values, places = self.numbers.setdefault(kind.name, (array("d"), []))
             values.append(number)
-            places.append(seen)
+            places.append((seen, window(now, kind)))
 
     def _keep(self, change: Change) -> None:
         if len(self.changes) < MOST:
@@ -122,9 +123,9 @@ class _Told:
             if len(values) < LEAST:
                 continue
             whole = numbers(values, kind)
-            for value, seen in zip(values, places, strict=True):
+            for value, (seen, of) in zip(values, places, strict=True):
                 if found := apart(value, whole, kind):
-                    yield Far(kind.name, kind.title, value, kind.unit or None, found.score, seen, whole)
+                    yield Far(kind.name, kind.title, value, kind.unit or None, found.score, seen, whole, of)
 
 
 def histories(store: Reading, page: Callable[[Row], str] = lambda row: "") -> Iterator[History]:

@@ -23,7 +23,8 @@ def outlier(one: Outlier) -> str:
     if isinstance(one.distribution, Counts):
         told = f"{one.title} is {one.value} on {one.same:,} of the {one.distribution.n:,} hosts that tell it"
         return f"{told}; {_others(one.distribution, str(one.value))} {group}"
-    told = f"{one.title}: {quantity(one.value, one.unit)}; {_numbers(one.distribution, 'hosts', one.unit)}"
+    value = " ".join(filter(None, (quantity(one.value, one.unit), one.window)))
+    told = f"{one.title}: {value}; {_numbers(one.distribution, 'hosts', one.unit)}"
     return f"{told}, {_score(one.score)} {group}"
 
 
@@ -80,7 +81,7 @@ def _numbers(group: Numbers, what: str, unit: str | None) -> str:
 
 
 def _score(score: float | None) -> str:
-    return "and the others are alike" if score is None else f"modified z-score {score:.1f}"
+    return "and half of the others or more are the same" if score is None else f"modified z-score {score:.1f}"
 
 
 def _change(one: Change) -> str:
@@ -93,7 +94,8 @@ def _difference(one: Difference) -> str:
 
 
 def _far(one: Far) -> str:
-    told = f"{one.title}: {quantity(one.value, one.unit)} in {_seen(one.seen)}"
+    value = " ".join(filter(None, (quantity(one.value, one.unit), one.window)))
+    told = f"{one.title}: {value} in {_seen(one.seen)}"
     return f"{told}; {_numbers(one.distribution, 'of its bundles', one.unit)}, {_score(one.score)}"
 
 

@@ -46,6 +46,12 @@ def numbers(host: FleetHost) -> Iterator[tuple[Number, float]]:
             yield number, value
 
 
+def window(host: FleetHost, kind: Number) -> str:
+    """The time that a rate of a host is of: those of other hosts may be of a day or of seconds."""
+    measure = host.measures.get(kind.name) if kind.unit == RATE else None
+    return measure.window if measure else ""
+
+
 def values(host: FleetHost) -> Iterator[tuple[str, str]]:
     """Settings that were measured; an assumed one says nothing of the host."""
     for name, setting in host.settings.items():

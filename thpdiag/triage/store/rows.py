@@ -23,6 +23,7 @@ FINDING: Final = (
 )  # fmt: skip
 
 Cells = tuple[str | None, ...]
+LONGEST_WINDOW: Final = 60
 
 
 def hosts(document: Mapping[str, Any]) -> Iterator[tuple[Cells, list[Cells]]]:
@@ -50,9 +51,15 @@ def _host(document: Mapping[str, Any]) -> Cells:
 
 def _measures(host: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the document, and what a fleet compares beside them."""
-    found = {name: _valued(one, "unit") for name, one in _mapping(host.get("measures")).items()}
+    found = {name: _measured(one) for name, one in _mapping(host.get("measures")).items()}
     unusable = free_memory.unusable(_mappings(host.get("free_blocks")))
     return found if unusable is None else {**found, free_memory.NAME: {"value": unusable, "unit": "ratio"}}
+
+
+def _measured(one: object) -> dict[str, str | float | None]:
+    """With the time that it is of, if the document tells it: `over 30 s`, `latest`."""
+    window = _text(_mapping(one).get("window"))
+    return _valued(one, "unit") | ({"window": window[:LONGEST_WINDOW]} if window else {})
 
 
 def _finding(finding: Mapping[str, Any]) -> Cells:

@@ -79,8 +79,9 @@ def _host(host: FleetHost, outliers: Iterable[Outlier]) -> dict[str, Any]:
 
 def _outlier(one: Outlier) -> dict[str, Any]:
     return {
-        "name": one.name, "title": one.title, "value": one.value, "unit": one.unit, "score": one.score,
-        "group": one.group.definition, "hosts": one.size, "distribution": _distribution(one.distribution),
+        "name": one.name, "title": one.title, "value": one.value, "unit": one.unit, "window": one.window,
+        "score": one.score, "group": one.group.definition, "hosts": one.size,
+        "distribution": _distribution(one.distribution),
     }  # fmt: skip
 
 
@@ -105,6 +106,6 @@ def _history(one: History) -> dict[str, Any]:
 
 def _far(one: Far) -> dict[str, Any]:
     return {
-        "name": one.name, "title": one.title, "value": one.value, "unit": one.unit, "score": one.score,
-        "seen": asdict(one.seen), "distribution": _distribution(one.distribution),
+        "name": one.name, "title": one.title, "value": one.value, "unit": one.unit, "window": one.window,
+        "score": one.score, "seen": asdict(one.seen), "distribution": _distribution(one.distribution),
     }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from thpdiag.reports.quantity import quantity
 from thpdiag.triage.fleet.over_time import VERDICT, History, Seen
+from thpdiag.triage.fleet.page.differences import window
 from thpdiag.triage.fleet.page.leaves import Column, Table
 from thpdiag.triage.fleet.page.rows import natural
 from thpdiag.triage.fleet.page.strips import box
@@ -43,7 +44,7 @@ def change_rows(history: History) -> Iterator[Keyed]:
         )
         yield _key(history, change.first, change.name, number), row
     for number, far in enumerate(history.far):
-        value, whole = told(quantity(far.value, far.unit)), far.distribution
+        value, whole = f"{told(quantity(far.value, far.unit))}{window(far.window)}", far.distribution
         before = f"{box(far.value, whole)} <small>{told(five_numbers(whole, far.unit))}, in {whole.n:,} bundles</small>"
         yield _key(history, far.seen, far.name, number), _row(name, far.title, before, value, _seen(far.seen))
     for number, one in enumerate(history.differences):

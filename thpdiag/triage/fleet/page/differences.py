@@ -32,18 +32,22 @@ def outlier_row(one: Outlier) -> str:
     group, number = one.distribution, ""
     if isinstance(group, Counts):
         picture, score = bar(str(one.value), group), ""
-        own = next((f"{hosts:,}" for value, hosts in group.counts if value == one.value), "few")
-        distance = f"{own} of {group.n:,}"
+        distance = f"{one.same or 0:,} of {group.n:,}"
     else:
         number = f" data-v={float(one.value):.6g}"
         picture, score = box(float(one.value), group), "" if one.score is None else f" data-v={abs(one.score):.2f}"
-        distance = "the others hardly differ" if one.score is None else f"{one.score:+.1f}"
+        distance = "most others are the same" if one.score is None else f"{one.score:+.1f}"
     size = count(one.size, "host") + ("" if group.n == one.size else f", {group.n:,} of them tell it")
     return (
         f"<tr><td>{host_cell(one.host)}<td>{told(one.title)}<td{number}>{told(quantity(one.value, one.unit))}"
-        f"<td>{picture} <small>{told(spread(one))}</small><td><span>{told(one.group.definition)}</span>"
-        f" <small>{size}</small><td{score}>{distance}\n"
+        f"{window(one.window)}<td>{picture} <small>{told(spread(one))}</small>"
+        f"<td><span>{told(one.group.definition)}</span> <small>{size}</small><td{score}>{distance}\n"
     )
+
+
+def window(of: str) -> str:
+    """The time that a rate is of, below it."""
+    return f" <small>{told(of)}</small>" if of else ""
 
 
 def spread(one: Outlier) -> str:

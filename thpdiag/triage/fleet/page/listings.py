@@ -18,7 +18,8 @@ from thpdiag.triage.store.aside import First
 
 COMPARED: Final = (
     "A host is compared with those that run the same on the same platform and kernels, if at least "
-    f"{LEAST} of them tell it, else with more. Red in a picture is the host itself."
+    f"{LEAST} of them tell it, else with more. Red in a picture is the host itself. "
+    "A rate is of the time that its bundle watched, which is not as long for all of them."
 )
 JOINED: Final = (
     "Of hosts with several bundles, the latest first. Bundles are taken for those of one host if they name it the "
