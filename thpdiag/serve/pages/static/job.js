@@ -18,6 +18,7 @@ class Following {
     const source = new EventSource(this.card.dataset.events);
     source.addEventListener("open", () => { this.trouble.hidden = true; });
     source.addEventListener("message", (event) => this.take(JSON.parse(event.data)));
+    source.addEventListener("gone", () => location.reload());
     source.addEventListener("error", () => {
       this.trouble.hidden = false;
       if (source.readyState === EventSource.CLOSED) setTimeout(() => this.look(), AGAIN); // else it connects again itself

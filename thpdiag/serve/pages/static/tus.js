@@ -10,6 +10,7 @@ const SETTLING = 600_000; // the same once all bytes are sent: the server makes 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
 const RATE_OVER = 8_000; // milliseconds over which the rate is measured
+const ABANDONED = 8; // how often an upload is asked to end
 const BEGINNINGS = 3; // how often an upload is begun anew without a byte between
 
 // Why another try would be of no use, in words for people.
@@ -129,6 +130,16 @@ function judge(request) {
   throw new Ended((words[status] ?? `The server does not take this file. ${said || `It answered ${status}.`}`).trim());
 }
 
+// Has the server forget an upload, which it does not while it still waits for bytes of a request that was broken off.
+// If that cannot be, the upload expires.
+async function abandon(address, door) {
+  for (let tries = 1; tries <= ABANDONED; tries += 1) {
+    const answer = await ask("DELETE", address, { door }).catch(() => null);
+    if (answer?.status !== 423) return;
+    await new Promise((resolve) => setTimeout(resolve, FIRST_WAIT * tries));
+  }
+}
+
 // `door` has `limit` in bytes, `token` and `renew()`, which gets a new token from the page; `told(transfer)` is called
 // whenever something changed. States: waiting, sending, retrying, paused, done, failed, cancelled.
 class Transfer {
@@ -143,6 +154,7 @@ class Transfer {
     this.flying = 0; // what is on its way there
     this.known = false; // whether the offset is the server's word
     this.resumed = false;
+    this.hopeless = false; // nothing can be done about the file
     this.rates = [];
     this.request = null;
     this.waking = null;
@@ -204,14 +216,22 @@ class Transfer {
     }
   }
 
+  // What can be told before a byte is sent.
+  look() {
+    const { size } = this.file;
+    this.hopeless = !size || size > this.door.limit;
+    if (!size) this.become("failed", "The file is empty.");
+    else if (this.hopeless) this.become("failed", `The file is too large: this server takes at most ${bytes(this.door.limit)}.`);
+    else this.become("waiting");
+  }
+
   // A file that was changed or taken away breaks every request, and would look like a server that is away.
   async readable() {
-    if (!this.file.size) throw new Ended("The file is empty.");
-    if (this.file.size > this.door.limit) throw new Ended(`The file is too large: this server takes at most ${bytes(this.door.limit)}.`);
     try {
       await this.file.slice(0, 1).arrayBuffer();
     } catch {
-      throw new Ended("The file cannot be read any more: it was changed, moved, or is no file. Choose it again.");
+      this.hopeless = true;
+      throw new Ended("The file cannot be read: it was changed or moved meanwhile, or is a folder. Choose it again; pack a folder first.");
     }
   }
 
@@ -292,7 +312,7 @@ class Transfer {
     const address = this.address;
     this.stop("cancelled");
     this.forget();
-    if (address) await ask("DELETE", address, { door: this.door }).catch(() => {}); // else it expires
+    if (address) await abandon(address, this.door);
   }
 
   stop(state) {

@@ -17,7 +17,7 @@ class Row {
     this.part(".name").textContent = this.name;
     this.part(".size").textContent = bytes(transfer.file.size);
     this.part("progress").setAttribute("aria-label", `Upload of ${this.name}`);
-    for (const [kind, act] of [["pause", "pause"], ["resume", "resume"], ["now", "now"], ["again", "resume"], ["cancel", "cancel"]]) {
+    for (const [kind, act] of [["pause", "pause"], ["resume", "resume"], ["now", "now"], ["again", "resume"], ["cancel", "cancel"], ["remove", "cancel"]]) {
       const button = this.part(`.${kind}`);
       button.setAttribute("aria-label", `${button.textContent.trim()}: ${this.name}`);
       button.addEventListener("click", () => this[act]());
@@ -67,12 +67,12 @@ class Row {
 
   become(state) {
     const shown = {
-      pause: ["sending", "retrying", "waiting"], resume: ["paused"], now: ["retrying"], again: ["failed"],
-      cancel: ["waiting", "sending", "retrying", "paused", "failed"], open: ["done"],
+      pause: ["sending", "retrying"], resume: ["paused"], now: ["retrying"], again: this.transfer.hopeless ? [] : ["failed"],
+      cancel: ["waiting", "sending", "retrying", "paused"], remove: ["failed"], open: ["done"],
     };
     this.item.dataset.state = state;
     for (const [kind, states] of Object.entries(shown)) this.part(`.${kind}`).hidden = !states.includes(state);
-    this.part("progress").hidden = state === "done" || (state === "failed" && !this.transfer.sent);
+    this.part("progress").hidden = !["sending", "retrying", "paused"].includes(state);
     if (state === "done") {
       this.part(".open").href = this.transfer.page;
       this.part(".open").setAttribute("aria-label", `See what was found: ${this.name}`);
@@ -147,7 +147,7 @@ class List {
       const row = new Row(new Transfer(file, this.door, () => row.draw()), this);
       this.rows.push(row);
       this.items.append(row.item);
-      row.draw();
+      row.transfer.look();
       document.getElementById("left-behind").querySelector(`[data-key="${CSS.escape(memory.key(file))}"]`)?.remove();
     }
     this.tidy();
@@ -167,7 +167,7 @@ class List {
   remove(row) {
     row.item.remove();
     this.rows = this.rows.filter((one) => one !== row);
-    this.say(`${row.name}: cancelled`);
+    this.say(`${row.name}: removed`);
     this.input.focus();
     this.tidy();
   }
@@ -214,7 +214,7 @@ class List {
     forget.setAttribute("aria-label", `Forget: ${name}`);
     forget.addEventListener("click", () => {
       memory.drop(file);
-      ask("DELETE", address, { door: this.door }).catch(() => {}); // else it expires
+      abandon(address, this.door);
       item.remove();
       this.say(`${name}: forgotten`);
       this.input.focus();
