@@ -18,6 +18,7 @@ from thpdiag.bundle import Member, members
 from thpdiag.guard.limits import MIB, Cell, Limits
 from thpdiag.guard.outcome import Answer, Status
 from thpdiag.guard.preloaded import Preloaded
+from thpdiag.model import Problem
 
 MOST: Final = 200  # lines at once
 LONGEST: Final = 2_000  # characters of a line
@@ -25,6 +26,8 @@ GUARD: Final = Limits(cpu_seconds=30, wall_seconds=60.0, memory=512 * MIB, file_
 BOUNDS: Final = Bounds(cpu_seconds=20.0, wall_seconds=40.0, line=16 * 1024)
 BINARY: Final = "it is no text and has no lines"
 NOT_THERE: Final = "no file of this name was found in the bundle"
+ENDED: Final = "the file ends before this line"
+CUT: Final = "the bundle could not be read so far: {}"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -43,7 +46,7 @@ def quoted(bundle: Path, member: str, first: int, last: int) -> Quoted:
     with Preloaded() as process:
         outcome = process.submit(call, GUARD, Cell(read=(bundle,))).result()
     if outcome.status is not Status.OK:
-        return Quoted(reason=f"the bundle could not be read so far ({outcome.name})")
+        return Quoted(reason=CUT.format(outcome.name))
     told = json.loads(outcome.content)
     return Quoted(tuple((number, text) for number, text in told["lines"]), told["ends"], told["reason"])
 
@@ -53,7 +56,9 @@ def read(bundle: Path, member: str, first: int, last: int) -> Answer:
     lines: list[tuple[int, str]] = []
     ends, reason = False, NOT_THERE
     for found in members([bundle], lambda path: path == member, BOUNDS):
-        if isinstance(found, Member) and _is(found, member, bundle):
+        if isinstance(found, Problem):
+            reason = CUT.format(found.text) if found.hides else reason
+        elif _is(found, member, bundle):
             lines, ends, reason = _lines(found, first, last)
             break
     told = {"lines": lines, "ends": ends, "reason": reason}
@@ -71,7 +76,9 @@ def _lines(found: Member, first: int, last: int) -> tuple[list[tuple[int, str]],
         return [], False, BINARY
     rows = list(islice(_cut(found.lines(), first, last), MOST + 1))
     wanted = [(number, text) for number, text in rows if number <= last][:MOST]
-    return wanted, len(wanted) == len(rows), "" if wanted else "the file ends before this line"
+    if wanted:
+        return wanted, len(wanted) == len(rows), ""
+    return [], False, CUT.format(found.problems[-1].text) if found.problems else ENDED
 
 
 def _cut(lines: Iterator[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:

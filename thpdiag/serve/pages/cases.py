@@ -80,6 +80,7 @@ def read(query: QueryParams) -> Asked:
             days[name] = _start(written[name]) if written[name] else None
         except ValueError:
             mistakes.append(WRONG_DATE.format(name.capitalize(), written[name]))
+            written[name] = ""  # a date field takes nothing else
     first, last = days.get("since"), days.get("until")
     if first is not None and last is not None and first > last:
         mistakes.append(WRONG_ORDER)
