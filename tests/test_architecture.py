@@ -97,7 +97,7 @@ MAY_IMPORT = {
     "serve.api": (
         "errors reports result.schema compare redact serve.server serve.access serve.storage triage.store version"
     ),
-    "serve.quoted": "bundle guard",
+    "serve.quoted": "model bundle guard",
     "serve.fleet": (
         "errors knowledge guard reports accepted serve.storage triage.store triage.fleet triage.fleet.page version"
     ),
