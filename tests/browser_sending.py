@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, expect
 
 from serve_whole import STORM, archive
 
@@ -24,6 +24,8 @@ LONG = 60_000  # milliseconds that no test waits unless something is broken
 A_CASE = re.compile(r"/cases/[0-9a-f]{32}$")
 A_JOB = re.compile(r"/jobs/[0-9a-f]{32}$")
 AWAY = re.compile(r"ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INTERNET_DISCONNECTED|status of (?:4|5)\d\d")
+
+expect.set_options(timeout=LONG)
 
 
 @dataclass
@@ -99,7 +101,9 @@ def bundle(folder: Path, name: str, size: int, seed: int = 1) -> Path:
     """A bundle with a known cause, beside something that nobody can read, so that it is about as large as wanted."""
     file = folder / name
     content = io.BytesIO()
-    blocks = (b"%d %d" % (seed, number) for number in range(-(-size // BLOCK)))  # each another, so that none can be lost
+    blocks = (
+        b"%d %d" % (seed, number) for number in range(-(-size // BLOCK))
+    )  # each another, so that none can be lost
     filling = b"".join(block.ljust(BLOCK, b"\0") for block in blocks)[:size]
     with tarfile.open(fileobj=io.BytesIO(archive(STORM))) as given, tarfile.open(fileobj=content, mode="w") as tar:
         for member in given:

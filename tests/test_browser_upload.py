@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from browser_sending import A_CASE, LONG, NewContext, bundle, digest, kept, opened
+from browser_sending import A_CASE, NewContext, bundle, digest, kept, opened
 from serve_running import Running, running
 
 MIB = 1 << 20
-expect.set_options(timeout=LONG)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ def test_pause_resume_and_cancel(server: Running, new_context: NewContext, tmp_p
 def test_the_same_file_goes_on_after_the_page_was_loaded_again(
     server: Running, new_context: NewContext, tmp_path: Path
 ) -> None:
-    """The page asks before it is left, names what it had begun, and sends only the rest once the file is there again."""
+    """The page asks before it is left, names what it had begun, and sends only the rest once the file is chosen."""
     file = bundle(tmp_path, "long.tar", 8 * MIB, seed=31)
     sending = opened(new_context, server.url)
     sending.slow(2 * MIB)
@@ -137,7 +136,7 @@ def test_the_same_file_goes_on_after_the_page_was_loaded_again(
     sending.slow(-1)
 
     expect(sending.page).to_have_url(A_CASE)
-    assert [one.method for one in sending.requests if "/files" in one.url][0] == "HEAD"
+    assert next(one.method for one in sending.requests if "/files" in one.url) == "HEAD"
     assert sending.asked("POST", "files") == []
     assert digest(file)[0] in kept(server.folder)
 
@@ -177,7 +176,8 @@ def test_what_is_too_large_is_said_before_a_byte_is_sent(strict: Running, new_co
     """Nothing is asked of the server, also for an empty file; trying again is not offered."""
     sending = opened(new_context, strict.url)
     sending.choose(
-        {"name": "large.tar", "mimeType": "", "buffer": bytes(4 * MIB)}, {"name": "empty", "mimeType": "", "buffer": b""}
+        {"name": "large.tar", "mimeType": "", "buffer": bytes(4 * MIB)},
+        {"name": "empty", "mimeType": "", "buffer": b""},
     )
     expect(sending.told(0)).to_have_text("The file is too large: this server takes at most 3.0 MiB.")
     expect(sending.told(1)).to_have_text("The file is empty.")
@@ -208,9 +208,7 @@ def test_a_full_server_says_so(strict: Running, new_context: NewContext) -> None
     ],
     ids=["markup", "script", "right to left", "control character", "long"],
 )
-def test_a_hostile_name_is_text(
-    name: str, shown: str, taken: bool, server: Running, new_context: NewContext
-) -> None:
+def test_a_hostile_name_is_text(name: str, shown: str, taken: bool, server: Running, new_context: NewContext) -> None:
     """It runs nothing and hides nothing, wherever it is shown; one that the server refuses is refused in words."""
     sending = opened(new_context, server.url)
     sending.choose({"name": name, "mimeType": "", "buffer": name.encode()})

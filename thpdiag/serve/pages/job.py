@@ -55,9 +55,9 @@ def may_follow(who: Principal, server: Server, job: Job) -> bool:
     return who.may(Scope.READ) or who.may_touch(job.owner) or server.storage.jobs.is_of(job.id, who.owner)
 
 
-def elapsed(job: Job, now: float) -> float:
-    """Seconds that it waited so far, or was worked on so far or in all."""
-    return max(0.0, (job.ended or now) - (job.started or job.queued))
+def elapsed(job: Job, now: float) -> int:
+    """Whole seconds that it waited so far, or was worked on so far or in all."""
+    return round(max(0.0, (job.ended or now) - (job.started or job.queued)))
 
 
 def _of_upload(request: Request, server: Server, key: str) -> Response:

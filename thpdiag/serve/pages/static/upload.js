@@ -101,6 +101,7 @@ class List {
     this.items = document.getElementById("transfers");
     this.status = document.getElementById("status");
     this.rows = [];
+    this.added = 0; // of several the page is not left for one of them, also if the others are removed
     this.busy = false;
     this.door = {
       limit: Number(form.dataset.limit),
@@ -146,6 +147,7 @@ class List {
       if (this.rows.some((row) => !row.transfer.over && memory.key(row.transfer.file) === memory.key(file))) continue;
       const row = new Row(new Transfer(file, this.door, () => row.draw()), this);
       this.rows.push(row);
+      this.added += 1;
       this.items.append(row.item);
       row.transfer.look();
       document.getElementById("left-behind").querySelector(`[data-key="${CSS.escape(memory.key(file))}"]`)?.remove();
@@ -161,7 +163,7 @@ class List {
     let next;
     while ((next = this.rows.find((row) => row.transfer.state === "waiting"))) await next.transfer.send();
     this.busy = false;
-    if (this.rows.length === 1 && this.rows[0].transfer.state === "done") location.assign(this.rows[0].transfer.page);
+    if (this.added === 1 && this.rows[0]?.transfer.state === "done") location.assign(this.rows[0].transfer.page);
   }
 
   remove(row) {
