@@ -13,6 +13,7 @@ from thpdiag.errors import StoreError
 from thpdiag.triage.store import form
 from thpdiag.triage.store.bundle import Analysis, BundleResult, Stored
 from thpdiag.triage.store.given import told_path
+from thpdiag.triage.store.packed import unread
 from thpdiag.triage.store.reading import Reading
 from thpdiag.triage.store.rows import FINDING
 from thpdiag.triage.store.store import Store
@@ -313,6 +314,19 @@ def test_merging_replaces_an_attempt_without_a_document(tmp_path: Path) -> None:
         store.check()
 
     assert {one.result.path: one.result.status for one in read(tmp_path / "a")} == {"in/1.tar": "ok", "in/2.tar": "ok"}
+
+
+def test_merging_drops_what_another_shard_could_read(tmp_path: Path) -> None:
+    """A bundle that was not readable for one is no failure of the batch, whichever comes first; others stay."""
+    bad, other = (BundleResult(unread(path), path, 1, "refused", "no access") for path in ("in/1.tar", "in/9.tar"))
+    stored(tmp_path / "a", bad, other)
+    stored(tmp_path / "b", result(1))
+    for name, shards in (("ab", "ab"), ("ba", "ba")):
+        with Store.open(tmp_path / name, ANALYSIS) as store:
+            store.merge(tmp_path / shard for shard in shards)
+            store.check()
+        found = {one.result.path: one.result.status for one in read(tmp_path / name)}
+        assert found == {"in/1.tar": "ok", "in/9.tar": "refused"}
 
 
 def test_a_walk_that_ends_after_its_store_was_closed_is_silent(tmp_path: Path) -> None:

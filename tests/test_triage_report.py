@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import signal
+import subprocess
+import sys
+from concurrent.futures import Future, ProcessPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,11 +19,12 @@ from fleets import bundle, found, host, said, store
 from storing import ANALYSIS, content
 from thpdiag.accepted.judge import Judge
 from thpdiag.triage import pages as pages_module
-from thpdiag.triage.pages import Pages
+from thpdiag.triage.pages import Page, Pages
 from thpdiag.triage.report import Made, Wanted, report
 from thpdiag.triage.store.bundle import Analysis, BundleResult
 from thpdiag.triage.store.reading import Reading
 from thpdiag.triage.store.store import Store
+from thpdiag.triage.written import whole
 
 SAVED = Path(__file__).parent.parent / "fixtures/comparisons/storm-thp-never"
 WELL = said("nothing_found")
@@ -261,3 +267,55 @@ def test_a_report_sees_one_moment_of_a_store_that_a_run_adds_to(
 
     assert told.gate.bundles == 4
     assert "latecomer" not in (tmp_path / "index.html").read_text()
+
+
+def test_two_that_write_one_file_do_not_meet(tmp_path: Path) -> None:
+    """Each gives it its own whole text, and nothing else is left; what a kill left is used again."""
+    file = tmp_path / "index.html"
+    (tmp_path / ".index.html.part").write_text("half of an older page, longer than what comes")
+    with whole(file) as one:
+        one.write("one")
+        with whole(file) as other:
+            other.write("other")
+        assert file.read_text() == "other"
+
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("index.html", "one")]
+
+
+@pytest.mark.parametrize("what", [("report", "-f", "json"), ("export", "-o", "csv=-")], ids=["report", "export"])
+def test_a_closed_stdout_is_nobody_who_reads(what: tuple[str, ...], tmp_path: Path) -> None:
+    """No mistake of ours: the page is made all the same."""
+    store(tmp_path, [bundle(1, host("db1", WELL))])
+    command = (sys.executable, "-m", "thpdiag", "triage", what[0], str(tmp_path), *what[1:])
+
+    ended = subprocess.run(
+        ("sh", "-c", 'exec "$@" >&-', "sh", *command), stderr=subprocess.PIPE, text=True, check=False, timeout=120
+    )
+
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+
+
+def test_processes_that_make_pages_never_hear_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From their first moment, when Python would still print where it was; we hear it as before."""
+    begun = {child.pid for child in multiprocessing.active_children()}
+    masks: list[int] = []
+
+    def portion(pool: ProcessPoolExecutor, *_: object) -> Future[list[Page]]:
+        future: Future[list[Page]] = submit(pool, *_)  # type: ignore[arg-type]
+        masks.extend(
+            int(line.split()[1], 16)
+            for child in multiprocessing.active_children() if child.pid not in begun
+            for line in Path(f"/proc/{child.pid}/status").read_text().splitlines() if line.startswith("SigBlk")
+        )  # fmt: skip
+        return future
+
+    submit = ProcessPoolExecutor.submit
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", portion)
+    monkeypatch.setattr(pages_module, "WORTH", 2)
+    store(tmp_path, [bundle(number, host(f"db{number}", found("high"))) for number in range(1, 6)])
+
+    made(tmp_path, jobs=2)
+
+    assert masks
+    assert all(mask >> (signal.SIGINT - 1) & 1 for mask in masks)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

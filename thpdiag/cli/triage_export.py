@@ -31,8 +31,9 @@ def command(folder: Path, output: str) -> None:
     if file == STDOUT:
         if form not in TEXTS:
             raise UsageError(f"{form} is no text for standard output: -o {form}=FILE")
-        with Reading.at(folder) as store:
-            FORMATS[form](store, sys.stdout.buffer)
+        if sys.stdout is not None:  # else it was closed before we began: nobody wants it
+            with Reading.at(folder) as store:
+                FORMATS[form](store, sys.stdout.buffer)
         return
     export(folder, file, form)
     shared.notice(f"{file} written")

@@ -12,10 +12,12 @@ import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from itertools import chain, groupby, islice
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Final
 
@@ -97,7 +99,8 @@ def _shared(place: Path, pages: Iterator[Page], judge: Judge, jobs: int) -> Iter
         running: set[Future[list[Page]]] = set()
         try:
             while portion := list(islice(pages, PORTION)):
-                running.add(pool.submit(_portion, portion))
+                with _undisturbed():
+                    running.add(pool.submit(_portion, portion))
                 if len(running) > 2 * jobs:
                     ended, running = wait(running, return_when=FIRST_COMPLETED)
                     yield from chain.from_iterable(future.result() for future in ended)
@@ -108,11 +111,21 @@ def _shared(place: Path, pages: Iterator[Page], judge: Judge, jobs: int) -> Iter
             pool.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A process that is begun within never hears Ctrl-C, which is for us; not even while it loads the program."""
+    resource_tracker.ensure_running()  # beginning it would let the signal through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _HERE: list[tuple[Path, Judge]] = []  # of a process that makes pages: what it was begun with
 
 
 def _begin(place: Path, judge: Judge) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     _HERE.append((place, judge))
 
 

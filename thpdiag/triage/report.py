@@ -119,7 +119,10 @@ def _write(pieces: Iterable[str], files: Sequence[Path]) -> None:
 def stream(file: Path) -> Iterator[TextIO]:
     """Where a format goes: stdout, the end of a CI step's summary, what a link names, a device, else a whole file."""
     summary = str(file) == os.environ.get(SUMMARY)
-    if file == STDOUT:
+    if file == STDOUT and sys.stdout is None:  # closed before we began: nobody wants it
+        with Path(os.devnull).open("w", encoding="utf-8", errors=ODD) as out:
+            yield out
+    elif file == STDOUT:
         yield sys.stdout
     elif summary or file.is_symlink() or (file.exists() and not file.is_file()):
         with cannot(file), file.open("a" if summary else "w", encoding="utf-8", newline="", errors=ODD) as out:

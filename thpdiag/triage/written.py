@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final, TextIO
 
 from thpdiag.errors import StoreFullError, UsageError
 from thpdiag.triage.store.trouble import NO_ROOM
 
+_NUMBERS: Final = count()
 ODD: Final = "backslashreplace"  # of lone surrogates, which no encoding has
 
 
 @contextmanager
 def whole(file: Path) -> Iterator[TextIO]:
     """A stream to a file that is there once it ends without an error; UTF-8, line ends as they are written."""
-    part = file.with_name(f".{file.name}.part")
     with cannot(file), ExitStack() as undo:
-        out = part.open("w", encoding="utf-8", newline="", errors=ODD)
+        part, out = _part(file)
+        undo.enter_context(out)
         undo.callback(part.unlink, missing_ok=True)
-        with out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
+        yield out
+        out.flush()
+        os.fsync(out.fileno())
         part.replace(file)
+        undo.pop_all()
+        out.close()
+
+
+def _part(file: Path) -> tuple[Path, TextIO]:
+    """Where a file is written before it has its name: what a kill left is used again, what somebody writes is not."""
+    part = file.with_name(f".{file.name}.part")
+    out = part.open("a", encoding="utf-8", newline="", errors=ODD)
+    try:
+        fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(out.fileno()), part.stat()):
+            out.truncate(0)
+            return part, out
+    except OSError:  # somebody is at it, has just given it its name, or the file system has no locks
+        pass
+    out.close()
+    part = file.with_name(f".{file.name}.{os.getpid()}-{next(_NUMBERS)}.part")
+    return part, part.open("w", encoding="utf-8", newline="", errors=ODD)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from thpdiag.triage.store.form import address, located
+from thpdiag.triage.store.packed import UNREAD
 from thpdiag.triage.store.rows import FINDING, HOST
 
 PORTION: Final = 200  # bundles in one transaction: a crash or a full disk costs no more than one portion
@@ -30,6 +31,10 @@ _WITHOUT: Final = """
         JOIN other.run theirs ON theirs.id = b.run JOIN run here ON here.token = theirs.token
         JOIN bundle ours ON ours.sha256 = b.sha256 AND ours.analysis = here.analysis
         WHERE b.id > ? AND b.id <= ? AND NOT EXISTS (SELECT 1 FROM document WHERE document.bundle = ours.id))"""
+# What one could not read and another did; the name of such a row is made of its path.
+_READ: Final = f"""
+    DELETE FROM bundle WHERE sha256 LIKE '{UNREAD}%' AND (path, analysis) IN (
+        SELECT path, analysis FROM bundle WHERE sha256 NOT LIKE '{UNREAD}%')"""
 # The rows of a portion that were new, beside their numbers in the other store.
 _NEW: Final = """
     FROM other.bundle b JOIN other.run theirs ON theirs.id = b.run JOIN run ours ON ours.token = theirs.token
@@ -54,7 +59,8 @@ _MARKS: Final = """
 def merge_into(database: sqlite3.Connection, place: Path) -> int:
     """Add what the store at `place` has to an open database; how many bundles were new. Merging twice adds nothing.
 
-    A document takes the place of an attempt that came to none.
+    A document takes the place of an attempt that came to none, and any result that of a bundle which could not be read
+    under its path.
     """
     database.execute("ATTACH ? AS other", (address(located(place)),))
     try:
@@ -63,7 +69,11 @@ def merge_into(database: sqlite3.Connection, place: Path) -> int:
             for query in (*_RUNS, _MARKS):
                 database.execute(query)
         (last,) = database.execute("SELECT coalesce(max(id), 0) FROM other.bundle").fetchone()
-        return sum(_portion(database, first) for first in range(0, last, PORTION))
+        new = sum(_portion(database, first) for first in range(0, last, PORTION))
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute(_READ)
+        return new
     finally:
         database.execute("DETACH other")
 
