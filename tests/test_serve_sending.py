@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,28 @@ def test_who_leaves_is_waited_for_no_longer(local: Whole) -> None:
 
     assert (answer.status, answer.told["known"]) == (202, False)
     assert local.storage.jobs.counts() == {"queued": 1}
+
+
+def test_uploads_that_wait_for_the_disk_hold_up_nobody_else(local: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than the server has threads: they have threads of their own."""
+    opened, begin = threading.Event(), local.storage.uploads.begin
+    monkeypatch.setattr(type(local.storage.uploads), "begin", lambda _, *told: opened.wait(60) and begin(*told))
+
+    with local.listening() as url:
+        senders = [HTTPConnection(url[7:], timeout=60) for _ in range(60)]
+        for number, sender in enumerate(senders):
+            sender.request("PUT", f"{BUNDLES}/{number}.tar", b"abc")
+        try:
+            with closing(HTTPConnection(url[7:], timeout=20)) as reader:
+                reader.request("GET", "/api/v1/cases")
+                listed = reader.getresponse().status
+        finally:
+            opened.set()
+        sent = {sender.getresponse().status for sender in senders}
+        for sender in senders:
+            sender.close()
+
+    assert (listed, sent) == (200, {201})
 
 
 def test_an_upload_is_never_served_back(local: Whole) -> None:
