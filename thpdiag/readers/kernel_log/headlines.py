@@ -147,7 +147,10 @@ HINTS = (
 
 def telling(text: str) -> bool:
     """Whether a line may matter when nothing is open."""
-    return any(hint in text for hint in HINTS)
+    for hint in HINTS:  # noqa: SIM110 - `any` takes twice as long, of which a log of a million lines has a million
+        if hint in text:
+            return True
+    return False
 
 
 def headline(text: str) -> tuple[Headline, dict[str, str]] | None:
