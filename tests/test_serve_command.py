@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from command_line import ROOT
-from serve_running import all_end, below, grandchildren, mock, running
+from serve_running import LONG, all_end, below, grandchildren, mock, running
 from serve_whole import STORM, archive
 from thpdiag.serve.storage.room import Bounds
 from thpdiag.serve.storage.storage import Storage
@@ -61,15 +62,20 @@ def test_killed_in_the_midst_of_an_analysis(tmp_path: Path, database: str | None
         assert (storage.jobs.counts(), len(list(storage.cases.documents()))) == ({"done": 2}, 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_ended_in_the_midst_of_an_analysis(tmp_path: Path, number: int) -> None:
-    """It leaves with 0; the job waits as if it had never been begun, and its processes are gone."""
+@pytest.mark.parametrize(("send", "number"), [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT)])
+def test_ended_in_the_midst_of_an_analysis(tmp_path: Path, send: Callable[[int, int], None], number: int) -> None:
+    """SIGTERM to the server, or Ctrl-C to all of a terminal: it leaves with 0, and nothing of it goes on.
+
+    The job waits as if it had never been begun.
+    """
     with running(tmp_path / "data", "--workers", "1", mocked=600) as server:
         assert server.process
         job = server.sent(mock("loops"), "a.txt")
         server.reached(job, READING)
         with all_end(below(server.process.pid)):
-            assert server.end(number) == 0
+            send(server.process.pid, number)
+            server.process.communicate(timeout=LONG)
+            assert server.process.returncode == 0
     with closing(Storage.open(tmp_path / "data", bounds=Bounds(spare=0))) as storage:
         found = storage.jobs.found(job)
         assert found is not None
