@@ -69,6 +69,14 @@ def test_the_text_fits_a_terminal(tmp_path: Path, bundles: list[BundleResult]) -
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_host_with_several_bundles_is_one_name(form: str, tmp_path: Path) -> None:
+    """It is not told as so many machines; the page says the same."""
+    three = [bundle(number, host("db1" if number else "db0", found("high"))) for number in range(3)]
+
+    assert "3 bundles, 3 hosts (2 names): 3 with a finding" in written(tmp_path, form, three)
+
+
 def test_an_empty_store_has_nothing_to_tell(tmp_path: Path) -> None:
     """All formats are there, none has a host."""
     assert written(tmp_path, "text") == "0 bundles, 0 hosts: 0 with a finding.\n"

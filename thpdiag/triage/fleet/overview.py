@@ -11,11 +11,13 @@ from typing import Any, Final, Generic, TypeVar
 from thpdiag.accepted.baseline import CONFIDENCES
 from thpdiag.accepted.judge import Judge
 from thpdiag.reports.severities import rank
+from thpdiag.reports.verdict import plural
 from thpdiag.triage.fleet.acceptance import learn, verdict_accepted
 from thpdiag.triage.fleet.gate import Gate, gate
 from thpdiag.triage.fleet.hosts import OK, FleetHost, hosts
 from thpdiag.triage.fleet.outliers import Outlier, Survey, survey
 from thpdiag.triage.fleet.over_time import History, histories
+from thpdiag.triage.store.aside import Notes
 from thpdiag.triage.store.reading import Reading, Row
 
 MOST: Final = 50  # hosts, outliers, histories and failed bundles that are told one by one
@@ -84,13 +86,17 @@ class Fleet:
 
 
 class Overview:
-    """`verdicts` counts hosts by verdict, mechanism, severity and confidence, `statuses` counts bundles."""
+    """`verdicts` counts hosts by verdict, mechanism, severity and confidence, `statuses` counts bundles.
+
+    A host counts with each of its bundles, since two of one name can be two machines; `names` are kept as hashes.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self.gate = fleet.gate
         self.statuses: Counter[str] = Counter()
         self.verdicts: Counter[tuple[str | None, str | None, str | None, str | None]] = Counter()
         self.accepted = 0
+        self._names = Notes(fleet.store.aside)
         self.failed: First[FleetHost] = First(lambda host: host.number)
         self.found: First[FleetHost] = First(gravity)
         self.outliers: First[Outlier] = First(lambda one: (one.rank, one.host.number, one.name))
@@ -104,10 +110,17 @@ class Overview:
                 self._host(host)
                 self.outliers.add(fleet.survey.outliers(host))
         self.histories.add(fleet.histories())
+        self.names = len(self._names)
 
     @property
     def hosts(self) -> int:
         return self.verdicts.total()
+
+    @property
+    def said(self) -> str:
+        """`30 bundles, 30 hosts (5 names)`."""
+        names = f" ({plural(self.names, 'name')})" if self.names < self.hosts else ""
+        return f"{plural(self.statuses.total(), 'bundle')}, {plural(self.hosts, 'host')}{names}"
 
     def _bundle(self, host: FleetHost) -> None:
         self.statuses[host.status] += 1
@@ -115,6 +128,7 @@ class Overview:
             self.failed.add([host.bare])
 
     def _host(self, host: FleetHost) -> None:
+        self._names[hash(host.label)] = ""
         self.verdicts[host.verdict, host.mechanism, host.severity, host.confidence] += 1
         if host.verdict == FOUND:
             self.accepted += host.accepted

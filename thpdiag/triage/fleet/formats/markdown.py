@@ -34,10 +34,9 @@ def _blocks(told: Overview) -> Iterator[str]:
 
 def _first(told: Overview) -> Iterator[str]:
     failed = told.statuses.total() - told.statuses[OK]
-    hosts = f"{plural(told.statuses.total(), 'bundle')}, {plural(told.hosts, 'host')}"
     accepted = f" ({told.accepted:,} accepted)" if told.accepted else ""
     incomplete = f", {plural(failed, 'bundle')} without a complete result" if failed else ""
-    yield f"**{hosts}: {told.found.all:,} with a finding{accepted}{incomplete}.**"
+    yield f"**{told.said}: {told.found.all:,} with a finding{accepted}{incomplete}.**"
     if verdict := sentences.gate(told.gate):
         yield f"**{verdict}**"
 

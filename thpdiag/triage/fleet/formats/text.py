@@ -34,10 +34,9 @@ def _lines(told: Overview) -> Iterator[str]:
 
 def _numbers(told: Overview) -> str:
     failed = told.statuses.total() - told.statuses[OK]
-    bundles, hosts = plural(told.statuses.total(), "bundle"), plural(told.hosts, "host")
     accepted = f", {told.accepted:,} of them accepted" if told.accepted else ""
     incomplete = f"; {plural(failed, 'bundle')} without a complete result" if failed else ""
-    return f"{bundles}, {hosts}: {told.found.all:,} with a finding{accepted}{incomplete}."
+    return f"{told.said}: {told.found.all:,} with a finding{accepted}{incomplete}."
 
 
 def _heading(text: str) -> list[str]:

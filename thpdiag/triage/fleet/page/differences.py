@@ -36,7 +36,7 @@ def outlier_row(one: Outlier) -> str:
     else:
         number = f" data-v={float(one.value):.6g}"
         picture, score = box(float(one.value), group), "" if one.score is None else f" data-v={abs(one.score):.2f}"
-        distance = "most others are the same" if one.score is None else f"{one.score:+.1f}"
+        distance = "at least half are the same" if one.score is None else f"{one.score:+.1f}"
     size = count(one.size, "host") + ("" if group.n == one.size else f", {group.n:,} of them tell it")
     return (
         f"<tr><td>{host_cell(one.host)}<td>{told(one.title)}<td{number}>{told(quantity(one.value, one.unit))}"
