@@ -66,6 +66,16 @@ class Running:
             self.process.stdout.close()
         return code
 
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """It has started; it is gone at the end."""
+        self.start()
+        try:
+            yield
+        finally:
+            if self.process and self.process.poll() is None:
+                self.end(signal.SIGKILL)
+
     def asked(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG)
         try:
@@ -111,12 +121,8 @@ class Running:
 def running(folder: Path, *options: str, mocked: float | None = None) -> Iterator[Running]:
     """A server that has started; it is gone at the end."""
     server = Running(folder, options, mocked)
-    server.start()
-    try:
+    with server.serving():
         yield server
-    finally:
-        if server.process and server.process.poll() is None:
-            server.end(signal.SIGKILL)
 
 
 def below(pid: int) -> set[int]:

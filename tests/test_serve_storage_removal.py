@@ -249,11 +249,8 @@ def test_a_full_disk_stops_nobody_from_deleting(opened: Opened, monkeypatch: pyt
     assert file.stat().st_size == ballast.SIZE
 
 
-def test_a_full_disk_is_told_as_such(storage: Storage, database: str | None, tmp_path: Path) -> None:
-    """SQLite's own error becomes ours; what was stored is whole and is there afterwards."""
-    if database is not None:
-        pytest.skip("the disk of the server is its own")
-    key = cased(storage, 1)
+def takes_no_more(storage: Storage) -> None:
+    """Have the file of the database as large as it may become."""
     with reading(storage.engine) as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     storage.engine.dispose()
@@ -262,6 +259,30 @@ def test_a_full_disk_is_told_as_such(storage: Storage, database: str | None, tmp
     def _limit(raw: sqlite3.Connection, _record: object) -> None:
         raw.execute(f"PRAGMA max_page_count = {pages}")
 
+
+def test_what_has_no_room_in_the_audit_log_is_in_the_log_of_the_server(
+    storage: Storage, database: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who reads a report on a full disk gets it."""
+    if database is not None:
+        pytest.skip("the disk of the server is its own")
+    takes_no_more(storage)
+    subjects = [f"{number:0200}" for number in range(400)]
+    for subject in subjects:
+        storage.audit.add(Entry(1.0, "download", "done", "token:ci", "10.0.0.1", subject))
+
+    kept = {entry.subject for _, entry in storage.audit.page(limit=1_000)}
+    told = {record.getMessage().rpartition(" ")[2] for record in caplog.records}
+    assert (kept | told, kept & told) == (set(subjects), set())
+    assert 0 < len(told) < 400
+
+
+def test_a_full_disk_is_told_as_such(storage: Storage, database: str | None, tmp_path: Path) -> None:
+    """SQLite's own error becomes ours; what was stored is whole and is there afterwards."""
+    if database is not None:
+        pytest.skip("the disk of the server is its own")
+    key = cased(storage, 1)
+    takes_no_more(storage)
     accepted_all: list[str] = []
 
     def _send_many() -> None:

@@ -1,19 +1,23 @@
 """The audit log: who did what to what, and whether they were let. Rows are only added, but for those past their time.
 
 `subject` is an id, a digest, the prefix of a token, or the path of a request that was refused: nothing of what a bundle
-says, so that a case that is deleted is not told here.
+says, so that a case that is deleted is not told here. On a full disk a row becomes a line of the server's log instead:
+what is done does not fail for want of its record, and who makes room or reads what is there is not stopped.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from sqlalchemy import Engine, delete, insert, select
 
+from thpdiag.errors import StoreFullError
 from thpdiag.serve.storage.database import reading, writing
 from thpdiag.serve.storage.form import audit
 
+LOG: Final = logging.getLogger(__name__)
 PAGE: Final = 100
 
 
@@ -52,8 +56,11 @@ class AuditTable:
 
     def add(self, event: Noted) -> None:
         row = {name: getattr(event, name) for name in Entry.__dataclass_fields__}
-        with writing(self._engine) as connection:
-            connection.execute(insert(audit).values(row))
+        try:
+            with writing(self._engine) as connection:
+                connection.execute(insert(audit).values(row))
+        except StoreFullError:
+            LOG.warning("no room in the audit log for this: %s", " ".join(map(str, row.values())))
 
     def page(self, subject: str = "", below: int | None = None, limit: int = PAGE) -> list[tuple[int, Entry]]:
         """The latest entries with their numbers; the next page is that `below` the last one of this."""

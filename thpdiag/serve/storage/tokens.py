@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sqlalchemy import Engine, delete, insert, select, update
 
+from thpdiag.errors import StoreFullError
 from thpdiag.serve.storage.database import reading, writing
 from thpdiag.serve.storage.form import token
 
@@ -61,8 +63,8 @@ class TokenTable:
         return None if row is None else _token(row)
 
     def touch(self, prefix: str, at: float) -> None:
-        """Note a use; a token that is gone by now is no mistake."""
-        with writing(self._engine) as connection:
+        """Note a use; a token that is gone by now is no mistake, and on a full disk one is used without a note."""
+        with suppress(StoreFullError), writing(self._engine) as connection:
             connection.execute(update(token).where(token.c.prefix == prefix).values(used=at))
 
     def remove(self, prefix: str) -> bool:
