@@ -97,6 +97,8 @@ class Storage:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             spool.mkdir(mode=0o700, exist_ok=True)
             content, identity = Content(folder / "bundles"), _identity(folder)
+            if database is None:
+                _private(folder / NAME)
             own = URL.create("sqlite", database=str((folder / NAME).absolute()))
             url = own if database is None else address(database)
             ballast.load(folder)
@@ -188,6 +190,14 @@ def _accepted(connection: Connection, key: str) -> Accepted | None:
     whole = upload.join(job, upload.c.job == job.c.number).outerjoin(case, job.c.case == case.c.number)
     row = connection.execute(select(*columns).select_from(whole).where(upload.c.id == key)).first()
     return None if row is None else Accepted(*row)
+
+
+def _private(file: Path) -> None:
+    """Make the file of the database, which nobody else on this machine may read; SQLite makes its log alike.
+
+    The folder may be one that others can look into.
+    """
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _identity(folder: Path) -> str:
