@@ -86,11 +86,11 @@ def report(request: Request, server: Server) -> Response:
 
 
 def keep(request: Request, server: Server) -> Response:
-    return _changed(request, server, server.storage.cases.keep)
+    return _changed(request, server, server.storage.cases.keep, Action.KEEP)
 
 
 def release(request: Request, server: Server) -> Response:
-    return _changed(request, server, server.storage.cases.release)
+    return _changed(request, server, server.storage.cases.release, Action.RELEASE)
 
 
 def delete(request: Request, server: Server) -> Response:
@@ -107,11 +107,11 @@ def delete(request: Request, server: Server) -> Response:
     return RedirectResponse("/cases", 303)
 
 
-def _changed(request: Request, server: Server, change: Callable[[str], bool]) -> Response:
+def _changed(request: Request, server: Server, change: Callable[[str], bool], action: Action) -> Response:
     key = request.path_params["id"]
     if not change(key):
         return missing(request, server, NO_CASE)
-    note(request, server, Action.KEEP, key)
+    note(request, server, action, key)
     return RedirectResponse(f"/cases/{key}", 303)
 
 
