@@ -139,12 +139,15 @@ def test_only_a_silent_worker_loses_its_job(storage: Storage, hands: Hands) -> N
 
 
 def test_a_job_is_of_everybody_whose_upload_came_to_it(storage: Storage) -> None:
-    """Two senders of the same content have one job, which is both's; that of another is not, nor one that is not."""
-    mine = storage.accept(sent(storage, 1, "anna"), ANALYSIS)
-    yours = storage.accept(sent(storage, 1, "bert"), ANALYSIS)
-    other = storage.accept(sent(storage, 2, "carl"), ANALYSIS)
+    """Two senders of the same content have one job, which is both's; that of another is not, nor one that is not.
+
+    None of them is told by what name another sent it.
+    """
+    mine = storage.accept(sent(storage, 1, "anna", "anna.tar"), ANALYSIS)
+    yours = storage.accept(sent(storage, 1, "bert", "bert.tar"), ANALYSIS)
+    other = storage.accept(sent(storage, 2, "carl", "carl.tar"), ANALYSIS)
 
     assert mine.job == yours.job != other.job
-    told = {(job, owner) for job in (mine.job, other.job, "0" * 32) for owner in ("anna", "bert", "carl")
-            if storage.jobs.is_of(job, owner)}  # fmt: skip
-    assert told == {(mine.job, "anna"), (mine.job, "bert"), (other.job, "carl")}
+    told = {(job, owner): found.name for job in (mine.job, other.job, "0" * 32) for owner in ("anna", "bert", "carl")
+            if (found := storage.jobs.sent_by(job, owner))}  # fmt: skip
+    assert told == {(mine.job, "anna"): "anna.tar", (mine.job, "bert"): "bert.tar", (other.job, "carl"): "carl.tar"}

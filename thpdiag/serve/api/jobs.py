@@ -44,8 +44,8 @@ def job(request: Request, server: Server) -> Response:
 def theirs(server: Server, principal: Principal, key: str) -> Job:
     """A job that somebody may see: all of them with the scope read, else those of their own uploads."""
     jobs = server.storage.jobs
-    found = jobs.found(key)
-    if found is None or not (principal.may(Scope.READ) or jobs.is_of(key, principal.owner)):
+    found = jobs.found(key) if principal.may(Scope.READ) else jobs.sent_by(key, principal.owner)
+    if found is None:
         raise ProblemError(404, NO_SUCH)
     return found
 

@@ -7,13 +7,13 @@ that missed the last answer of an upload knows no other.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from thpdiag.serve.access.principal import Principal
 from thpdiag.serve.access.scopes import Scope
 from thpdiag.serve.pages.answering import endpoint
 from thpdiag.serve.pages.shown import missing, shown
@@ -36,23 +36,23 @@ def routes(server: Server) -> list[BaseRoute]:
 
 def followed(request: Request, server: Server) -> Response:
     key, who = request.path_params["id"], request.state.principal
-    job = server.storage.jobs.found(key)
+    jobs = server.storage.jobs
+    job = jobs.found(key) if who.may(Scope.READ) else jobs.sent_by(key, who.owner)
     if job is None:
         return _of_upload(request, server, key)
-    if not may_follow(who, server, job):
-        return missing(request, server, NO_SUCH)
     if job.state == DONE and who.may(Scope.READ):
         return RedirectResponse(f"/cases/{job.case}", 303)
+    case = server.storage.cases.found(job.case or "")
     return shown(
         request, server, "job.html", title=TITLES[job.state], job=job, ahead=server.storage.jobs.ahead(job.id),
-        elapsed=elapsed(job, server.clock()), case=server.storage.cases.found(job.case or ""),
-        days=round(server.terms.bundles / DAY),
+        elapsed=elapsed(job, server.clock()), case=case and replace(case, name=job.name),
+        days=round(server.terms.bundles / DAY), end=kind(job.status),
     )  # fmt: skip
 
 
-def may_follow(who: Principal, server: Server, job: Job) -> bool:
-    """Whether somebody may see the job: who reads sees all, who uploads those that an upload of theirs came to."""
-    return who.may(Scope.READ) or who.may_touch(job.owner) or server.storage.jobs.is_of(job.id, who.owner)
+def kind(status: str) -> str:
+    """How an analysis ended, without the number of the signal or the name of the limit."""
+    return "signal" if status.startswith("signal ") else status.partition(" (")[0]
 
 
 def elapsed(job: Job, now: float) -> int:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, literal, select, update
 from sqlalchemy import case as whether
 
 from thpdiag.reports.json import compact
@@ -83,14 +83,21 @@ class Jobs:
             row = connection.execute(_jobs().where(job.c.id == key)).first()
         return None if row is None else Job(*row)
 
-    def is_of(self, key: str, owner: str) -> bool:
-        """Whether an upload of theirs came to this job: the same content of two senders is one job."""
-        own = job.c.id == key
-        sent = exists().where(upload.c.job == job.c.number, upload.c.owner == owner)
+    def sent_by(self, key: str, owner: str) -> Job | None:
+        """A job that an upload of theirs came to, by the name that they gave it; None if none of theirs did.
+
+        The same content of two senders is one job, and what the other has called it is nobody's business.
+        """
+        found = self.found(key)
+        if found is None:
+            return None
+        sent = select(upload.c.name).join(job, upload.c.job == job.c.number)
+        last = sent.where(job.c.id == key, upload.c.owner == owner).order_by(upload.c.begun.desc()).limit(1)
         with reading(self._engine) as connection:
-            return (
-                connection.execute(select(job.c.number).where(own, (job.c.owner == owner) | sent)).first() is not None
-            )
+            name = connection.scalar(last)
+        if name is None:
+            return found if found.owner == owner else None
+        return replace(found, name=str(name))
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state; states without any are left out."""
