@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A story of a host of its own, beside bytes of no meaning that make it as long as wanted."""
+    """A story of a host of its own; behind the end of the archive bytes that make it as long as wanted."""
 
     number: int
     padding: int = 0
@@ -53,17 +53,13 @@ class Bundle:
 
     @cached_property
     def content(self) -> bytes:
-        files = {
-            "session.txt": STORY.read_bytes().replace(b"shop1", self.host.encode()),
-            "core": random.Random(self.number).randbytes(self.padding),
-        }
+        session = STORY.read_bytes().replace(b"shop1", self.host.encode())
         whole = BytesIO()
         with tarfile.open(fileobj=whole, mode="w") as tar:
-            for name, data in files.items():
-                entry = tarfile.TarInfo(name)
-                entry.size = len(data)
-                tar.addfile(entry, BytesIO(data))
-        return whole.getvalue()
+            entry = tarfile.TarInfo("session.txt")
+            entry.size = len(session)
+            tar.addfile(entry, BytesIO(session))
+        return whole.getvalue() + random.Random(self.number).randbytes(self.padding)
 
     @cached_property
     def sha256(self) -> str:
