@@ -14,11 +14,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from re import Pattern
+from typing import Protocol, runtime_checkable
 
 from thpdiag.model import Citation, Moment, Record
 from thpdiag.model.citation import EXCERPT
 
 Lines = Iterable[tuple[int, str]]  # (line number from 1, text without line end, cleaned of quoting and escapes)
+
+
+@runtime_checkable
+class Passable(Protocol):
+    """Lines of a whole member, many of which can be passed over at once."""
+
+    def __iter__(self) -> Iterator[tuple[int, str]]: ...
+
+    def pass_over(self, words: tuple[str, ...]) -> int:
+        """Pass over lines that hold none of these words of plain ASCII, and say how many; it may stop before others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import TypeVar
 from thpdiag.bundle.recorder_files import recorded
 from thpdiag.bundle.stamps import RECORDER_MARK, ahead_by_two, ahead_of_utc, stamp
 from thpdiag.bundle.transcript import Prompt, TextLine, cleaned, looks_like_html, prompt, speaker
+from thpdiag.bundle.whole_text import WholeText
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.reader import BulkReader, Content, Foreign, Reader, Source
@@ -140,10 +141,12 @@ class Recogniser:
         told = recorded(member)
         command = output_of(member) or told.command
         context = _Context(member, self.known_path(member, aliases), time=told.begun, command=command)
-        ahead = _Ahead(cleaned(lines, markup=looks_like_html(head)))
+        markup = looks_like_html(head)
         if whole := self._claims_path(context.path):
-            yield from self._block(whole, context, ahead, self._rest(ahead))
+            rest = WholeText(lines, markup=markup)
+            yield from self._block(whole, context, rest.number, rest)
             return
+        ahead = _Ahead(cleaned(lines, markup=markup))
         silent = 0
         while (line := ahead.next()) and silent < LONGEST_SILENCE:
             before = silent
@@ -168,7 +171,7 @@ class Recogniser:
             return
         for margin in () if line.text.startswith(RECORDER_MARK) else _margins(line.text):
             if reader := self._opening(ahead, margin):
-                yield from self._block(reader, context, ahead, self._lines(reader, ahead, margin))
+                yield from self._block(reader, context, line.number, self._lines(reader, ahead, margin))
                 return
         if (moment := stamp(line.text)) is not None:
             before = context.time if 0 < line.number - context.timed <= NEXT else None
@@ -213,7 +216,7 @@ class Recogniser:
             and self._output_follows(ahead)
         ):
             output = self._paragraph(reader, ahead) if len(context.paths) == 1 else self._single(ahead)
-            yield from self._block(reader, context, ahead, output)
+            yield from self._block(reader, context, ahead.peek(1)[0].number, output)
             context.paths.popleft()
 
     def _output_follows(self, ahead: _Ahead) -> bool:
@@ -270,11 +273,11 @@ class Recogniser:
             yield Reading(record, reader.name, (MAIN, host))
 
     def _block(
-        self, reader: Reader, context: _Context, ahead: _Ahead, lines: Iterator[tuple[int, str]]
+        self, reader: Reader, context: _Context, first: int | None, lines: Iterator[tuple[int, str]]
     ) -> Iterator[Reading]:
-        """Have a reader read its lines; what it leaves unread of them is still taken off the text."""
-        source, first = context.source(), ahead.peek(1)
-        cite = Citation(source.member, first[0].number if first else None)
+        """Have a reader read its lines from the `first` on; what it leaves unread is still taken off the text."""
+        source = context.source()
+        cite = Citation(source.member, first)
         for record in self._records(reader.name, cite, reader.read(source, lines)):
             context.host = _named_host(record) or context.host
             yield Reading(record, reader.name, context.group)
@@ -330,11 +333,6 @@ class Recogniser:
         if prompt(text) is not None or stamp(text) is not None or speaker(text, following) is not None:
             return True
         return next(_told(Citation(""), text), None) is not None
-
-    @staticmethod
-    def _rest(ahead: _Ahead) -> Iterator[tuple[int, str]]:
-        while (line := ahead.take()) is not None:
-            yield line.number, line.text
 
     @staticmethod
     def _single(ahead: _Ahead) -> Iterator[tuple[int, str]]:

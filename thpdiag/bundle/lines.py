@@ -12,6 +12,7 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from thpdiag.model import Citation, Problem, ProblemKind
 
@@ -48,32 +49,67 @@ class Undecoded:
             yield Problem(Citation(member, self.first_undecodable), text, count=self.undecodable)
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that come after each other: `text`, with line feeds between them, of which `number` is the first.
+
+    Where some were decoded one by one, or parted, they are in `parted` instead, to be taken once.
+    """
+
+    number: int
+    text: str
+    parted: Iterable[tuple[int, str]] | None = None
+
+    def lines(self) -> Iterable[tuple[int, str]]:
+        """The lines with their numbers."""
+        return enumerate(self.text.split("\n"), self.number) if self.parted is None else self.parted
+
+
+class NumberedLines:
+    """The lines of a text with their numbers; or its `blocks`, for whoever passes over most lines. Either, once."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self.blocks = blocks
+        self._lines = chain.from_iterable(block.lines() for block in blocks)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self._lines
+
+    def __next__(self) -> tuple[int, str]:
+        return next(self._lines)
+
+
 def numbered(head: bytes, chunks: Iterable[bytes], limit: int, odd: Undecoded) -> Iterator[tuple[int, str]]:
     """Lines with their numbers from 1. `head` is a look at the start, which `chunks` holds too."""
+    return iter(NumberedLines(blocks(head, chunks, limit, odd)))
+
+
+def blocks(head: bytes, chunks: Iterable[bytes], limit: int, odd: Undecoded) -> Iterator[Block]:
+    """The same lines, as many at once as came at once."""
     number = 1
     separator = b"\r" if b"\r" in head and b"\n" not in head and not head.startswith(_UTF16) else b"\n"
     for rows, cut in _rows(_as_utf8(head, chunks), separator, limit):
-        plain = [] if cut else _plain(rows)
-        if plain:
-            yield from enumerate(plain, number)
-        else:
-            for line, row in enumerate(rows, number):
-                text = _noted(row, line, odd)
-                for part in text.rstrip("\r").split("\r"):
-                    yield line, part
+        plain = None if cut else _plain(rows)
+        yield Block(number, "", _parted(rows, number, odd)) if plain is None else Block(number, plain)
         for index in cut:
             odd.cut += 1
             odd.first_cut = odd.first_cut or number + index
         number += len(rows)
 
 
-def _plain(rows: list[bytes]) -> list[str]:
-    """The lines at once if all are UTF-8 without carriage returns and NULs, which most are; else none."""
+def _plain(rows: list[bytes]) -> str | None:
+    """The lines as one text if all are UTF-8 without carriage returns and NULs, which most are; else None."""
     try:
         text = b"\n".join(rows).decode()
     except UnicodeDecodeError:
-        return []
-    return [] if "\r" in text or "\0" in text else text.split("\n")
+        return None
+    return None if "\r" in text or "\0" in text else text
+
+
+def _parted(rows: list[bytes], number: int, odd: Undecoded) -> Iterator[tuple[int, str]]:
+    for line, row in enumerate(rows, number):
+        for part in _noted(row, line, odd).rstrip("\r").split("\r"):
+            yield line, part
 
 
 def _noted(row: bytes, line: int, odd: Undecoded) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thpdiag.bundle.limits import Limits
-from thpdiag.bundle.lines import Undecoded, numbered
+from thpdiag.bundle.lines import Block, NumberedLines, Undecoded, blocks
 from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.model import Citation, Problem, ProblemKind
 
@@ -56,11 +56,14 @@ class Member:
         """Of what is read from now on, keep the first bytes."""
         self._room = most
 
-    def lines(self) -> Iterator[tuple[int, str]]:
+    def lines(self) -> NumberedLines:
         """Numbered lines without line ends, from 1; see `thpdiag.bundle.lines`."""
+        return NumberedLines(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
         odd = Undecoded()
         try:
-            yield from numbered(self.head(), self.chunks_of_lines(), self._limits.line, odd)
+            yield from blocks(self.head(), self.chunks_of_lines(), self._limits.line, odd)
         finally:
             self.problems.extend(odd.problems(self.path, self._limits.line))
 

@@ -101,12 +101,21 @@ def clean(text: str) -> str:
 def cleaned(lines: Iterable[tuple[int, str]], *, markup: bool) -> Iterator[TextLine]:
     """The lines of a text without decoration, quoting depth noted."""
     for number, raw in lines:
-        for part in _without_tags(raw) if markup else (raw,):
-            text, depth = clean(part), 0
-            if text.lstrip()[:1] == ">" and not _COLLECTL_MARK.match(text) and (mark := _QUOTE.match(text)):
-                depth = mark[0].count(">")
-                text = text[mark.end() :]
-            yield TextLine(number, text, depth)
+        if markup:
+            for part in _without_tags(raw):
+                yield cleaned_line(number, part)
+        elif ">" not in raw and raw.isascii() and raw.isprintable():
+            yield TextLine(number, raw.rstrip())
+        else:
+            yield cleaned_line(number, raw)
+
+
+def cleaned_line(number: int, raw: str) -> TextLine:
+    """A line without decoration, its quoting depth noted."""
+    text = clean(raw)
+    if text.lstrip()[:1] == ">" and not _COLLECTL_MARK.match(text) and (mark := _QUOTE.match(text)):
+        return TextLine(number, text[mark.end() :], mark[0].count(">"))
+    return TextLine(number, text)
 
 
 def _without_tags(raw: str) -> Iterator[str]:

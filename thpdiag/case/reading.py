@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -114,9 +115,7 @@ def _read(member: Member, recogniser: Recogniser, together: SideBySide) -> list[
         return list(recogniser.bulk(reader, member.path, content))
     if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
-    lines = member.lines()
-    if is_tail(member.path):
-        next(lines, None)  # cut anywhere
+    lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
     return folded(recogniser.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
 
 

@@ -73,7 +73,7 @@ HEADLINES = (
     ),
     Headline(
         "rcu_stall",
-        "stall",
+        " stall",
         re.compile(
             r"(?:rcu: )?INFO: (?P<flavour>rcu\w{0,40}) (?:self-)?detected (?:expedited )?stalls? on CPUs?(?:/tasks)?:?"
             r"(?: \{? {0,2}(?P<cpu>\d{1,5})\b)?(?:.{0,200}?\bt=(?P<jiffies>\d{1,12}) jiffies)?"
@@ -142,7 +142,7 @@ HINTS = (
     *dict.fromkeys(h.hint for h in HEADLINES), "SysRq", "sysrq", "NMI backtrace", "Call ", "omm: ", "task:", " 0x00",
     " 0x80", "*4kB", "*64kB", "WARNING: ", "BUG", "ill process", "illed process", "ransparent",
 )  # fmt: skip
-"""Of a line of interest, one of these is a part. Testing them first is what makes a log of a million lines cheap."""
+"""Of a line of interest, one of these is a part. Looking for them first makes a log of a million lines cheap."""
 
 
 def telling(text: str) -> bool:

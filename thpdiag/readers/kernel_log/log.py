@@ -4,7 +4,7 @@
     Nov 20 03:35:43 host kernel: java: page allocation failure. order:9, mode:0x20
 
 Prefixes and clocks: see kernel_lines.py; reports: kernel_headlines.py. Other programs' lines in the same file belong
-to the block but are no events. What a file holds between its reports costs one substring test a line. Files that
+to the block but are no events. What a file holds between its reports is passed over, many lines at once. Files that
 sosreport and distributions name so are kernel logs from end to end, since RHEL 6 prints dmesg without brackets.
 Source: kernel tree, as named in those files.
 """
@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
-from thpdiag.reader import Lines, Reader, Source
+from thpdiag.reader import Lines, Passable, Reader, Source
 from thpdiag.readers.kernel_log.call_traces import part_of_a_trace
 from thpdiag.readers.kernel_log.lines import OPENS, SPOKEN, belongs
 from thpdiag.readers.kernel_log.messages import Messages
@@ -69,8 +69,8 @@ def records(source: Source, reader: str, lines: Lines) -> Iterator[Record]:
 
     Of which host, in a log of many (a log server's /var/log/messages), it does not.
     """
-    passed, messages = _Passed(source), Messages(source, reader)
-    yield from messages.read(passed.through(lines))
+    passed, messages = _Passed(source, lines), Messages(source, reader)
+    yield from messages.read(passed)
     if len(messages.hosts) > 1:
         return
     yield from passed.facts
@@ -81,17 +81,25 @@ def records(source: Source, reader: str, lines: Lines) -> Iterator[Record]:
 class _Passed:
     """What goes by on the way to the messages: how many lines, and what the kernel says of itself while it boots."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, lines: Lines) -> None:
         self.source, self.count, self.first = source, 0, 0
         self.facts: list[Fact] = []
+        self._lines = lines
+        self._passable = lines if isinstance(lines, Passable) else None
 
-    def through(self, lines: Lines) -> Iterator[tuple[int, str]]:
-        for number, text in lines:
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        for number, text in self._lines:
             self.first = self.first or number
             self.count += 1
             if self.count <= BOOT_LINES and ("Linux version" in text or "ommand line" in text):
                 self._look(number, text)
             yield number, text
+
+    def pass_over(self, words: tuple[str, ...]) -> int:
+        """The same of the lines that go by, but for those at the start, which are looked at."""
+        passed = self._passable.pass_over(words) if self._passable and self.count >= BOOT_LINES else 0
+        self.count += passed
+        return passed
 
     def _look(self, number: int, text: str) -> None:
         if found := _VERSION.search(text):

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from thpdiag.model import Citation, Event, Fact, Moment, Record, Sample
-from thpdiag.reader import Source
+from thpdiag.reader import Passable, Source
 from thpdiag.readers.elements.oddities import Oddities
 from thpdiag.readers.kernel_log.call_traces import Trace
 from thpdiag.readers.kernel_log.clocks import TwoClocks
 from thpdiag.readers.kernel_log.free_blocks import FreeBlocks, free_blocks
 from thpdiag.readers.kernel_log.headlines import (
+    HINTS,
     NMI_BACKTRACE,
     ONE_CPU,
     OTHER_TRACE,
@@ -103,9 +104,12 @@ class Messages:
 
     def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
         """All records of a block."""
+        passable = lines if isinstance(lines, Passable) else None
         for number, text in lines:
             if self._pending or self._sysrq or telling(text):
                 yield from self._line(number, text)
+            if passable and not (self._pending or self._sysrq):
+                passable.pass_over(HINTS)
         for key in list(self._pending):
             yield from self._close(key)
         yield from self._clocks.facts()
