@@ -16,12 +16,16 @@ import pytest
 
 from serve_running import LONG, Running
 from serve_whole import AFTER, BEFORE, PROXY, Header, Whole, rules, served
+from thpdiag.guard.orphans import _parent, _processes
 from thpdiag.serve.access.modes import Mode
 from thpdiag.serve.access.principal import LOCAL
 from thpdiag.serve.access.routes import Rule
 from thpdiag.serve.access.scopes import allows, scopes
 from thpdiag.serve.pages.case import DOWNLOADS
 from thpdiag.serve.pages.static import static
+from thpdiag.serve.running import with_password
+from thpdiag.serve.settings import Settings
+from thpdiag.serve.storage import database
 from thpdiag.serve.table import ROUTES
 
 RULES = tuple(rule for rule, _ in ROUTES._rules)
@@ -248,6 +252,33 @@ def test_the_data_are_their_owners_alone(tmp_path: Path) -> None:
         os.umask(before)
 
     assert set(open_to_others) <= {"ballast", "folder", "lock"}
+
+
+def test_processes_that_read_bundles_have_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What begins under the server has no password of a database in its environment or its command."""
+    monkeypatch.setenv("PGPASSWORD", WORD)
+    running = Running(tmp_path / "data")
+    with running.serving():
+        running.ended(running.sent(SAID, "b.txt"))
+        assert running.process
+        below = [pid for pid in _processes() if _parent(pid) == running.process.pid]
+        told = [Path(f"/proc/{pid}/{file}").read_bytes() for pid in below for file in ("environ", "cmdline")]
+
+    assert told
+    assert [one for one in told if WORD.encode() in one] == []
+
+
+def test_the_password_still_opens_the_database() -> None:
+    """It is taken as libpq would take it: behind one that stands in the address."""
+    settings = Settings(data=Path("d"), database="postgresql://anna@db/thpdiag")
+    given = Settings(data=Path("d"), database="postgresql://anna:other@db/thpdiag")
+    environment = {"PGPASSWORD": "p/w@1", "HOME": "/"}
+
+    told = with_password(settings, environment).database
+    assert database.address(told or "").password == "p/w@1"
+    assert environment == {"HOME": "/"}
+    assert database.address(with_password(given, {"PGPASSWORD": "p"}).database or "").password == "other"
+    assert with_password(settings, {}) == settings
 
 
 def test_deleted_is_gone_from_the_whole_server(tmp_path: Path) -> None:

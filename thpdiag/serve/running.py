@@ -9,11 +9,12 @@ However it ends, what was uploaded is whole, and the next start goes on with the
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from time import time
@@ -35,6 +36,7 @@ from thpdiag.serve.app import application
 from thpdiag.serve.pruning import Pruning
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import Settings, opened
+from thpdiag.serve.storage import database
 from thpdiag.serve.uploads.intake import Intake
 from thpdiag.serve.work.workers import Workers
 from thpdiag.triage.store.bundle import Analysis
@@ -53,7 +55,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
     analysis = Analysis(__version__, digest(rules))
     with ExitStack() as undo:
         undo.enter_context(logged())
-        storage = undo.enter_context(closing(opened(settings)))
+        storage = undo.enter_context(closing(opened(with_password(settings, os.environ))))
         undo.enter_context(storage.served(analysis))
         listens = undo.enter_context(bound(settings.host, settings.port))
         modes.check(replace(access, host=str(listens.getsockname()[0])))  # a name may have changed what it stands for
@@ -69,6 +71,19 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         undo.enter_context(workers)
         tell(f"thpdiag serves {address(listens)} and keeps its data in {storage.folder}; Ctrl-C ends it")
         loop.run([listens])
+
+
+def with_password(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
+    """The password that libpq would take from the environment goes into the address of the database.
+
+    It leaves the environment, which every process that reads a customer's bytes would inherit.
+    """
+    password = environment.pop("PGPASSWORD", "")
+    if not password or settings.database is None:
+        return settings
+    url = database.address(settings.database)
+    told = url if url.password else url.set(password=password)
+    return replace(settings, database=told.render_as_string(hide_password=False))
 
 
 def bound(host: str, port: int) -> socket.socket:

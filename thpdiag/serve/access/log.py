@@ -22,7 +22,7 @@ LOGGER: Final = logging.getLogger("thpdiag.serve.requests")
 LINE: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 GONE: Final = 499  # what is logged where no answer was sent: the client went away, or a mistake of ours
 SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
-    (re.compile(r"(thpdiag_[0-9a-f]{16}_)[0-9a-f]+", re.IGNORECASE), r"\1***"),
+    (re.compile(r"(thpdiag(?:_|%5f)[0-9a-f]{16}(?:_|%5f))[0-9a-f]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"\b(bearer|basic)\s+[^\s'\",]+", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\b(authorization|cookie|x-csrf-token)\b(['\"]?\s*[:=,]).*", re.IGNORECASE), r"\1\2 ***"),
     (re.compile(r"\b\d{1,12}\.[0-9a-f]{32}\.[0-9a-f]{64}\b", re.IGNORECASE), "***"),
