@@ -18,7 +18,7 @@ GOOD = [f"in/web{number:04}" for number in range(4)]
 ENDS = {
     "in/aborts": "signal 6",
     "in/allocates": "limit",
-    "in/bomb.tar.gz": "limit",
+    "in/bomb.tar.gz": "refused",
     "in/cut.tar.gz": "partial",
     "in/endless": "limit",
     "in/kills_itself": "signal 9",
