@@ -92,10 +92,10 @@ MAY_IMPORT = {
     ),
     "serve.server": "engine serve.access serve.storage serve.uploads triage.store",
     "serve.table": "serve.access",
-    "serve.sending": "errors reports serve.server serve.access serve.storage serve.uploads serve.api",
+    "serve.sending": "errors guard reports serve.server serve.access serve.storage serve.uploads serve.api serve.pages",
     "serve.work": "errors case engine guard analyze isolated readers serve.storage triage.store triage.work",
     "serve.api": (
-        "errors reports result.schema compare redact serve.server serve.access serve.storage triage.store version"
+        "errors guard reports result.schema compare redact serve.server serve.access serve.storage triage.store version"
     ),
     "serve.quoted": "model bundle guard",
     "serve.fleet": (

@@ -85,7 +85,7 @@ def test_a_failed_job_says_why_and_what_to_do(local: tuple[Whole, str], new_cont
     sending = opened(new_context, url)
     sending.page.goto(f"{url}/jobs/{job}")
     expect(sending.page.locator("#stage")).to_have_text("next in the queue")
-    whole.storage.jobs.fail(whole.claimed(), "it took <i>more</i> than 1 hour")
+    whole.storage.jobs.fail(whole.claimed(), "it took <i>more</i> than 1 hour", "refused")
 
     expect(sending.page.locator("h1")).to_have_text("The analysis failed")
     expect(sending.page.locator("main")).to_contain_text("it took <i>more</i> than 1 hour")

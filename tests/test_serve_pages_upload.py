@@ -120,3 +120,24 @@ def test_the_command_of_the_page_uploads(more: str, tmp_path: Path) -> None:
         done = subprocess.run([*shlex.split(line), "-sS", "--max-time", "30"], capture_output=True, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert whole.claimed().job.name == "bundle.tar.xz"
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        ("limit (cpu)", "a part of it"), ("timeout", "a part of it"), ("out of memory", "a part of it"),
+        ("refused", "whether the file is whole"), ("signal 11", "thpdiag failed on something"),
+        ("bug", "thpdiag failed on something"), ("gone", "no longer has the file"), ("killed", "It was the server"),
+        ("", "It was the server"),
+    ],
+)  # fmt: skip
+def test_what_to_do_about_a_failed_job_follows_how_it_ended(tmp_path: Path, status: str, advice: str) -> None:
+    """One thing for this end, and whom to ask if it does not help."""
+    with served(tmp_path) as whole:
+        job = whole.uploaded(b"bundle", "bundle.tar").job
+        whole.storage.jobs.fail(whole.claimed(), "no", status)
+
+        page = whole.ask("GET", f"/jobs/{job}").body.decode()
+
+    assert advice in page
+    assert page.count("<li>") == 2

@@ -19,6 +19,7 @@ from kept_uploads import database, postgres_server  # noqa: F401  # fixtures
 from serve_asking import Answer
 from serve_whole import BEFORE, HEALTHY, STORM, Header, Whole, analysed, archive, served
 from thpdiag.cli import main
+from thpdiag.serve.access.headers import page_headers
 from thpdiag.serve.access.modes import Mode
 from thpdiag.serve.api.endpoint import problem
 
@@ -42,7 +43,7 @@ def local(tmp_path: Path) -> Iterator[Whole]:
 
 
 @contextmanager
-def working(whole: Whole, *, fails: str = "") -> Iterator[None]:
+def working(whole: Whole, *, fails: str = "", status: str = "") -> Iterator[None]:
     """Does every job that comes, with the document that the bundle is or that its analysis gives."""
     ended = threading.Event()
 
@@ -54,7 +55,7 @@ def working(whole: Whole, *, fails: str = "") -> Iterator[None]:
             whole.storage.jobs.beat(claim, "reading")
             content = whole.storage.content.path(claim.job.sha256).read_bytes()
             if fails:
-                whole.storage.jobs.fail(claim, fails)
+                whole.storage.jobs.fail(claim, fails, status)
             else:
                 whole.done(claim, analysed(content, claim.job.name))
 
@@ -142,18 +143,29 @@ def test_an_empty_upload_tells_its_job_at_once(whole: Whole) -> None:
 
 
 def test_a_form_leads_to_the_page_of_its_job(whole: Whole) -> None:
-    """303, so that loading it again sends nothing; with the session's own token in the address."""
+    """303, so that loading it again sends nothing; with the session's own token in the address.
+
+    What is refused is a page for a browser, data for anything else.
+    """
     cookie, (_, token) = whole.signed_in("upload")
     kind = ("content-type", f"multipart/form-data; boundary={ROUND}")
     ours = ("origin", "https://thpdiag.example.org")
 
     answer = whole.ask("POST", f"/upload?csrf={token}", cookie, kind, ours, body=form(b"abc"))
     strange = whole.ask("POST", "/upload", cookie, kind, ours, body=form(b"abc"))
-    none = whole.ask("POST", f"/upload?csrf={token}", cookie, kind, ours, body=form(b"", ""))
+    looks = ("accept", "text/html,*/*;q=0.8")
+    none = whole.ask("POST", f"/upload?csrf={token}", cookie, kind, ours, looks, body=form(b"", ""))
+    large = whole.ask("POST", f"/upload?csrf={token}", cookie, kind, ours, looks, ("content-length", str(1 << 40)))
+    plain = whole.ask("POST", f"/upload?csrf={token}", cookie, kind, ours, body=form(b"", ""))
 
     assert (answer.status, answer.headers["location"][:6]) == (303, "/jobs/")
     assert whole.storage.jobs.found(answer.headers["location"][6:]) is not None
-    assert (strange.status, none.status, none.body) == (403, 400, b"no file was chosen\n")
+    assert (strange.status, none.status, large.status) == (403, 400, 413)
+    for page, words in ((none, "<p>No file was chosen.</p>"), (large, "at most 67,108,864 are taken.</p>")):
+        assert words in page.body.decode()
+        assert '<a href="/">Upload again</a>' in page.body.decode()
+        assert page.headers["content-security-policy"] == page_headers()["Content-Security-Policy"]
+    assert (plain.status, plain.told["detail"]) == (400, "no file was chosen")
     assert whole.storage.jobs.counts() == {"queued": 1}
 
 
@@ -215,14 +227,15 @@ def test_curl_waits_for_the_verdict(local: Whole, tmp_path: Path, bundle: Path, 
 
 
 @CURL
-def test_an_analysis_that_fails_is_told_to_who_waits(local: Whole) -> None:
-    """The bundle is stored, the verdict is missing, and a gate stays shut."""
-    with local.listening() as url, working(local, fails="the child process took too long"):
+@pytest.mark.parametrize(("status", "code"), [("timeout", 6), ("signal 11", 70), ("bug", 70), ("refused", 3), ("", 6)])
+def test_an_analysis_that_fails_is_told_to_who_waits(local: Whole, status: str, code: int) -> None:
+    """The bundle is stored, the verdict is missing, and a gate stays shut, by the code of the command line."""
+    with local.listening() as url, working(local, fails="the child process took too long", status=status):
         head, body = curl("-T", "-", f"{url}{BUNDLES}/b.tar?wait=1", stdin=b"abc")
         _, text = curl("-H", "Accept: text/plain", "-T", "-", f"{url}{BUNDLES}/b.tar?wait=1", stdin=b"abcd")
 
     told = json.loads(body)
-    assert (head["x-thpdiag-exit"], told["state"], told["verdict"]) == ("6", "failed", None)
+    assert (head["x-thpdiag-exit"], told["exit"], told["state"], told["verdict"]) == (str(code), code, "failed", None)
     assert told["reason"] == "the child process took too long"
     assert b"took too long" in text
 

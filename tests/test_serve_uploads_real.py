@@ -212,7 +212,7 @@ def test_curl_reads_why_a_bundle_is_too_large(strict: Serving, tmp_path: Path, a
 
     done = curl(*expect, "-w\n%{http_code} %{size_upload}", "-T", file, f"{strict.url}/api/v1/bundles/x")
 
-    found = re.fullmatch(rb"the upload has \d+ bytes; at most \d+ are taken\n\n413 (\d+)", done.stdout)
+    found = re.fullmatch(rb"the upload has [\d,]+ bytes; at most [\d,]+ are taken\n\n413 (\d+)", done.stdout)
     assert found, done
     assert (found[1] == b"0") == asking
     assert is_kept(strict)

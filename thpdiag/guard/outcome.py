@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 _FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
@@ -22,6 +24,19 @@ class Status(StrEnum):
     SIGNAL = "signal"  # `detail` is its number
     REFUSED = "refused"  # a mistake of the user, which is told
     BUG = "bug"  # a mistake of thpdiag
+
+
+_CODES: Final[Mapping[str, int]] = {Status.OK: 0, Status.REFUSED: 3, Status.PARTIAL: 5, Status.BUG: 70}
+
+
+def exit_code(name: str) -> int:
+    """The exit code of an end that is known by its name alone, `signal 11`; 6 for one that has no name here.
+
+    A fault is a mistake of ours or of a library. A plain kill comes from outside, most often for want of memory.
+    """
+    if name.startswith(f"{Status.SIGNAL} "):
+        return 70 if int(name.removeprefix(f"{Status.SIGNAL} ")) in _FAULTS else 6
+    return _CODES.get(name, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +70,8 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """As the command line leaves (`thpdiag.errors.EXIT_CODES`).
-
-        A fault is a mistake of ours or of a library. A plain kill comes from outside, most often for want of memory.
-        """
-        if self.status is Status.REFUSED:
-            return self.code
-        if self.status is Status.SIGNAL:
-            return 70 if int(self.detail) in _FAULTS else 6
-        return {Status.OK: 0, Status.PARTIAL: 5, Status.BUG: 70}.get(self.status, 6)
+        """As the command line leaves (`thpdiag.errors.EXIT_CODES`)."""
+        return self.code if self.status is Status.REFUSED else exit_code(self.name)
 
     @property
     def sentence(self) -> str:

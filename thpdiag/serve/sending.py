@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -21,9 +22,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from thpdiag.reports.exit_code import CUT_SHORT
+from thpdiag.guard.outcome import exit_code as ended_with
 from thpdiag.reports.severities import NEVER
 from thpdiag.reports.visible import visible
+from thpdiag.serve.access.answers import wants_page
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.principal import Principal
 from thpdiag.serve.api.counting import Counts
@@ -31,6 +33,7 @@ from thpdiag.serve.api.ended import GATES, left_with, text_told, verdict_told
 from thpdiag.serve.api.endpoint import ProblemError, asked, data, note, problem
 from thpdiag.serve.api.forms import JOBS
 from thpdiag.serve.api.watching import Seen, Watching
+from thpdiag.serve.pages.answering import failed
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.storage import Accepted
 from thpdiag.serve.uploads.form import form_route
@@ -52,12 +55,12 @@ def upload_routes(server: Server, watching: Watching, counts: Counts, wait: floa
     sending = _Sending(server, watching, counts, wait)
     return [
         put_route("/api/v1/bundles", server.intake, sending.admit_put, sending.put, told),
-        form_route("/upload", server.intake, sending.admit_form, sending.form),
+        form_route("/upload", server.intake, sending.admit_form, sending.form, sending.form_refused),
         *tus_routes("/files", server.intake, sending.admit, sending.complete, sending.became, told),
     ]
 
 
-def told(refused: RefusedError) -> Response:
+async def told(_request: Request, refused: RefusedError) -> Response:
     return problem(refused.status, refused.sentence, refused.headers)
 
 
@@ -114,6 +117,16 @@ class _Sending:
         accepted, _ = await self._accepted(request, arrived, "form")
         return RedirectResponse(f"/jobs/{accepted.job}", 303)
 
+    async def form_refused(self, request: Request, refused: RefusedError) -> Response:
+        """Our page for a browser, problem JSON for whatever else sends a form."""
+        if not wants_page(request.headers):
+            return await told(request, refused)
+        words = f"{refused.sentence[:1].upper()}{refused.sentence[1:]}."
+        page = partial(failed, title="The upload was refused", onward=("/", "Upload again"))
+        answer = await run_in_threadpool(page, request, self.server, refused.status, words)
+        answer.headers.update(refused.headers)
+        return answer
+
     async def _accepted(self, request: Request, arrived: Arrived, way: str) -> tuple[Accepted, bool]:
         """The bundle in the storage with its job, and whether the same content was known before."""
         accepted, known = await in_thread(self._accept, request, arrived)
@@ -146,7 +159,7 @@ class _Sending:
         case = cases.found(seen.case) if seen.case else None
         document = cases.document(case.id) if case else None
         if case is None or document is None:
-            code, words = CUT_SHORT, seen.reason or "the case was deleted"
+            code, words = ended_with(seen.status), seen.reason or "the case was deleted"
             told = {**answer, "state": seen.state, "reason": words, "exit": code, "verdict": None}
             text = f"The bundle could not be analysed: {visible(words)}\n"
         else:

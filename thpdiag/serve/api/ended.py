@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from thpdiag.guard.outcome import exit_code as ended_with
 from thpdiag.reports import FORMATS
 from thpdiag.reports.exit_code import CUT_SHORT, exit_code
 from thpdiag.reports.severities import NEVER, SEVERITIES
@@ -14,12 +15,11 @@ from thpdiag.serve.storage.cases import Case
 GATES: Final = (*SEVERITIES, NEVER)
 BUG: Final = 70
 NOTHING: Final = 3
-_FAULTS: Final = frozenset(f"signal {number}" for number in (4, 5, 6, 7, 8, 11, 31))  # of the child: a mistake of ours
 
 
 def left_with(case: Case, document: Mapping[str, Any], fail_on: str) -> int:
     """The exit code of `thpdiag analyze --isolate --fail-on` for the same bundle (`thpdiag.errors.EXIT_CODES`)."""
-    if case.status == "bug" or case.status in _FAULTS:
+    if ended_with(case.status) == BUG:
         return BUG
     code = exit_code(document, fail_on)
     unread = code == NOTHING and case.status not in ("ok", "partial")

@@ -28,6 +28,7 @@ class Seen:
     state: str
     stage: str
     ahead: int
+    status: str
     reason: str
     case: str | None
 
@@ -108,4 +109,4 @@ class Watching:
 
 
 def seen(job: Job, ahead: int) -> Seen:
-    return Seen(job.state, job.stage, ahead, job.reason, job.case)
+    return Seen(job.state, job.stage, ahead, job.status, job.reason, job.case)

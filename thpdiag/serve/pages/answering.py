@@ -10,7 +10,7 @@ from starlette.responses import Response
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access.audit import Action, Outcome, event
 from thpdiag.serve.access.gate import address_of
-from thpdiag.serve.pages.shown import shown
+from thpdiag.serve.pages.shown import START, shown
 from thpdiag.serve.server import Server
 
 Page = Callable[[Request, Server], Response]
@@ -35,8 +35,12 @@ def endpoint(server: Server, page: Page) -> Callable[[Request], Response]:
     return answered
 
 
-def failed(request: Request, server: Server, status: int, words: str) -> Response:
-    return shown(request, server, "missing.html", title="This did not work", status=status, words=words)
+def failed(
+    request: Request, server: Server, status: int, words: str, *,
+    title: str = "This did not work", onward: tuple[str, str] = START,
+) -> Response:  # fmt: skip
+    """A page with one sentence; `onward` is the address of where to go from it, and its words."""
+    return shown(request, server, "missing.html", title=title, status=status, words=words, onward=onward)
 
 
 def note(request: Request, server: Server, action: Action, subject: str) -> None:

@@ -15,7 +15,7 @@ from thpdiag.reports.html.script import policy
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import report_headers
 from thpdiag.serve.pages import cited, told
-from thpdiag.serve.pages.answering import endpoint, note
+from thpdiag.serve.pages.answering import endpoint, failed, note
 from thpdiag.serve.pages.shown import missing, shown
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
@@ -69,7 +69,8 @@ def case_page(request: Request, server: Server) -> Response:
     if case is None:
         return missing(request, server, NO_CASE)
     around = _around(server, case)
-    return shown(request, server, "case.html", title=told.named(case), case=case, around=around, formats=DOWNLOADS)
+    title = ": ".join(filter(None, (told.named(case), told.said(case))))
+    return shown(request, server, "case.html", title=title, case=case, around=around, formats=DOWNLOADS)
 
 
 def report(request: Request, server: Server) -> Response:
@@ -80,7 +81,7 @@ def report(request: Request, server: Server) -> Response:
     try:
         page = render(document)
     except MISTAKES:
-        return shown(request, server, "missing.html", title="No report", status=500, words=NO_FORM)
+        return failed(request, server, 500, NO_FORM, title="No report")
     note(request, server, Action.DOWNLOAD, request.path_params["id"])
     return HTMLResponse(page, headers=report_headers(policy()))
 

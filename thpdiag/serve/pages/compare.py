@@ -12,7 +12,7 @@ from thpdiag.compare.document import document
 from thpdiag.compare.page import policy, render
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import report_headers
-from thpdiag.serve.pages.answering import endpoint, note
+from thpdiag.serve.pages.answering import endpoint, failed, note
 from thpdiag.serve.pages.case import MISTAKES, NO_CASE, NO_FORM
 from thpdiag.serve.pages.shown import missing, shown
 from thpdiag.serve.pages.told import older_first
@@ -50,7 +50,7 @@ def compared(request: Request, server: Server) -> Response:
     try:
         page = render(document(*(result or {} for result in results)))
     except MISTAKES:
-        return shown(request, server, "missing.html", title="No comparison", status=500, words=NO_FORM)
+        return failed(request, server, 500, NO_FORM, title="No comparison")
     for case in pair:
         note(request, server, Action.DOWNLOAD, case.id)
     return HTMLResponse(page, headers=report_headers(policy()))

@@ -8,7 +8,7 @@ are no scripts and styles but those of `static`.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader
 from starlette.requests import Request
@@ -22,6 +22,8 @@ from thpdiag.serve.access.scopes import Scope
 from thpdiag.serve.pages import told
 from thpdiag.serve.pages.static import static
 from thpdiag.serve.server import Server
+
+START: Final = ("/", "Start page")
 
 
 def shown(
@@ -42,7 +44,7 @@ def shown(
 
 def missing(request: Request, server: Server, words: str) -> HTMLResponse:
     """What was asked for is not there; one sentence says what, the same whether it ever was."""
-    return shown(request, server, "missing.html", title="Not found", status=404, words=words)
+    return shown(request, server, "missing.html", title="Not found", status=404, words=words, onward=START)
 
 
 @cache

@@ -87,7 +87,7 @@ def mark_lost(connection: Connection, content: Content, now: float) -> int:
     lost = [sha256 for sha256 in known if not content.has(sha256)]
     for sha256 in lost:
         without_file(connection, content, sha256, now)
-        failed = {"state": FAILED, "claim": None, "ended": now, "reason": GONE}
+        failed = {"state": FAILED, "claim": None, "ended": now, "status": "gone", "reason": GONE}
         connection.execute(update(job).where(job.c.sha256 == sha256, job.c.state.in_(LIVE)).values(failed))
     return len(lost)
 

@@ -119,6 +119,7 @@ job: Final = Table(
     Column("heartbeat", Double),
     Column("ended", Double),
     Column("stage", Short, nullable=False),
+    Column("status", Short, nullable=False),  # how a job ended that has failed, as `guard.outcome` names it
     Column("reason", Told, nullable=False),
     Column("case", _COUNTED, ForeignKey("case.number", ondelete="CASCADE")),
     Index("job_by_state", "state", "number"),

@@ -3,7 +3,7 @@
     queued    waits; the first that came is the first that is claimed
     running   a worker has claimed it, and says so by a heartbeat
     done      its case is there
-    failed    `reason` says why there is none
+    failed    `status` names how it ended, `reason` says why there is no case
 
 A claim has a secret of its own. Who was thought dead and has lost its claim to another can no longer end the job.
 """
@@ -36,7 +36,11 @@ LOST: Final = "the analysis was begun {} times, and each time the server ended b
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`options` is the JSON of the options of the analysis; `case` the id of what came of it."""
+    """`options` is the JSON of the options of the analysis; `case` the id of what came of it.
+
+    `status` is how an analysis ended that has failed (`timeout`, `limit (cpu)`, `signal 9`), empty where nobody
+    knows and in all other states.
+    """
 
     id: str
     sha256: str
@@ -50,6 +54,7 @@ class Job:
     heartbeat: float | None
     ended: float | None
     stage: str
+    status: str
     reason: str
     case: str | None
 
@@ -149,9 +154,10 @@ class Jobs:
         """Say that the work goes on, and what is being done; False if the job is no longer this claim's."""
         return self._change(claim, {"heartbeat": self._clock(), "stage": stage})
 
-    def fail(self, claim: Claim, reason: str) -> bool:
+    def fail(self, claim: Claim, reason: str, status: str = "") -> bool:
         """There will be no case; False if the job is no longer this claim's."""
-        return self._change(claim, {"state": FAILED, "reason": reason, "claim": None, "ended": self._clock()})
+        ended = {"state": FAILED, "status": status, "reason": reason, "claim": None, "ended": self._clock()}
+        return self._change(claim, ended)
 
     def give_back(self, claim: Claim) -> bool:
         """Let another do it, at a clean stop: it does not count as an attempt."""
@@ -166,7 +172,8 @@ class Jobs:
         lost = job.c.state == RUNNING
         if silent_since is not None:
             lost &= job.c.heartbeat < silent_since
-        spent = {"state": FAILED, "claim": None, "ended": self._clock(), "reason": LOST.format(self._attempts)}
+        why = {"status": "lost", "reason": LOST.format(self._attempts)}
+        spent = {"state": FAILED, "claim": None, "ended": self._clock(), **why}
         with writing(self._engine) as connection:
             connection.execute(update(job).where(lost, job.c.attempts >= self._attempts).values(spent))
             return connection.execute(update(job).where(lost).values(_WAITING)).rowcount
@@ -189,7 +196,7 @@ def queued(connection: Connection, wanted: Wanted, now: float, number: int | Non
     row = {
         "id": new_id(), "sha256": wanted.sha256, "options": compact(wanted.options), "name": wanted.name,
         "owner": wanted.owner, "state": QUEUED if number is None else DONE, "attempts": 0, "queued": now,
-        "ended": None if number is None else now, "stage": "", "reason": "", "case": number,
+        "ended": None if number is None else now, "stage": "", "status": "", "reason": "", "case": number,
     }  # fmt: skip
     added = connection.execute(insert(job).values(row).returning(job.c.number))
     return int(added.scalar_one())

@@ -34,7 +34,7 @@ class Intake:
     def fits(self, size: int | None) -> None:
         if size is not None and size > self.limit:
             raise RefusedError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the upload has {size} bytes; at most {self.limit} are taken"
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the upload has {size:,} bytes; at most {self.limit:,} are taken"
             )
 
     async def begin(self, name: str, size: int | None, owner: str) -> str:

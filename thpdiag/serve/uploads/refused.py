@@ -30,7 +30,7 @@ class RefusedError(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
 
-Told = Callable[[RefusedError], Response]  # how a refusal is put to whoever sends
+Told = Callable[[Request, RefusedError], Awaitable[Response]]  # how a refusal is put to whoever sends
 
 
 class Parting(Response):
@@ -67,7 +67,7 @@ async def _read_away(receive: Receive) -> None:
         pass
 
 
-def said(refused: RefusedError) -> Response:
+async def said(_request: Request, refused: RefusedError) -> Response:
     """The sentence as text, as curl shows it."""
     return PlainTextResponse(f"{refused.sentence}\n", refused.status, refused.headers)
 
@@ -82,7 +82,7 @@ def answered(endpoint: Endpoint, told: Told = said) -> Endpoint:
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
         except (RefusedError, HTTPException, StoreError, StoreBusyError, StoreFullError) as error:
-            return Parting(told(_refusal(error)))
+            return Parting(await told(request, _refusal(error)))
 
     return answer
 

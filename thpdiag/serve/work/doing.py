@@ -131,7 +131,7 @@ class Doing:
     def _stored(self, claim: Claim, result: Packed) -> bool:
         """False if the job is no longer this claim's."""
         if result.document is None:
-            return self.storage.jobs.fail(claim, result.reason)
+            return self.storage.jobs.fail(claim, result.reason, result.status)
         return self.storage.cases.complete(claim, result, self.analysis) is not None
 
 
