@@ -139,13 +139,17 @@ def test_numbers_of_pages_that_are_none_show_the_first_page(whole: Whole) -> Non
 
 
 def test_a_case_says_what_it_is_of(whole: Whole) -> None:
-    """Host, verdict, times, bundle and its digest; every format of the API is offered, and each can be had."""
+    """Host, verdict, times, bundle and its digest; every format of the API is offered, and each can be had.
+
+    The verdict's sentence is the title of the page; what stands on it is the report, in the frame.
+    """
     key = whole.completed(STORM)
     case = whole.storage.cases.found(key)
     assert case is not None
     assert case.sentence is not None
     page = text(whole, f"/cases/{key}")
-    for said in ("shop1", case.sentence, "confirmed", case.sha256, "redis-shop-ubuntu.tar", "2027-01-15 08:00 UTC"):
+    assert f"<title>shop1: {case.sentence} – thpdiag</title>" in page
+    for said in ("shop1", "confirmed", case.sha256, "redis-shop-ubuntu.tar", "2027-01-15 08:00 UTC"):
         assert said in words(page)
     offered = re.findall(rf'href="/api/v1/cases/{key}/([^"]+)" download', page)
     assert set(offered) == set(names())
@@ -270,7 +274,7 @@ def test_keeping_releasing_and_deleting(whole: Whole) -> None:
     assert whole.ask("POST", f"/cases/{key}/delete?sure=yes").headers["location"] == "/cases"
     assert whole.storage.cases.found(key) is None
     assert whole.ask("POST", f"/cases/{key}/delete?sure=yes").status == 404
-    assert [action for action, _, _ in whole.audited()] == ["delete", "keep", "keep"]
+    assert [action for action, _, _ in whole.audited()] == ["delete", "release", "keep"]
 
 
 def test_who_may_only_read_changes_nothing(tmp_path: Path) -> None:

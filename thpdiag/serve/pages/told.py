@@ -21,8 +21,9 @@ _COLOURS: Final = MappingProxyType({"nothing_found": "good", "not_applicable": "
 
 
 def named(case: Case) -> str:
-    """The host that leads, or what the case is called."""
-    return verdict.name({"host": {"name": case.host}, "case": case.title})
+    """The host that leads, or what the case is called; the bundle where nobody has named either."""
+    name = verdict.name({"host": {"name": case.host}, "case": case.title})
+    return case.name if case.name and name == verdict.NAMELESS else name
 
 
 def said(case: Case) -> str:
