@@ -10,6 +10,7 @@ as long as all that it is made of is there: with a case that is deleted all of i
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ from threading import Lock, Thread
 from typing import Final
 
 from thpdiag import __version__
-from thpdiag.errors import StoreError
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.guard.limits import MIB, Cell, Limits
 from thpdiag.guard.outcome import Status
 from thpdiag.guard.preloaded import Preloaded
@@ -36,6 +37,12 @@ MADE: Final = "made.json"
 GUARD: Final = Limits(cpu_seconds=240, wall_seconds=300.0, memory=1024 * MIB, file_size=1024 * MIB, files=64)
 PAUSE: Final = 60.0  # seconds until what failed is tried again without a change of the cases
 FAILED: Final = "the fleet could not be put together: {}"
+LOGGED: Final = "the log of the server says why"
+LOG: Final = logging.getLogger(__name__)
+
+
+class EndedError(Exception):
+    """The child came to no end; its status says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +136,18 @@ class Kept:
             return []
 
     def _make(self) -> None:
-        then = State(0, 0, 0, "")
+        then, why = State(0, 0, 0, ""), LOGGED  # by the thread, if it is a mistake of ours
         try:
             then = state(self._storage.engine)
             self._made(then)
-        except (StoreError, OSError, BrokenExecutor) as error:
-            self._failed = (then, self._clock(), FAILED.format(_told(error)))
+            why = ""
+        except EndedError as error:
+            why = str(error)
+        except (StoreError, StoreBusyError, StoreFullError, OSError, BrokenExecutor) as error:
+            LOG.warning("the fleet could not be put together: %s", error)
+        finally:
+            if why:
+                self._failed = (then, self._clock(), FAILED.format(why))
 
     def _made(self, then: State) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -147,7 +160,7 @@ class Kept:
             with Preloaded() as process:
                 outcome = process.submit(partial(make, part), GUARD, Cell(scratch=part)).result()
             if outcome.status is not Status.OK:
-                raise StoreError(outcome.name)
+                raise EndedError(outcome.name)
             told = {"state": asdict(then), "hosts": int(outcome.content)}
             (part / MADE).write_text(json.dumps(told), encoding="ascii")
             self._placed(part, then)
@@ -177,7 +190,3 @@ def _read(folder: Path, *, current: bool) -> Made | None:
     except (OSError, ValueError):
         return None
     return Made(folder, State(**told["state"]), told["hosts"], current)
-
-
-def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, StoreError) else type(error).__name__

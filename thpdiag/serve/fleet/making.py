@@ -31,6 +31,7 @@ from thpdiag.triage.store.store import Store
 
 SPOOL: Final = "spool"
 PAGE, HOSTS = "page.html", "hosts.jsonl"
+RESULTS: Final = "the database of the server that made it"
 FILES: Final = {"csv": "fleet.csv", "json": "fleet.json"}
 
 
@@ -61,7 +62,7 @@ def make(folder: Path) -> Answer:
     cases = _stored(folder / SPOOL, place)
     with closing(Reading.at(place)) as store:
         with (folder / PAGE).open("w", encoding="utf-8", errors="backslashreplace") as out:
-            write_page(store, out)
+            write_page(store, out, results=RESULTS)
 
         def page(row: Row) -> str:
             return f"/cases/{cases[row['sha256']]}"

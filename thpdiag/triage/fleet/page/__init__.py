@@ -24,7 +24,7 @@ from thpdiag.triage.fleet.page.changes import change_rows
 from thpdiag.triage.fleet.page.counts import all_counts
 from thpdiag.triage.fleet.page.differences import outlier_row
 from thpdiag.triage.fleet.page.listings import listings
-from thpdiag.triage.fleet.page.made import made
+from thpdiag.triage.fleet.page.made import BESIDE, made
 from thpdiag.triage.fleet.page.summary import Summary
 from thpdiag.triage.fleet.page.words import GRAVEST
 from thpdiag.triage.store.aside import First
@@ -42,11 +42,12 @@ def write_page(
     accepted: Callable[[Row], bool] = lambda row: False,
     acceptances: Sequence[str] = (),
     survey: Survey | None = None,
+    results: str = BESIDE,
 ) -> None:
     """Write the page of all hosts. `page` gives the address of a host's page beside this one, empty if there is none.
 
     `accepted` tells whether the finding of its verdict is accepted, `acceptances` what does so, for the page's end.
-    `survey` is that of the store, if it was made before.
+    `survey` is that of the store, if it was made before; `results` says where a reader finds the results.
     """
     survey = survey or survey_of(store)
     told, apart, changes = Summary(store), First(store.aside, DIFFERENCES), First(store.aside, DIFFERENCES)
@@ -67,7 +68,7 @@ def write_page(
         grade=_grade(told),
         counts=all_counts(told),
         lists=listings(told, apart, changes),
-        made=made(store, acceptances),
+        made=made(store, acceptances, results),
         style=Markup(looks()),
         script=Markup(script()),
         policy=policy_for(looks(), script()),

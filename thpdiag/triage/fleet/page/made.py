@@ -10,6 +10,7 @@ from thpdiag.reports.json import compact
 from thpdiag.triage.fleet.page.words import count
 from thpdiag.triage.store.reading import Reading
 
+BESIDE = "results.sqlite beside it"  # where triage puts them
 MOST = 50  # acceptances, and things that befell runs, that are told one by one
 
 
@@ -21,17 +22,21 @@ class _Analysis:
     bundles: int = 0
 
 
-def made(store: Reading, acceptances: Sequence[str]) -> list[tuple[str, str]]:
-    """Terms with what is to be told of them."""
-    return list(_made(store, acceptances))
+def made(store: Reading, acceptances: Sequence[str], results: str = BESIDE) -> list[tuple[str, str]]:
+    """Terms with what is to be told of them; `results` says where the results are.
+
+    When the runs began is told of a store that a batch has made, not of one that was put together for this page.
+    """
+    return list(_made(store, acceptances, results))
 
 
-def _made(store: Reading, acceptances: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _made(store: Reading, acceptances: Sequence[str], results: str) -> Iterator[tuple[str, str]]:
     for (version, digest, options), analysis in _analyses(store).items():
         yield "thpdiag", f"{version}, {count(analysis.bundles, 'bundle')}"
         yield "Rules", digest
         yield "Options", options
-        yield "Begun", _span(analysis.begun)
+        if results == BESIDE:
+            yield "Begun", _span(analysis.begun)
     for text in acceptances[:MOST]:
         yield "Accepted", text
     if len(acceptances) > MOST:
@@ -40,7 +45,7 @@ def _made(store: Reading, acceptances: Sequence[str]) -> Iterator[tuple[str, str
         yield "Accepted", "no suppression, no baseline"
     for at, kind in store.marks()[-MOST:]:
         yield "Befell a run", f"{kind}, {at}"
-    yield "This page", "fetches nothing and is complete without its script; its results are in results.sqlite beside it"
+    yield "This page", f"fetches nothing and is complete without its script; its results are in {results}"
 
 
 def _analyses(store: Reading) -> dict[tuple[str, str, str], _Analysis]:
