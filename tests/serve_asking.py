@@ -121,8 +121,9 @@ class House:
 
 @contextmanager
 def serving(app: ASGIApp, listening: socket.socket, protocol: type[HeadLimited] = HeadLimited) -> Iterator[None]:
-    """The real server, set up as access wants it, in a thread."""
-    server = uvicorn.Server(uvicorn.Config(app, **{**SERVER, "http": protocol, "lifespan": "off"}))
+    """The real server, set up as access wants it, in a thread; at the end requests have a second."""
+    options = {**SERVER, "http": protocol, "lifespan": "off", "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -7,11 +7,13 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kept_uploads import database, postgres_server  # noqa: F401  # fixtures
+from postgres_server import programs, running
 from serve_whole import BEFORE, Whole, served
 from thpdiag import __version__
 from thpdiag.serve.access.modes import Mode
@@ -85,10 +87,10 @@ def test_a_disk_that_takes_nothing_is_told(tmp_path: Path) -> None:
         assert (answer.status, answer.told["status"], answer.told["disk"]) == (503, "failing", False)
 
 
-def test_a_database_that_is_away_is_told(tmp_path: Path) -> None:
+def test_a_database_that_is_away_is_told(tmp_path: Path, database: str | None) -> None:  # noqa: F811
     """A table that is gone stands for a server that is; the next look after a while tells of its return."""
     now = [0.0]
-    with served(tmp_path) as whole:
+    with served(tmp_path, database=database) as whole:
         health = Health(whole.storage, lambda: now[0])
         assert health.told() == {"database": True, "disk": True}
 
@@ -103,6 +105,23 @@ def test_a_database_that_is_away_is_told(tmp_path: Path) -> None:
             connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO job")
         now[0] += LASTS
         assert health.told()["database"] is True
+
+
+def test_a_server_of_databases_that_has_stopped_is_told(tmp_path: Path) -> None:
+    """Also with connections that it ended while they waited for their next use."""
+    home = programs()
+    if home is None:
+        pytest.skip("no PostgreSQL server of version 15 or later in /usr/lib/postgresql")
+    with ExitStack() as undo:
+        runs = undo.enter_context(ExitStack())
+        database = runs.enter_context(running(home)).fresh()
+        whole = undo.enter_context(served(tmp_path, database=database))
+        assert whole.ask("GET", "/api/v1/cases").status == 200
+        runs.close()
+
+        answer = whole.ask("GET", "/healthz")
+
+        assert (answer.status, answer.told["database"]) == (503, False)
 
 
 def test_a_mistake_of_ours_is_told_without_details(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,12 @@ from thpdiag.triage.store.trouble import disk_full, no_room
 
 _FULL: Final = {"53100", "53200"}  # SQLSTATE: disk full, out of memory
 _BUSY: Final = {"55P03", "40P01", "40001"}  # SQLSTATE: lock not available, deadlock, serialization failure
-_DENIED: Final = "42501"  # SQLSTATE: the role may not do that
+_CHANGED: Final = {
+    "42501",
+    "42P01",
+    "42703",
+    "3F000",
+}  # SQLSTATE: the role may not; no table, column, schema (any more)
 _OURS: Final = (IntegrityError, ProgrammingError, DataError, NotSupportedError)
 
 
@@ -26,7 +31,7 @@ def told(url: URL) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        if isinstance(error, _OURS) and _state(error) != _DENIED:
+        if isinstance(error, _OURS) and _state(error) not in _CHANGED:
             raise
         raise _named(url, error) from error
     except PoolTimeoutError as error:

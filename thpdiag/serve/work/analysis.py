@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 
-import pandas  # noqa: F401 - loaded before the fork, for all children
+import numpy  # noqa: F401 - loaded before the fork, for all children
 
 from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
