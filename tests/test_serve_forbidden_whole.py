@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from serve_running import LONG, Running
-from serve_whole import AFTER, BEFORE, PROXY, Header, Whole, rules, served
+from serve_whole import AFTER, BEFORE, PROXY, STORM, Header, Whole, rules, served
 from thpdiag.guard.orphans import _parent, _processes
 from thpdiag.serve.access.modes import Mode
 from thpdiag.serve.access.principal import LOCAL
 from thpdiag.serve.access.routes import Rule
 from thpdiag.serve.access.scopes import allows, scopes
+from thpdiag.serve.pages import lines
 from thpdiag.serve.pages.case import DOWNLOADS
 from thpdiag.serve.pages.static import static
 from thpdiag.serve.running import with_password
@@ -252,6 +253,23 @@ def test_the_data_are_their_owners_alone(tmp_path: Path) -> None:
         os.umask(before)
 
     assert set(open_to_others) <= {"ballast", "folder", "lock"}
+
+
+def test_lines_of_bundles_do_not_take_the_threads_of_all_pages(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for lines while many others wait for theirs is told so at once, and what was taken is given back."""
+    reads, key = whole.token("read"), whole.completed(STORM)
+    address = f"/cases/{key}/lines?member=session.txt&line=30"
+    monkeypatch.setattr(lines, "PATIENCE", LONG)
+    for _ in range(lines.PLACES):
+        lines._PLACES.acquire()
+    try:
+        assert whole.ask("GET", address, reads).status == 503
+    finally:
+        for _ in range(lines.PLACES):
+            lines._PLACES.release()
+
+    assert [whole.ask("GET", address, reads).status for _ in range(lines.PLACES + 1)] == [200] * (lines.PLACES + 1)
+    assert whole.audited()[0] == ("download", "done", key)
 
 
 def test_processes_that_read_bundles_have_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ Only files that the result speaks of are shown: what else a customer sent is nob
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Any, Final
@@ -31,7 +32,9 @@ PATIENCE: Final = 20.0  # seconds that a request waits for its turn
 NOT_CITED: Final = "The result of this case does not speak of such a file."
 IN_USE: Final = "Others are reading bundles. Try again in a moment."
 GONE: Final = "The bundle is no longer stored: its time was over. This is what the result has kept of the place."
+PLACES: Final = 10  # requests that read or wait for their turn: each holds a thread, of which all pages have 40
 _TURNS: Final = BoundedSemaphore(AT_ONCE)
+_PLACES: Final = BoundedSemaphore(PLACES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +77,26 @@ def lines(request: Request, server: Server) -> Response:
         return missing(request, server, NOT_CITED)
     if not server.storage.content.has(case.sha256):
         return _page(request, server, case, Window(member, line, Quoted(reason=GONE), _cites(document, member)))
-    if not _TURNS.acquire(timeout=PATIENCE):
-        return failed(request, server, 503, IN_USE)
-    try:
+    with _turn() as ours:
+        if not ours:
+            return failed(request, server, 503, IN_USE)
         text = quoted(server.storage.content.path(case.sha256), member, max(line - AROUND, 1), line + AROUND)
-    finally:
-        _TURNS.release()
     note(request, server, Action.DOWNLOAD, case.id)
     earlier = _query(member, max(line - 2 * AROUND - 1, 1)) if line > AROUND + 1 else ""
     later = "" if text.ends or text.reason else _query(member, line + 2 * AROUND + 1)
     return _page(request, server, case, Window(member, line, text, _cites(document, member), earlier, later))
+
+
+@contextmanager
+def _turn() -> Iterator[bool]:
+    """Whether it is this request's turn to read, after a while at most; at once not if many wait already."""
+    with ExitStack() as undo:
+        ours = True
+        for bound, seconds in ((_PLACES, 0.0), (_TURNS, PATIENCE)):
+            if not (ours := bound.acquire(timeout=seconds)):
+                break
+            undo.callback(bound.release)
+        yield ours
 
 
 def _page(request: Request, server: Server, case: Case, window: Window) -> Response:
