@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.open import STDIN
+from thpdiag.bundle.stream import CHUNK
 from thpdiag.bundle.transcript import clean
 from thpdiag.case.beside import beside
 from thpdiag.case.collected import given_up, once
@@ -27,7 +29,8 @@ from thpdiag.readers import all_readers, bulk_readers
 from thpdiag.recognise import Reading, Recogniser
 
 FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
-NOISE = 0.05  # share of NUL bytes in the head of a member above which it is no text
+NOISE = 0.05  # share of NUL bytes, or of control characters, in the head of a member above which it is no text
+_NEVER_TYPED = bytes(sorted(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b")))  # nor printed by terminals' programs
 Progress = Callable[[str], None]
 
 
@@ -113,10 +116,18 @@ def _read(member: Member, recogniser: Recogniser, together: SideBySide) -> list[
         chunks = member.chunks() if b"\0" in head else member.chunks_of_lines()
         content = Content(chunks, member.size, member.file)
         return list(recogniser.bulk(reader, member.path, content))
-    if head.count(0) > NOISE * len(head) and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+    if _is_noise(head):
         return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
     return folded(recogniser.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
+
+
+def _is_noise(head: bytes) -> bool:
+    """Whether a member that begins so is no text. A short one is looked at all the same: that costs little."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    odd = len(head) - len(head.translate(None, _NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
+    return odd > NOISE * len(head)
 
 
 def _begin(member: Member) -> str:
