@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -217,3 +218,30 @@ def test_a_fleet_is_for_readers(tmp_path: Path) -> None:
         for address in ("/fleet", "/fleet/page", "/fleet/fleet.csv", "/fleet/fleet.json"):
             assert locked.ask("GET", address, token).status == 403
             assert locked.ask("GET", address).status == 401
+
+
+def test_a_mistake_of_ours_is_told_in_place_of_waiting(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page says that the log has it, and the thread gives it to the log."""
+    logged: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", logged.append)
+    monkeypatch.setattr("thpdiag.serve.fleet.kept.write", lambda *_: {}["secret"])
+    cased(storage, 1, named(1, "web"))
+
+    look = Kept(storage, storage.clock).look(LONG)
+
+    assert (look.made, look.waits) == (None, False)
+    assert look.mistake.endswith("the log of the server says why")
+    assert [one.exc_type for one in logged] == [KeyError]
+
+
+def test_the_page_says_where_its_results_are(storage: Storage, data: Path) -> None:
+    """No file of a batch, and no run of one: they were never there."""
+    cased(storage, 1, named(1, "web"))
+    spool.write(data / SPOOL, fleet_of(storage))
+    make(data)
+
+    page = (data / PAGE).read_text(encoding="utf-8")
+
+    assert "its results are in the database of the server that made it" in page
+    assert "results.sqlite" not in page
+    assert "<dt>Begun</dt>" not in page
