@@ -317,4 +317,4 @@ def test_help_loads_no_command() -> None:
     probe = f"{command('--help')}\nimport sys\nprint('LOADED', *[m for m in sys.modules if m.startswith('thpdiag.')])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT)
 
-    assert set(done.stdout.rpartition("LOADED")[2].split()) <= {"thpdiag.cli", "thpdiag.errors"}
+    assert set(done.stdout.rpartition("LOADED")[2].split()) <= {"thpdiag.cli", "thpdiag.cli.deferred", "thpdiag.errors"}

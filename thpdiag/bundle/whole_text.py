@@ -25,8 +25,8 @@ class WholeText:
     """The cleaned lines of a member, with their numbers."""
 
     def __init__(self, lines: Iterable[tuple[int, str]], *, markup: bool) -> None:
-        in_blocks = isinstance(lines, NumberedLines) and not markup
-        self._blocks = lines.blocks if in_blocks else iter((Block(1, "", lines),))
+        in_blocks = lines.blocks if isinstance(lines, NumberedLines) and not markup else None
+        self._blocks = in_blocks or iter((Block(1, "", lines),))
         self._markup = markup
         self._lines: Iterator[TextLine] = iter(())  # of one block
         self._held: tuple[int, str] | None = None

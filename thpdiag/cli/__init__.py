@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import rich_click as click
 from click.exceptions import Abort, ClickException
 
 from thpdiag import __version__
+from thpdiag.cli.deferred import Commands
 from thpdiag.errors import AcceptanceError, RuleError, ThpdiagError, UsageError
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -40,25 +39,9 @@ BUG, INTERRUPTED = 70, 130
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is sent to
 
 
-class Deferred(click.RichCommand):
-    """A command known by name and one line; its module is imported when the command is used."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        module = importlib.import_module(f"thpdiag.cli.{str(self.name).replace('-', '_')}")
-        return module.command.make_context(info_name, args, parent, **extra)
-
-
-class Commands(click.RichGroup):
-    """The commands in the order in which people meet them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return Deferred(name=cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands, known=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="thpdiag")
 def cli() -> None:
     """Is the kernel's huge-page machinery hurting this host? Reads what a customer sent, proves it, says what to do."""
