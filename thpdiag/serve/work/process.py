@@ -6,6 +6,7 @@ the fork server, and the kernel tells this process: it ends its child, and progr
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 from contextlib import suppress
@@ -73,6 +74,7 @@ def _done(order: Order, gives: Connection) -> None:
     with suppress(OSError):
         die_with_parent(signal.SIGTERM)
     _hold_nothing_but(gives.fileno())
+    importlib.import_module(WARMED)  # done already, unless the fork server of this program began for somebody else
     from thpdiag.serve.work.analysis import analysed  # the engine, which the server itself never loads
 
     result = analysed(order)
