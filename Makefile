@@ -1,7 +1,7 @@
 # On a fresh machine with python3, python3-venv and make, without root:
 #
 #   make demo      installs thpdiag into .venv and diagnoses the first story
-#   make test      installs what the tests need, checks the code and the rules, runs all tests (about 12 minutes on 2 cores)
+#   make test      installs what the tests need, checks the code and the rules, runs all tests (about 20 minutes on 2 cores)
 #   make proof     the tests again with the full counts of fault points and mutants (long)
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
 #   make bench     what reading a bundle costs, beside the programs that people use today
