@@ -62,6 +62,7 @@ def test_every_bundle_has_its_result_or_its_reason(batch: tuple[Path, Done]) -> 
     assert all(result.reason and "\n" not in result.reason for result in found.values() if result.status != "ok")
     assert "named pipe" in found["in/pipe"].reason
     assert "memory" in found["in/allocates"].reason
+    assert "limit" in found["in/bomb.tar.gz"].reason
     assert found["in/kills_itself"].document is None
 
 

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from thpdiag.serve.access.answered import Answered
 from thpdiag.serve.access.audit import actor, plain
 from thpdiag.serve.access.gate import address_of
 from thpdiag.serve.access.modes import Access
@@ -20,7 +21,6 @@ from thpdiag.serve.access.principal import NOBODY
 
 LOGGER: Final = logging.getLogger("thpdiag.serve.requests")
 LINE: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
-GONE: Final = 499  # what is logged where no answer was sent: the client went away, or a mistake of ours
 SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"(thpdiag(?:_|%5f)[0-9a-f]{16}(?:_|%5f))[0-9a-f]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"\b(bearer|basic)\s+[^\s'\",]+", re.IGNORECASE), r"\1 ***"),
@@ -64,18 +64,11 @@ class Log:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = GONE
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        answered = Answered(send)
         try:
-            await self._app(scope, receive, sent)
+            await self._app(scope, receive, answered)
         finally:
-            self._write(f"{request_line(scope, self._access)} {status}")
+            self._write(f"{request_line(scope, self._access)} {answered.status}")
 
 
 def request_line(scope: Scope, access: Access) -> str:

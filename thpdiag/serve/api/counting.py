@@ -9,12 +9,12 @@ from threading import Lock
 from time import monotonic
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from thpdiag.serve.access.answered import Answered
 from thpdiag.serve.access.routes import Routes
 
 METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-GONE: Final = 499  # no answer was sent: the client went away, or a mistake of ours
 
 
 @dataclass(slots=True)
@@ -50,17 +50,10 @@ class Counted:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = self._clock(), GONE
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        began, answered = self._clock(), Answered(send)
         try:
-            await self._app(scope, receive, sent)
+            await self._app(scope, receive, answered)
         finally:
             method = scope["method"] if scope["method"] in METHODS else "other"
             rule = self._routes.find(method, scope["path"])
-            self._counts.request(method, rule.path if rule else "", status, self._clock() - began)
+            self._counts.request(method, rule.path if rule else "", answered.status, self._clock() - began)
