@@ -19,6 +19,7 @@ from playwright.sync_api import BrowserContext, Route
 
 from shown_pages import ADDRESS, Shown
 
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 Show = Callable[..., Shown]
 
 
@@ -35,8 +36,12 @@ def _pw_artifacts_folder(tmp_path_factory: pytest.TempPathFactory) -> SimpleName
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Chromium as the system has it (`THPDIAG_CHROMIUM` names another), which writes into a folder of the tests."""
-    program = os.environ.get("THPDIAG_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    """Chromium as the system has it (`THPDIAG_CHROMIUM` names another), which writes into a folder of the tests.
+
+    Without its own windows where there is such a one: the same engine, and a third of the time less.
+    """
+    named = os.environ.get("THPDIAG_CHROMIUM")
+    program = named or next(filter(None, map(shutil.which, BROWSERS)), None)
     if not program:
         pytest.skip("no Chromium: install it (Debian: chromium) or let THPDIAG_CHROMIUM name one")
     home = str(tmp_path_factory.mktemp("browser"))

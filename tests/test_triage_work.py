@@ -15,7 +15,10 @@ import pytest
 from pebble import ProcessExpired
 
 from storing import ANALYSIS
+from thpdiag.analyze import analyze
+from thpdiag.case.options import Options
 from thpdiag.cli.options import exit_code
+from thpdiag.engine.load import Rule
 from thpdiag.errors import StoreFullError
 from thpdiag.guard.outcome import Outcome, Status
 from thpdiag.triage import work
@@ -93,12 +96,15 @@ def test_a_bundle_that_vanished(bundle: Item, asked: Asked) -> None:
     assert ends(worked(bundle, asked)) == [("in/a.txt", "refused")]
 
 
-def test_what_is_no_bundle_has_no_host(tmp_path: Path, asked: Asked) -> None:
+def test_what_is_no_bundle_has_no_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Asked) -> None:
     """A note beside the bundles; it is kept with what its analysis says of it, and counts as a bundle only."""
     note = tmp_path / "README.txt"
     note.write_text("the bundles of last week\n")
 
-    (one,) = worked(Item(str(note), "in/README.txt", 2), asked)
+    def really(paths: list[Path], rules: list[Rule], options: Options, **_: object) -> Outcome:
+        return Outcome(Status.OK, content=json.dumps(analyze(paths, rules, options), default=dict).encode())
+
+    (one,) = done(monkeypatch, Item(str(note), "in/README.txt", 2), asked, really)
 
     assert isinstance(one, Packed)
     assert (one.status, one.reason, one.hosts, bool(one.document)) == ("refused", work.UNKNOWN, (), True)
