@@ -8,7 +8,8 @@
 #   make clean     removes the environment and everything made from the sources
 
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than cores: tests wait for browsers and servers.
+WORKERS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 import sys
@@ -20,6 +21,13 @@ __all__ = [
     "ROOT", "_pw_artifacts_folder", "base_url", "browser_type_launch_args", "database", "hands", "opened",
     "postgres_server", "show", "show_file", "storage",
 ]  # fmt: skip
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What stays until the end, the tests themselves above all, is not looked through each time memory is tidied."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -170,7 +170,7 @@ def test_far_lines_are_found_by_counting(kind: str) -> None:
     long = b"a b c d e f g h\n" + b"".join(row % n for n in range(LOOKED_AT + 20_000))
     long += SCRIPT
     last = long.count(b"\n") - 5
-    edges = {long[:size].count(b"\n") for size in range(PIECE, len(long), PIECE * 37)}
+    edges = {long[:size].count(b"\n") for size in range(PIECE, len(long), PIECE * 7)}
     wanted = [at(line, kind) for line in sorted({2, last, *edges, *(edge + 1 for edge in edges)})]
     plain = dict(numbered(long[:99], [long], LIMIT, Undecoded()))
     for passage, quote in zip(wanted, quoted(long, *wanted), strict=True):

@@ -20,9 +20,7 @@ LONGEST = 300  # characters of a line
 FRAMES = 12  # lines of a sample
 ROWS = 6  # of one snapshot
 SNAPSHOT = 400  # lines of one; /proc/vmstat has some 200
-LOOKED_AT = (
-    16 << 20
-)  # bytes; of a longer text only what is near to cited lines, so that names of columns may be missing
+LOOKED_AT = 200_000  # lines; behind them only what is near to cited ones, so that names of columns may be missing
 PIECE = 1 << 16  # bytes
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ROW = re.compile(
