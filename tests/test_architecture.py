@@ -81,7 +81,8 @@ MAY_IMPORT = {
     "triage.store": "errors result.schema reports",
     "triage.item": "",
     "triage.worklist": "model errors bundle guard triage.item triage.store",
-    "triage.work": "errors case engine analyze isolated guard readers result triage.item triage.store triage.worklist",
+    "warm": "analyze engine isolated readers",
+    "triage.work": "errors case engine isolated guard result warm triage.item triage.store triage.worklist",
     "triage.engines": "errors guard triage.item triage.work triage.store triage.worklist version",
     "triage.fleet": "errors knowledge result.schema reports accepted triage.store",
     "triage.fleet.page": "errors result.schema reports accepted triage.store triage.fleet",
@@ -93,7 +94,7 @@ MAY_IMPORT = {
     "serve.server": "engine serve.access serve.storage serve.uploads triage.store",
     "serve.table": "serve.access",
     "serve.sending": "errors guard reports serve.server serve.access serve.storage serve.uploads serve.api serve.pages",
-    "serve.work": "errors case engine guard analyze isolated readers serve.storage triage.store triage.work",
+    "serve.work": "errors case engine guard analyze isolated warm serve.storage triage.store triage.work",
     "serve.api": (
         "errors guard reports result.schema compare redact serve.server serve.access serve.storage triage.store version"
     ),

@@ -14,12 +14,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
 from thpdiag.engine.load import Rule
 from thpdiag.engine.rule_set import rule_set
@@ -27,8 +25,7 @@ from thpdiag.errors import StoreFullError
 from thpdiag.guard.limits import Limits
 from thpdiag.guard.outcome import Outcome, Status
 from thpdiag.guard.preloaded import settled
-from thpdiag.isolated import STDIN, analyzed
-from thpdiag.readers import all_readers, bulk_readers
+from thpdiag.isolated import analyzed
 from thpdiag.result.rule_packs import digest
 from thpdiag.triage.item import Item
 from thpdiag.triage.store.bundle import Analysis
@@ -40,6 +37,7 @@ from thpdiag.triage.worklist.collections import collected
 from thpdiag.triage.worklist.identity import identity
 from thpdiag.triage.worklist.labels import is_address
 from thpdiag.triage.worklist.unread import UnreadError
+from thpdiag.warm import warm
 
 SAFE = "What is stored is whole; make room and run it again with --resume."
 UNKNOWN = "nothing in it was recognised"
@@ -79,11 +77,7 @@ Done = Packed | Skipped
 
 def warmed(folders: tuple[Path, ...] = (), changes: tuple[str, ...] = ()) -> None:
     """Have loaded and compiled what every bundle needs, so that no child does it again; for a process that forks."""
-    import numpy as np  # noqa: F401 - loaded, that is all
-
-    all_readers()
-    bulk_readers()
-    analyze([STDIN], _rules(folders, changes), stdin=BytesIO(b"nothing that is known\n"))
+    warm(_rules(folders, changes))
     settled()
 
 

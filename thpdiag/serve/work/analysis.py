@@ -11,9 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from io import BytesIO
-
-import numpy  # noqa: F401 - loaded before the fork, for all children
 
 from thpdiag.analyze import analyze
 from thpdiag.case.options import Options
@@ -22,8 +19,7 @@ from thpdiag.engine.rule_set import rule_set
 from thpdiag.engine.timing import Timings
 from thpdiag.guard.outcome import Answer, Outcome, Status
 from thpdiag.guard.supervise import guarded
-from thpdiag.isolated import STDIN, cell
-from thpdiag.readers import all_readers, bulk_readers
+from thpdiag.isolated import cell
 from thpdiag.serve.work.order import Order
 from thpdiag.serve.work.stages import PACKING, Stages
 from thpdiag.triage.store.packed import LEVEL, Packed
@@ -37,13 +33,6 @@ OPTIONS = Options()
 def rules() -> tuple[Rule, ...]:
     """Those that come with thpdiag and with installed packages, as the server has them."""
     return rule_set()
-
-
-def warmed() -> None:
-    """Have loaded and compiled what every bundle needs."""
-    all_readers()
-    bulk_readers()
-    analyze([STDIN], rules(), stdin=BytesIO(b"nothing that is known\n"))
 
 
 def analysed(order: Order) -> Packed:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from thpdiag.guard.preloaded import settled
-from thpdiag.serve.work.analysis import warmed
+from thpdiag.serve.work.analysis import rules
+from thpdiag.warm import warm
 
-warmed()
+warm(rules())
 settled()
