@@ -7,7 +7,8 @@ with what each is compared to:
 - rendering the page from the result, beside packing the result's JSON with gzip (level 9), of which the page needs one
   already: CPU seconds, the least of the runs; the bar is 0.1 s;
 - the first contentful paint of the page, beside a page of the same size that shows one letter: the median of the pairs,
-  which must be many, since a browser paints at fixed moments only; the bar is 2. Needs playwright and Chromium (THPDIAG_CHROMIUM names another than that of the path).
+  which must be many, since a browser paints at fixed moments only; the bar is 2. Needs playwright and Chromium
+  (THPDIAG_CHROMIUM names another than that of the path).
 
 The bars for bytes are 400 KB, 120 KB with gzip; and 300 MB for a thousand pages like those of the fixtures.
 
