@@ -8,8 +8,7 @@
 #   make clean     removes the environment and everything made from the sources
 
 PYTHON ?= python3
-# One more than cores: tests wait for browsers and servers.
-WORKERS ?= 3
+WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin

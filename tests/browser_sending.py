@@ -23,7 +23,7 @@ BLOCK = 4096
 LONG = 60_000  # milliseconds that no test waits unless something is broken
 A_CASE = re.compile(r"/cases/[0-9a-f]{32}$")
 A_JOB = re.compile(r"/jobs/[0-9a-f]{32}$")
-AWAY = re.compile(r"ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INTERNET_DISCONNECTED|status of (?:4|5)\d\d")
+AWAY = re.compile(r"ERR_CONNECTION|ERR_SOCKET_NOT_CONNECTED|ERR_EMPTY_RESPONSE|ERR_INTERNET_DISCONNECTED|status of (?:4|5)\d\d")
 
 expect.set_options(timeout=LONG)
 
@@ -65,6 +65,10 @@ class Sending:
 
     def press(self, button: str, number: int = 0) -> None:
         self.row(number).get_by_role("button", name=button).click()
+
+    def hurry(self) -> None:
+        """Let it try again now, unless it has begun to."""
+        self.page.evaluate("document.querySelector('#transfers .now:not([hidden])')?.click()")
 
     def slow(self, rate: int) -> None:
         """So many bytes a second from now on; -1 as many as go."""

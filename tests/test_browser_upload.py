@@ -60,7 +60,7 @@ def test_an_upload_outlives_kills_of_the_server(new_context: NewContext, tmp_pat
             server.end(signal.SIGKILL)
             expect(sending.told()).to_contain_text("The server does not answer")
             server.start()
-            sending.press("Try now")
+            sending.hurry()
             expect(sending.told()).to_contain_text("Goes on")
 
         expect(sending.page).to_have_url(A_CASE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from thpdiag.triage.store.reading import Reading
 from triaging import command, ends, progress, small, triage
 
 Run = subprocess.Popen[str]
+# What CPython's tracker of semaphores says of those that one knew which was killed; ours have no part in it.
+FORGOTTEN = re.compile(r'Traceback [^\n]+\n  File "[^"]+/resource_tracker\.py".*?\nKeyError: [^\n]+\n', re.DOTALL)
 
 
 def reading(out: Path, **streams: int) -> Run:
@@ -231,6 +234,7 @@ def test_processes_that_are_killed_without_work(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         told = ended(run)
 
+    told = FORGOTTEN.sub("", told)
     lines_ = [line for line in told.splitlines() if "Traceback" in line or line.startswith("thpdiag")]
     assert (run.returncode, lines_, list(ends(out).values())) == (0, [], ["ok"] * 3)
 
