@@ -23,7 +23,7 @@ BLOCK = 4096
 LONG = 60_000  # milliseconds that no test waits unless something is broken
 A_CASE = re.compile(r"/cases/[0-9a-f]{32}$")
 A_JOB = re.compile(r"/jobs/[0-9a-f]{32}$")
-AWAY = re.compile(r"ERR_CONNECTION|ERR_SOCKET_NOT_CONNECTED|ERR_EMPTY_RESPONSE|ERR_INTERNET_DISCONNECTED|status of (?:4|5)\d\d")
+AWAY = re.compile(r"ERR_(?:CONNECTION|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|INTERNET_DISCONNECTED)|status of (?:4|5)\d\d")
 
 expect.set_options(timeout=LONG)
 
