@@ -66,9 +66,15 @@ class Sending:
     def press(self, button: str, number: int = 0) -> None:
         self.row(number).get_by_role("button", name=button).click()
 
-    def hurry(self) -> None:
-        """Let it try again now, unless it has begun to."""
-        self.page.evaluate("document.querySelector('#transfers .now:not([hidden])')?.click()")
+    def try_now(self) -> None:
+        """Press the button between two attempts; that it begins one is seen before the page can do anything else."""
+        js = """async () => {
+          const button = document.querySelector("#transfers .now:not([hidden])");
+          button?.click();
+          for (let turn = 0; turn < 20; turn++) await null;
+          return button?.hidden;
+        }"""
+        self.page.wait_for_function(js, polling=20)
 
     def slow(self, rate: int) -> None:
         """So many bytes a second from now on; -1 as many as go."""

@@ -59,8 +59,8 @@ def test_an_upload_outlives_kills_of_the_server(new_context: NewContext, tmp_pat
             sending.passed(share)
             server.end(signal.SIGKILL)
             expect(sending.told()).to_contain_text("The server does not answer")
+            sending.try_now()
             server.start()
-            sending.hurry()
             expect(sending.told()).to_contain_text("Goes on")
 
         expect(sending.page).to_have_url(A_CASE)

@@ -169,7 +169,7 @@ def test_a_summary_of_github_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(report.encode()) <= 2000
     assert report.endswith(f"{markdown.CUT}\n")
     assert {token.type for token in tokens(report)} <= SUBSET
-    huge = {**with_findings({"means": "ü" * 2_000_000}), "ask": {"commands": ["y" * 2_000_000] * 5}}
+    huge = {**with_findings({"means": "ü" * 5_000_000}), "ask": {"commands": ["y" * 50_000] * 500}}
     huge["verdict"]["rule"] = "THP-001"
     monkeypatch.undo()
     assert len(render(huge).encode()) <= 1024 * 1024

@@ -22,7 +22,7 @@ from triaging import command, ends, progress, small, triage
 
 Run = subprocess.Popen[str]
 # What CPython's tracker of semaphores says of those that one knew which was killed; ours have no part in it.
-FORGOTTEN = re.compile(r'Traceback [^\n]+\n  File "[^"]+/resource_tracker\.py".*?\nKeyError: [^\n]+\n', re.DOTALL)
+FORGOTTEN = re.compile(r"Traceback .+\n  File .+/resource_tracker\.py.+\n(?:    .+\n)+KeyError: '/mp-.+\n")
 
 
 def reading(out: Path, **streams: int) -> Run:
