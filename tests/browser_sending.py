@@ -70,11 +70,14 @@ class Sending:
         """Press the button between two attempts; that it begins one is seen before the page can do anything else."""
         js = """async () => {
           const button = document.querySelector("#transfers .now:not([hidden])");
-          button?.click();
+          if (!button) return null;
+          button.click();
           for (let turn = 0; turn < 20; turn++) await null;
-          return button?.hidden;
+          return button.hidden;
         }"""
-        self.page.wait_for_function(js, polling=20)
+        while (begun := self.page.evaluate(js)) is None:
+            self.row().locator(".now").wait_for()
+        assert begun
 
     def slow(self, rate: int) -> None:
         """So many bytes a second from now on; -1 as many as go."""
