@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from thpdiag.model import Event, Fact, Frame, Problem, Profile, Record, Sample, Series, SymbolTable
+from thpdiag.model import Event, Fact, Frame, Problem, Profile, Record, Sample, Series, SymbolList, SymbolTable
+from thpdiag.symbol_tables import kallsyms
 
 MOST = 12  # records of one kind kept whole in a golden; of further ones only the number
 
@@ -47,6 +48,9 @@ def _plain(record: Record) -> Any:
             return [record.kind.value, record.text, record.count, record.cite.line]
         case Profile():
             return _profile(record)
+        case SymbolList():
+            table, odd = kallsyms.read(record)
+            return _table(table) | ({"odd": [_plain(problem) for problem in odd]} if odd else {})
         case SymbolTable():
             return _table(record)
 

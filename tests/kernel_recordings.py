@@ -12,6 +12,7 @@ from thpdiag.model import (
     Profile,
     StackCounts,
     Stacks,
+    SymbolList,
     SymbolTable,
     TableKind,
     Task,
@@ -38,7 +39,7 @@ def table(
 ) -> SymbolTable:
     """A table of functions at `base` plus their offsets, and further lines as they are."""
     text = "".join(f"{base + at:016x} T {name}\n" for name, at in (functions or FUNCTIONS).items()) + more
-    found, problems = kallsyms.read(Citation(member), text.encode(), kind, release, build_id)
+    found, problems = kallsyms.read(SymbolList(Citation(member), kind, (text.encode(),), 0, release, build_id))
     assert problems == []
     return found
 

@@ -54,7 +54,8 @@ MAY_IMPORT = {
     "readers.session": "model knowledge",
     "readers": "model reader readers.elements bundle",
     "recognise": "model knowledge reader readers.session bundle",
-    "case": "model knowledge errors bundle reader readers readers.elements readers.perf recordings recognise derive",
+    "case": "model knowledge errors bundle reader readers readers.elements readers.perf recordings recognise derive"
+    " symbol_tables",
     "derive": "model knowledge errors ragged",
     "engine": "model knowledge errors derive ragged version",
     "advice": "model knowledge",

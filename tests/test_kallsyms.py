@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from thpdiag.model import Problem, ProblemKind, SymbolTable, TableKind
+from thpdiag.model import Problem, ProblemKind, SymbolList, SymbolTable, TableKind
 from thpdiag.reader import Content, Source
 from thpdiag.readers.kernel_symbols import kallsyms
+from thpdiag.symbol_tables import kallsyms as tables
 
 FIXTURE = (ROOT / "fixtures/readers/kallsyms/kernel-6.18/proc/kallsyms").read_bytes()
 BUILD_ID = "0123456789abcdef0123456789abcdef01234567"
@@ -18,8 +19,9 @@ BUILD_ID = "0123456789abcdef0123456789abcdef01234567"
 def read(text: bytes, path: str = "kallsyms", chunk: int = 1 << 16) -> tuple[SymbolTable, list[Problem]]:
     chunks = (text[i : i + chunk] for i in range(0, len(text), chunk))
     records = list(kallsyms.read(Source(path, path=path), Content(chunks, len(text))))
-    (table,) = [r for r in records if isinstance(r, SymbolTable)]
-    return table, [r for r in records if isinstance(r, Problem)]
+    (listed,) = [r for r in records if isinstance(r, SymbolList)]
+    table, odd = tables.read(listed)
+    return table, [r for r in records if isinstance(r, Problem)] + odd
 
 
 def names(table: SymbolTable) -> list[tuple[int, str]]:
@@ -178,7 +180,19 @@ def test_garbage_is_a_problem_never_an_exception(garbage: bytes, at: int, gone: 
     text = FIXTURE[:2000]
     records = list(kallsyms.read(Source("kallsyms"), Content(iter([text[:at] + garbage + text[at + gone :]]))))
 
-    for table in records:
-        if isinstance(table, SymbolTable):
+    for listed in records:
+        if isinstance(listed, SymbolList):
+            table, _ = tables.read(listed)
             assert [table.name(i) for i in range(len(table.addresses))]
             assert (table.addresses[1:] >= table.addresses[:-1]).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 5000, 1 << 20])
+def test_a_command_above_the_list_is_passed_over_in_whatever_pieces_it_comes(chunk: int) -> None:
+    """The table is that of the list alone, cited where that begins."""
+    typed = b"[root@host ~]# cat /proc/kallsyms > kallsyms-5.14.0\n"
+    table, problems = read(typed + FIXTURE, chunk=chunk)
+
+    assert names(table) == names(read(FIXTURE)[0])
+    assert table.cite.line == 2
+    assert problems == []

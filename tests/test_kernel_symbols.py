@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from kernel_recordings import BASE, BUILD_ID, FUNCTIONS, PROGRAM, RELEASE, SLIDE, recording, samples, table
 from thpdiag.derive.kernel_symbols import symbolised
 from thpdiag.derive.symbol_places import places
-from thpdiag.model import Citation, Frame, KernelImage, Ledger, Module, Problem, ProblemKind, SymbolTable, TableKind
+from thpdiag.model import (
+    Citation,
+    Frame,
+    KernelImage,
+    Ledger,
+    Module,
+    Problem,
+    ProblemKind,
+    SymbolList,
+    SymbolTable,
+    TableKind,
+)
 from thpdiag.symbol_tables import kallsyms
 
 HERE = KernelImage(RELEASE, BUILD_ID, "_text", BASE)
@@ -150,7 +161,7 @@ def test_names_are_normalised_and_become_one() -> None:
 def test_of_several_names_the_last_counts_but_not_where_the_kernel_begins() -> None:
     """As perf has it."""
     text = b"ffffffff81000000 T startup_64\nffffffff81000000 T _text\nffffffff81000040 T one\nffffffff81000040 t two\n"
-    found, _ = kallsyms.read(Citation("kallsyms"), text, TableKind.KALLSYMS, RELEASE, "")
+    found, _ = kallsyms.read(SymbolList(Citation("kallsyms"), TableKind.KALLSYMS, (text,), 0, RELEASE))
     named, _ = symbolised(recording([[BASE], [BASE + 0x40]], HERE), [found])
 
     assert samples(named) == {"startup_64": 1, "two": 1}

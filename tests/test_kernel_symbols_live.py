@@ -14,10 +14,11 @@ import pytest
 from kernel_recordings import samples
 from thpdiag.derive.kernel_symbols import symbolised
 from thpdiag.knowledge.symbols import normalise
-from thpdiag.model import Profile, SymbolTable
+from thpdiag.model import Profile, SymbolList, SymbolTable
 from thpdiag.reader import Content, Source
 from thpdiag.readers.kernel_symbols import kallsyms
 from thpdiag.readers.perf import data as perf_data
+from thpdiag.symbol_tables import kallsyms as tables
 
 LOAD = """
 for i in 1 2 3 4 5 6; do dd if=/dev/zero of=load bs=64k count=400; cat load load > load2; rm load load2; done
@@ -56,8 +57,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_list() -> SymbolTable:
     data = Path("/proc/kallsyms").read_bytes()
-    (table,) = kallsyms.read(Source("proc/kallsyms"), Content(iter([data])))
-    assert isinstance(table, SymbolTable)
+    (listed,) = kallsyms.read(Source("proc/kallsyms"), Content(iter([data])))
+    assert isinstance(listed, SymbolList)
+    table, problems = tables.read(listed)
+    assert problems == []
     return table
 
 

@@ -18,7 +18,7 @@ from thpdiag.case.options import Options
 from thpdiag.case.reading import Input, read
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import wants
-from thpdiag.model import Citation, Fact, KernelImage, ProblemKind, Profile, Record, SymbolTable
+from thpdiag.model import Citation, Fact, KernelImage, ProblemKind, Profile, Record, SymbolList, SymbolTable, TableKind
 from thpdiag.reader import Content, Source
 from thpdiag.readers.perf import data as perf_data
 from thpdiag.recognise import Reading
@@ -194,3 +194,16 @@ def test_the_hosts_release_names_its_kallsyms() -> None:
         assert len(problems) == (0 if fits else 1)
         assert named["k"] == []
         assert named[f"{root}/proc/version"] == [fact]
+
+
+def test_lists_are_looked_into_only_for_a_recording() -> None:
+    """Then hidden addresses and odd lines are told, each list's once; without one nobody asked for names."""
+    text = b"0000000000000000 T _text\n0000000000000000 T clear_page_erms\nnothing of the kind\n"
+    listed = reading(SymbolList(Citation("kallsyms", 1), TableKind.KALLSYMS, (text,)))
+    waiting = reading(recording([[BASE + 0x1000]], KernelImage(RELEASE, "", "_text", BASE)))
+
+    assert with_symbols({"k": [listed]}) == ({"k": []}, [])
+    _, problems = with_symbols({"k": [listed], "perf.data": [waiting, waiting]})
+    words = ("not `address type name`", "kptr_restrict hid them from who")
+    assert [word for word in words if word in str(problems)] == list(words)
+    assert len([p for p in problems if p.cite.member == "kallsyms"]) == 2

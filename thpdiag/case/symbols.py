@@ -10,32 +10,52 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from thpdiag.knowledge.paths import root_of, system_path
-from thpdiag.model import Fact, Problem, Profile, SymbolTable
+from thpdiag.model import Fact, Problem, Profile, SymbolList, SymbolTable
 from thpdiag.recognise import Reading
 
 Readings = Mapping[str, Sequence[Reading]]
 
 
 def with_symbols(readings: Readings) -> tuple[dict[str, list[Reading]], list[Problem]]:
-    """The readings with named kernel functions and without tables, and what is to be said about those."""
-    records = (reading.record for found in readings.values() for reading in found)
-    tables = [_of_its_host(record, readings) for record in records if isinstance(record, SymbolTable)]
+    """The readings with named kernel functions and without tables, and what is to be said about those.
+
+    Lists are looked into only if a recording asks for names, and then all of them once.
+    """
     problems: dict[Problem, None] = {}
     named: dict[str, list[Reading]] = {}
+    tables: list[SymbolTable] | None = None
     for member, found in readings.items():
         named[member] = []
         for reading in found:
-            if isinstance(reading.record, SymbolTable):
+            if isinstance(reading.record, SymbolList | SymbolTable):
                 continue
             if isinstance(reading.record, Profile) and reading.record.kernel is not None:
                 from thpdiag.derive.kernel_symbols import symbolised  # numpy: only where there is a profile
 
+                if tables is None:
+                    tables, odd = _tables(readings)
+                    problems |= dict.fromkeys(odd)
                 profile, said = symbolised(reading.record, tables)
                 problems |= dict.fromkeys(said)
                 named[member].append(replace(reading, record=profile))
             else:
                 named[member].append(reading)
     return named, list(problems)
+
+
+def _tables(readings: Readings) -> tuple[list[SymbolTable], list[Problem]]:
+    """All tables of the input, and what is wrong with the lists of which they are made."""
+    from thpdiag.symbol_tables import kallsyms
+
+    tables: list[SymbolTable] = []
+    problems: list[Problem] = []
+    for record in (reading.record for found in readings.values() for reading in found):
+        if isinstance(record, SymbolList):
+            record, odd = kallsyms.read(record)
+            problems += odd
+        if isinstance(record, SymbolTable):
+            tables.append(_of_its_host(record, readings))
+    return tables, problems
 
 
 def _of_its_host(table: SymbolTable, readings: Readings) -> SymbolTable:

@@ -11,7 +11,7 @@ from thpdiag.model.profile import Chains, Frame, KernelImage, Ledger, Module, Pr
 from thpdiag.model.record import Record
 from thpdiag.model.series import Entity, Sample, Series, Subject
 from thpdiag.model.stack_counts import StackCounts
-from thpdiag.model.symbol_table import SymbolTable, TableKind
+from thpdiag.model.symbol_table import SymbolList, SymbolTable, TableKind
 
 __all__ = [
     "CONFIDENCES",
@@ -46,6 +46,7 @@ __all__ = [
     "Stacks",
     "State",
     "Subject",
+    "SymbolList",
     "SymbolTable",
     "TableKind",
     "Task",

@@ -8,9 +8,9 @@ from thpdiag.model.moment import Moment
 from thpdiag.model.problem import Problem
 from thpdiag.model.profile import Profile
 from thpdiag.model.series import Sample, Series
-from thpdiag.model.symbol_table import SymbolTable
+from thpdiag.model.symbol_table import SymbolList, SymbolTable
 
-Record = Fact | Sample | Series | Profile | Event | Problem | SymbolTable
+Record = Fact | Sample | Series | Profile | Event | Problem | SymbolList | SymbolTable
 
 
 def ended(record: Record) -> Moment | None:
@@ -22,7 +22,7 @@ def ended(record: Record) -> Moment | None:
 
 def begun(record: Record) -> Moment | None:
     """When it was read or began, None if the source does not say."""
-    if isinstance(record, Problem | SymbolTable):
+    if isinstance(record, Problem | SymbolList | SymbolTable):
         return None
     if isinstance(record, Series):
         return record.time(0) if len(record) else None

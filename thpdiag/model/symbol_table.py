@@ -23,6 +23,27 @@ class TableKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SymbolList:
+    """A list as it was read, of which a table is made where a recording needs one.
+
+    `chunks` are its bytes, of which the first `above` are no part of it. `release` and `build_id` are as of a table.
+    """
+
+    cite: Citation
+    kind: TableKind
+    chunks: tuple[bytes, ...]
+    above: int = 0
+    release: str = ""
+    build_id: str = ""
+
+    @property
+    def text(self) -> bytes:
+        """All of it, in one piece."""
+        whole = b"".join(self.chunks)
+        return whole[self.above :] if self.above else whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SymbolTable:
     """Functions sorted by address; of several at one address the last of the file stands last (perf takes that one).
 

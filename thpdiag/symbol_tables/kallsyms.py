@@ -9,19 +9,21 @@ begin with `$` mark stretches of ARM code; of several at one address the last on
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.model import Citation, Problem, SymbolTable, TableKind
+from thpdiag.model import Citation, Problem, ProblemKind, SymbolList, SymbolTable
+from thpdiag.symbol_tables.address_width import width_of
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
 ANCHORS = ("_text", "_stext")
-_OPENS = re.compile(rb"(?:([0-9a-f]{16}|[0-9a-f]{8}|[ ]*\(null\)) [A-Za-z?-] \S+(?:[\t ]+\[[^\]\s]+\])?\r?(?:\n|\Z))")
+HIDDEN = (
+    "all addresses are 0: kptr_restrict hid them from who read the file; read it as root:"
+    " `sudo cat /proc/kallsyms > kallsyms-$(uname -r)`"
+)
 _FUNCTION, _BORDER = 1, 2
 _LONGEST_MODULE = 64  # MODULE_NAME_LEN of the kernel
 _NIBBLES = np.full(256, 255, np.uint8)
@@ -32,31 +34,26 @@ _CLASSES[list(b"tTwW")] = _FUNCTION
 _CLASSES[list(b"dDbBrR")] = _BORDER  # data: what lies behind it is no longer the function before it
 
 
-def width_of(text: bytes) -> int:
-    """How many characters wide the addresses are; 0 where the text does not begin with a symbol."""
-    found = _OPENS.match(text)
-    return len(found[1]) if found and len(found[1]) in (8, 16) else 0
-
-
-def read(
-    cite: Citation, text: bytes, kind: TableKind, release: str, build_id: str
-) -> tuple[SymbolTable, list[Problem]]:
-    """The table that a text holds, and what is wrong with it. The text must begin with a symbol (`width_of`)."""
+def read(listed: SymbolList) -> tuple[SymbolTable, list[Problem]]:
+    """The table that a list holds, and what is wrong with it. The list must begin with a symbol (`width_of`)."""
+    text = listed.text
     buffer = np.frombuffer(text, np.uint8)
     starts, ends = _lines(text, buffer)
     names = starts + width_of(text) + 3
     fits, addresses = _columns(buffer, starts, ends, width_of(text))
-    problems = _odd(cite, starts, ends, fits)
+    problems = _odd(listed.cite, starts, ends, fits)
     classes = np.where(fits, _CLASSES[buffer[np.where(fits, names - 2, 0)]], 0)
     functions = classes == _FUNCTION
     zeroed = bool(functions.any()) and not addresses[functions].any()
+    if zeroed:
+        problems.append(Problem(listed.cite, HIDDEN, ProblemKind.UNREADABLE, hides=False))
     classes[(addresses == 0) | (buffer[np.where(fits, names, 0)] == ord("$"))] = 0
     module, modules, name_ends = _modules(text, buffer, starts, ends)
     anchors = _anchors(text, starts, addresses, fits)
     order = _order(addresses, classes, [line for line, _ in anchors])
     table = SymbolTable(
-        cite,
-        kind,
+        listed.cite,
+        listed.kind,
         addresses[order],
         names[order],
         np.where(classes[order] == _FUNCTION, name_ends[order], names[order]),
@@ -64,8 +61,8 @@ def read(
         module[order],
         modules,
         tuple((name, int(addresses[line])) for line, name in anchors),
-        release,
-        build_id,
+        listed.release,
+        listed.build_id,
         zeroed,
     )
     return table, problems

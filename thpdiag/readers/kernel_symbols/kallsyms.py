@@ -1,20 +1,24 @@
 """/proc/kallsyms and System.map: the names of the kernel's functions by address, without which perf.data has none.
 
-The reading itself is in `thpdiag.symbol_tables.kallsyms`. Which kernel a list is of stands in its path only: the
-release in `System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's own store (`~/.debug`, unpacked or as
-`perf archive` packs it): `[kernel.kallsyms]/BUILD-ID/kallsyms` (perf source tools/perf/util/build-id.c).
+`thpdiag.symbol_tables.kallsyms` makes a table of it, if a recording asks for names. Which kernel a list is of stands
+in its path only: the release in `System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's own store
+(`~/.debug`, unpacked or as `perf archive` packs it): `[kernel.kallsyms]/BUILD-ID/kallsyms` (perf source
+tools/perf/util/build-id.c).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
-from thpdiag.model import Citation, Problem, ProblemKind, SymbolTable, TableKind
+from thpdiag.model import Citation, Problem, ProblemKind, SymbolList, TableKind
 from thpdiag.model.citation import EXCERPT
 from thpdiag.reader import BulkReader, Content, Source
+from thpdiag.symbol_tables.address_width import width_of
 
 MOST = 128 * 1024 * 1024  # bytes; the longest lists known (all data symbols included) have a tenth of it
+HEAD = 4096  # bytes that have the first line, be it below a command
 TOLD = 64  # lines of the beginning that must be symbols
 _LINE = re.compile(
     rb"(?:[0-9a-f]{16}|[0-9a-f]{8}|[ ]{2,10}\(null\)) [A-Za-z?-] [^\s\[\]]+(?:[\t ]+\[[^\]\s]+\])?[ \t]*\r?$"
@@ -30,10 +34,6 @@ _RELEASE = re.compile(r"(?:System\.map|kallsyms)-(\d+\.\d+[\w.+~-]*?)(?:\.(?:gz|
 _MODULES = re.compile(r"(?:^|/)lib/modules/(\d+\.\d+[^/]*)/")
 _BUILD_ID = re.compile(
     r"(?:^|/)([0-9a-f]{16,64})/(?:[^/]+/)?kallsyms$|\.build-id/([0-9a-f]{2})/([0-9a-f]{14,62})/kallsyms$"
-)
-HIDDEN = (
-    "all addresses are 0: kptr_restrict hid them from who read the file; read it as root:"
-    " `sudo cat /proc/kallsyms > kallsyms-$(uname -r)`"
 )
 
 
@@ -66,34 +66,27 @@ def _without_command(text: bytes) -> bytes:
     return text[typed.end() :] if typed else text
 
 
-def read(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
-    """The list as one table."""
-    from thpdiag.symbol_tables import kallsyms  # numpy: only where there is a list
-
-    whole, cut = _text(content)
-    text = _without_command(whole)
-    cite = source.cite(
-        1 if text is whole else 2, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip()
-    )
+def read(source: Source, content: Content) -> Iterator[SymbolList | Problem]:
+    """The list as it is: a sosreport has one of 5 MB that nothing in it asks for."""
+    chunks, cut = _chunks(content)
+    head = b"".join(chunks[: next(_enough(chunks), len(chunks))])
+    text = _without_command(head)
+    cite = source.cite(1 if text is head else 2, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip())
     if cut:
         problem = f"only the first {MOST} bytes were read; functions at higher addresses have no names"
         yield Problem(Citation(source.member), problem, ProblemKind.LIMIT)
-    if not kallsyms.width_of(text):
+    if not width_of(text):
         yield Problem(cite, "does not begin with `address type name`", ProblemKind.UNREADABLE)
         return
+    if not chunks[-1].endswith(b"\n"):
+        yield Problem(Citation(source.member), "ends within a line: it may have been cut")
     path = source.path or source.member
     kind = TableKind.SYSTEM_MAP if _SYSTEM_MAP.search(path) else TableKind.KALLSYMS
     release, build_id = release_in(source.member) or release_in(path), build_id_in(source.member)
-    table, problems = kallsyms.read(cite, text, kind, release, build_id)
-    yield from problems
-    if not text.endswith(b"\n"):
-        yield Problem(Citation(source.member), "ends within a line: it may have been cut")
-    if table.zeroed:
-        yield Problem(cite, HIDDEN, ProblemKind.UNREADABLE, hides=False)
-    yield table
+    yield SymbolList(cite, kind, chunks, len(head) - len(text), release, build_id)
 
 
-def _text(content: Content) -> tuple[bytes, bool]:
+def _chunks(content: Content) -> tuple[tuple[bytes, ...], bool]:
     """The bytes, and whether there were more than are read."""
     kept, held = [], 0
     for chunk in content.chunks:
@@ -101,8 +94,13 @@ def _text(content: Content) -> tuple[bytes, bool]:
         held += len(chunk)
         if held > MOST:
             text = b"".join(kept)[:MOST]
-            return text[: text.rfind(b"\n") + 1], True
-    return b"".join(kept), False
+            return (text[: text.rfind(b"\n") + 1],), True
+    return tuple(kept), False
+
+
+def _enough(chunks: Sequence[bytes]) -> Iterator[int]:
+    """How many of them hold the first lines."""
+    return (count for count, held in enumerate(accumulate(map(len, chunks)), 1) if held >= HEAD)
 
 
 BULK = BulkReader("kallsyms", "/proc/kallsyms, System.map", _claims, read)
