@@ -29,6 +29,7 @@ demo: $(PACKAGE)
 	@echo "The same as one page for a browser: $(CURDIR)/$(PAGE)"
 
 test: check
+	@$(BIN)/python -m compileall -q thpdiag # hundreds of programs are started, also where Python writes no bytecode
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
 check: $(TESTS)

@@ -14,6 +14,7 @@ all logs. A round should have a hundred bundles or more, or it measures how prog
 from __future__ import annotations
 
 import argparse
+import compileall
 import io
 import lzma
 import os
@@ -32,6 +33,7 @@ from pathlib import Path
 from host_logs import logs
 from sosreport import sosreport
 
+import thpdiag
 from thpdiag.guard.kernel import adopt_orphans
 
 LEAST, MOST = 0.9, 1.1
@@ -56,6 +58,7 @@ def main() -> None:
     options.add_argument("--bundle", type=Path)
     options.add_argument("--hotsos")
     chosen = options.parse_args()
+    compileall.compile_dir(Path(thpdiag.__file__).parent, quiet=1)  # as pip does
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = copies(chosen.bundle or sosreport(folder / "sos"), folder / "in", chosen.bundles)

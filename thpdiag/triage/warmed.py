@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from thpdiag.triage.work import warmed
 
-warmed()
+warmed((), ())

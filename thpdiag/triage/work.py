@@ -75,8 +75,12 @@ class Skipped:
 Done = Packed | Skipped
 
 
-def warmed(folders: tuple[Path, ...] = (), changes: tuple[str, ...] = ()) -> None:
-    """Have loaded and compiled what every bundle needs, so that no child does it again; for a process that forks."""
+@cache
+def warmed(folders: tuple[Path, ...], changes: tuple[str, ...]) -> None:
+    """Have loaded and compiled what every bundle needs, so that no child does it again; for a process that forks.
+
+    Done once: a worker of a fork server that has done it has nothing left to do.
+    """
     warm(_rules(folders, changes))
     settled()
 
