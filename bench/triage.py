@@ -108,6 +108,7 @@ def throughput(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
         ]
         walls = {}
         for way in (0, 1) if number % 2 else (1, 0):
+            in_memory(portion)
             begun = time.perf_counter()
             ways[way]()
             walls[way] = time.perf_counter() - begun
@@ -122,6 +123,7 @@ def overhead(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
     """Whether a bundle costs too much CPU more than in a loop; begins and ends of the programs are taken off."""
     ratios = []
     for number, portion in enumerate(portions):
+        in_memory(portion)
         ours = cpu(lambda p=portion, n=number: triage(p, folder / f"one{n}", 1))  # type: ignore[misc]
         idle = cpu(lambda p=portion, n=number: triage(p[:1], folder / f"none{n}", 1))  # type: ignore[misc]
         plain = cpu(lambda p=portion: loop(p).wait())  # type: ignore[misc]
@@ -145,6 +147,12 @@ def loop(bundles: Sequence[Path]) -> subprocess.Popen[bytes]:
     run.stdin.write(listed(bundles))
     run.stdin.close()
     return run
+
+
+def in_memory(bundles: Sequence[Path]) -> None:
+    """Who comes first must not be the one that waits for the disk."""
+    for path in bundles:
+        path.read_bytes()
 
 
 def listed(bundles: Sequence[Path]) -> bytes:

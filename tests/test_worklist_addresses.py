@@ -250,11 +250,11 @@ def _refused(handler: Any, answer: bytes) -> None:
 
 
 def test_a_prefix_of_s3(bucket: Bucket) -> None:
-    """Every object in the order of names; no folders, checksums, hidden names."""
+    """Every object in the order of names; no folders, checksums, README, hidden names."""
     bucket.put({
         "n/b.tar.xz": b"12", "n/b.tar.xz.asc": b"1", "n/b.tar.xz.sha256": b"1", "n/a/deep/er.tar": b"123",
         "n/SHA256SUMS": b"1", "n/empty/": b"", "n/.part.tar": b"1", "n/.git/x": b"1", "n/c.txt": b"1",
-        "nightly.tar": b"1", "n/alone.sha256": b"1",
+        "nightly.tar": b"1", "n/alone.sha256": b"1", "n/README.md": b"1",
     })  # fmt: skip
     assert [(item.told.removeprefix("s3://bucket/"), item.size) for item in items(["s3://bucket/n/"])] == [
         ("n/a/deep/er.tar", 3),

@@ -102,6 +102,18 @@ def test_checksums_and_signatures_of_an_archive_are_passed_over() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_what_stands_beside_archives_for_people_is_passed_over() -> None:
+    """A README makes no nightly gate fail; named alone, or where there is no archive, it may be what somebody sent."""
+    make("n/a.tar.xz", "n/README.md", "n/LICENSE", "n/index.html", "n/readme", "n/readme-of-host7.txt", "n/b/proc/stat")
+    make("m/README.txt", "m/vmstat.txt", "k/README", "k/host/proc/stat")
+    assert told("n") == ["n/a.tar.xz", "n/b", "n/readme-of-host7.txt"]
+    assert told("m") == ["m"]
+    assert told("k") == ["k/host"]
+    assert told("n/README.md") == ["README.md"]
+    assert told("n/README.md", "n/a.tar.xz") == ["a.tar.xz"]
+
+
+@pytest.mark.usefixtures("here")
 def test_what_belongs_to_a_recording_is_read_with_it() -> None:
     """The archive of its programs makes a folder no folder of bundles; beside bundles it is none."""
     make("case/perf.data", "case/perf.data.tar.bz2", "case/kallsyms", "case/vmstat.txt")

@@ -20,7 +20,13 @@ from thpdiag.bundle.names import printable
 from thpdiag.errors import UsageError
 from thpdiag.triage.item import Item
 from thpdiag.triage.store.given import told_path
-from thpdiag.triage.worklist.companions import is_archive, is_checksum, is_list_of_checksums, is_of_recording
+from thpdiag.triage.worklist.companions import (
+    is_archive,
+    is_checksum,
+    is_for_readers,
+    is_list_of_checksums,
+    is_of_recording,
+)
 from thpdiag.triage.worklist.globs import Pattern
 from thpdiag.triage.worklist.listing import harmless
 from thpdiag.triage.worklist.remote import Remote, path_of
@@ -92,6 +98,7 @@ def _items(remote: Remote, address: str, magic: int | None, told: str) -> Iterat
 
 
 def _is_bundle(below: str) -> bool:
-    """By the path below what was named: no folder, not hidden, no list of checksums."""
+    """By the path below what was named: no folder, not hidden, no list of checksums, no README."""
     folders, _, name = f"/{below}".rpartition("/")
-    return bool(name) and "/." not in f"{folders}/{name}" and not is_list_of_checksums(name)
+    beside = is_list_of_checksums(name) or is_for_readers(name)
+    return bool(name) and "/." not in f"{folders}/{name}" and not beside

@@ -1,6 +1,7 @@
 """What a name says of a file: that it is an archive, or that it belongs to another file beside it and is no bundle.
 
-- checksums and signatures belong to their archive, and lists of them to all archives of the folder;
+- checksums and signatures belong to their archive, and lists of them to all archives of the folder, as do the README,
+  the licence and the list of a web server (`index.html`);
 - `NAME.tar.bz2` belongs to the file `NAME`, if that is no archive: `perf archive` makes it of a recording, of which it
   has the programs;
 - `kallsyms` and `System.map` have the kernel's functions for a recording beside them;
@@ -18,6 +19,7 @@ from thpdiag.bundle.magic import named_as_archive
 
 _SUM: Final = re.compile(r"\.(?:md5|sha1|sha224|sha256|sha384|sha512|b2|asc|sig|sign|minisig)(?:sums?)?$", re.I)
 _SUMS: Final = re.compile(r"(?:md5|sha\d+|b2)[-_]?sums?(?:\.(?:txt|asc|sig|gpg))?|checksums?(?:\.txt)?", re.I)
+_NOTES: Final = re.compile(r"(?:read[-_.]?me|licen[cs]e|index)(?:\.(?:txt|md|rst|html?))?", re.I)
 _CLOSED: Final = re.compile(r"\.(?:gpg|pgp|asc)$", re.I)
 _UNREAD: Final = re.compile(r"\.(?:7z|rar|cpio)$", re.I)
 _SUFFIXES: Final = ("", ".gz", ".bz2", ".xz", ".zst", ".lzma")
@@ -45,6 +47,11 @@ def is_list_of_checksums(name: str) -> bool:
     return bool(_SUMS.fullmatch(name))
 
 
+def is_for_readers(name: str) -> bool:
+    """Whether a name is that of a README, a licence or a web server's list: what stands beside bundles for people."""
+    return bool(_NOTES.fullmatch(name))
+
+
 def is_of_recording(name: str, files: Collection[str]) -> bool:
     """Whether a name is that of what `perf archive` makes of a file among these."""
     found = _OF_PERF.fullmatch(name)
@@ -55,13 +62,16 @@ def companion(files: Collection[str]) -> Callable[[str], bool]:
     """Whether a name belongs to another file of one folder, which has these files."""
     archives = any(is_archive(name) and not is_of_recording(name, files) for name in files)
     others = any(
-        not is_archive(name) and not is_list_of_checksums(name) and not _SYMBOLS.fullmatch(name) for name in files
+        not (is_archive(name) or is_list_of_checksums(name) or is_for_readers(name) or _SYMBOLS.fullmatch(name))
+        for name in files
     )
 
     def _companion(name: str) -> bool:
         if is_checksum(name, files) or is_of_recording(name, files) or _is_of_pcp(name, files):
             return True
-        return bool((archives and is_list_of_checksums(name)) or (others and _SYMBOLS.fullmatch(name)))
+        if archives and (is_list_of_checksums(name) or is_for_readers(name)):
+            return True
+        return bool(others and _SYMBOLS.fullmatch(name))
 
     return _companion
 

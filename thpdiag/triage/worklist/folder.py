@@ -3,7 +3,8 @@
 - A folder **is one bundle** if something in it says so (`proc`, `sys`, `etc`, `var`, `sos_commands`, `version.txt`,
   the `capture.log` of our own capture ...), or if it has plain files and neither an archive nor a folder.
 - Any other folder **holds bundles**: each archive in it, each folder by these same rules, and each other file, but for
-  those that belong to one beside them (`companions`): checksums and signatures of an archive, symbols of a recording.
+  its README and those that belong to one beside them (`companions`): checksums and signatures of an archive, symbols of
+  a recording.
 - A name that begins with a dot is passed over, as the shell does; so is an empty folder, and one that holds the
   results of a triage.
 - A link to a file is read if the file lies within what the user named. A link to a folder is not followed. All other
@@ -23,7 +24,7 @@ from typing import Final
 
 from thpdiag.triage.item import Item
 from thpdiag.triage.store import form
-from thpdiag.triage.worklist.companions import companion, is_archive
+from thpdiag.triage.worklist.companions import companion, is_archive, is_for_readers
 from thpdiag.triage.worklist.listing import Kind, Name, Names, Texts, cannot, listed, no_file
 
 DEEPEST: Final = 32  # folders in folders; a bundle is not gone into
@@ -69,6 +70,8 @@ def bundles(folder: Path, told: str, within: Within, depth: int = 0) -> Iterator
         yield Item(str(folder), told, _plain_size(folder, names))
         return
     for name in bundled(names):
+        if name.kind in _FILES and is_for_readers(name.name):
+            continue
         yield from one(folder, name, f"{told}/{name.shown}", within, depth)
 
 
