@@ -3,10 +3,11 @@
 Makes bundles of 1.5 MB on the spot: one sosreport of this machine with the logs of a server (`host_logs.py`), each copy
 with a member of its own, so that no two have the same content. In turn: `thpdiag triage` over a portion with two
 processes (results only, no pages), and two processes that each loop over half of the portion with `analyze` and the
-rules loaded. Then the CPU time of one process over a portion beside that of `triage -j 1`. The bars: at least 0.9 of
-the loops' bundles per second, at most 10 % more CPU per bundle. With --hotsos PROGRAM a loop over that program on a few
-of the bundles, which it reads unpacked, so that unpacking is a part of it; once as it is called by default, once with
-all logs. A round should have a hundred bundles or more, or it measures how programs start.
+rules loaded. Then `triage -j 1` and one such process take turns over a tenth of the bundles, five at a time on one
+core, for the CPU time of each (`fed.py`). The bars: at least 0.9 of the loops' bundles per second, at most 10 % more CPU per bundle.
+With --hotsos PROGRAM a loop over that program on a few of the bundles, which it reads unpacked, so that unpacking is a
+part of it; once as it is called by default, once with all logs. A round should have a hundred bundles or more, or it
+measures how programs start.
 
     python bench/triage.py [--bundles 1000] [--rounds 4] [--bundle FILE] [--hotsos PROGRAM]
 """
@@ -16,9 +17,9 @@ from __future__ import annotations
 import argparse
 import compileall
 import io
+import json
 import lzma
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -27,27 +28,28 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from fed import Fed
 from host_logs import logs
 from sosreport import sosreport
 
 import thpdiag
-from thpdiag.guard.kernel import adopt_orphans
 
 LEAST, MOST = 0.9, 1.1
 SIZE = 1_500_000  # bytes of a bundle
 FASTER = 10.0  # times than hotsos
 FEW = 5  # bundles for hotsos
+TURN, TURNS = 5, 4  # bundles of a turn, turns at least
 LOOP = """
 import json, sys
 from pathlib import Path
 from thpdiag.analyze import analyze
 from thpdiag.engine.rule_set import rule_set
 rules = rule_set()
-for line in sys.stdin:
+for number, line in enumerate(sys.stdin, 1):
     json.dumps(analyze([Path(line.strip())], rules), default=dict)
+    print(number, flush=True)
 """
 
 
@@ -66,7 +68,7 @@ def main() -> None:
         size = len(made) // chosen.rounds
         portions = [made[at : at + size] for at in range(0, size * chosen.rounds, size)]
         missed = throughput(portions, folder)
-        missed |= overhead([portion[: max(size // 10, 5)] for portion in portions], folder)
+        missed |= overhead(made[: max(TURN * TURNS, len(made) // 10)], folder)
         if chosen.hotsos:
             missed |= hotsos(chosen.hotsos, made, folder)
     sys.exit(missed)
@@ -119,18 +121,28 @@ def throughput(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
     return ratio < LEAST
 
 
-def overhead(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
-    """Whether a bundle costs too much CPU more than in a loop; begins and ends of the programs are taken off."""
+def overhead(bundles: Sequence[Path], folder: Path) -> bool:
+    """Whether a bundle costs too much CPU more than in a loop: both have begun, and take turns with a few bundles."""
+    command = [sys.executable, "-m", "thpdiag", "triage", "--from", "-", "--out-dir", str(folder / "fed"), "-j", "1"]
+    command += ["--pages", "none", "--progress", "json"]
     ratios = []
-    for number, portion in enumerate(portions):
-        in_memory(portion)
-        ours = cpu(lambda p=portion, n=number: triage(p, folder / f"one{n}", 1))  # type: ignore[misc]
-        idle = cpu(lambda p=portion, n=number: triage(p[:1], folder / f"none{n}", 1))  # type: ignore[misc]
-        plain = cpu(lambda p=portion: loop(p).wait())  # type: ignore[misc]
-        alone = cpu(lambda p=portion: loop(p[:1]).wait())  # type: ignore[misc]
-        ratios.append((ours - idle) / (plain - alone))
-    ratio = statistics.median(ratios)
-    print(f"CPU per bundle of triage against analyze in one process: {ratio:.2f} (bar {MOST})")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})  # two cores of a machine that many share are rarely as fast
+    with (
+        Fed(command, "stderr", lambda line: int(json.loads(line)["done"])) as ours,
+        Fed([sys.executable, "-c", LOOP], "stdout", int) as plain,
+    ):
+        for number, at in enumerate(range(0, len(bundles), TURN)):
+            turn = bundles[at : at + TURN]
+            in_memory(turn)
+            costs = [one.cost(turn) for one in ((ours, plain) if number % 2 else (plain, ours))]
+            ratios.append(costs[0] / costs[1] if number % 2 else costs[1] / costs[0])
+    os.sched_setaffinity(0, cores)
+    ratio = statistics.median(ratios[1:])
+    print(
+        f"CPU per bundle of triage against analyze in one process: {ratio:.2f} (bar {MOST}), {len(ratios) - 1} turns "
+        f"with {TURN} bundles, quartiles {', '.join(f'{one:.2f}' for one in statistics.quantiles(ratios[1:])[::2])}"
+    )
     return ratio > MOST
 
 
@@ -142,7 +154,7 @@ def triage(bundles: Sequence[Path], out_dir: Path, jobs: int) -> None:
 
 def loop(bundles: Sequence[Path]) -> subprocess.Popen[bytes]:
     """A process that loops, on its way."""
-    run = subprocess.Popen([sys.executable, "-c", LOOP], stdin=subprocess.PIPE)
+    run = subprocess.Popen([sys.executable, "-c", LOOP], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert run.stdin is not None
     run.stdin.write(listed(bundles))
     run.stdin.close()
@@ -157,18 +169,6 @@ def in_memory(bundles: Sequence[Path]) -> None:
 
 def listed(bundles: Sequence[Path]) -> bytes:
     return b"".join(os.fsencode(path) + b"\n" for path in bundles)
-
-
-def cpu(work: Callable[[], object]) -> float:
-    """Seconds of CPU of all processes that the work began, those that outlived their parents too."""
-    adopt_orphans()
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    work()
-    with suppress(ChildProcessError):
-        while True:
-            os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def hotsos(program: str, bundles: Sequence[Path], folder: Path) -> bool:

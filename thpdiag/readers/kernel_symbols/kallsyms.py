@@ -9,8 +9,7 @@ tools/perf/util/build-id.c).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
 
 from thpdiag.model import Citation, Problem, ProblemKind, SymbolList, TableKind
 from thpdiag.model.citation import EXCERPT
@@ -69,7 +68,7 @@ def _without_command(text: bytes) -> bytes:
 def read(source: Source, content: Content) -> Iterator[SymbolList | Problem]:
     """The list as it is: a sosreport has one of 5 MB that nothing in it asks for."""
     chunks, cut = _chunks(content)
-    head = b"".join(chunks[: next(_enough(chunks), len(chunks))])
+    head = _head(chunks)
     text = _without_command(head)
     cite = source.cite(1 if text is head else 2, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip())
     if cut:
@@ -89,7 +88,7 @@ def read(source: Source, content: Content) -> Iterator[SymbolList | Problem]:
 def _chunks(content: Content) -> tuple[tuple[bytes, ...], bool]:
     """The bytes, and whether there were more than are read."""
     kept, held = [], 0
-    for chunk in content.chunks:
+    for chunk in filter(None, content.chunks):
         kept.append(chunk)
         held += len(chunk)
         if held > MOST:
@@ -98,9 +97,14 @@ def _chunks(content: Content) -> tuple[tuple[bytes, ...], bool]:
     return tuple(kept), False
 
 
-def _enough(chunks: Sequence[bytes]) -> Iterator[int]:
-    """How many of them hold the first lines."""
-    return (count for count, held in enumerate(accumulate(map(len, chunks)), 1) if held >= HEAD)
+def _head(chunks: Iterable[bytes]) -> bytes:
+    """As many of them as hold the first line."""
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= HEAD:
+            break
+    return head
 
 
 BULK = BulkReader("kallsyms", "/proc/kallsyms, System.map", _claims, read)
