@@ -19,6 +19,7 @@ from thpdiag.guard.outcome import Outcome
 from thpdiag.guard.supervise import Call, guarded
 
 FIRST = "thpdiag.guard.one_thread"
+YOUNG = 10_000  # containers made before the collector looks at them; Python's 700 cost a child a hundredth of its time
 
 
 def fork_server(modules: Sequence[str]) -> ForkServerContext:
@@ -33,9 +34,13 @@ def fork_server(modules: Sequence[str]) -> ForkServerContext:
 
 
 def settled() -> None:
-    """What is there stays: the collector does not touch it again, so that children go on sharing its memory."""
+    """What is there stays: the collector does not touch it again, so that children go on sharing its memory.
+
+    What is made from now on it looks at rarely, for most of that is a child's and ends with it.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
 
 
 class Preloaded:
