@@ -46,3 +46,32 @@ def loaded(how: str) -> list[int]:
     """Modules, tables and patterns that an analysis loads."""
     given = [sys.executable, "-c", PROGRAM, str(GUEST), how]
     return [int(word) for word in subprocess.run(given, check=True, capture_output=True).stdout.split()]
+
+
+def test_a_worker_of_the_fork_server_has_nothing_left_to_warm() -> None:
+    """What the fork server has done counts, unless a run has rules or values of its own."""
+    program = """
+import thpdiag.triage.warmed
+from thpdiag.triage.work import Asked, warmed
+asked = Asked(None, None)
+warmed(asked.folders, asked.changes)
+print(warmed.cache_info().misses)
+"""
+    assert printed(program) == "1"
+
+
+def test_a_process_that_has_settled_collects_rarely() -> None:
+    """And never looks again at what it had then."""
+    program = """
+import gc
+before = gc.get_threshold()
+from thpdiag.guard.preloaded import settled
+settled()
+print(gc.get_threshold()[0] > 5 * before[0], gc.get_threshold()[1:] == before[1:], gc.get_freeze_count() > 1000)
+"""
+    assert printed(program) == "True True True"
+
+
+def printed(program: str) -> str:
+    """What a program prints."""
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
