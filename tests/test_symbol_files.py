@@ -18,10 +18,22 @@ from thpdiag.case.options import Options
 from thpdiag.case.reading import Input, read
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import wants
-from thpdiag.model import Citation, Fact, KernelImage, ProblemKind, Profile, Record, SymbolList, SymbolTable, TableKind
+from thpdiag.model import (
+    Citation,
+    Fact,
+    KernelImage,
+    Problem,
+    ProblemKind,
+    Profile,
+    Record,
+    SymbolList,
+    SymbolTable,
+    TableKind,
+)
 from thpdiag.reader import Content, Source
 from thpdiag.readers.perf import data as perf_data
 from thpdiag.recognise import Reading
+from thpdiag.symbol_tables import kallsyms as tables
 
 FOLDER = ROOT / "fixtures/readers/perf_data"
 PERF_DATA, KALLSYMS = FOLDER / "plain/perf.data", FOLDER / "plain.kallsyms.txt"
@@ -207,3 +219,25 @@ def test_lists_are_looked_into_only_for_a_recording() -> None:
     words = ("not `address type name`", "kptr_restrict hid them from who")
     assert [word for word in words if word in str(problems)] == list(words)
     assert len([p for p in problems if p.cite.member == "kallsyms"]) == 2
+
+
+def test_a_list_that_fails_costs_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For want of memory or by a mistake of ours: the other list names the functions; tests hear of mistakes."""
+    good = SymbolList(Citation("good", 1), TableKind.KALLSYMS, (b"ffffffff81001000 T clear_page_erms\n",))
+    waiting = reading(recording([[BASE + 0x1000]], KernelImage("", "", "", BASE)))
+    real = tables.read
+    for error, kind in ((MemoryError(), ProblemKind.LIMIT), (IndexError(), ProblemKind.BUG)):
+
+        def read(listed: SymbolList, error: Exception = error) -> tuple[SymbolTable, list[Problem]]:
+            if listed.cite.member == "bad":
+                raise error
+            return real(listed)
+
+        monkeypatch.setattr(tables, "read", read)
+        bad = SymbolList(Citation("bad", 1), TableKind.KALLSYMS, (b"ffffffff81001000 T other\n",))
+        given = {"bad": [reading(bad)], "good": [reading(good)], "perf.data": [waiting]}
+        _, problems = with_symbols(given)
+
+        assert [p.kind for p in problems if p.cite.member == "bad"] == [kind]
+        with pytest.raises(type(error)):
+            with_symbols(given, strict=True)

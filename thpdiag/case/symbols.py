@@ -6,20 +6,21 @@ a recording sends its kallsyms in another mail.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from thpdiag.knowledge.paths import root_of, system_path
-from thpdiag.model import Fact, Problem, Profile, SymbolList, SymbolTable
-from thpdiag.recognise import Reading
+from thpdiag.model import Fact, Problem, Profile, Record, SymbolList, SymbolTable
+from thpdiag.recognise import Reading, spared
 
 Readings = Mapping[str, Sequence[Reading]]
 
 
-def with_symbols(readings: Readings) -> tuple[dict[str, list[Reading]], list[Problem]]:
+def with_symbols(readings: Readings, *, strict: bool = False) -> tuple[dict[str, list[Reading]], list[Problem]]:
     """The readings with named kernel functions and without tables, and what is to be said about those.
 
-    Lists are looked into only if a recording asks for names, and then all of them once.
+    Lists are looked into only if a recording asks for names, and then all of them once. `strict` is for tests, as
+    that of the recogniser.
     """
     problems: dict[Problem, None] = {}
     named: dict[str, list[Reading]] = {}
@@ -33,7 +34,7 @@ def with_symbols(readings: Readings) -> tuple[dict[str, list[Reading]], list[Pro
                 from thpdiag.derive.kernel_symbols import symbolised  # numpy: only where there is a profile
 
                 if tables is None:
-                    tables, odd = _tables(readings)
+                    tables, odd = _tables(readings, strict=strict)
                     problems |= dict.fromkeys(odd)
                 profile, said = symbolised(reading.record, tables)
                 problems |= dict.fromkeys(said)
@@ -43,19 +44,31 @@ def with_symbols(readings: Readings) -> tuple[dict[str, list[Reading]], list[Pro
     return named, list(problems)
 
 
-def _tables(readings: Readings) -> tuple[list[SymbolTable], list[Problem]]:
+def _tables(readings: Readings, *, strict: bool) -> tuple[list[SymbolTable], list[Problem]]:
     """All tables of the input, and what is wrong with the lists of which they are made."""
-    from thpdiag.symbol_tables import kallsyms
-
     tables: list[SymbolTable] = []
     problems: list[Problem] = []
-    for record in (reading.record for found in readings.values() for reading in found):
-        if isinstance(record, SymbolList):
-            record, odd = kallsyms.read(record)
-            problems += odd
+    for reading in (reading for found in readings.values() for reading in found):
+        record = reading.record
         if isinstance(record, SymbolTable):
             tables.append(_of_its_host(record, readings))
+        if not isinstance(record, SymbolList):
+            continue
+        for made in spared(_made(record), reading.reader, record.cite, strict=strict):
+            if isinstance(made, SymbolTable):
+                tables.append(_of_its_host(made, readings))
+            elif isinstance(made, Problem):
+                problems.append(made)
     return tables, problems
+
+
+def _made(listed: SymbolList) -> Iterator[Record]:
+    """The table of a list, and what is odd about it."""
+    from thpdiag.symbol_tables import kallsyms  # numpy: only where there is a profile
+
+    table, odd = kallsyms.read(listed)
+    yield table
+    yield from odd
 
 
 def _of_its_host(table: SymbolTable, readings: Readings) -> SymbolTable:
