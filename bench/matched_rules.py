@@ -32,7 +32,7 @@ from thpdiag.knowledge.symbols import families
 from thpdiag.reader import Content, Foreign, Source
 from thpdiag.readers.kernel_symbols import kallsyms
 from thpdiag.readers.perf import data as perf_data
-from thpdiag.recognise import Reading
+from thpdiag.recognise import Reading, Recogniser
 
 CHUNK = 1 << 20
 
@@ -47,7 +47,7 @@ def main() -> None:
     spent["rules loaded"] = time.process_time()
     readings = {str(path): list(read(path)) for path in chosen.files}
     spent["read"] = time.process_time()
-    named, _ = with_symbols(readings)
+    named, _ = with_symbols(readings, Recogniser(()))
     spent["named"] = time.process_time()
     every = [scene for case in cases(Input(named, (), ()), Options(strict=True)) for scene in scenes(case)]
     spent["made a case"] = time.process_time()

@@ -32,7 +32,7 @@ from thpdiag.model import (
 )
 from thpdiag.reader import Content, Source
 from thpdiag.readers.perf import data as perf_data
-from thpdiag.recognise import Reading
+from thpdiag.recognise import Reading, Recogniser
 from thpdiag.symbol_tables import kallsyms as tables
 
 FOLDER = ROOT / "fixtures/readers/perf_data"
@@ -199,7 +199,7 @@ def test_the_hosts_release_names_its_kallsyms() -> None:
     for root, fits in (("sosreport-a", False), ("sosreport-b", True)):
         fact = reading(Fact("kernel.release", RELEASE, Citation(f"{root}/proc/version", 1)))
         readings = {"perf.data": [waiting, waiting], "k": [one], f"{root}/proc/version": [fact]}
-        named, problems = with_symbols(readings)
+        named, problems = with_symbols(readings, Recogniser((), strict=True))
 
         records = [r.record for r in named["perf.data"]]
         assert [isinstance(r, Profile) and "clear_page_erms" in samples(r) for r in records] == [fits, fits]
@@ -214,8 +214,8 @@ def test_lists_are_looked_into_only_for_a_recording() -> None:
     listed = reading(SymbolList(Citation("kallsyms", 1), TableKind.KALLSYMS, (text,)))
     waiting = reading(recording([[BASE + 0x1000]], KernelImage(RELEASE, "", "_text", BASE)))
 
-    assert with_symbols({"k": [listed]}) == ({"k": []}, [])
-    _, problems = with_symbols({"k": [listed], "perf.data": [waiting, waiting]})
+    assert with_symbols({"k": [listed]}, Recogniser((), strict=True)) == ({"k": []}, [])
+    _, problems = with_symbols({"k": [listed], "perf.data": [waiting, waiting]}, Recogniser((), strict=True))
     words = ("not `address type name`", "kptr_restrict hid them from who")
     assert [word for word in words if word in str(problems)] == list(words)
     assert len([p for p in problems if p.cite.member == "kallsyms"]) == 2
@@ -223,8 +223,9 @@ def test_lists_are_looked_into_only_for_a_recording() -> None:
 
 def test_a_list_that_fails_costs_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """For want of memory or by a mistake of ours: the other list names the functions; tests hear of mistakes."""
-    good = SymbolList(Citation("good", 1), TableKind.KALLSYMS, (b"ffffffff81001000 T clear_page_erms\n",))
-    waiting = reading(recording([[BASE + 0x1000]], KernelImage("", "", "", BASE)))
+    text = b"ffffffff81000000 T _text\nffffffff81001000 T clear_page_erms\n"
+    good = SymbolList(Citation("good", 1), TableKind.KALLSYMS, (text,), release=RELEASE)
+    waiting = reading(recording([[BASE + 0x1000]], KernelImage(RELEASE, "", "_text", BASE)))
     real = tables.read
     for error, kind in ((MemoryError(), ProblemKind.LIMIT), (IndexError(), ProblemKind.BUG)):
 
@@ -234,10 +235,13 @@ def test_a_list_that_fails_costs_itself_only(monkeypatch: pytest.MonkeyPatch) ->
             return real(listed)
 
         monkeypatch.setattr(tables, "read", read)
-        bad = SymbolList(Citation("bad", 1), TableKind.KALLSYMS, (b"ffffffff81001000 T other\n",))
+        bad = SymbolList(Citation("bad", 1), TableKind.KALLSYMS, (text,), release=RELEASE)
         given = {"bad": [reading(bad)], "good": [reading(good)], "perf.data": [waiting]}
-        _, problems = with_symbols(given)
+        named, problems = with_symbols(given, Recogniser(()))
 
+        (record,) = [r.record for r in named["perf.data"]]
+        assert isinstance(record, Profile)
+        assert "clear_page_erms" in samples(record)
         assert [p.kind for p in problems if p.cite.member == "bad"] == [kind]
         with pytest.raises(type(error)):
-            with_symbols(given, strict=True)
+            with_symbols(given, Recogniser((), strict=True))

@@ -265,7 +265,7 @@ class Recogniser:
         """All records of a member that is read as bytes; lines of another format in it go to the line readers."""
         source = Source(member, command=output_of(member), path=system_path(member) or member)
         host = ""
-        for record in spared(reader.read(source, content), reader.name, Citation(member), strict=self._strict):
+        for record in self.spared(reader.name, Citation(member), reader.read(source, content)):
             if isinstance(record, Foreign):
                 yield from self.read(member, record.lines)
                 continue
@@ -278,11 +278,20 @@ class Recogniser:
         """Have a reader read its lines from the `first` on; what it leaves unread is still taken off the text."""
         source = context.source()
         cite = Citation(source.member, first)
-        for record in spared(reader.read(source, lines), reader.name, cite, strict=self._strict):
+        for record in self.spared(reader.name, cite, reader.read(source, lines)):
             context.host = _named_host(record) or context.host
             yield Reading(record, reader.name, context.group)
         for _ in lines:
             pass
+
+    def spared(self, reader: str, cite: Citation, records: Iterable[_Given]) -> Iterator[_Given | Problem]:
+        """The same; a mistake of the reader becomes a problem behind what it gave before."""
+        try:
+            yield from records
+        except Exception as error:
+            if self._strict:
+                raise
+            yield _failed(cite, reader, error)
 
     def _lines(self, reader: Reader, ahead: _Ahead, margin: str) -> Iterator[tuple[int, str]]:
         """The lines of a block without its margin: the opening one, and further ones while they belong.
@@ -339,16 +348,6 @@ class Recogniser:
             line = ahead.take()
             if line is not None:
                 yield line.number, line.text
-
-
-def spared(records: Iterable[_Given], reader: str, cite: Citation, *, strict: bool) -> Iterator[_Given | Problem]:
-    """The same; a mistake of the reader becomes a problem behind what it gave before, unless it is to be raised."""
-    try:
-        yield from records
-    except Exception as error:
-        if strict:
-            raise
-        yield _failed(cite, reader, error)
 
 
 def _failed(cite: Citation, reader: str, error: Exception) -> Problem:

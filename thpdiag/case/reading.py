@@ -72,7 +72,7 @@ def read(
         for member, begin in later:
             seen.add(member, together.read(member.path, recogniser), begin)
     seen.problems += given_up(seen.readings)
-    named, said = with_symbols(once(seen.readings, seen.inputs), strict=options.strict)
+    named, said = with_symbols(once(seen.readings, seen.inputs), recogniser)
     return Input(
         {member: named[member] for member in sorted(named, key=_place)},
         sorted(seen.inputs, key=lambda i: _place(i.member)),

@@ -11,16 +11,15 @@ from dataclasses import replace
 
 from thpdiag.knowledge.paths import root_of, system_path
 from thpdiag.model import Fact, Problem, Profile, Record, SymbolList, SymbolTable
-from thpdiag.recognise import Reading, spared
+from thpdiag.recognise import Reading, Recogniser
 
 Readings = Mapping[str, Sequence[Reading]]
 
 
-def with_symbols(readings: Readings, *, strict: bool = False) -> tuple[dict[str, list[Reading]], list[Problem]]:
+def with_symbols(readings: Readings, recogniser: Recogniser) -> tuple[dict[str, list[Reading]], list[Problem]]:
     """The readings with named kernel functions and without tables, and what is to be said about those.
 
-    Lists are looked into only if a recording asks for names, and then all of them once. `strict` is for tests, as
-    that of the recogniser.
+    Lists are looked into only if a recording asks for names, and then all of them once.
     """
     problems: dict[Problem, None] = {}
     named: dict[str, list[Reading]] = {}
@@ -34,7 +33,7 @@ def with_symbols(readings: Readings, *, strict: bool = False) -> tuple[dict[str,
                 from thpdiag.derive.kernel_symbols import symbolised  # numpy: only where there is a profile
 
                 if tables is None:
-                    tables, odd = _tables(readings, strict=strict)
+                    tables, odd = _tables(readings, recogniser)
                     problems |= dict.fromkeys(odd)
                 profile, said = symbolised(reading.record, tables)
                 problems |= dict.fromkeys(said)
@@ -44,7 +43,7 @@ def with_symbols(readings: Readings, *, strict: bool = False) -> tuple[dict[str,
     return named, list(problems)
 
 
-def _tables(readings: Readings, *, strict: bool) -> tuple[list[SymbolTable], list[Problem]]:
+def _tables(readings: Readings, recogniser: Recogniser) -> tuple[list[SymbolTable], list[Problem]]:
     """All tables of the input, and what is wrong with the lists of which they are made."""
     tables: list[SymbolTable] = []
     problems: list[Problem] = []
@@ -54,7 +53,7 @@ def _tables(readings: Readings, *, strict: bool) -> tuple[list[SymbolTable], lis
             tables.append(_of_its_host(record, readings))
         if not isinstance(record, SymbolList):
             continue
-        for made in spared(_made(record), reading.reader, record.cite, strict=strict):
+        for made in recogniser.spared(reading.reader, record.cite, _made(record)):
             if isinstance(made, SymbolTable):
                 tables.append(_of_its_host(made, readings))
             elif isinstance(made, Problem):
