@@ -187,6 +187,11 @@ def test_the_store_is_walked(tmp_path: Path) -> None:
     assert found == [f".debug/{STORE}/kallsyms"]
 
 
+def none(left: set[str]) -> dict[str, list[Reading]]:
+    """No list was left where it came from."""
+    raise AssertionError(left)
+
+
 def reading(record: Record) -> Reading:
     return Reading(record, "test", ("", ""))
 
@@ -199,7 +204,7 @@ def test_the_hosts_release_names_its_kallsyms() -> None:
     for root, fits in (("sosreport-a", False), ("sosreport-b", True)):
         fact = reading(Fact("kernel.release", RELEASE, Citation(f"{root}/proc/version", 1)))
         readings = {"perf.data": [waiting, waiting], "k": [one], f"{root}/proc/version": [fact]}
-        named, problems = with_symbols(readings, Recogniser((), strict=True))
+        named, problems = with_symbols(readings, Recogniser((), strict=True), none)
 
         records = [r.record for r in named["perf.data"]]
         assert [isinstance(r, Profile) and "clear_page_erms" in samples(r) for r in records] == [fits, fits]
@@ -214,8 +219,8 @@ def test_lists_are_looked_into_only_for_a_recording() -> None:
     listed = reading(SymbolList(Citation("kallsyms", 1), TableKind.KALLSYMS, (text,)))
     waiting = reading(recording([[BASE + 0x1000]], KernelImage(RELEASE, "", "_text", BASE)))
 
-    assert with_symbols({"k": [listed]}, Recogniser((), strict=True)) == ({"k": []}, [])
-    _, problems = with_symbols({"k": [listed], "perf.data": [waiting, waiting]}, Recogniser((), strict=True))
+    assert with_symbols({"k": [listed]}, Recogniser((), strict=True), none) == ({"k": []}, [])
+    _, problems = with_symbols({"k": [listed], "perf.data": [waiting, waiting]}, Recogniser((), strict=True), none)
     words = ("not `address type name`", "kptr_restrict hid them from who")
     assert [word for word in words if word in str(problems)] == list(words)
     assert len([p for p in problems if p.cite.member == "kallsyms"]) == 2
@@ -237,11 +242,11 @@ def test_a_list_that_fails_costs_itself_only(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(tables, "read", read)
         bad = SymbolList(Citation("bad", 1), TableKind.KALLSYMS, (text,), release=RELEASE)
         given = {"bad": [reading(bad)], "good": [reading(good)], "perf.data": [waiting]}
-        named, problems = with_symbols(given, Recogniser(()))
+        named, problems = with_symbols(given, Recogniser(()), none)
 
         (record,) = [r.record for r in named["perf.data"]]
         assert isinstance(record, Profile)
         assert "clear_page_erms" in samples(record)
         assert [p.kind for p in problems if p.cite.member == "bad"] == [kind]
         with pytest.raises(type(error)):
-            with_symbols(given, Recogniser((), strict=True))
+            with_symbols(given, Recogniser((), strict=True), none)

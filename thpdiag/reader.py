@@ -80,12 +80,14 @@ class Content:
 
     `chunks` gives them in order, decompressed, once; a reader may stop before the end. `size` is None where it is known
     only at the end. `file` is an uncompressed file on the analyst's machine that holds just these bytes, if there is
-    one, for readers that share the work among processes; it is never cited.
+    one, for readers that share the work among processes; it is never cited. `again`: the member can be read a second
+    time, once something asks for what a reader leaves in it now.
     """
 
     chunks: Iterator[bytes]
     size: int | None = None
     file: Path | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,9 @@ class BulkReader:
     Of a format of several files, which a program of others reads, `beside` gets that path and the file of the member on
     a disk and says under which name it must lie there with the others; nothing, if they do so already, or nobody here
     can read them. Such members are read when all have been seen.
+
+    Of a format `on_demand` the content is needed only where something else in the input asks for it. It may be left in
+    the member if that can be read `again`.
     """
 
     name: str
@@ -113,3 +118,4 @@ class BulkReader:
     claims: Callable[[str, bytes, int | None], object]
     read: Callable[[Source, Content], Iterator[Record | Foreign]]
     beside: Callable[[str, Path | None], str] | None = None
+    on_demand: bool = False

@@ -31,8 +31,36 @@ def members(
     the user names is given in any case. `stdin` stands for `-` in `paths`. Of several inputs each has its name before
     the paths of its members, for two captures of one host hold files of the same names.
     """
+    yield from _members(list(zip(paths, _labels(paths), strict=True)), wants, limits, stdin)
+
+
+def members_again(
+    paths: Sequence[Path], wants: Callable[[str], object], limits: Limits = _DEFAULTS, stdin: BinaryIO | None = None
+) -> Iterator[Member]:
+    """Members that were read before, a second time, as far as that goes; by the same names. What is wrong was told."""
+    labelled = [(path, label) for path, label in zip(paths, _labels(paths), strict=True) if lasting(path, stdin)]
+    if STDIN in paths and stdin is not None and lasting(STDIN, stdin):
+        stdin.seek(0)
+    for found in _members(labelled, wants, limits, stdin):
+        if isinstance(found, Member):
+            yield found
+
+
+def lasting(path: Path, stdin: BinaryIO | None = None) -> bool:
+    """Whether it can be read a second time. A pipe cannot: a named one would wait for somebody to write to it."""
+    if path == STDIN:
+        return stdin is not None and stdin.seekable()
+    try:
+        return _kind(path) in {stat.S_IFREG, stat.S_IFDIR}
+    except StreamError:
+        return False
+
+
+def _members(
+    labelled: Sequence[tuple[Path, str]], wants: Callable[[str], object], limits: Limits, stdin: BinaryIO | None
+) -> Iterator[Member | Problem]:
     budget = Budget(limits)
-    for path, label in zip(paths, _labels(paths), strict=True):
+    for path, label in labelled:
         name = "stdin" if path == STDIN else _name(path)
         try:
             for found in _input(path, name, wants, budget, stdin):
@@ -88,7 +116,7 @@ def _walked(path: Path, name: str, intake: Intake, stdin: BinaryIO | None) -> It
 
 def _again(path: Path, name: str, late: dict[str, tuple[str, ...]], budget: Budget) -> Iterator[Member | Problem]:
     """Links that stood behind their targets: a file is read a second time for them, a pipe cannot be."""
-    if path == STDIN or _kind(path) not in {stat.S_IFREG, stat.S_IFDIR}:
+    if not lasting(path):
         text = "is wanted by a link that came after it, and a stream cannot be read twice"
         for member in late:
             yield Problem(Citation(member), text, ProblemKind.UNREADABLE)

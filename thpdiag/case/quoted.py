@@ -6,15 +6,13 @@ SHA-256, and where two members of one name differ in the line, only the one that
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from thpdiag.bundle import Limits, Member, members
-from thpdiag.bundle.open import STDIN
+from thpdiag.bundle import Limits
 from thpdiag.bundle.transcript import clean
-from thpdiag.case.beside import beside
+from thpdiag.case.again import again
 from thpdiag.case.kept import Kept, Text
 from thpdiag.case.passages import passages, pieces, sure_passages, whole_lines
 from thpdiag.model import Citation
@@ -39,7 +37,7 @@ def quotes(
             found.setdefault(member, {})[sha256] = known
             if not text.whole and len(known) < len(here):
                 left.setdefault(member, set()).add(sha256)
-    for member, sha256, known in _again(left, of, paths, limits, stdin):
+    for member, sha256, known in _read_again(left, of, paths, limits, stdin):
         found[member][sha256] = known
     return {passage: quote for member, here in of.items() for passage in here
             if (quote := _settled(passage, list(found.get(member, {}).values())))}  # fmt: skip
@@ -64,41 +62,16 @@ def _in_text(text: Text, wanted: Iterable[Passage], limits: Limits) -> _Found:
     return sure_passages(begin, pieces(whole_lines(held)), wanted, limits.line)
 
 
-def _again(
+def _read_again(
     left: dict[str, set[str]], of: Mapping[str, set[Passage]], paths: Sequence[Path], limits: Limits,
     stdin: BinaryIO | None,
 ) -> Iterable[tuple[str, str, _Found]]:  # fmt: skip
     """Members that are read a second time, until all that are left were met. Empties `left`."""
-    if not left:
-        return
-    ends = {end for member in left for end in _ends(member)}
-    stdin = stdin if STDIN in paths and _rewound(stdin) else io.BytesIO()
-    for member in members([*paths, *beside(paths)], ends.__contains__, limits, stdin):
-        if not isinstance(member, Member) or member.path not in left:
-            continue
+    for member in again(left, paths, limits, stdin):
         known = passages(member.head(), member.chunks_of_lines(), of[member.path], limits.line)
         member.finish()
         if member.sha256 in left[member.path]:
             yield member.path, member.sha256, known
-            left[member.path].discard(member.sha256)
-        if not left[member.path]:
-            del left[member.path]
-        if not left:
-            return
-
-
-def _rewound(stdin: BinaryIO | None) -> bool:
-    """Whether what came through standard input is a file, which can be read again."""
-    if stdin is None or not stdin.seekable():
-        return False
-    stdin.seek(0)
-    return True
-
-
-def _ends(member: str) -> Iterable[str]:
-    """A member's path, and the same without the folders or labels before it."""
-    parts = member.split("/")
-    return ("/".join(parts[at:]) for at in range(len(parts)))
 
 
 def _settled(passage: Passage, versions: Sequence[_Found]) -> Quote | None:

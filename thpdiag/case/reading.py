@@ -5,15 +5,17 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from thpdiag.bundle import Member, members
-from thpdiag.bundle.open import STDIN
+from thpdiag.bundle.open import STDIN, lasting
 from thpdiag.bundle.stream import CHUNK
 from thpdiag.bundle.transcript import clean
-from thpdiag.case.beside import beside
+from thpdiag.case.again import again
+from thpdiag.case.beside import beside, is_recording
 from thpdiag.case.collected import given_up, once
 from thpdiag.case.folded import folded
 from thpdiag.case.kept import MOST, Kept
@@ -22,7 +24,7 @@ from thpdiag.case.rhythm import rhythm
 from thpdiag.case.side_by_side import SideBySide
 from thpdiag.case.symbols import with_symbols
 from thpdiag.knowledge.paths import is_tail, system_path, wants
-from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile, Record, Series
+from thpdiag.model import Citation, InputRecord, Problem, ProblemKind, Profile, Record, Series, SymbolList
 from thpdiag.model.record import begun, ended
 from thpdiag.reader import Content
 from thpdiag.readers import all_readers, bulk_readers
@@ -51,7 +53,9 @@ def read(
     paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
 ) -> Input:
     """Recognise and read every member that may hold evidence."""
-    recogniser = Recogniser(all_readers(), strict=options.strict)
+    recogniser = _recogniser(options.strict)
+    # What a recording that is named here asks for is not read twice; few come out of archives.
+    twice = all(lasting(path) for path in paths) and not any(map(is_recording, paths))
     seen = _Seen(kept=Kept(MOST) if STDIN in paths else Kept())
     later: list[tuple[Member, str]] = []
     with SideBySide() as together:
@@ -63,7 +67,7 @@ def read(
                 progress(member.path)
             begin = _begin(member)
             seen.kept.watch(member)
-            found = _read(member, recogniser, together)
+            found = _read(member, recogniser, together, twice=twice)
             member.finish()
             if found is None:
                 later.append((member, begin))
@@ -72,7 +76,8 @@ def read(
         for member, begin in later:
             seen.add(member, together.read(member.path, recogniser), begin)
     seen.problems += given_up(seen.readings)
-    named, said = with_symbols(once(seen.readings, seen.inputs), recogniser)
+    whole = partial(_lists, seen.inputs, paths, options, recogniser)
+    named, said = with_symbols(once(seen.readings, seen.inputs), recogniser, whole)
     return Input(
         {member: named[member] for member in sorted(named, key=_place)},
         sorted(seen.inputs, key=lambda i: _place(i.member)),
@@ -101,20 +106,43 @@ class _Seen:
         self.inputs += [row if row.reader else replace(row, size=member.length, first_line=begin) for row in rows]
 
 
+@cache
+def _recogniser(strict: bool) -> Recogniser:  # noqa: FBT001 - the key of what is kept
+    """Made once: a process that forks for each bundle has it ready."""
+    return Recogniser(all_readers(), strict=strict)
+
+
+def _lists(
+    inputs: Sequence[InputRecord], paths: Sequence[Path], options: Options, recogniser: Recogniser, left: set[str]
+) -> dict[str, list[Reading]]:
+    """All of the lists that were left in these members."""
+    wanted = {member: {row.sha256 for row in inputs if row.member == member} for member in left}
+    found: dict[str, list[Reading]] = {}
+    for member in again(wanted, paths, options.limits):
+        listed = _read(member, recogniser, SideBySide(), twice=False) or ()
+        member.finish()
+        if member.sha256 in wanted[member.path]:
+            found.setdefault(member.path, []).extend(r for r in listed if isinstance(r.record, SymbolList))
+    return found
+
+
 def _place(member: str) -> list[str]:
     """By folder, as a directory is walked: what an archive says does not depend on the order of its members."""
     return member.split("/")
 
 
-def _read(member: Member, recogniser: Recogniser, together: SideBySide) -> list[Reading] | None:
-    """What is in a member, None if it is read together with others, later."""
+def _read(member: Member, recogniser: Recogniser, together: SideBySide, *, twice: bool) -> list[Reading] | None:
+    """What is in a member, None if it is read together with others, later. `twice`: it can be read a second time."""
     head = member.head()
     paths = [system_path(path) or path for path in (member.path, *member.aliases)]
     if reader := next((r for r in bulk_readers() if any(r.claims(p, head, member.size) for p in paths)), None):
         if together.keeps(member, reader, paths):
             return None
         chunks = member.chunks() if b"\0" in head else member.chunks_of_lines()
-        content = Content(chunks, member.size, member.file)
+        left = twice and reader.on_demand
+        if left:
+            member.keep(0)
+        content = Content(chunks, member.size, member.file, again=left)
         return list(recogniser.bulk(reader, member.path, content))
     if _is_noise(head):
         return [_problem(member, "not text", ProblemKind.UNRECOGNISED)]

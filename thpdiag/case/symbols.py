@@ -6,20 +6,25 @@ a recording sends its kallsyms in another mail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from thpdiag.knowledge.paths import root_of, system_path
-from thpdiag.model import Fact, Problem, Profile, Record, SymbolList, SymbolTable
+from thpdiag.model import Citation, Fact, Problem, ProblemKind, Profile, Record, SymbolList, SymbolTable
 from thpdiag.recognise import Reading, Recogniser
 
 Readings = Mapping[str, Sequence[Reading]]
+Again = Callable[[set[str]], Readings]
+GONE = "cannot be read a second time as it was, so that its names are missing"
 
 
-def with_symbols(readings: Readings, recogniser: Recogniser) -> tuple[dict[str, list[Reading]], list[Problem]]:
+def with_symbols(
+    readings: Readings, recogniser: Recogniser, again: Again
+) -> tuple[dict[str, list[Reading]], list[Problem]]:
     """The readings with named kernel functions and without tables, and what is to be said about those.
 
-    Lists are looked into only if a recording asks for names, and then all of them once.
+    Lists are looked into only if a recording asks for names, and then all of them once; those that were left where they
+    are have to be read `again`.
     """
     problems: dict[Problem, None] = {}
     named: dict[str, list[Reading]] = {}
@@ -33,14 +38,27 @@ def with_symbols(readings: Readings, recogniser: Recogniser) -> tuple[dict[str, 
                 from thpdiag.derive.kernel_symbols import symbolised  # numpy: only where there is a profile
 
                 if tables is None:
-                    tables, odd = _tables(readings, recogniser)
-                    problems |= dict.fromkeys(odd)
+                    whole, gone = _whole(readings, again)
+                    tables, odd = _tables(whole, recogniser)
+                    problems |= dict.fromkeys([*gone, *odd])
                 profile, said = symbolised(reading.record, tables)
                 problems |= dict.fromkeys(said)
                 named[member].append(replace(reading, record=profile))
             else:
                 named[member].append(reading)
     return named, list(problems)
+
+
+def _whole(readings: Readings, again: Again) -> tuple[Readings, list[Problem]]:
+    """The readings with all of each list, and of which of them nothing more can be had."""
+    left = {member for member, found in readings.items() if any(map(_is_left, found))}
+    more = again(left) if left else {}
+    held = {m: [*(one for one in readings[m] if not _is_left(one)), *more.get(m, ())] for m in left}
+    return {**readings, **held}, [Problem(Citation(m), GONE, ProblemKind.UNREADABLE) for m in sorted(left - set(more))]
+
+
+def _is_left(reading: Reading) -> bool:
+    return isinstance(reading.record, SymbolList) and not reading.record.whole
 
 
 def _tables(readings: Readings, recogniser: Recogniser) -> tuple[list[SymbolTable], list[Problem]]:

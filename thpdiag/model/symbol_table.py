@@ -26,7 +26,8 @@ class TableKind(StrEnum):
 class SymbolList:
     """A list as it was read, of which a table is made where a recording needs one.
 
-    `chunks` are its bytes, of which the first `above` are no part of it. `release` and `build_id` are as of a table.
+    `chunks` are its bytes, of which the first `above` are no part of it; only the first of them if it is not `whole`,
+    and the rest is still where it came from. `release` and `build_id` are as of a table.
     """
 
     cite: Citation
@@ -35,6 +36,7 @@ class SymbolList:
     above: int = 0
     release: str = ""
     build_id: str = ""
+    whole: bool = True
 
     @property
     def text(self) -> bytes:

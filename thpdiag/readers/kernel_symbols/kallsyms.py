@@ -66,8 +66,8 @@ def _without_command(text: bytes) -> bytes:
 
 
 def read(source: Source, content: Content) -> Iterator[SymbolList | Problem]:
-    """The list as it is: a sosreport has one of 5 MB that nothing in it asks for."""
-    chunks, cut = _chunks(content)
+    """The list as it is: a sosreport has one of 5 MB that nothing in it asks for, so that it is left there."""
+    chunks, ended, cut = _chunks(content)
     head = _head(chunks)
     text = _without_command(head)
     cite = source.cite(1 if text is head else 2, text[:EXCERPT].partition(b"\n")[0].decode("utf-8", "replace").rstrip())
@@ -77,24 +77,29 @@ def read(source: Source, content: Content) -> Iterator[SymbolList | Problem]:
     if not width_of(text):
         yield Problem(cite, "does not begin with `address type name`", ProblemKind.UNREADABLE)
         return
-    if not chunks[-1].endswith(b"\n"):
+    if not ended:
         yield Problem(Citation(source.member), "ends within a line: it may have been cut")
     path = source.path or source.member
     kind = TableKind.SYSTEM_MAP if _SYSTEM_MAP.search(path) else TableKind.KALLSYMS
     release, build_id = release_in(source.member) or release_in(path), build_id_in(source.member)
-    yield SymbolList(cite, kind, chunks, len(head) - len(text), release, build_id)
+    yield SymbolList(cite, kind, chunks, len(head) - len(text), release, build_id, whole=not content.again)
 
 
-def _chunks(content: Content) -> tuple[tuple[bytes, ...], bool]:
-    """The bytes, and whether there were more than are read."""
-    kept, held = [], 0
+def _chunks(content: Content) -> tuple[tuple[bytes, ...], bool, bool]:
+    """The bytes (the first, if the list is left where it is); whether they end a line; whether there were more."""
+    kept: list[bytes] = []
+    given, chunk = 0, b""
     for chunk in filter(None, content.chunks):
-        kept.append(chunk)
-        held += len(chunk)
-        if held > MOST:
-            text = b"".join(kept)[:MOST]
-            return (text[: text.rfind(b"\n") + 1],), True
-    return tuple(kept), False
+        if not content.again or given < HEAD:
+            kept.append(chunk)
+        given += len(chunk)
+        if given > MOST:
+            break
+    cut = given > MOST
+    if cut and not content.again:
+        text = b"".join(kept)[:MOST]
+        kept = [text[: text.rfind(b"\n") + 1]]
+    return tuple(kept), cut or chunk.endswith(b"\n"), cut
 
 
 def _head(chunks: Iterable[bytes]) -> bytes:
@@ -107,4 +112,4 @@ def _head(chunks: Iterable[bytes]) -> bytes:
     return head
 
 
-BULK = BulkReader("kallsyms", "/proc/kallsyms, System.map", _claims, read)
+BULK = BulkReader("kallsyms", "/proc/kallsyms, System.map", _claims, read, on_demand=True)

@@ -25,6 +25,7 @@ from thpdiag.bundle.limits import GIB, MIB, Limits
 from thpdiag.triage.worklist.unread import UnreadError
 
 _PIECE: Final = MIB
+_READ: Final = 64 << 10  # of a file; larger ones would be new memory of a process that forks, each time
 _UNSIZED: Final = 64 * MIB  # read of a file that says it is empty, as those of /proc do
 _DEFAULTS: Final = Limits()
 
@@ -59,7 +60,7 @@ def _of_file(opened: int, limits: Limits) -> Identity:
     size = os.fstat(opened).st_size
     if size > limits.total_bytes:
         raise _too_large(limits)
-    while data := os.read(opened, min(_PIECE, (size or _UNSIZED) - read)):
+    while data := os.read(opened, min(_READ, (size or _UNSIZED) - read)):
         digest.update(data)
         read += len(data)
     return Identity(digest.hexdigest(), read)
