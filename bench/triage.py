@@ -38,6 +38,7 @@ import thpdiag
 
 LEAST, MOST = 0.9, 1.1
 SIZE = 1_500_000  # bytes of a bundle
+PRESET = 3  # of xz, as sos packs
 FASTER = 10.0  # times than hotsos
 FEW = 5  # bundles for hotsos
 TURN, TURNS = 5, 4  # bundles of a turn, turns at least
@@ -82,13 +83,13 @@ def copies(bundle: Path, folder: Path, count: int) -> list[Path]:
         root = source.getnames()[0].split("/")[0]
         for member in source:
             out.addfile(member, source.extractfile(member) if member.isreg() else None)
-        more = SIZE - len(lzma.compress(plain.getvalue()))
+        more = SIZE - len(lzma.compress(plain.getvalue(), preset=PRESET))
         for name, content in logs(more).items() if more > 0 else ():
             member = tarfile.TarInfo(f"{root}/{name}")
             member.size = len(content)
             out.addfile(member, io.BytesIO(content))
         end = out.offset
-    first = lzma.compress(plain.getvalue()[:end])
+    first = lzma.compress(plain.getvalue()[:end], preset=PRESET)
     made = []
     for number in range(count):
         rest = io.BytesIO()

@@ -53,7 +53,7 @@ def read(
     paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
 ) -> Input:
     """Recognise and read every member that may hold evidence."""
-    recogniser = _recogniser(options.strict)
+    recogniser = _recogniser(options.strict).fresh()
     # What a recording that is named here asks for is not read twice; few come out of archives.
     twice = all(lasting(path) for path in paths) and not any(map(is_recording, paths))
     seen = _Seen(kept=Kept(MOST) if STDIN in paths else Kept())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import re2
 
@@ -10,4 +11,10 @@ import re2
 @lru_cache(2**16)
 def named(pattern: str, comm: str) -> bool:
     """Whether this is the whole name of a program or kernel thread."""
-    return bool(re2.fullmatch(pattern, comm))
+    return bool(_compiled(pattern).fullmatch(comm))
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    """Patterns are those of rules, so they are few; re2 makes itself a new key of what it has compiled at each call."""
+    return re2.compile(pattern)

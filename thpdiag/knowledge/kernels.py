@@ -25,10 +25,15 @@ def _data() -> Any:
     return shipped("kernels.yaml")
 
 
+@cache
+def _releases() -> list[tuple[re.Pattern[str], Any]]:
+    return [(re.compile(row["match"]), row) for row in _data()["releases"]]
+
+
 def era(release: str) -> Era | None:
     """The era of a kernel release, None if it is not known."""
-    for row in _data()["releases"]:
-        found = re.match(row["match"], f"{release}." if release.count(".") < 2 else release)
+    for pattern, row in _releases():
+        found = pattern.match(f"{release}." if release.count(".") < 2 else release)
         if not found:
             continue
         if "build_below" in row and int(found[1]) >= int(row["build_below"]):

@@ -36,6 +36,15 @@ class _Place:
     on_host: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """Whether a folder of that name is the root of a host's files, one of the system, or has a folder per host."""
+
+    is_root: bool
+    is_system: bool
+    of_hosts: bool
+
+
 @cache
 def _paths() -> _Paths:
     known = shipped("paths.yaml")
@@ -112,24 +121,35 @@ def root_of(path: str) -> str:
 @lru_cache(_FOLDERS)
 def _place(folder: str) -> _Place:
     """Where a folder is: known roots, the last of which counts, then what begins a path on a host."""
-    known = _paths()
     names = [name for name in folder.split("/") if name not in {"", "."}]
     root, start, told, of_hosts = 0, None, False, False
     for at, name in enumerate(names):
-        if known.root.fullmatch(name):
+        word = _word(name)
+        if word.is_root:
             root, start, told = at + 1, None, True
         elif of_hosts and not (told and start is not None):
             root, start = at + 1, None
-        elif start is None and known.system_folder.fullmatch(name):
+        elif start is None and word.is_system:
             start = at
-        of_hosts = name in known.folders_of_hosts
-    on_host = None if start is None else _PACKED.sub(r"\1/", _folder(names[start:]))
+        of_hosts = word.of_hosts
+    on_host = None if start is None else _folder(names[start:])
+    if on_host and ".tar/" in on_host:
+        on_host = _PACKED.sub(r"\1/", on_host)
     root = root or start or 0
     return _Place(_folder(names[:root]), _folder(names[root:]), on_host)
 
 
+@lru_cache(_FOLDERS)
+def _word(name: str) -> _Word:
+    """What the name of a folder says by itself. Those of one host's bundle are those of most others."""
+    known = _paths()
+    return _Word(
+        bool(known.root.fullmatch(name)), bool(known.system_folder.fullmatch(name)), name in known.folders_of_hosts
+    )
+
+
 def _folder(names: list[str]) -> str:
-    return "".join(f"{name}/" for name in names)
+    return "/".join([*names, ""])
 
 
 def _original(on_host: str) -> str:

@@ -73,7 +73,6 @@ for _loader in (_Strict, _Quick):
         ("tag:yaml.org,2002:null", r"^(?:null|~|)$", ["n", "~", ""]),
     ):
         _loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
-_SCALARS = yaml.constructor.SafeConstructor()
 
 
 def _place(mark: Any) -> Place | None:
@@ -106,23 +105,26 @@ def _loaded(text: str, loader: Any) -> tuple[Any, Places]:
     except yaml.YAMLError as error:
         raise YamlError(str(error).splitlines()[0], None) from error
     places: Places = {}
-    return _build(node, (), places), places
+    return _build(node, (), places, yaml.constructor.SafeConstructor()), places
 
 
-def _build(node: Any, path: tuple[str | int, ...], places: Places) -> Any:
+def _build(node: Any, path: tuple[str | int, ...], places: Places, scalars: yaml.constructor.SafeConstructor) -> Any:
+    """What a node says. The constructor remembers all nodes of which it made something, so it is of one text only."""
     if node is None:
         return None
     places.setdefault(path, _place(node.start_mark) or Place(1, 1))
     match node:
         case yaml.MappingNode():
-            return _mapping(node, path, places)
+            return _mapping(node, path, places, scalars)
         case yaml.SequenceNode():
-            return [_build(item, (*path, i), places) for i, item in enumerate(node.value)]
+            return [_build(item, (*path, i), places, scalars) for i, item in enumerate(node.value)]
         case _:
-            return _SCALARS.construct_object(node)
+            return scalars.construct_object(node)
 
 
-def _mapping(node: yaml.MappingNode, path: tuple[str | int, ...], places: Places) -> Any:
+def _mapping(
+    node: yaml.MappingNode, path: tuple[str | int, ...], places: Places, scalars: yaml.constructor.SafeConstructor
+) -> Any:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
         place = _place(key_node.start_mark)
@@ -134,7 +136,7 @@ def _mapping(node: yaml.MappingNode, path: tuple[str | int, ...], places: Places
         if key in result:
             raise YamlError(f"the key '{key}' stands twice", place)
         places[(*path, key)] = place or Place(1, 1)
-        result[key] = _build(value_node, (*path, key), places)
+        result[key] = _build(value_node, (*path, key), places, scalars)
     return result
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from thpdiag.model import Record
 from thpdiag.reader import BulkReader, Content, Foreign, Lines, Reader, Source
 
-_NAMES = r"#(?:Date.Time|UTC).(?:\[[A-Z]+[:\]]|PID.User|SlabName.)"
+_NAMES = re.compile(r"#(?:Date.Time|UTC).(?:\[[A-Z]+[:\]]|PID.User|SlabName.)")
 _RECORDED = r"#{30,40} RECORDED #{30,40}\s*$|#{80}\s*$"
 _COMMENT = re.compile(r"#{80}\s*$|#{30,40} RECORDED|# ?[A-Z]\w*: |# >>> NEW LOG <<<|#[\w-]+ .*$|#SLUB DATA")
 _ROW = re.compile(r"(?:\d{8}\D\d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{9,10}(?:\.\d{1,6})?)\D\S")
@@ -26,13 +26,13 @@ LONGEST_HEADER = 40
 
 
 def belongs(text: str) -> bool:
-    return bool(_ROW.match(text) or re.match(_NAMES, text) or _COMMENT.match(text))
+    return bool(_ROW.match(text) or _NAMES.match(text) or _COMMENT.match(text))
 
 
 def confirm(lines: list[str]) -> bool:
     """The names follow, below nothing but comments; with them a row, unless they are the last line."""
     for place, text in enumerate(lines):
-        if re.match(_NAMES, text):
+        if _NAMES.match(text):
             following = lines[place + 1 : place + 2]
             return not following or not following[0].strip() or bool(_ROW.match(following[0]) or following[0][0] == "#")
         if not text.startswith("#"):
@@ -46,7 +46,7 @@ def claims(path: str, head: bytes, size: int | None) -> bool:
     lines = head.decode("utf-8", "replace").split("\n")
     lines = [line.rstrip("\r") for line in (lines if whole else lines[:-1])]
     first = next((place for place, text in enumerate(lines) if not text.startswith("#")), len(lines))
-    return any(re.match(_NAMES, text) for text in lines[:first]) and all(map(_ROW_OR_COMMENT.match, lines[first:]))
+    return any(_NAMES.match(text) for text in lines[:first]) and all(map(_ROW_OR_COMMENT.match, lines[first:]))
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -69,7 +69,7 @@ READER = Reader(
     "collectl_plot",
     "collectl -P, plot format",
     read,
-    opens=re.compile(f"{_NAMES}|{_RECORDED}"),
+    opens=re.compile(f"{_NAMES.pattern}|{_RECORDED}"),
     continues=belongs,
     confirm=confirm,
     lookahead=LONGEST_HEADER,
