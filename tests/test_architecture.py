@@ -23,6 +23,7 @@ LONGEST_BODY = 50
 # of its own, so that a report needs the form of the document and nothing of what makes one.
 MAY_IMPORT = {
     "version": "",
+    "json_text": "",
     "model": "",
     "errors": "",
     "knowledge": "model errors",
@@ -69,27 +70,27 @@ MAY_IMPORT = {
         "model knowledge derive engine ranking diagnosis all_clear advice capture ragged result.schema "
         "result.fingerprint version"
     ),
-    "reports": "errors result.schema",
+    "reports": "json_text errors result.schema",
     "compare": "errors result.schema reports",
     "accepted": "errors knowledge reports",
     "redact": "errors result.fingerprint",
     "flame": "model errors knowledge engine ragged reports version",
-    "exported": "model errors knowledge derive reports",
+    "exported": "json_text model errors knowledge derive reports",
     "capture": "knowledge errors engine",
     "ticket": "reports result capture",
     "analyze": "model case engine diagnosis result",
     "isolated": "model case engine guard analyze",
-    "triage.store": "errors result.schema reports",
+    "triage.store": "json_text errors result.schema reports",
     "triage.item": "",
     "triage.worklist": "model errors bundle guard triage.item triage.store",
     "warm": "analyze engine isolated readers",
     "triage.work": "errors case engine isolated guard result warm triage.item triage.store triage.worklist",
     "triage.engines": "errors guard triage.item triage.work triage.store triage.worklist version",
-    "triage.fleet": "errors knowledge result.schema reports accepted triage.store",
-    "triage.fleet.page": "errors result.schema reports accepted triage.store triage.fleet",
+    "triage.fleet": "json_text errors knowledge result.schema reports accepted triage.store",
+    "triage.fleet.page": "json_text errors result.schema reports accepted triage.store triage.fleet",
     "triage.fleet.ci": "errors result.schema reports accepted triage.store triage.fleet",
     "triage": (
-        "errors reports accepted version triage.item triage.work triage.store triage.worklist triage.engines "
+        "json_text errors reports accepted version triage.item triage.work triage.store triage.worklist triage.engines "
         "triage.fleet triage.fleet.page triage.fleet.ci"
     ),
     "serve.server": "engine serve.access serve.storage serve.uploads triage.store",
@@ -113,10 +114,10 @@ MAY_IMPORT = {
     ),
     "serve.access": "errors",
     "serve.uploads": "errors",
-    "serve.storage": "errors result.schema reports triage.store",
+    "serve.storage": "json_text errors result.schema reports triage.store",
     "cli": (
-        "model errors knowledge readers case engine result reports compare accepted redact flame exported capture "
-        "ticket analyze isolated workbench guard triage triage.item triage.work triage.store triage.worklist "
+        "json_text model errors knowledge readers case engine result reports compare accepted redact flame exported "
+        "capture ticket analyze isolated workbench guard triage triage.item triage.work triage.store triage.worklist "
         "triage.engines triage.fleet triage.fleet.page triage.fleet.ci serve serve.access serve.storage version"
     ),
     "__main__": "cli",

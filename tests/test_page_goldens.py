@@ -17,10 +17,10 @@ import pytest
 from markupsafe import escape
 
 from ci_forms import RESULTS
+from thpdiag.json_text import compact
 from thpdiag.reports.html import render
 from thpdiag.reports.html.embedded import from_page
 from thpdiag.reports.html.script import policy, script, style
-from thpdiag.reports.json import compact
 
 RENDERED = """
 import json, sys

@@ -18,8 +18,8 @@ from thpdiag.case.window import Window, parsed
 from thpdiag.cli import options as shared
 from thpdiag.errors import InputError
 from thpdiag.flame.choose import choose, listed, title
+from thpdiag.json_text import compact
 from thpdiag.model import ProblemKind, Profile, Stacks
-from thpdiag.reports.json import compact
 
 NO_PROFILE = (
     "no recording of call stacks in the input; what is read: perf.data, the text of perf script, perf report or "

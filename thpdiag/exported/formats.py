@@ -11,7 +11,7 @@ from typing import Any
 
 from thpdiag.errors import UsageError
 from thpdiag.exported.columns import Recorded
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.reports.visible import visible
 
 SCHEMA = "thpdiag/series/1"

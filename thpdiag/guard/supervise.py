@@ -106,9 +106,11 @@ class _Watched:
 
     def _whole(self) -> Outcome | None:
         """The answer, if all of it came."""
-        line, _, content = bytes(self._answer).partition(b"\n")
+        end = self._answer.find(b"\n")
+        end = len(self._answer) if end < 0 else end
+        content = bytes(memoryview(self._answer)[end + 1 :])
         try:
-            head = json.loads(line)
+            head = json.loads(self._answer[:end])
             if head["size"] != len(content):
                 return None
             return Outcome(Status(head["status"]), str(head["detail"]), content, code=int(head["code"]))

@@ -7,10 +7,10 @@ infinities are no JSON and become null.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from thpdiag.json_text import plain
 from thpdiag.reports.presentation import PLAIN, Presentation
 
 FORMAT = "json"
@@ -22,7 +22,7 @@ def render(document: Mapping[str, Any], _presentation: Presentation = PLAIN) -> 
 
 def written(value: object) -> str:
     """Any value in this form, for the formats that are JSON of another shape."""
-    return json.dumps(_plain(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
+    return json.dumps(plain(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def filled(frame: Mapping[str, Any], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -45,19 +45,3 @@ def listed(items: Iterable[str], depth: int = 0) -> Iterator[str]:
         yield opening + margin + item.rstrip("\n").replace("\n", margin)
         opening = ","
     yield "[]" if opening == "[" else margin[:-1] + "]"
-
-
-def compact(document: Mapping[str, Any]) -> str:
-    """The same without white space, for embedding."""
-    try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError):  # a mapping that is no dict, a value that is no number
-        return json.dumps(_plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -26,8 +26,8 @@ from jinja2 import TemplateError
 from thpdiag import __version__
 from thpdiag.accepted.judge import Judge
 from thpdiag.errors import StoreError
+from thpdiag.json_text import compact
 from thpdiag.reports import html
-from thpdiag.reports.json import compact
 from thpdiag.reports.severities import rank
 from thpdiag.triage.fleet.acceptance import judged
 from thpdiag.triage.store.aside import Notes

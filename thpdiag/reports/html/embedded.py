@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from thpdiag.errors import InputError
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 
 _BEGIN = '<script type="application/gzip+base64" id="result">'
 _PLAIN = '<script type="application/json" id="result">'

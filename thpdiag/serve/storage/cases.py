@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.serve.storage.bundles import hold
 from thpdiag.serve.storage.clock import Clock
 from thpdiag.serve.storage.database import adding, reading, writing

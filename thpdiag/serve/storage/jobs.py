@@ -18,7 +18,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, literal, select, update
 from sqlalchemy import case as whether
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.serve.storage.clock import Clock
 from thpdiag.serve.storage.database import reading, writing
 from thpdiag.serve.storage.form import case, job, upload

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 
 
 @dataclass(frozen=True, slots=True)

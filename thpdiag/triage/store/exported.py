@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
 from thpdiag.errors import StoreFullError, UsageError
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.reports.spreadsheet import guarded
 from thpdiag.reports.visible import visible
 from thpdiag.triage.store.reading import FLAT_COLUMNS, Reading

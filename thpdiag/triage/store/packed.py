@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.triage.store.bundle import BundleResult
 from thpdiag.triage.store.rows import Cells, hosts
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.triage.store import free_memory
 from thpdiag.triage.store.recorded import recorded
 

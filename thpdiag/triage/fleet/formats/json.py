@@ -14,7 +14,7 @@ from importlib.resources import files
 from json import loads
 from typing import Any, Final, TextIO
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.triage.fleet.distribution import Counts, Numbers
 from thpdiag.triage.fleet.hosts import FleetHost
 from thpdiag.triage.fleet.outliers import Outlier

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from thpdiag.reports.json import compact
+from thpdiag.json_text import compact
 from thpdiag.triage.fleet.page.words import count
 from thpdiag.triage.store.reading import Reading
 
