@@ -22,9 +22,9 @@ HOST = "vm"
 _STAMP = re.compile(r"^\[ *([\d.]+)\] ")
 
 
-def logs(packed: int) -> dict[str, bytes]:
+def logs(packed: int, preset: int) -> dict[str, bytes]:
     """`var/log/syslog` and `var/log/kern.log`, which take about so many bytes under xz."""
-    lines, packer, syslog, size = _lines(), lzma.LZMACompressor(), bytearray(), 0
+    lines, packer, syslog, size = _lines(), lzma.LZMACompressor(preset=preset), bytearray(), 0
     while size < packed:
         part = "".join(islice(lines, PART)).encode()
         size += len(packer.compress(part))

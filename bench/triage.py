@@ -84,7 +84,7 @@ def copies(bundle: Path, folder: Path, count: int) -> list[Path]:
         for member in source:
             out.addfile(member, source.extractfile(member) if member.isreg() else None)
         more = SIZE - len(lzma.compress(plain.getvalue(), preset=PRESET))
-        for name, content in logs(more).items() if more > 0 else ():
+        for name, content in logs(more, PRESET).items() if more > 0 else ():
             member = tarfile.TarInfo(f"{root}/{name}")
             member.size = len(content)
             out.addfile(member, io.BytesIO(content))
