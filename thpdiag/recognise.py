@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
@@ -131,12 +130,6 @@ class Recogniser:
         self._loose = [r for r in self._readers if r.opens and r.opens.flags & re.I]
         self._strict = strict
         self._recent: dict[str, tuple[Reader, ...]] = {}
-
-    def fresh(self) -> Recogniser:
-        """The same for another input: it remembers no line of this one."""
-        other = copy(self)
-        other._recent = {}
-        return other
 
     def read(
         self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -53,7 +53,7 @@ def read(
     paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
 ) -> Input:
     """Recognise and read every member that may hold evidence."""
-    recogniser = _recogniser(options.strict).fresh()
+    recogniser = Recogniser(all_readers(), strict=options.strict)
     # What a recording that is named here asks for is not read twice; few come out of archives.
     twice = all(lasting(path) for path in paths) and not any(map(is_recording, paths))
     seen = _Seen(kept=Kept(MOST) if STDIN in paths else Kept())
@@ -104,12 +104,6 @@ class _Seen:
         self.problems += [*own, *member.problems]
         rows = _inputs(member, found, len(own) + len(member.problems))
         self.inputs += [row if row.reader else replace(row, size=member.length, first_line=begin) for row in rows]
-
-
-@cache
-def _recogniser(strict: bool) -> Recogniser:  # noqa: FBT001 - the key of what is kept
-    """Made once: a process that forks for each bundle has it ready."""
-    return Recogniser(all_readers(), strict=strict)
 
 
 def _lists(
