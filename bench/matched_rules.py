@@ -47,7 +47,7 @@ def main() -> None:
     spent["rules loaded"] = time.process_time()
     readings = {str(path): list(read(path)) for path in chosen.files}
     spent["read"] = time.process_time()
-    named, _ = with_symbols(readings, Recogniser(()))
+    named, _ = with_symbols(readings, Recogniser(()), lambda _: {})
     spent["named"] = time.process_time()
     every = [scene for case in cases(Input(named, (), ()), Options(strict=True)) for scene in scenes(case)]
     spent["made a case"] = time.process_time()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
+
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thpdiag.knowledge.yaml_nodes import Place, YamlError, load, load_with_places
+from thpdiag.knowledge.yaml_nodes import Place, YamlError, load, load_own, load_with_places
 
 LAUGHS = "a: &a [x,x]\n" + "".join(f"{c}: &{c} [*{p},*{p}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True))
 MERGES = "a: &a {x: 1}\n" + "".join(
@@ -75,3 +79,16 @@ def test_any_text_is_data_or_an_error(text: str) -> None:
     except YamlError as error:
         said = str(error)
     assert said
+
+
+@pytest.mark.parametrize("read", [load_own, load_with_places])
+def test_nothing_of_a_text_is_remembered(read: Callable[[str], object]) -> None:
+    """A server reads files again and again; what PyYAML made of one ends with the reading."""
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(one, yaml.ScalarNode) for one in gc.get_objects())
+
+    before = alive()
+    read("a: [word, 2, 3.5, true, null]\n")
+    assert alive() == before
