@@ -19,7 +19,7 @@ from thpdiag.bundle.limits import Limits as Reach
 from thpdiag.case.options import Options
 from thpdiag.cli import main, triage_progress, triage_run
 from thpdiag.guard.limits import MIB, Limits
-from thpdiag.triage.engines import workers
+from thpdiag.triage.engines import fork_server
 from thpdiag.triage.work import Asked
 
 LITTLE = replace(Limits(), wall_seconds=4.0, memory=512 * MIB)
@@ -35,7 +35,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with (
-        patch.object(workers, "PRELOAD", ("mock_reader",)),
+        patch.object(fork_server, "PRELOAD", ("mock_reader",)),
         patch.dict(triage_progress.EVERY, json=0.0),
         patch.object(triage_run, "Asked", partial(Asked, limits=LITTLE)),
         patch.object(triage_run, "Options", partial(Options, limits=REACH)),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import rich_click as click
 
 from thpdiag.cli.deferred import Parts
+from thpdiag.triage.engines import fork_server
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -17,9 +18,22 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "export": "Write the results as CSV, JSON Lines or Parquet.",
     }
 )
+ELSEWHERE = "--scheduler"  # the work is done by other processes than ours
 
 
-@click.group(cls=Parts, known=COMMANDS, prefix="triage_")
+class Triage(Parts):
+    """Has the workers' process load the engine while the command itself is loaded, which takes as long."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name == "run" and not any(word in ctx.help_option_names or word.startswith(ELSEWHERE) for word in rest):
+            fork_server.begin()
+        return name, command, rest
+
+
+@click.group(cls=Triage, known=COMMANDS, prefix="triage_")
 def command() -> None:
     """Diagnose many bundles at once; one that is hostile, huge or broken costs itself only.
 

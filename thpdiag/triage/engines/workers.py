@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import errno
 import signal
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from threading import Lock, Thread
 from types import TracebackType
@@ -25,8 +24,8 @@ from pebble import ProcessExpired, ProcessPool
 
 from thpdiag.errors import ThpdiagError, WorkersError
 from thpdiag.guard.kernel import die_with_parent
-from thpdiag.guard.preloaded import fork_server
-from thpdiag.triage.engines import worker
+from thpdiag.triage.engines import fork_server, worker
+from thpdiag.triage.engines.fork_server import undisturbed
 from thpdiag.triage.item import Item
 from thpdiag.triage.store.packed import Packed
 from thpdiag.triage.work import Asked, Done, failed, late, lost, warmed
@@ -35,8 +34,6 @@ ATTEMPTS: Final = 2
 BROKEN: Final = 3  # times that all processes may end before there is any result
 LONGEST: Final = 86_400.0  # seconds for an item: of an archive of archives for all that is in it
 LOOK: Final = 1.0  # seconds
-WARMED: Final = "thpdiag.triage.warmed"
-PRELOAD: tuple[str, ...] = ()  # what else the fork server imports; tests plant readers there
 Results = Future[list[Done]]
 
 
@@ -132,14 +129,12 @@ class Workers:
                 "the processes that work on bundles end as soon as they begin; the machine may be out of memory or of "
                 "processes. What is stored is whole, and --resume goes on from there"
             )
-        self._context = _Context(fork_server([WARMED, *PRELOAD]))
+        self._context = _Context(fork_server.context())
         self._pool = ProcessPool(self._count, initializer=_begin, initargs=(self._asked,), context=self._context)
-        with _undisturbed():
-            resource_tracker.ensure_running()  # it unblocks two of them
         # An exception out of a signal comes in the main thread. In the midst of a start it would leave a process behind
         # of which nobody knows.
         thread = Thread(target=_begun, args=(self._pool,), daemon=True)
-        with _undisturbed():
+        with undisturbed():
             thread.start()
         thread.join()
         return self._pool
@@ -224,16 +219,6 @@ def _begun(pool: ProcessPool) -> None:
     with suppress(OSError, EOFError, BrokenProcessPool):
         forkserver.ensure_running()
         _ = pool.active
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """What is begun within never hears what is for us, to whatever group it is sent; we hear it afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(asked: Asked) -> None:
