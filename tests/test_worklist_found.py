@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from thpdiag.errors import InputError
 from thpdiag.triage.item import Item
-from thpdiag.triage.worklist.companions import is_archive
+from thpdiag.triage.worklist.companions import is_archive, is_of_recording
 from thpdiag.triage.worklist.folder import DEEPEST
 from thpdiag.triage.worklist.found import items
 from thpdiag.triage.worklist.globs import Pattern
@@ -123,6 +123,28 @@ def test_what_belongs_to_a_recording_is_read_with_it() -> None:
     assert told("n/perf.data", "n/perf.data.tar.bz2") == ["perf.data"]
     assert told("n/perf.data.tar.bz2") == ["perf.data.tar.bz2"]
     assert told("case/kallsyms") == ["kallsyms"]
+
+
+@pytest.mark.parametrize("name", ["web1", "run-17", "web1.txt", "datastore", "perfdata", "web1.database"])
+@pytest.mark.usefixtures("here")
+def test_a_file_that_is_no_recording_has_no_archive(name: str) -> None:
+    """A marker that something else left beside a bundle does not swallow it, whether the shell names both or we do."""
+    make(f"n/{name}", f"n/{name}.tar.xz", f"n/{name}.tar.bz2", "n/zzz.tar.xz")
+    expected = [name, f"{name}.tar.bz2", f"{name}.tar.xz"]
+    assert told("n") == [f"n/{one}" for one in (*expected, "zzz.tar.xz")]
+    assert told(*(f"n/{one}" for one in expected)) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["perf.data", "perf.data.old", "perf.data.2026112009153012", "web1-perf.data", "web1.data", "web1.perf"]
+)
+@pytest.mark.usefixtures("here")
+def test_names_of_recordings(name: str) -> None:
+    """The archive of each belongs to it, in a folder and in a store of objects, which has paths only."""
+    make(f"n/{name}", f"n/{name}.tar.bz2", "n/zzz.tar.xz")
+    assert told("n") == [f"n/{name}", "n/zzz.tar.xz"]
+    assert is_of_recording(f"a/{name}.tar.bz2", {f"a/{name}"})
+    assert not is_of_recording(f"{name}.d/web1.tar.bz2", {f"{name}.d/web1"})
 
 
 @pytest.mark.usefixtures("here")

@@ -2,8 +2,8 @@
 
 - checksums and signatures belong to their archive, and lists of them to all archives of the folder, as do the README,
   the licence and the list of a web server (`index.html`);
-- `NAME.tar.bz2` belongs to the file `NAME`, if that is no archive: `perf archive` makes it of a recording, of which it
-  has the programs;
+- `NAME.tar.bz2` belongs to the file `NAME` if that is called as a recording is (`perf.data`, `web1.data`, `web1.perf`):
+  `perf archive` makes it, with the programs of the recording. Beside any other `NAME` it is a bundle by itself;
 - `kallsyms` and `System.map` have the kernel's functions for a recording beside them;
 - an archive of Performance Co-Pilot is `NAME.0`, `NAME.1` ..., `NAME.meta` and `NAME.index`, packed or not: the first
   stands for all.
@@ -25,6 +25,7 @@ _UNREAD: Final = re.compile(r"\.(?:7z|rar|cpio)$", re.I)
 _SUFFIXES: Final = ("", ".gz", ".bz2", ".xz", ".zst", ".lzma")
 _PACKED: Final = r"(?:\.(?:gz|bz2|xz|zst|lzma))?"
 _OF_PERF: Final = re.compile(r"(.+)\.(?:tar(?:\.(?:gz|bz2|xz|zst))?|tgz|tbz2?|txz)", re.S)
+_RECORDING: Final = re.compile(r"(?:.*[._-])?perf\.data(?:[._-].*)?|.+\.data(?:\.(?:old|\d+))?|.+\.perf", re.S | re.I)
 _SYMBOLS: Final = re.compile(rf"(?:(?:proc[._-])?kallsyms(?:[.-][\w.+~-]*)?|System\.map(?:-[^/]*)?){_PACKED}")
 _OF_PCP: Final = re.compile(rf"(.+)\.(?:meta|index|[1-9]\d{{0,4}}){_PACKED}", re.S)
 
@@ -52,10 +53,15 @@ def is_for_readers(name: str) -> bool:
     return bool(_NOTES.fullmatch(name))
 
 
+def is_recording(name: str) -> bool:
+    """Whether a name, or the last part of a path, is one that people give to what perf recorded."""
+    return bool(_RECORDING.fullmatch(name.rpartition("/")[2])) and not is_archive(name)
+
+
 def is_of_recording(name: str, files: Collection[str]) -> bool:
     """Whether a name is that of what `perf archive` makes of a file among these."""
     found = _OF_PERF.fullmatch(name)
-    return found is not None and found[1] in files and not is_archive(found[1])
+    return found is not None and found[1] in files and is_recording(found[1])
 
 
 def companion(files: Collection[str]) -> Callable[[str], bool]:
