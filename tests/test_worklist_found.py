@@ -71,6 +71,46 @@ def test_a_folder_with_a_mark_is_one_bundle(mark: str) -> None:
     assert told("host") == ["host"]
 
 
+@pytest.mark.parametrize("mark", ["etc/passwd", "var/log", "version.txt", "sos_logs/sos.log"])
+@pytest.mark.usefixtures("here")
+def test_archives_of_hosts_outweigh_a_lone_mark(mark: str) -> None:
+    """What a CI or a collector leaves beside them makes them no single host; a folder is told as well."""
+    make(f"n/{mark}", "n/web1.tar.xz", "n/web1.tar.xz.sha256", "n/web2.tar.xz")
+    others = {"etc/passwd": ["n/etc"], "var/log": ["n/var"]}.get(mark, [])
+    assert told("n") == sorted([*others, "n/web1.tar.xz", "n/web2.tar.xz"])
+
+
+@pytest.mark.usefixtures("here")
+def test_what_sos_collect_leaves_is_no_host() -> None:
+    """Its logs and its list of reports are those of the collector."""
+    make("n/sos_logs/sos.log", "n/sos_reports/manifest.json", "n/web1.tar.xz", "n/web2.tar.xz")
+    assert told("n") == ["n/web1.tar.xz", "n/web2.tar.xz"]
+
+
+@pytest.mark.usefixtures("here")
+def test_the_number_of_a_build_is_passed_over() -> None:
+    """Also where a pattern fits it; named alone it is read."""
+    make("n/version.txt", "n/web1.tar.xz", "n/web2.tar.xz")
+    assert told("n/*") == told("n") == ["n/web1.tar.xz", "n/web2.tar.xz"]
+    assert told("n/version.txt", "n/web1.tar.xz") == ["web1.tar.xz"]
+    assert told("n/version.txt") == ["version.txt"]
+
+
+@pytest.mark.parametrize("marks", [("proc/stat",), ("sos_commands/a/b",), ("capture.log",), ("etc/passwd", "var/log")])
+@pytest.mark.usefixtures("here")
+def test_archives_do_not_outweigh_the_marks_of_a_host(marks: tuple[str, ...]) -> None:
+    """Someone keeps old logs of the host beside them."""
+    make(*(f"n/{mark}" for mark in marks), "n/logs.tar.gz", "n/crash.tar.gz")
+    assert told("n") == ["n"]
+
+
+@pytest.mark.usefixtures("here")
+def test_companions_do_not_outweigh_a_mark() -> None:
+    """What `perf archive` made of recordings are no hosts."""
+    make("n/etc/passwd", *(f"n/{name}" for name in ("perf.data", "perf.data.tar.bz2", "b.data", "b.data.tar.bz2")))
+    assert told("n") == ["n"]
+
+
 @pytest.mark.usefixtures("here")
 def test_a_mark_is_of_its_kind() -> None:
     """A file called `proc` or a folder called `version.txt` says nothing."""

@@ -1,7 +1,7 @@
 """What a name says of a file: that it is an archive, or that it belongs to another file beside it and is no bundle.
 
 - checksums and signatures belong to their archive, and lists of them to all archives of the folder, as do the README,
-  the licence and the list of a web server (`index.html`);
+  the licence, the list of a web server (`index.html`) and `version.txt`, the number of a build;
 - `NAME.tar.bz2` belongs to the file `NAME` if that is called as a recording is (`perf.data`, `web1.data`, `web1.perf`):
   `perf archive` makes it, with the programs of the recording. Beside any other `NAME` it is a bundle by itself;
 - `kallsyms` and `System.map` have the kernel's functions for a recording beside them;
@@ -20,6 +20,7 @@ from thpdiag.bundle.magic import named_as_archive
 _SUM: Final = re.compile(r"\.(?:md5|sha1|sha224|sha256|sha384|sha512|b2|asc|sig|sign|minisig)(?:sums?)?$", re.I)
 _SUMS: Final = re.compile(r"(?:md5|sha\d+|b2)[-_]?sums?(?:\.(?:txt|asc|sig|gpg))?|checksums?(?:\.txt)?", re.I)
 _NOTES: Final = re.compile(r"(?:read[-_.]?me|licen[cs]e|index)(?:\.(?:txt|md|rst|html?))?", re.I)
+_NUMBER: Final = "version.txt"  # where it is the mark of a host, the folder is one bundle and nobody asks for more
 _CLOSED: Final = re.compile(r"\.(?:gpg|pgp|asc)$", re.I)
 _UNREAD: Final = re.compile(r"\.(?:7z|rar|cpio)$", re.I)
 _SUFFIXES: Final = ("", ".gz", ".bz2", ".xz", ".zst", ".lzma")
@@ -75,7 +76,7 @@ def companion(files: Collection[str]) -> Callable[[str], bool]:
     def _companion(name: str) -> bool:
         if is_checksum(name, files) or is_of_recording(name, files) or _is_of_pcp(name, files):
             return True
-        if archives and (is_list_of_checksums(name) or is_for_readers(name)):
+        if archives and (is_list_of_checksums(name) or is_for_readers(name) or name == _NUMBER):
             return True
         return bool(others and _SYMBOLS.fullmatch(name))
 

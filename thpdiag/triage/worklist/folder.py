@@ -1,7 +1,9 @@
 """Which bundles a folder holds. The rules, in the words of the user:
 
 - A folder **is one bundle** if something in it says so (`proc`, `sys`, `etc`, `var`, `sos_commands`, `version.txt`,
-  the `capture.log` of our own capture ...), or if it has plain files and neither an archive nor a folder.
+  the `capture.log` of our own capture ...), or if it has plain files and neither an archive nor a folder. `etc`, `var`
+  and `version.txt` say so together; one of them alone says nothing beside two archives or more. Nor do the `sos_logs`
+  and `sos_reports` that sos collect leaves with the archives of its hosts: there they are passed over.
 - Any other folder **holds bundles**: each archive in it, each folder by these same rules, and each other file, but for
   its README and those that belong to one beside them (`companions`): checksums and signatures of an archive, symbols of
   a recording.
@@ -19,6 +21,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +36,9 @@ FOLDER_MARKS: Final = frozenset(
 )
 _FILES: Final = frozenset((Kind.FILE, Kind.LINK))
 _FILE_MARKS: Final = frozenset(("version.txt", "capture.log", "insights_archive.txt", "basic-environment.txt"))
+_OF_COLLECTOR: Final = frozenset(("sos_logs", "sos_reports"))
+_WEAK: Final = frozenset(("etc", "var", "version.txt"))  # a CI's number, a folder that somebody made
+_FEW: Final = 2  # fewer archives lie in folders of one host as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,8 @@ def bundles(folder: Path, told: str, within: Within, depth: int = 0) -> Iterator
         yield Item(str(folder), told, _plain_size(folder, names))
         return
     for name in bundled(names):
-        if name.kind in _FILES and is_for_readers(name.name):
-            continue
-        yield from one(folder, name, f"{told}/{name.shown}", within, depth)
+        if not _for_people(name):
+            yield from one(folder, name, f"{told}/{name.shown}", within, depth)
 
 
 def one(folder: Path, name: Name, told: str, within: Within, depth: int = 0) -> Iterator[Item]:
@@ -100,15 +105,31 @@ def file(path: Path, told: str) -> Item:
 def is_bundle(names: Names) -> bool:
     """Whether a folder with these names is one bundle."""
     folders, files = Texts(names, {Kind.FOLDER}), Texts(names, {Kind.FILE})
-    if any(mark in folders for mark in FOLDER_MARKS) or any(mark in files for mark in _FILE_MARKS):
+    marks = {mark for mark in FOLDER_MARKS if mark in folders} | {mark for mark in _FILE_MARKS if mark in files}
+    if marks - _OF_COLLECTOR - _WEAK or len(marks & _WEAK) > 1:
         return True
-    return any(files) and not any(folders) and not any(is_archive(name.name) for name in bundled(names))
+    archives = sum(1 for _ in islice(_archives(names), _FEW))
+    if marks:
+        return archives < _FEW
+    return any(files) and not any(folders) and not archives
 
 
 def bundled(names: Names) -> Iterator[Name]:
     """The names of a folder without those that belong to another file of it."""
     belongs = companion(Texts(names, _FILES))
     return (name for name in names if name.kind not in _FILES or not belongs(name.name))
+
+
+def _for_people(name: Name) -> bool:
+    """Whether a name beside bundles is that of what people read."""
+    if name.kind is Kind.FOLDER:
+        return name.name in _OF_COLLECTOR
+    return name.kind in _FILES and is_for_readers(name.name)
+
+
+def _archives(names: Names) -> Iterator[Name]:
+    """Those among them that are bundles by themselves."""
+    return (name for name in bundled(names) if name.kind is not Kind.FOLDER and is_archive(name.name))
 
 
 def _linked(path: Path, told: str, within: Within) -> Iterator[Item]:
