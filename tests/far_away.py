@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,11 @@ class _Web(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
         path = self.path.partition("?")[0]
-        if path in self.server.files:
+        if path in self.server.silent:
+            self.close_connection = True
+        elif path in self.server.statuses:
+            self.send_error(self.server.statuses[path])
+        elif path in self.server.files:
             self._give(self.server.files[path])
         elif path.startswith("/status/"):
             self.send_error(int(path.rpartition("/")[2]))
@@ -27,16 +32,20 @@ class _Web(BaseHTTPRequestHandler):
             self._give(b"x" * 1000, length=5000)
         elif path == "/endless":
             self._endless()
-        elif path == "/moved":
+        elif path in self.server.moved:
             self.send_response(302)
-            self.send_header("Location", "/a.tar")
+            self.send_header("Location", self.server.moved[path])
             self.end_headers()
         else:
             self.send_error(404)
 
     def _give(self, content: bytes, length: int = -1) -> None:
+        listed = self.path.endswith("/")
+        if self.server.packs and listed and "gzip" in self.headers["Accept-Encoding"]:
+            content = gzip.compress(content)
         self.send_response(200)
-        self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
+        kind = "text/html; charset=utf-8" if listed else "application/octet-stream"
+        self.send_header("Content-Type", self.server.types.get(self.path, kind))
         self.send_header("Content-Length", str(len(content) if length < 0 else length))
         if content.startswith(b"\x1f\x8b"):
             self.send_header("Content-Encoding", "gzip")
@@ -57,14 +66,23 @@ class _Web(BaseHTTPRequestHandler):
 
 
 class Web(ThreadingHTTPServer):
-    """`files` by path; what is in `cut` ends too early; `asked` are the paths that were asked for."""
+    """`files` by path, with `types` of some; `asked` are the paths that were asked for.
+
+    Other paths answer with one of `statuses`, are `moved` elsewhere, `cut` short or `silent`. With `packs` lists are
+    sent by gzip to whoever takes that, as many servers do.
+    """
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Web)
         self.files: dict[str, bytes] = {}
+        self.types: dict[str, str] = {}
+        self.statuses: dict[str, int] = {}
+        self.moved = {"/moved": "/a.tar"}
         self.cut = {"/cut"}
+        self.silent: set[str] = set()
+        self.packs = False
         self.asked: list[str] = []
         self.given_up = threading.Event()
 

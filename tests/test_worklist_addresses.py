@@ -157,31 +157,6 @@ def test_no_more_is_fetched_than_is_allowed(server: Web, tmp_path: Path) -> None
     assert server.given_up.wait(30)
 
 
-def test_a_list_of_the_web(server: Web) -> None:
-    """The links of a page and of those below it, once each; not what leads elsewhere or sorts the page."""
-    server.files["/n/"] = (
-        b'<a href="../">up</a> <a href="?C=M">sort</a> <a href="b.tar.xz">b</a> <a href="b.tar.xz.sha256">sum</a>'
-        b'<a href="/n/a%20a.zip">a</a> <a href="/elsewhere.tar">no</a> <a href="http://other/n/c.tar">no</a>'
-        b'<a href="deep/">deep</a> <a href="b.tar.xz">again</a> <a href=".hidden.tar">no</a>'
-    )
-    server.files["/n/deep/"] = b'<a href="c.tar">c</a> <a href="/n/">up</a> <a href="/n/deep/">itself</a>'
-    host = server.address
-    assert told(f"{host}/n/") == [f"{host}/n/a%20a.zip", f"{host}/n/b.tar.xz", f"{host}/n/deep/c.tar"]
-    assert told(f"{host}/n/**/*.tar*") == [f"{host}/n/b.tar.xz", f"{host}/n/deep/c.tar"]
-
-
-def test_a_list_that_breaks_off_says_so(server: Web) -> None:
-    """What came before is read; at the beginning it is a mistake of the user."""
-    server.files["/n/"] = b'<a href="a.tar">a</a> <a href="gone/">gone</a>'
-    found = list(items([f"{server.address}/n/"]))
-    assert [(item.told.rpartition("/")[2], item.refused) for item in found] == [
-        ("a.tar", ""),
-        ("(what is lost)", "cannot be fetched: it is not there"),
-    ]
-    with pytest.raises(InputError, match=r"/gone/ cannot be fetched: it is not there$"):
-        items([f"{server.address}/gone/"])
-
-
 def test_a_copy_from_s3(bucket: Bucket, tmp_path: Path) -> None:
     """Any key; keys may hold what addresses of the web may not."""
     bucket.put({"nightly/a b?c#d%20.tar": b"the bundle"})

@@ -49,7 +49,7 @@ def listed(address: str, told: str) -> Iterator[Item]:
     begun = next(found, None)
     if begun is None:
         raise UnreadError("holds no bundle" if first is None else "is a pattern that nothing fits")
-    if begun.refused:
+    if begun.refused and begun.place == address:
         raise UnreadError(begun.refused)
     return chain([begun], found)
 
@@ -78,15 +78,18 @@ def _first_magic(address: str) -> int | None:
 
 
 def _items(remote: Remote, address: str, magic: int | None, told: str) -> Iterator[Item]:
-    """What is listed and is a bundle; a list that breaks off ends in an item that says so."""
+    """What is listed and is a bundle, or a folder that cannot be listed; one that breaks off ends in such an item."""
     prefix = address if magic is None else address[:magic]
     base = prefix.rpartition("/")[0] + "/"
     pattern = None if magic is None else Pattern(Path(), tuple(address[len(base) :].split("/")))
     root = told if pattern is None else told_path(base).rstrip("/")
     archive = last = ""  # what belongs to a file comes right behind it
     try:
-        for found, size in remote.listed(prefix):
+        for found, size, refused in remote.listed(prefix, lambda folder: _may_hold(pattern, folder)):
             below = found.removeprefix(base)
+            if refused:
+                yield Item(found, f"{root}/{printable(below.rstrip('/'))}", refused=refused)
+                continue
             if not _is_bundle(below) or (pattern and not pattern.fits(below.split("/"))):
                 continue
             if is_checksum(below, {archive}) or is_of_recording(below, {last}):
@@ -95,6 +98,14 @@ def _items(remote: Remote, address: str, magic: int | None, told: str) -> Iterat
             yield Item(found, f"{root}/{printable(below)}", size)
     except UnreadError as error:
         yield Item(address, f"{root}/(what is lost)", refused=str(error))
+
+
+def _may_hold(pattern: Pattern | None, folder: str) -> bool:
+    """Whether something in a folder below the base of a pattern may fit it; all may if there is none."""
+    names = folder.rstrip("/").split("/")
+    if pattern is None or "**" in pattern.parts[: len(names)]:
+        return True
+    return len(pattern.parts) > len(names) and Pattern(Path(), pattern.parts[: len(names)]).fits(names)
 
 
 def _is_bundle(below: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from thpdiag.errors import UsageError
 from thpdiag.triage.worklist.on_the_way import told
+from thpdiag.triage.worklist.page import Found, Page
 from thpdiag.triage.worklist.unread import UnreadError
 
 _WEB: Final = frozenset(("http", "https"))
@@ -27,8 +28,6 @@ _HERE: Final = frozenset(("file", "local"))
 _CHAIN: Final = re.compile(r"::\w{1,20}://")  # of fsspec: a file in an archive at another address
 _CONNECT, _SILENT, _WHOLE = 30.0, 60.0, 3600.0  # seconds: to connect, without a byte, for one bundle
 _CHUNK: Final = 1 << 20
-_PAGES: Final = 10_000  # of one web server's list
-Page = list[tuple[str, int]]  # addresses and sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,13 @@ class Remote:
         async with asyncio.timeout(_WHOLE), self._opened(address) as system:
             await system._get_file(system._strip_protocol(address), str(place), callback=size, **more)
 
-    def listed(self, address: str) -> Iterator[tuple[str, int]]:
-        """Addresses and sizes (0: not known) of all that lies below a prefix, as they come; raises UnreadError."""
+    def listed(self, address: str, enters: Callable[[str], bool]) -> Iterator[Found]:
+        """All that lies below a prefix, as it comes; raises UnreadError.
+
+        `enters` is asked of kinds with folders whether one is wanted, by its path below that of the prefix, with `/`.
+        """
         with asyncio.Runner() as runner:
-            found = self._pages(address)
+            found = self._pages(address, enters)
             try:
                 while True:
                     with told():
@@ -87,11 +89,17 @@ class Remote:
             finally:
                 runner.run(_closed(found))
 
-    async def _pages(self, address: str) -> AsyncGenerator[Page, None]:
+    async def _pages(self, address: str, enters: Callable[[str], bool]) -> AsyncGenerator[Page, None]:
         async with self._opened(address) as system:
-            pages = _s3_pages if self.scheme in _S3 else _web_pages if self.scheme in _WEB else _all_at_once
-            async for page in pages(system, address):
+            async for page in self._asked(system, address, enters):
                 yield page
+
+    def _asked(self, system: Any, address: str, enters: Callable[[str], bool]) -> AsyncGenerator[Page, None]:
+        if self.scheme in _WEB:
+            from thpdiag.triage.worklist.web import web_pages
+
+            return web_pages(system, address, enters)
+        return _s3_pages(system, address) if self.scheme in _S3 else _all_at_once(system, address)
 
     @asynccontextmanager
     async def _opened(self, address: str) -> AsyncIterator[Any]:
@@ -169,7 +177,7 @@ async def _s3_pages(system: Any, address: str) -> AsyncGenerator[Page, None]:
     more: dict[str, str] = {}
     while True:
         page = await system._call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **more)
-        yield [(f"{scheme}://{bucket}/{one['Key']}", int(one["Size"])) for one in page.get("Contents", ())]
+        yield [Found(f"{scheme}://{bucket}/{one['Key']}", int(one["Size"])) for one in page.get("Contents", ())]
         if not page.get("IsTruncated"):
             return
         if "NextContinuationToken" not in page:
@@ -177,29 +185,11 @@ async def _s3_pages(system: Any, address: str) -> AsyncGenerator[Page, None]:
         more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
-async def _web_pages(system: Any, address: str) -> AsyncGenerator[Page, None]:
-    """The links of a page to what lies below it; each page below once, in order."""
-    folder = address.rpartition("/")[0] + "/"
-    waiting, seen = [folder], {folder}
-    while waiting and len(seen) <= _PAGES:
-        at = waiting.pop(0)
-        below = sorted(one["name"] for one in await system._ls(at, detail=True) if one["name"].startswith(at))
-        links = [link for link in dict.fromkeys(below) if not _odd(link[len(at) :])]
-        yield [(link, 0) for link in links if not link.endswith("/")]
-        waiting += [link for link in links if link.endswith("/") and link not in seen]
-        seen.update(waiting)
-
-
-def _odd(link: str) -> bool:
-    """A link of a page that sorts its own list, or leads up or to a part of a page."""
-    return not link or link.startswith((".", "?", "/")) or "#" in link or "?" in link or "://" in link
-
-
 async def _all_at_once(system: Any, address: str) -> AsyncGenerator[Page, None]:
     """As fsspec finds them."""
     scheme = address.partition("://")[0]
     found = await system._find(system._strip_protocol(address.rpartition("/")[0]), detail=True)
-    yield [(f"{scheme}://{name}", int(one.get("size") or 0)) for name, one in sorted(found.items())]
+    yield [Found(f"{scheme}://{name}", int(one.get("size") or 0)) for name, one in sorted(found.items())]
 
 
 def path_of(address: str) -> str:
