@@ -17,6 +17,7 @@ from thpdiag.guard.preloaded import fork_server
 
 WARMED: Final = "thpdiag.triage.warmed"
 TIED: Final = "thpdiag.guard.tied"
+OURS: Final = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 PRELOAD: tuple[str, ...] = ()  # what else the fork server imports; tests plant readers there
 
 
@@ -40,9 +41,10 @@ def context() -> ForkServerContext:
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """What is begun within never hears what is for us, to whatever group it is sent; we hear it afterwards."""
-    resource_tracker.ensure_running()  # it unblocks two of them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, OURS)
     try:
+        resource_tracker.ensure_running()  # it unblocks two of them
+        signal.pthread_sigmask(signal.SIG_BLOCK, OURS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
