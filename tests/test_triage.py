@@ -129,6 +129,48 @@ def test_resume_does_what_is_new(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_every_failed_upload_is_told_by_its_name(tmp_path: Path) -> None:
+    """They are all alike, empty or the same page of an error; one that succeeds later leaves no word of its failure."""
+    place, out = small(tmp_path / "in", 1), tmp_path / "out"
+    for name in ("web1", "web2"):
+        (place / f"{name}.tar.xz").touch()
+        (place / f"{name}.txt").write_text("<Error><Code>AccessDenied</Code></Error>\n")
+    run = triage(place, "--out-dir", out, "-j", "1")
+    failed = {f"in/{name}.{kind}" for name in ("web1", "web2") for kind in ("tar.xz", "txt")}
+
+    assert run.returncode == 5
+    assert {path: result.status for path, result in results(out).items()} == {
+        "in/web0000": "ok",
+        **dict.fromkeys(failed, "refused"),
+    }
+    for number, path in enumerate(sorted(failed)):
+        place.parent.joinpath(path).write_text(f"nr_free_pages {number}\ncompact_stall 1\n")
+    run = triage(place, "--out-dir", out, "-j", "1", "--resume")
+
+    assert {result.status for result in results(out).values()} <= {"ok", "partial"}
+    assert set(results(out)) == {"in/web0000", *failed}
+
+
+def test_a_host_that_came_unpacked_beside_archives_of_others(tmp_path: Path) -> None:
+    """Its files are no archive of the collection, and have a result nevertheless; one with packed logs is one host."""
+    hosts = small(tmp_path / "hosts", 3)
+    packed = {f"c/web{number}.tar.gz": gz(tar(files(hosts / f"web{number:04}"))) for number in (0, 1)}
+    plain = {f"c/web2/proc/{name}": (hosts / f"web0002/proc/{name}").read_bytes() for name in ("meminfo", "vmstat")}
+    logs = {f"c/{name}-logs.tar.gz": gz(tar({f"{name}.log": os.urandom(900)})) for name in ("hadoop", "yarn")}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/several.tar").write_bytes(tar({**packed, **plain}))
+    (tmp_path / "in/case.tar").write_bytes(tar({**logs, **{path.rpartition("/")[2]: plain[path] for path in plain}}))
+    run = triage(tmp_path / "in", "--out-dir", tmp_path / "out", "-j", "1")
+
+    assert {path: result.status for path, result in results(tmp_path / "out").items()} == {
+        "in/several.tar/web0.tar.gz": "ok",
+        "in/several.tar/web1.tar.gz": "ok",
+        "in/several.tar/(beside its archives)": "ok",
+        "in/case.tar": "ok",
+    }
+    assert run.returncode == 0
+
+
 def test_the_same_content_twice_is_one_result(tmp_path: Path) -> None:
     """Two copies in one run: whichever comes first is stored, the other is counted."""
     place = small(tmp_path / "in", 1)

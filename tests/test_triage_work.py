@@ -31,6 +31,7 @@ from thpdiag.triage.store.known import Known
 from thpdiag.triage.store.packed import Packed, unread
 from thpdiag.triage.store.store import Store
 from thpdiag.triage.work import Asked, Done, Skipped, failed, late, lost, refused, worked
+from thpdiag.triage.worklist.collections import Collection
 
 NOTHING = json.dumps({"problems": [], "inputs": [], "unknown": [], "findings": []}).encode()
 Analyzed = Callable[..., Outcome]
@@ -97,7 +98,7 @@ def test_a_bundle_that_vanished(bundle: Item, asked: Asked) -> None:
 
 
 def test_what_is_no_bundle_has_no_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Asked) -> None:
-    """A note beside the bundles; it is kept with what its analysis says of it, and counts as a bundle only."""
+    """A note beside the bundles; it counts as a bundle only, and is known by its path: its content may yet come."""
     note = tmp_path / "README.txt"
     note.write_text("the bundles of last week\n")
 
@@ -107,7 +108,8 @@ def test_what_is_no_bundle_has_no_host(monkeypatch: pytest.MonkeyPatch, tmp_path
     (one,) = done(monkeypatch, Item(str(note), "in/README.txt", 2), asked, really)
 
     assert isinstance(one, Packed)
-    assert (one.status, one.reason, one.hosts, bool(one.document)) == ("refused", work.UNKNOWN, (), True)
+    assert (one.status, one.reason, one.hosts, one.document) == ("refused", work.UNKNOWN, (), None)
+    assert one.sha256 == unread("in/README.txt")
 
 
 def test_one_of_a_collection_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Asked) -> None:
@@ -115,10 +117,41 @@ def test_one_of_a_collection_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp
     for name in ("1", "3"):
         (tmp_path / name).write_text(name, encoding="utf-8")
     inner = [Item(str(tmp_path / name), name) for name in ("1", "2", "3")]
-    monkeypatch.setattr(work, "collected", lambda *_: inner)
+    monkeypatch.setattr(work, "collected", lambda *_: Collection(tuple(inner)))
     results = done(monkeypatch, Item("c.tar", "c.tar"), asked, lambda *_, **__: Outcome(Status.TIMEOUT))
 
     assert ends(results) == [("c.tar/1", "timeout"), ("c.tar/2", "refused"), ("c.tar/3", "timeout")]
+
+
+@pytest.mark.parametrize(
+    ("recognised", "expected"),
+    [
+        ({"1", "2", "beside"}, ["c.tar/1 ok", "c.tar/2 ok", "c.tar/b ok"]),
+        ({"1", "beside"}, ["c.tar/1 ok", "c.tar/2 refused", "c.tar/b ok"]),
+        ({"1", "2"}, ["c.tar/1 ok", "c.tar/2 ok"]),
+        ({"beside", "c.tar"}, ["c.tar ok"]),
+        ({"c.tar"}, ["c.tar/1 refused", "c.tar/2 refused"]),
+    ],
+)
+def test_what_lies_beside_the_archives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Asked, recognised: set[str], expected: list[str]
+) -> None:
+    """A host that came unpacked has its result, logs of the collector none; a host with packed logs is one bundle."""
+    for name in ("1", "2", "beside", "c.tar"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    inner = Collection(
+        tuple(Item(str(tmp_path / name), name) for name in ("1", "2")), Item(str(tmp_path / "beside"), "b")
+    )
+    monkeypatch.setattr(work, "collected", lambda *_: inner)
+
+    def analyzed(paths: list[Path], *_: object, **__: object) -> Outcome:
+        given = [{"reader": "vmstat"}] if paths[0].name in recognised else []
+        return Outcome(Status.OK, content=json.dumps({**json.loads(NOTHING), "inputs": given, "findings": []}).encode())
+
+    monkeypatch.setattr(work, "rows", lambda *_: ())
+    results = done(monkeypatch, Item(str(tmp_path / "c.tar"), "c.tar"), asked, analyzed)
+
+    assert [" ".join(one) for one in ends(results)] == expected
 
 
 @pytest.mark.parametrize("free", [0, 1 << 30])

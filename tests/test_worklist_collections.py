@@ -87,14 +87,23 @@ def contents(found: Collection | None) -> dict[str, bytes]:
     return {item.told: Path(item.place).read_bytes() for item in found or () if not item.refused}
 
 
+def beside(found: Collection) -> dict[str, bytes]:
+    """The files beside the archives, by their paths."""
+    assert found.beside is not None
+    folder = Path(found.beside.place)
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert found.beside.size == sum(map(len, files.values()))
+    return files
+
+
 @pytest.mark.parametrize("name", PACKERS)
 def test_the_archives_of_a_collection_are_bundles(scratch: Path, name: str) -> None:
-    """Byte for byte, with their sizes; what else is in it is counted."""
+    """Byte for byte, with their sizes; what else is in it is one bundle more."""
     files = {f"case/{host}": content for host, content in HOSTS.items()}
     found = tried(scratch, PACKERS[name]({"case/web0.tar.xz.md5": b"1", **files, "case/notes.txt": b"2"}), name)
     assert contents(found) == HOSTS
     assert found is not None
-    assert found.left_out == 2
+    assert beside(found) == {"case/web0.tar.xz.md5": b"1", "case/notes.txt": b"2"}
     assert [item.size for item in found] == [len(content) for content in HOSTS.values()]
     assert [Path(item.place).name for item in found] == list(HOSTS)
 
@@ -112,7 +121,7 @@ def test_sos_collect(scratch: Path, name: str) -> None:
     found = tried(scratch, PACKERS[name](files), name)
     assert [item.told for item in found or ()] == ["sosreport-a.tar.xz", "sosreport-b.tar.xz"]
     assert found is not None
-    assert found.left_out == 82
+    assert beside(found) == {path: content for path, content in files.items() if ".tar" not in path}
 
 
 @pytest.mark.parametrize(
@@ -214,6 +223,30 @@ def test_hostile_names_stay_names(scratch: Path) -> None:
     assert sorted(path.name for path in scratch.parent.iterdir()) == ["c.tar", "scratch"]
 
 
+def test_hostile_names_beside_the_archives(scratch: Path) -> None:
+    """They lie where their harmless parts say, below the scratch folder; what has no place of its own is told of."""
+    names = ["../../up.txt", "a//./b.txt", "/opt/c.txt", "..txt", "x\n.txt", "x_n.txt", "d" * 4000, "a/b.txt/e.txt"]
+    found = tried(scratch, tarred({**HOSTS, **{name: name.encode() for name in names}}, form="w"))
+    assert found is not None
+    there = beside(found)
+    assert set(there) == {"up.txt", "a/b.txt", "opt/c.txt", "_txt", "x_n.txt", "d" * 120}
+    assert there["x_n.txt"] == b"x\n.txt"
+    assert [item.refused for item in found if item.refused] == [
+        "2 of the files beside its archives could not be written to the scratch folder and were not read"
+    ]
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_no_room_for_what_lies_beside(scratch: Path, name: str) -> None:
+    """It is told, and the archives have their results; no half of a file is left to be analysed."""
+    files = {**HOSTS, "notes/a.txt": b"a" * 100, "notes/b.txt": bytes(2500), "notes/c.txt": b"c" * 100}
+    found = tried(scratch, PACKERS[name](files), name, most=sum(map(len, HOSTS.values())) + 300)
+    assert contents(found) == HOSTS
+    assert found is not None
+    assert set(beside(found)) == {"notes/a.txt", "notes/c.txt"}
+    assert [item.refused.split(" could")[0] for item in found if item.refused] == ["1 of the files beside its archives"]
+
+
 def test_a_cut_collection_gives_what_there_is(scratch: Path) -> None:
     """The archive in which it ends too; and one item says that others may be missing."""
     found = tried(scratch, tarred(HOSTS)[:2500])
@@ -285,13 +318,15 @@ def test_a_child_that_does_not_end_well_decides_nothing(scratch: Path, monkeypat
     assert tried(scratch, tarred(HOSTS)) is None
 
 
-def test_a_child_that_was_taken_over_leads_nowhere(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("link", ["0", "beside"])
+def test_a_child_that_was_taken_over_leads_nowhere(scratch: Path, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
     """A folder that became a link is refused; names of its answer are names only."""
 
     def planted(*_: object) -> Outcome:
-        (scratch / "collection" / "0").symlink_to("/etc")
+        (scratch / "collection" / link).symlink_to("/etc")
         archives = [{"path": "x/../../passwd", "size": 1, "trouble": ""}]
-        return Outcome(Status.OK, content=json.dumps({"archives": archives, "others": 0, "trouble": ""}).encode())
+        told = {"archives": archives, "beside": {"kept": 0, "size": 0, "lost": 0}, "trouble": ""}
+        return Outcome(Status.OK, content=json.dumps(told).encode())
 
     monkeypatch.setattr(collections, "guarded", planted)
     with pytest.raises(UnreadError, match="the child process that reads it cannot be trusted"):
@@ -311,4 +346,4 @@ def test_a_bomb_is_cut_and_told(tmp_path: Path) -> None:
 def test_the_answer_is_plain() -> None:
     """What the child hands over is JSON of ours."""
     assert Answer(b"").content == b""
-    assert list(Collection((Item("p", "t"),), 3)) == [Item("p", "t")]
+    assert list(Collection((Item("p", "t"),), Item("q", "u"))) == [Item("p", "t")]

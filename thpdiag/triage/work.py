@@ -33,7 +33,7 @@ from thpdiag.triage.store.known import Known
 from thpdiag.triage.store.packed import LEVEL, Packed, rows, unread
 from thpdiag.triage.store.trouble import NO_ROOM
 from thpdiag.triage.worklist.addresses import fetched
-from thpdiag.triage.worklist.collections import collected
+from thpdiag.triage.worklist.collections import Collection, collected
 from thpdiag.triage.worklist.identity import identity
 from thpdiag.triage.worklist.labels import is_address
 from thpdiag.triage.worklist.unread import UnreadError
@@ -99,7 +99,10 @@ def worked(item: Item, asked: Asked) -> list[Done]:
 
 
 def refused(item: Item, why: str) -> Packed:
-    """A bundle that was not read, so its content has no name; its path takes its place."""
+    """A bundle that was not read, or to no avail: it is known by its path, not by its content.
+
+    So every failed upload is told by its name, though all have the same content, and no longer once it has succeeded.
+    """
     return Packed(unread(item.told), item.told, item.size, str(Status.REFUSED), why)
 
 
@@ -137,8 +140,26 @@ def _worked(item: Item, asked: Asked, scratch: Path) -> Iterator[Done]:
         _room(asked.scratch)
         yield refused(item, str(error))
         return
-    for one in [item] if inner is None else [replace(i, told=f"{item.told}/{i.told}") for i in inner]:
-        yield refused(one, one.refused) if one.refused else _one(one, asked)
+    yield from [_one(item, asked)] if inner is None else _inner(inner, item, asked)
+
+
+def _inner(found: Collection, item: Item, asked: Asked) -> Iterator[Done]:
+    """The results of an archive of archives; of what lies beside them only if something in it is recognised.
+
+    If that is so, and none of the archives is a bundle, they belong to it: all of it is one.
+    """
+    ended = []
+    for one in (replace(inner, told=f"{item.told}/{inner.told}") for inner in found):
+        ended.append(refused(one, one.refused) if one.refused else _one(one, asked))
+    beside = found.beside and _one(replace(found.beside, told=f"{item.told}/{found.beside.told}"), asked)
+    if beside and _recognised(beside):
+        yield from [*ended, beside] if any(map(_recognised, ended)) else [_one(item, asked)]
+    else:
+        yield from ended
+
+
+def _recognised(done: Done) -> bool:
+    return isinstance(done, Skipped) or done.status != Status.REFUSED
 
 
 def _one(item: Item, asked: Asked) -> Done:
@@ -188,6 +209,8 @@ def _packed(sha256: str, item: Item, outcome: Outcome) -> Packed:
         return Packed(sha256, item.told, item.size, outcome.name, why)
     document = json.loads(outcome.content)
     status, reason = ended(document)
+    if status == Status.REFUSED:
+        return refused(item, reason)
     packed = zlib.compress(outcome.content, LEVEL)
     return Packed(sha256, item.told, item.size, status, reason, 1, packed, rows(document, status))
 

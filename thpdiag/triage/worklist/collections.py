@@ -9,8 +9,9 @@ it is one. The reading ends
 - when 64 files have come and no archive, or 2 MiB (64 MiB of a tar that is not compressed) more than twice what the
   archives so far have; unless the outermost folder is named as sos collect names it.
 
-A zip is judged by its list. The other members of a collection (logs, checksums, the manifest of the collector) are left
-out and counted. One child of the guard does all this; this process never looks at a byte of the archive.
+A zip is judged by its list. What else a collection holds is one bundle more (`beside`): mostly logs of the collector,
+which nobody misses if nothing in them is recognised, but it may be a host that came unpacked. One child of the guard
+does all this; this process never looks at a byte of the archive.
 """
 
 from __future__ import annotations
@@ -30,25 +31,27 @@ from thpdiag.guard.limits import Cell, Limits
 from thpdiag.guard.outcome import Status
 from thpdiag.guard.supervise import guarded
 from thpdiag.triage.item import Item
+from thpdiag.triage.worklist.beside import FOLDER
 from thpdiag.triage.worklist.companions import is_archive
 from thpdiag.triage.worklist.inner import file_of, written
 from thpdiag.triage.worklist.listing import free
 from thpdiag.triage.worklist.unread import UnreadError
 
 MOST: Final = 64 * GIB  # of one collection in the scratch folder
+LOST: Final = "{} of the files beside its archives could not be written to the scratch folder and were not read"
 RESERVE: Final = 512 * MIB  # that others may still need there
 _ONE_HOST: Final = re.compile(r"(?:secured-)?sosreport-|thp-capture-", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Its bundles, named as in the collection without the folder that all lie in; how many other files there are.
+    """Its archives, named as in the collection without the folder that all lie in; and what lies `beside` them.
 
-    Where the collection is damaged, so that bundles may be missing, one item more says so.
+    Where the collection is damaged or too large, so that bundles may be missing, one item more says so.
     """
 
     items: tuple[Item, ...]
-    left_out: int
+    beside: Item | None = None
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
@@ -85,9 +88,18 @@ def _collection(found: dict[str, Any], place: Path, folder: Path) -> Collection:
         told = free(str(path.relative_to(root)), taken)
         taken.add(told)
         refused = str(one["trouble"]) if one["trouble"] and not one["size"] else ""
-        if (folder / str(number)).is_symlink():  # the child made it a link: it obeyed somebody else
-            raise UnreadError("the child process that reads it cannot be trusted")
+        _trusted(folder / str(number))
         items.append(Item(str(folder / file_of(number, str(path))), told, int(one["size"]), refused))
-    if found["trouble"]:
-        items.append(Item(str(place), free("(what is lost)", taken), refused=str(found["trouble"])))
-    return Collection(tuple(items), int(found["others"]))
+    kept, size, lost = (int(found["beside"][name]) for name in ("kept", "size", "lost"))
+    trouble = str(found["trouble"]) or (LOST.format(lost) if lost else "")
+    if trouble:
+        items.append(Item(str(place), free("(what is lost)", taken), refused=trouble))
+    _trusted(folder / FOLDER)
+    beside = Item(str(folder / FOLDER), free("(beside its archives)", taken), size) if kept else None
+    return Collection(tuple(items), beside)
+
+
+def _trusted(folder: Path) -> None:
+    """A folder that the child made a link: it obeyed somebody else."""
+    if folder.is_symlink():
+        raise UnreadError("the child process that reads it cannot be trusted")

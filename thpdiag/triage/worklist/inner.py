@@ -26,6 +26,7 @@ from thpdiag.bundle.tar import TarWalker
 from thpdiag.bundle.zip import open_zip
 from thpdiag.errors import InputError
 from thpdiag.guard.outcome import Answer
+from thpdiag.triage.worklist.beside import Beside
 from thpdiag.triage.worklist.companions import is_archive
 from thpdiag.triage.worklist.folder import FOLDER_MARKS
 from thpdiag.triage.worklist.listing import harmless
@@ -52,10 +53,10 @@ class Inner:
 
 @dataclass(slots=True)
 class Inside:
-    """What a collection holds: its archives, how many other files, and what of it could not be read."""
+    """What a collection holds: its archives, what lies beside them, and what of it could not be read."""
 
     archives: list[Inner] = field(default_factory=list)
-    others: int = 0
+    beside: Beside = field(default_factory=Beside)
     trouble: str = ""
 
 
@@ -64,9 +65,9 @@ class OneBundleError(Exception):
 
 
 def written(place: Path, folder: Path, room: int) -> Answer:
-    """Write the archives of a collection into `folder` (`file_of`); the answer is `Inside` as JSON, or empty.
+    """Write the archives of a collection into `folder` (`file_of`), and what lies beside them (`beside`).
 
-    Raises InputError if they need more than `room` bytes.
+    The answer is `Inside` as JSON, or empty. Raises InputError if the archives need more than `room` bytes.
     """
     try:
         file = place.open("rb", buffering=0)
@@ -87,6 +88,7 @@ class _Collection:
         self._in_archives = 0  # bytes, as their headers say
         self._passed = 0  # bytes of the collection that came by
         self._before = 0  # bytes that may come by before there is an archive
+        self._others = 0  # files that are no archive
         self._surely = False  # it says itself that it is one
 
     def read(self, file: BinaryIO) -> Inside:
@@ -112,8 +114,7 @@ class _Collection:
         packed = [entry for entry in files if _is_inner(inside(entry.name)[0])]
         if len(packed) < _FEW or 2 * sum(entry.packed for entry in packed) <= sum(entry.packed for entry in files):
             raise OneBundleError
-        self._found.others = len(files) - len(packed)
-        for entry in packed:
+        for entry in files:
             self._write(inside(entry.name)[0], archive.content(entry, memory))
 
     def _tar(self, stream: Stream) -> None:
@@ -124,11 +125,11 @@ class _Collection:
                 if not isinstance(entry, Entry):
                     self._found.trouble = self._found.trouble or entry.text
                 elif entry.wanted:
-                    self._in_archives += entry.size
+                    self._in_archives += entry.size if _is_inner(entry.path) else 0
                     self._write(entry.path, entry.chunks)
         except StreamError as failure:
             self._found.trouble = self._found.trouble or failure.text
-        members = len(self._found.archives) + self._found.others
+        members = len(self._found.archives) + self._others
         if len(self._found.archives) < _FEW or 2 * self._in_archives <= stream.offset - _END - members * _HEAD:
             raise OneBundleError
 
@@ -146,14 +147,22 @@ class _Collection:
         if below and (_ONE_HOST.match(first) or not _HOST.isdisjoint((first, below[0]))):
             raise OneBundleError
         self._surely = self._surely or bool(below and _COLLECTOR.match(first))
-        if _is_inner(path):
-            return True
-        self._found.others += 1
-        if self._found.others > _FILES_BEFORE and not self._found.archives and not self._surely:
-            raise OneBundleError
-        return False
+        if not _is_inner(path):
+            self._others += 1
+            if self._others > _FILES_BEFORE and not self._found.archives and not self._surely:
+                raise OneBundleError
+        return True
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
+        if _is_inner(path):
+            self._write_archive(path, chunks)
+        else:
+            before = self._found.beside.size
+            trouble = self._found.beside.keep(self._folder, path, chunks, self._room)
+            self._room -= self._found.beside.size - before
+            self._found.trouble = self._found.trouble or trouble
+
+    def _write_archive(self, path: str, chunks: Iterable[bytes]) -> None:
         one = Inner(path)
         place = self._folder / file_of(len(self._found.archives), path)
         try:
