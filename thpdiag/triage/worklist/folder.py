@@ -7,8 +7,10 @@
 - Any other folder **holds bundles**: each archive in it, each folder by these same rules, and each other file, but for
   its README and those that belong to one beside them (`companions`): checksums and signatures of an archive, symbols of
   a recording.
-- A name that begins with a dot is passed over, as the shell does; so is an empty folder, and one that holds the
-  results of a triage.
+- A name that begins with a dot is passed over, as the shell does; so is an empty folder.
+- Results of a triage are passed over, those of this run too. Of a folder that holds them its archives, recordings and
+  folders are bundles as elsewhere, and it is one itself if something in it says so; its other files are taken for what
+  triage wrote. A database that another program called `results.sqlite` is a file like others.
 - A link to a file is read if the file lies within what the user named. A link to a folder is not followed. All other
   links, pipes, sockets and devices are told of and not read.
 
@@ -17,18 +19,16 @@ What is an archive is decided by its name, for nothing is opened here.
 
 from __future__ import annotations
 
-import os
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from thpdiag.triage.item import Item
-from thpdiag.triage.store import form
-from thpdiag.triage.worklist.companions import companion, is_archive, is_for_readers
+from thpdiag.triage.worklist.companions import companion, is_archive, is_for_readers, is_recording
 from thpdiag.triage.worklist.listing import Kind, Name, Names, Texts, cannot, listed, no_file
+from thpdiag.triage.worklist.within import Within
 
 DEEPEST: Final = 32  # folders in folders; a bundle is not gone into
 FOLDER_MARKS: Final = frozenset(
@@ -41,38 +41,22 @@ _WEAK: Final = frozenset(("etc", "var", "version.txt"))  # a CI's number, a fold
 _FEW: Final = 2  # fewer archives lie in folders of one host as well
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The folder that the user named, and folders that are none of their bundles (where results go)."""
-
-    root: Path
-    besides: Sequence[Path] = ()
-
-    @classmethod
-    def of(cls, root: Path, besides: Sequence[Path] = ()) -> Within:
-        """Both as the system resolves them."""
-        return cls(root.resolve(), tuple(path.resolve() for path in besides))
-
-    def passes_over(self, folder: Path) -> bool:
-        """Whether a folder holds results, of this run or another: it is no bundle, and none of those around it."""
-        beside = any(folder.name == path.name for path in self.besides) and folder.resolve() in self.besides
-        return beside or os.path.lexists(folder / form.NAME)
-
-
 def bundles(folder: Path, told: str, within: Within, depth: int = 0) -> Iterator[Item]:
     """The bundles of a folder, in the order of their names."""
     if depth > DEEPEST:
         yield Item(str(folder), told, refused=f"lies in more than {DEEPEST} folders and was not looked into")
-        return
-    if within.passes_over(folder):
         return
     try:
         names = listed(folder).only(lambda name: not name.hidden)
     except OSError as error:
         yield Item(str(folder), told, refused=cannot(error))
         return
-    names = names.only(lambda name: name.kind is not Kind.FOLDER or not within.passes_over(folder / name.name))
-    if is_bundle(names):
+    if (results := within.results(folder)) and is_host(names):
+        refused = "has results of this run in it; name another --out-dir" if within.receives(folder) else ""
+        yield Item(str(folder), told, refused=refused)
+        return
+    names = besides_results(folder, names, within)
+    if is_bundle(names) and not results:
         yield Item(str(folder), told, _plain_size(folder, names))
         return
     for name in bundled(names):
@@ -104,20 +88,55 @@ def file(path: Path, told: str) -> Item:
 
 def is_bundle(names: Names) -> bool:
     """Whether a folder with these names is one bundle."""
-    folders, files = Texts(names, {Kind.FOLDER}), Texts(names, {Kind.FILE})
-    marks = {mark for mark in FOLDER_MARKS if mark in folders} | {mark for mark in _FILE_MARKS if mark in files}
-    if marks - _OF_COLLECTOR - _WEAK or len(marks & _WEAK) > 1:
+    if is_host(names):
         return True
     archives = sum(1 for _ in islice(_archives(names), _FEW))
-    if marks:
+    if _marks(names):
         return archives < _FEW
-    return any(files) and not any(folders) and not archives
+    return not archives and any(Texts(names, {Kind.FILE})) and not any(Texts(names, {Kind.FOLDER}))
+
+
+def is_host(names: Names) -> bool:
+    """Whether a folder with these names is one bundle whatever else is in it."""
+    marks = _marks(names)
+    return bool(marks - _OF_COLLECTOR - _WEAK) or len(marks & _WEAK) > 1
+
+
+def besides_results(folder: Path, names: Names, within: Within, depth: int = 0) -> Names:
+    """The names of a folder without the results of a triage: what one wrote there, and folders with nothing else."""
+    if within.results(folder):
+        names = names.only(lambda name: not _is_result(folder, name))
+    return names.only(lambda name: name.kind is not Kind.FOLDER or not _passed_over(folder / name.name, within, depth))
 
 
 def bundled(names: Names) -> Iterator[Name]:
     """The names of a folder without those that belong to another file of it."""
     belongs = companion(Texts(names, _FILES))
     return (name for name in names if name.kind not in _FILES or not belongs(name.name))
+
+
+def _marks(names: Names) -> set[str]:
+    """What of the names says that the folder is one bundle."""
+    folders, files = Texts(names, {Kind.FOLDER}), Texts(names, {Kind.FILE})
+    return {mark for mark in FOLDER_MARKS if mark in folders} | {mark for mark in _FILE_MARKS if mark in files}
+
+
+def _passed_over(folder: Path, within: Within, depth: int) -> bool:
+    """Whether a folder has nothing but results."""
+    if depth > DEEPEST or not within.results(folder):
+        return False
+    try:
+        names = listed(folder).only(lambda name: not name.hidden)
+    except OSError:
+        return False
+    return not is_host(names) and not besides_results(folder, names, within, depth + 1)
+
+
+def _is_result(folder: Path, name: Name) -> bool:
+    """Whether a name beside results is one of them: any file may be, for people write reports there."""
+    if name.kind is Kind.FOLDER or is_archive(name.name) or is_recording(name.name):
+        return False
+    return not (name.kind is Kind.LINK and (folder / name.name).is_dir())
 
 
 def _for_people(name: Name) -> bool:

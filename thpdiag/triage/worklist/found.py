@@ -15,12 +15,12 @@ from thpdiag.triage.item import Item
 from thpdiag.triage.store.given import told_path
 from thpdiag.triage.worklist.addresses import listed
 from thpdiag.triage.worklist.companions import companion
-from thpdiag.triage.worklist.folder import Within
 from thpdiag.triage.worklist.globs import Pattern, is_pattern
 from thpdiag.triage.worklist.labels import is_address, labels
 from thpdiag.triage.worklist.local import local
 from thpdiag.triage.worklist.manifest import Manifest
 from thpdiag.triage.worklist.unread import UnreadError
+from thpdiag.triage.worklist.within import Within
 
 
 def items(
@@ -28,9 +28,9 @@ def items(
 ) -> Iterator[Item]:
     """One after the other, in the order in which they are named, then those of lists (`manifest`, `-` is `stdin`).
 
-    A file is one bundle; of a folder see `folder`. `besides` are folders that are passed over: the one for results may
-    lie in what is named. Raises InputError at once if a name or a list is not there. A checksum whose archive is named
-    too is passed over (`nightly/*`), as in a folder.
+    A file is one bundle; of a folder see `folder`. `besides` are folders that results go to: they may lie
+    in what is named. Raises InputError at once if a name or a list is not there. A checksum whose archive is named too
+    is passed over (`nightly/*`), as in a folder.
     """
     named = _worth_reading(list(dict.fromkeys(names)))
     given = [Manifest.named(name, stdin) for name in dict.fromkeys(lists)]

@@ -2,7 +2,7 @@
 
 `*`, `?` and `[...]` stand for parts of one name, `**` for any number of folders, none included. As in the shell, a name
 that begins with a dot must be asked for with one. Of a folder that fits nothing inside is looked at again, so no bundle
-is found twice. Links to folders are not followed.
+is found twice. Results of a triage fit no pattern. Links to folders are not followed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from thpdiag.triage.item import Item
-from thpdiag.triage.worklist.folder import DEEPEST, Within, bundled, one
+from thpdiag.triage.worklist.folder import DEEPEST, besides_results, bundled, one
 from thpdiag.triage.worklist.listing import Kind, cannot, listed
+from thpdiag.triage.worklist.within import Within
 
 _MAGIC: Final = frozenset("*?[")
 _ANY: Final = "**"
@@ -54,7 +55,7 @@ class Pattern:
     def _below(self, folder: Path, told: str, within: Within, at: frozenset[int], depth: int) -> Iterator[Item]:
         """`at` are the parts that a name of this folder may fit."""
         try:
-            names = listed(folder)
+            names = besides_results(folder, listed(folder), within)
         except OSError as error:
             yield Item(str(folder), told, refused=cannot(error))
             return

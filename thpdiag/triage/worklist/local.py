@@ -8,9 +8,10 @@ from itertools import chain
 from pathlib import Path
 
 from thpdiag.triage.item import Item
-from thpdiag.triage.worklist.folder import Within, bundles, file
+from thpdiag.triage.worklist.folder import bundles, file
 from thpdiag.triage.worklist.listing import cannot
 from thpdiag.triage.worklist.unread import UnreadError
+from thpdiag.triage.worklist.within import Within
 
 
 def local(path: Path, told: str, besides: Sequence[Path] = ()) -> Iterator[Item]:
