@@ -7,7 +7,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 KEY = "SECRETKEYOFTHEUSER"
 
@@ -120,6 +123,11 @@ class Bucket:
         for key, content in objects.items():
             self._store.put_object("bucket", key, content)
 
+    def versions(self, key: str, *contents: bytes) -> list[str]:
+        """An object whose earlier contents are kept; what each is called."""
+        self._store.put_bucket_versioning("bucket", "Enabled")
+        return [self._store.put_object("bucket", key, content).version_id for content in contents]
+
 
 @contextmanager
 def s3() -> Iterator[str]:
@@ -133,3 +141,16 @@ def s3() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+def used(address: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """The empty bucket of a server; the environment is that of its user."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": KEY,
+        "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    return Bucket(address)

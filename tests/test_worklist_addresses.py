@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from far_away import KEY, Bucket, Web, s3, web
+from far_away import KEY, Bucket, Web, s3, used, web
 from thpdiag.errors import InputError, UsageError
 from thpdiag.triage.item import Item
 from thpdiag.triage.worklist.addresses import fetched
@@ -46,15 +46,7 @@ def moto() -> Iterator[str]:
 @pytest.fixture
 def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """It is empty; the environment is that of a user of its server."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {
-        "AWS_ENDPOINT_URL": moto, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": KEY,
-        "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    return Bucket(moto)
+    return used(moto, monkeypatch)
 
 
 def told(*names: str) -> list[str]:
@@ -144,7 +136,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     with web() as gone:
         address = gone.address
     assert failed(f"{address}/a.tar?token={KEY}", tmp_path) == "cannot be fetched: the connection was refused"
-    assert "cannot be fetched: " in failed("http://[::1", tmp_path)
+    assert failed("http://[::1", tmp_path) == "is no address: no server can be called so"
 
 
 def test_no_more_is_fetched_than_is_allowed(server: Web, tmp_path: Path) -> None:

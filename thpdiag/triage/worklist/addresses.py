@@ -3,8 +3,9 @@
 An address is one bundle. One that ends in `/`, or has `*` in it (of s3 and the like `?` and `[...]` too), is all that
 lies there: every object is a bundle by itself, in the order of names, for an object store has no folders. As in a
 folder of this machine, checksums and signatures of an archive are passed over, and so are hidden names; a bundle that
-was unpacked before it was stored is not put together again. Of a web server the links of its page are listed, and those
-of pages below it.
+was unpacked before it was stored is not put together again. An object that is called exactly as a pattern is found by
+it too, and `[[]` stands for `[` alone; `?versionId=` behind a key of S3 names one version. Of a web server the links of
+its page are listed, and those of pages below it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from thpdiag.triage.worklist.companions import (
 )
 from thpdiag.triage.worklist.globs import Pattern
 from thpdiag.triage.worklist.listing import harmless
-from thpdiag.triage.worklist.remote import Remote, path_of
+from thpdiag.triage.worklist.remote import VERSION, Remote, path_of
 from thpdiag.triage.worklist.unread import UnreadError
 
+_STAR: Final = re.compile(r"\*")
 _MAGIC: Final = re.compile(r"[*?\[]")
 _WEB: Final = ("http://", "https://")
 
@@ -41,10 +43,12 @@ def listed(address: str, told: str) -> Iterator[Item]:
 
     One bundle is not asked for before its turn; its size is not known before.
     """
+    address = _plain(address)
     remote = Remote.of(address)
+    remote.check(address)
     first = _first_magic(address)
     if not address.endswith("/") and first is None:
-        return iter([Item(address, told)])
+        return iter([_alone(address, told)])
     found = _items(remote, address, first, told)
     begun = next(found, None)
     if begun is None:
@@ -54,26 +58,42 @@ def listed(address: str, told: str) -> Iterator[Item]:
     return chain([begun], found)
 
 
+def _alone(address: str, told: str) -> Item:
+    """Of a web server even its name alone may be a file."""
+    if not path_of(address) and not address.startswith(_WEB):
+        raise UnreadError("names no object; with / at its end it is all that lies there")
+    return Item(address, told)
+
+
 def fetched(address: str, folder: Path, most: int) -> Path:
     """A copy of an object in a folder, of at most `most` bytes, under what is harmless of its name.
 
     Raises UnreadError; nothing is left then.
     """
+    address = _plain(address)
     place = folder / (harmless(unquote(path_of(address)).rstrip("/").rpartition("/")[2]) or "bundle")
     try:
-        Remote.of(address).copied(address, place, most)
+        remote = Remote.of(address)
+        remote.check(address)
+        remote.copied(address, place, most)
     except (UnreadError, UsageError) as error:
         place.unlink(missing_ok=True)
         raise UnreadError(str(error)) from error
     return place
 
 
+def _plain(address: str) -> str:
+    """With the kind as libraries know it."""
+    scheme, mark, rest = address.partition("://")
+    return scheme.lower() + mark + rest
+
+
 def _first_magic(address: str) -> int | None:
     """Where the first character stands that stands for others; of the web `?` begins what is asked."""
-    if address.lower().startswith(_WEB):
-        at = address.partition("?")[0].find("*", address.index("://") + 3)
-        return at if at >= 0 else None
-    found = _MAGIC.search(address, address.index("://") + 3)
+    magic, asked = (_STAR, "?") if address.startswith(_WEB) else (_MAGIC, VERSION)
+    found = magic.search(address.partition(asked)[0], address.index("://") + 3)
+    if found and "/" not in address[address.index("://") + 3 : found.start()]:
+        raise UnreadError("is a pattern of servers or buckets; name one of them")
     return found.start() if found else None
 
 
@@ -90,7 +110,7 @@ def _items(remote: Remote, address: str, magic: int | None, told: str) -> Iterat
             if refused:
                 yield Item(found, f"{root}/{printable(below.rstrip('/'))}", refused=refused)
                 continue
-            if not _is_bundle(below) or (pattern and not pattern.fits(below.split("/"))):
+            if not _is_bundle(below) or not (pattern is None or found == address or pattern.fits(below.split("/"))):
                 continue
             if is_checksum(below, {archive}) or is_of_recording(below, {last}):
                 continue

@@ -73,6 +73,7 @@ def _words(error: Exception) -> str:
         "ClientConnectorDNSError": "the name of the server is not known",
         "ClientPayloadError": "the connection was cut",
         "ServerDisconnectedError": "the connection was cut",
+        "ParamValidationError": "no bucket or object can be called so",
         "EndpointConnectionError": "the server cannot be reached",
         "ClientConnectorCertificateError": "the server's certificate is not trusted",
     }.get(name, f"{name}{_behind(code)}")

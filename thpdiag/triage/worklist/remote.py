@@ -25,6 +25,7 @@ from thpdiag.triage.worklist.unread import UnreadError
 _WEB: Final = frozenset(("http", "https"))
 _S3: Final = frozenset(("s3", "s3a"))
 _HERE: Final = frozenset(("file", "local"))
+VERSION: Final = "?versionId="  # of an object of S3
 _CHAIN: Final = re.compile(r"::\w{1,20}://")  # of fsspec: a file in an archive at another address
 _CONNECT, _SILENT, _WHOLE = 30.0, 60.0, 3600.0  # seconds: to connect, without a byte, for one bundle
 _CHUNK: Final = 1 << 20
@@ -58,6 +59,13 @@ class Remote:
         if not getattr(kind, "async_impl", False):
             raise UsageError(f"{scheme}:// is a kind of address that is not read; copy the bundles here first")
         return cls(scheme, kind)
+
+    def check(self, address: str) -> None:
+        """Raises UnreadError if no server or bucket can be called as the one of an address."""
+        if self.scheme in _S3 and not address.partition("://")[2].partition("/")[0]:
+            raise UnreadError("names no bucket")
+        if self.scheme in _WEB and not _server(address):
+            raise UnreadError("names no server")
 
     def copied(self, address: str, place: Path, most: int) -> None:
         """The bytes of an object as a file; raises UnreadError, and UnreadError too if there are more than `most`."""
@@ -113,7 +121,7 @@ class Remote:
 
     def _options(self, address: str) -> dict[str, Any]:
         if self.scheme in _S3:
-            return {"session": _session()}
+            return {"session": _session(), "version_aware": VERSION in address}
         if self.scheme not in _WEB:
             return {}
         from aiohttp import ClientTimeout
@@ -192,9 +200,18 @@ async def _all_at_once(system: Any, address: str) -> AsyncGenerator[Page, None]:
     yield [Found(f"{scheme}://{name}", int(one.get("size") or 0)) for name, one in sorted(found.items())]
 
 
-def path_of(address: str) -> str:
-    """What of an address is its path, however odd it is."""
+def _server(address: str) -> str | None:
     try:
-        return urlsplit(address).path
-    except ValueError:
-        return address.partition("://")[2].partition("/")[2].partition("?")[0]
+        parts = urlsplit(address)
+        server, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UnreadError("is no address: no server can be called so") from error
+    return server if port is None or port else None
+
+
+def path_of(address: str) -> str:
+    """What of an address is its path, however odd it is; keys of object stores may have any character."""
+    scheme, _, rest = address.partition("://")
+    if scheme.lower() in _WEB:
+        rest = rest.partition("?")[0].partition("#")[0]
+    return rest.partition(VERSION)[0].partition("/")[2]

@@ -1,0 +1,92 @@
+"""Addresses as people write them, and keys of object stores with every character that they may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from far_away import Bucket, s3, used, web
+from thpdiag.errors import InputError
+from thpdiag.triage.store.given import told_path
+from thpdiag.triage.worklist.addresses import fetched
+from thpdiag.triage.worklist.found import items
+
+MOST = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    with s3() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1,localhost")
+    return used(moto, monkeypatch)
+
+
+def told(*names: str) -> list[str]:
+    return [item.told for item in items(names)]
+
+
+def test_keys_with_marks_of_the_web(bucket: Bucket, tmp_path: Path) -> None:
+    """In an object store they are letters: neither the copy nor the result loses what comes behind."""
+    bucket.put({f"c/nightly{mark}{number}.tar": b"1" for mark in "#?" for number in (5, 6)})
+    found = list(items(["s3://bucket/c/"]))
+    stored = [told_path(item.told) for item in found]
+    assert stored == [f"s3://bucket/c/nightly{name}.tar" for name in ("#5", "#6", "?5", "?6")]
+    assert [fetched(item.place, tmp_path, MOST).name for item in found[1:3]] == ["nightly_6.tar", "nightly_5.tar"]
+    assert told("s3://bucket/c/nightly#5.tar") == ["s3://bucket/c/nightly#5.tar"]
+
+
+def test_a_version_of_an_object(bucket: Bucket, tmp_path: Path) -> None:
+    """It is the one that was named, in results too."""
+    first, _ = bucket.versions("a.tar", b"old", b"new")
+    (item,) = items([f"s3://bucket/a.tar?versionId={first}"])
+    place = fetched(item.place, tmp_path, MOST)
+    assert (place.name, place.read_bytes()) == ("a.tar", b"old")
+    assert told_path(item.told) == f"s3://bucket/a.tar?versionId={first}"
+
+
+def test_kinds_in_capitals(bucket: Bucket, tmp_path: Path) -> None:
+    """They are the same kinds."""
+    bucket.put({"n/a.tar": b"1"})
+    assert told("S3://bucket/n/", "S3://bucket/n/*") == ["s3://bucket/n/a.tar"] * 2
+    assert fetched("S3://bucket/n/a.tar", tmp_path, MOST).read_bytes() == b"1"
+    with web() as server:
+        server.files["/a.tar"] = b"the bundle"
+        address = server.address.replace("http", "HTTP")
+        assert fetched(f"{address}/a.tar", tmp_path, MOST).read_bytes() == b"the bundle"
+
+
+def test_a_key_that_looks_like_a_pattern(bucket: Bucket) -> None:
+    """An object of exactly this name is found beside what the pattern fits; `[[]` is the bracket alone."""
+    bucket.put({"n/a[1].tar": b"1", "n/a2.tar": b"1"})
+    assert told("s3://bucket/n/a[1].tar") == ["s3://bucket/n/a[1].tar"]
+    assert told("s3://bucket/n/a[[]1].tar") == ["s3://bucket/n/a[1].tar"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("s3://bucket", "s3://bucket names no object; with / at its end it is all that lies there"),
+        ("s3://", "s3:// names no bucket"),
+        ("s3:///a.tar", "s3:///a.tar names no bucket"),
+        ("s3://no such bucket!/", "s3://no such bucket!/ cannot be fetched: no bucket or object can be called so"),
+        ("s3://bu*/a.tar", "s3://bu*/a.tar is a pattern of servers or buckets; name one of them"),
+        ("http://*.host/", "http://*.host/ is a pattern of servers or buckets; name one of them"),
+        ("http:///x/", "http:///x/ names no server"),
+        ("http://[::1/x/", "http://_/x/ is no address: no server can be called so"),
+        ("http://host:port/x.tar", "http://_/x.tar is no address: no server can be called so"),
+    ],
+)
+@pytest.mark.usefixtures("bucket")
+def test_addresses_that_cannot_be(name: str, message: str) -> None:
+    """Said at once, with the address, in words that tell what to do."""
+    with pytest.raises(InputError) as said:
+        items([name])
+    assert str(said.value) == message
