@@ -64,27 +64,6 @@ def test_the_users_own_links_are_followed() -> None:
     assert not Path(next(items(["a"])).place).is_symlink()
 
 
-def test_links_in_a_folder(here: Path) -> None:
-    """To a file within: read. To a folder within: it is found by its own name. All others are told of."""
-    make("n/a.tar", "n/deep/b.tar", "other/c.tar")
-    for name, target in {
-        "1-file": "deep/b.tar", "2-folder": "deep", "3-out": "../other/c.tar", "4-out": "../other", "5-up": "..",
-        "6-gone": "nowhere", "7-itself": "7-itself", "8-host": "/etc/passwd", "9-null": "/dev/null",
-    }.items():  # fmt: skip
-        Path("n", name).symlink_to(target)
-    assert told("n") == ["n/1-file", "n/a.tar", "n/deep/b.tar"]
-    assert {name: why.split(",")[0] for name, why in refused("n").items()} == {
-        "n/3-out": "is a link to a file outside of what was named",
-        "n/4-out": "is a link to a folder outside of what was named",
-        "n/5-up": "is a link to a folder outside of what was named",
-        "n/6-gone": "is a link that leads nowhere",
-        "n/7-itself": "is a link that leads nowhere",
-        "n/8-host": "is a link to a file outside of what was named",
-        "n/9-null": "is a device",
-    }
-    assert next(items(["n"])).place == str(here / "n/deep/b.tar")
-
-
 @pytest.mark.usefixtures("here")
 def test_what_is_no_file_is_told_of() -> None:
     """A pipe would hang whoever opens it."""

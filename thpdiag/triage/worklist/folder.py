@@ -11,10 +11,11 @@
 - Results of a triage are passed over, those of this run too. Of a folder that holds them its archives, recordings and
   folders are bundles as elsewhere, and it is one itself if something in it says so; its other files are taken for what
   triage wrote. A database that another program called `results.sqlite` is a file like others.
-- A link to a file is read if the file lies within what the user named. A link to a folder is not followed. All other
-  links, pipes, sockets and devices are told of and not read.
+- A link to a file is read if the file lies within what the user named. A link to a folder there is passed over if that
+  is found by its own name. If it is not, being hidden or fitting no pattern, it is read as what it is, once, unless
+  the link lies in it. All other links, pipes, sockets and devices are told of and not read.
 
-What is an archive is decided by its name, for nothing is opened here.
+What is an archive is decided by its name, for no bundle is opened here.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def bundles(folder: Path, told: str, within: Within, depth: int = 0) -> Iterator
         yield Item(str(folder), told, refused=refused)
         return
     names = besides_results(folder, names, within)
-    if is_bundle(names) and not results:
+    if is_bundle(names) and not results and not _leads_on(folder, names, within):
         yield Item(str(folder), told, _plain_size(folder, names))
         return
     for name in bundled(names):
@@ -70,7 +71,7 @@ def one(folder: Path, name: Name, told: str, within: Within, depth: int = 0) -> 
     if name.kind is Kind.FOLDER:
         yield from bundles(path, told, within, depth + 1)
     elif name.kind is Kind.LINK:
-        yield from _linked(path, told, within)
+        yield from _linked(path, told, within, depth)
     else:
         yield file(path, told)
 
@@ -151,22 +152,41 @@ def _archives(names: Names) -> Iterator[Name]:
     return (name for name in bundled(names) if name.kind is not Kind.FOLDER and is_archive(name.name))
 
 
-def _linked(path: Path, told: str, within: Within) -> Iterator[Item]:
-    """A link of the folder. One to a folder within is passed over: that is found under its own name."""
+def _linked(path: Path, told: str, within: Within, depth: int) -> Iterator[Item]:
+    """What a link of the folder leads to."""
     try:
         target = path.resolve(strict=True)
         mode = target.lstat().st_mode
     except (OSError, RuntimeError):  # RuntimeError: a circle, in Python 3.11
         yield Item(str(path), told, refused="is a link that leads nowhere")
         return
-    inside = target.is_relative_to(within.root)
-    if stat.S_ISDIR(mode):
-        if not inside:
-            yield Item(str(path), told, refused="is a link to a folder outside of what was named, and not followed")
-    elif stat.S_ISREG(mode) and not inside:
-        yield Item(str(path), told, refused="is a link to a file outside of what was named, and not followed")
+    inside = within.holds(target)
+    if not stat.S_ISDIR(mode):
+        outside = stat.S_ISREG(mode) and not inside
+        why = "is a link to a file outside of what was named, and not followed"
+        yield Item(str(path), told, refused=why) if outside else file(target, told)
+    elif not inside:
+        yield Item(str(path), told, refused="is a link to a folder outside of what was named, and not followed")
+    elif within.finds(target) or target in within.followed:
+        return
+    elif path.parent.resolve().is_relative_to(target):
+        yield Item(str(path), told, refused="is a link to a folder that it lies in, and not followed")
     else:
-        yield file(target, told)
+        within.followed.add(target)  # before it is gone into: a circle has an end
+        yield from bundles(target, told, within, depth + 1)
+
+
+def _leads_on(folder: Path, names: Names, within: Within) -> bool:
+    """Whether plain files are no bundle, for a link beside them leads to a folder that only it leads to."""
+    return not _marks(names) and any(_leads_to_hidden(folder / name, within) for name in Texts(names, {Kind.LINK}))
+
+
+def _leads_to_hidden(path: Path, within: Within) -> bool:
+    try:
+        target = path.resolve(strict=True)
+        return target.is_dir() and within.holds(target) and within.hides(target)
+    except (OSError, RuntimeError):
+        return False
 
 
 def _plain_size(folder: Path, names: Names) -> int:

@@ -2,13 +2,14 @@
 
 `*`, `?` and `[...]` stand for parts of one name, `**` for any number of folders, none included. As in the shell, a name
 that begins with a dot must be asked for with one. Of a folder that fits nothing inside is looked at again, so no bundle
-is found twice. Results of a triage fit no pattern. Links to folders are not followed.
+is found twice. Results of a triage fit no pattern. A link to a folder that fits is followed as in a folder (`folder`);
+for more of its names behind it (`latest/*`) no link is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,7 @@ class Pattern:
 
     def items(self, told: str, within: Within) -> Iterator[Item]:
         """The bundles of all that fits, in the order of names."""
+        within = replace(within, fits=self.fits)
         return self._below(self.base.absolute(), told, within, self._passing(frozenset([0])), 0)
 
     def fits(self, path: Sequence[str]) -> bool:

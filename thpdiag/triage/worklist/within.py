@@ -45,6 +45,22 @@ class Within:
         """Whether triage writes into a folder, or did: results, or pages beside them."""
         return self._store(folder) or (folder.name == PAGES and self._store(folder.parent))
 
+    def holds(self, place: Path) -> bool:
+        """Whether something lies in what was named, given as the system resolves it."""
+        return place.is_relative_to(self.root)
+
+    def hides(self, folder: Path) -> bool:
+        """Whether a folder of what was named, or one around it, has a name that is passed over."""
+        return any(part.startswith(".") for part in folder.relative_to(self.root).parts)
+
+    def finds(self, folder: Path) -> bool:
+        """Whether a folder of what was named is found by its own name."""
+        if not self.fits:
+            return not self.hides(folder)
+        parts = folder.relative_to(self.root).parts
+        hidden = [place for place, part in enumerate(parts, start=1) if part.startswith(".")]
+        return any(self.fits(parts[:place]) for place in range(max(hidden, default=0), len(parts) + 1))
+
     def _store(self, folder: Path) -> bool:
         return self.receives(folder) or is_store(folder / form.NAME)
 
