@@ -90,3 +90,27 @@ def test_addresses_that_cannot_be(name: str, message: str) -> None:
     with pytest.raises(InputError) as said:
         items([name])
     assert str(said.value) == message
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("a.tar a.tar.gz a.tar.md5 a.tar.sha256", "a.tar a.tar.gz"),
+        ("a.tar a.tar-1 a.tar.gz a.tar.gz.asc a.tar.md5 b.tar.md5", "a.tar a.tar-1 a.tar.gz b.tar.md5"),
+        ("perf.data perf.data.old perf.data.tar.bz2", "perf.data perf.data.old"),
+        ("perf.data.tar.bz2 web1.data web1.data.tar.bz2", "perf.data.tar.bz2 web1.data"),
+        ("m/a.tar n/a.tar.md5", "m/a.tar n/a.tar.md5"),
+        ("a.tar a.tar.d/x.tar a.tar.md5", "a.tar a.tar.d/x.tar"),
+        (".a.tar .a.tar.md5", ""),
+    ],
+)
+def test_what_belongs_to_an_object_farther_up(bucket: Bucket, names: str, expected: str) -> None:
+    """Other names may stand between an archive and its checksum, a recording and what `perf archive` made of it."""
+    bucket.put({f"n/{name}": b"1" for name in (*names.split(), "z.tar")})
+    assert told("s3://bucket/n/") == [f"s3://bucket/n/{name}" for name in (*expected.split(), "z.tar")]
+
+
+def test_what_belongs_to_an_object_that_a_pattern_leaves_out(bucket: Bucket) -> None:
+    """It is no bundle either, as in a folder."""
+    bucket.put({f"n/{name}": b"1" for name in ("perf.data", "perf.data.tar.bz2", "web.tar.bz2")})
+    assert told("s3://bucket/n/*.tar.bz2") == ["s3://bucket/n/web.tar.bz2"]

@@ -22,7 +22,6 @@ from thpdiag.errors import UsageError
 from thpdiag.triage.item import Item
 from thpdiag.triage.store.given import told_path
 from thpdiag.triage.worklist.companions import (
-    is_archive,
     is_checksum,
     is_for_readers,
     is_list_of_checksums,
@@ -103,21 +102,31 @@ def _items(remote: Remote, address: str, magic: int | None, told: str) -> Iterat
     base = prefix.rpartition("/")[0] + "/"
     pattern = None if magic is None else Pattern(Path(), tuple(address[len(base) :].split("/")))
     root = told if pattern is None else told_path(base).rstrip("/")
-    archive = last = ""  # what belongs to a file comes right behind it
+    before: list[str] = []  # what belongs to a file begins with its name and comes behind it
     try:
         for found, size, refused in remote.listed(prefix, lambda folder: _may_hold(pattern, folder)):
             below = found.removeprefix(base)
             if refused:
                 yield Item(found, f"{root}/{printable(below.rstrip('/'))}", refused=refused)
                 continue
-            if not _is_bundle(below) or not (pattern is None or found == address or pattern.fits(below.split("/"))):
+            if not _is_bundle(below) or _belongs(below, before):
                 continue
-            if is_checksum(below, {archive}) or is_of_recording(below, {last}):
-                continue
-            archive, last = below if is_archive(below) else archive, below
-            yield Item(found, f"{root}/{printable(below)}", size)
+            if pattern is None or found == address or pattern.fits(below.split("/")):
+                yield Item(found, f"{root}/{printable(below)}", size)
     except UnreadError as error:
         yield Item(address, f"{root}/(what is lost)", refused=str(error))
+
+
+def _belongs(name: str, before: list[str]) -> bool:
+    """Whether a name belongs to one of those before it; of these only those stay that it begins with.
+
+    All names that begin with another come behind it without a gap, for they come in the order of their letters.
+    """
+    while before and not name.startswith(before[-1]):
+        before.pop()
+    belongs = is_checksum(name, before) or is_of_recording(name, before)
+    before.append(name)
+    return belongs
 
 
 def _may_hold(pattern: Pattern | None, folder: str) -> bool:
