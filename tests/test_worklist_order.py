@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -15,8 +17,10 @@ from hypothesis import strategies as st
 from thpdiag.errors import InputError, UsageError
 from thpdiag.triage.item import Item
 from thpdiag.triage.worklist.ahead import MOST, Ahead
+from thpdiag.triage.worklist.found import items
 from thpdiag.triage.worklist.shard import Shard
 
+NAMES = tuple(f"web{number}" for number in range(12))
 SIZES = st.lists(st.integers(1, 50), max_size=60)
 
 
@@ -103,9 +107,66 @@ def test_an_error_of_the_list_comes_to_who_takes() -> None:
 @given(st.lists(st.text(max_size=20), unique=True, max_size=40), st.integers(1, 9))
 def test_shards_share_the_list(told: list[str], of: int) -> None:
     """Each bundle is done by exactly one of the runs, whatever its name."""
-    items = [Item("", name) for name in told]
-    shares = [list(Shard(number, of).mine(items)) for number in range(1, of + 1)]
+    bundles = [Item("", name) for name in told]
+    shares = [list(Shard(number, of).mine(bundles)) for number in range(1, of + 1)]
     assert sorted(item.told for share in shares for item in share) == sorted(told)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        lambda place: ["."],
+        lambda place: [str(place)],
+        lambda place: ["../job"],
+        lambda place: ["in"],
+        lambda place: ["*/*.tar"],
+        lambda place: [f"in/{name}.tar" for name in NAMES],
+        lambda place: ["in", "more/in"],
+    ],
+    ids=["here", "whole path", "beside", "below", "pattern", "files", "two alike"],
+)
+@pytest.mark.parametrize("by", ["names", "list", "stdin"])
+def test_shards_of_jobs_in_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: Callable[[Path], list[str]], by: str
+) -> None:
+    """Jenkins calls the second of two `job@2`: together they do all, and nothing twice."""
+    shares = []
+    for number in (1, 2):
+        here = tmp_path / str(number) / ("here" if number == 1 else "here@2")
+        for folder in (here / "in", here / "more/in", here.parent / "job"):
+            folder.mkdir(parents=True)
+            for name in NAMES:
+                (folder / f"{name}.tar").write_text("x", encoding="ascii")
+        monkeypatch.chdir(here)
+        names = named(here)
+        if by == "names":
+            found = items(names, shard=Shard(number, 2))
+        elif any("*" in name for name in names):
+            pytest.skip("a list has no patterns")
+        else:
+            lines = io.BytesIO("".join(f"{name}\n" for name in names).encode())
+            (here / "list").write_bytes(lines.getvalue())
+            found = items([], lists=["list" if by == "list" else "-"], stdin=lines, shard=Shard(number, 2))
+        shares.append({str(Path(item.place).resolve().relative_to(tmp_path / str(number))) for item in found})
+    shares = [{path.replace("here@2", "here") for path in share} for share in shares]
+    assert shares[0].isdisjoint(shares[1])
+    assert all(any(path.endswith(f"/{name}.tar") for path in shares[0] | shares[1]) for name in NAMES)
+    assert all(shares)
+
+
+def test_an_address_of_a_list_is_in_the_same_shard_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name has that of the list's folder in brackets where the query, which may be a key, is left out."""
+    lines = "".join(f"https://nowhere.invalid/x.tar?key={number}\n" for number in range(40))
+    shares = []
+    for number, folder in ((1, "here"), (2, "here@2")):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        found = items([], lists=["-"], stdin=io.BytesIO(lines.encode()), shard=Shard(number, 2))
+        shares.append({item.place for item in found})
+    assert shares[0].isdisjoint(shares[1])
+    assert len(shares[0] | shares[1]) == 40
 
 
 def test_shards_are_about_equal() -> None:

@@ -38,7 +38,7 @@ from thpdiag.triage.store.lock import Busy
 from thpdiag.triage.store.store import Store
 from thpdiag.triage.work import Asked
 from thpdiag.triage.worklist.found import items
-from thpdiag.triage.worklist.shard import Shard
+from thpdiag.triage.worklist.shard import ALL, Shard
 
 SCRATCH = ".thpdiag-scratch"
 OUT_DIR = click.option(
@@ -104,9 +104,8 @@ def command(
     told = {"set": changed(rules)}
     options = Options(told={name: value for name, value in told.items() if value})
     analysis = Analysis(__version__, digest(rules), options.told)
-    work = items(paths, [out_dir], lists, standard_input() if "-" in lists else None)
-    if shard:
-        work = Shard.parsed(shard).mine(work)
+    part = Shard.parsed(shard) if shard else ALL
+    work = items(paths, [out_dir], lists, standard_input() if "-" in lists else None, part)
     busy = Busy.WAIT if wait else Busy.REFUSE
     with interruptible(f"what is stored in {out_dir} is whole, and --resume goes on from there") as check:
         with Store.open(out_dir, analysis, busy, shared.complain) as store, scratch_in(out_dir) as scratch:

@@ -16,15 +16,20 @@ from thpdiag.triage.store.given import told_path
 from thpdiag.triage.worklist.addresses import listed
 from thpdiag.triage.worklist.companions import companion
 from thpdiag.triage.worklist.globs import Pattern, is_pattern
-from thpdiag.triage.worklist.labels import is_address, labels
+from thpdiag.triage.worklist.labels import is_address, labels, lasting
 from thpdiag.triage.worklist.local import local
 from thpdiag.triage.worklist.manifest import Manifest
+from thpdiag.triage.worklist.shard import ALL, Shard
 from thpdiag.triage.worklist.unread import UnreadError
 from thpdiag.triage.worklist.within import Within
 
 
 def items(
-    names: Sequence[str], besides: Sequence[Path] = (), lists: Sequence[str] = (), stdin: BinaryIO | None = None
+    names: Sequence[str],
+    besides: Sequence[Path] = (),
+    lists: Sequence[str] = (),
+    stdin: BinaryIO | None = None,
+    shard: Shard = ALL,
 ) -> Iterator[Item]:
     """One after the other, in the order in which they are named, then those of lists (`manifest`, `-` is `stdin`).
 
@@ -34,10 +39,11 @@ def items(
     """
     named = _worth_reading(list(dict.fromkeys(names)))
     given = [Manifest.named(name, stdin) for name in dict.fromkeys(lists)]
-    called = labels([_root(name) for name in named] + [str(one.folder) for one in given])
+    roots = [_root(name) for name in named] + [str(one.folder) for one in given]
+    called = labels(roots)
     found = [_below(name, told, besides) for name, told in zip(named, called, strict=False)]
     listed = [one.items(told, besides) for one, told in zip(given, called[len(named) :], strict=True)]
-    return chain.from_iterable(found + listed)
+    return chain.from_iterable(map(shard.mine, found + listed, called, lasting(roots)))
 
 
 def _below(name: str, told: str, besides: Sequence[Path]) -> Iterator[Item]:

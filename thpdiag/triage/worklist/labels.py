@@ -29,6 +29,23 @@ def labels(names: Sequence[str]) -> list[str]:
     return [of_each[path] for path in paths]
 
 
+def lasting(names: Sequence[str]) -> list[str]:
+    """Labels that are the same wherever the same names are given: the current folder, and those above it, have numbers.
+
+    A job of CI does its work in a folder called as it pleases.
+    """
+    return labels([_from_here(name) for name in names])
+
+
+def _from_here(name: str) -> str:
+    if is_address(name):
+        return name
+    path, here = whole(name), whole("")
+    if path.is_relative_to(here):
+        return str(Path("/0", path.relative_to(here)))
+    return f"/{len(here.parts) - len(path.parts)}" if here.is_relative_to(path) else str(path)
+
+
 def _distinct(names: Sequence[str]) -> dict[str, str]:
     own = {name: _own(name) for name in names}
     times = Counter(own.values())

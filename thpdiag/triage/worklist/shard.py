@@ -1,7 +1,7 @@
 """One of several runs that share a work list without knowing of each other: `--shard 2/8`.
 
-Which run does a bundle follows from its name in results alone: no order, no process and no machine changes it. Each of
-the N runs must be given the same list.
+Which run does a bundle follows from its name in results alone, without that of the folder in which the run happens to
+be: no order, no process, no machine and no job changes it. Each of the N runs must be given the same list.
 """
 
 from __future__ import annotations
@@ -38,6 +38,17 @@ class Shard:
         digest = sha256(told.encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") % self.of == self.number - 1
 
-    def mine(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Those of the items that this run does, in their order."""
-        return (item for item in items if self.has(item.told))
+    def mine(self, items: Iterable[Item], told: str = "", key: str = "") -> Iterator[Item]:
+        """Those of the items that this run does, in their order; `told`, with which names begin, is read as `key`."""
+        return (item for item in items if self.has(_keyed(item.told, told, key)))
+
+
+ALL: Final = Shard(1, 1)
+
+
+def _keyed(name: str, told: str, key: str) -> str:
+    """The name with `key` for `told`, which stands at its beginning or before the line of a list, in brackets."""
+    if name == told or name.startswith(f"{told}/"):
+        return key + name[len(told) :]
+    before, line, behind = name.rpartition(f" ({told}/")
+    return f"{before} ({key}/{behind}" if line and name.endswith(")") else name
