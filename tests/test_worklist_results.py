@@ -96,6 +96,17 @@ def test_results_beside_plain_files_change_nothing(result: str) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_link_to_results_beside_plain_files_changes_nothing() -> None:
+    """Somebody keeps those of all days hidden, and links to the last."""
+    make("host/vmstat.txt")
+    make_results("host/.days/23")
+    Path("host/latest").symlink_to(".days/23")
+    assert told("host") == ["host"]
+    make("host/.days/23/a.tar")
+    assert told("host") == ["host/latest/a.tar", "host/vmstat.txt"]
+
+
+@pytest.mark.usefixtures("here")
 def test_the_folder_of_results_is_no_bundle() -> None:
     """Also if it is named, and what is in it fits no pattern."""
     make_results("out")

@@ -184,9 +184,10 @@ def _leads_on(folder: Path, names: Names, within: Within) -> bool:
 def _leads_to_hidden(path: Path, within: Within) -> bool:
     try:
         target = path.resolve(strict=True)
-        return target.is_dir() and within.holds(target) and within.hides(target)
+        hidden = target.is_dir() and within.holds(target) and within.hides(target)
     except (OSError, RuntimeError):
         return False
+    return hidden and not _passed_over(target, within, 0)
 
 
 def _plain_size(folder: Path, names: Names) -> int:
