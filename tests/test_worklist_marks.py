@@ -145,6 +145,16 @@ def test_an_archive_of_performance_co_pilot_is_one_bundle() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_what_belongs_to_another_is_read_if_a_pattern_fits_nothing_else() -> None:
+    """The user asked for it; as soon as the pattern fits a bundle too, it belongs to it as ever."""
+    make("m/p/20261120.0", "m/p/20261120.meta", "m/p/20261120.index", "m/q/a.tar", "m/q/a.tar.md5")
+    assert told("m/p/*.meta") == ["p/20261120.meta"]
+    assert told("m/**/*.m*") == ["m/p/20261120.meta", "m/q/a.tar.md5"]
+    assert told("m/*/*.[0i]*") == ["m/p/20261120.0"]
+    assert told("m/**") == ["m/p", "m/q/a.tar"]
+
+
+@pytest.mark.usefixtures("here")
 def test_checksums_are_passed_over_as_the_shell_names_them_too() -> None:
     """`n/*` is the same whether the shell or we take it apart; a checksum that is named alone is read."""
     make("n/a.tar.xz", "n/a.tar.xz.sha256", "n/sha256sum.txt")

@@ -3,12 +3,13 @@
 `*`, `?` and `[...]` stand for parts of one name, `**` for any number of folders, none included. As in the shell, a name
 that begins with a dot must be asked for with one. Of a folder that fits nothing inside is looked at again, so no bundle
 is found twice. Results of a triage fit no pattern. A link to a folder that fits is followed as in a folder (`folder`);
-for more of its names behind it (`latest/*`) no link is.
+for more of its names behind it (`latest/*`) no link is. Where nothing fits but what belongs to files that do not
+(`companions`: `*.meta`), that is taken, for it was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Final
 
 from thpdiag.triage.item import Item
 from thpdiag.triage.worklist.folder import DEEPEST, besides_results, bundled, one
-from thpdiag.triage.worklist.listing import Kind, cannot, listed
+from thpdiag.triage.worklist.listing import Kind, Name, Names, cannot, listed
 from thpdiag.triage.worklist.within import Within
 
 _MAGIC: Final = frozenset("*?[")
 _ANY: Final = "**"
+_Kept = Callable[[Names], Iterator[Name]]
 
 
 def is_pattern(name: str) -> bool:
@@ -43,9 +45,14 @@ class Pattern:
         return cls(Path(*parts[:first]), parts[first:])
 
     def items(self, told: str, within: Within) -> Iterator[Item]:
-        """The bundles of all that fits, in the order of names."""
-        within = replace(within, fits=self.fits)
-        return self._below(self.base.absolute(), told, within, self._passing(frozenset([0])), 0)
+        """The bundles of all that fits, in the order of names; of what belongs to others if nothing else fits."""
+        within, at = replace(within, fits=self.fits), self._passing(frozenset([0]))
+        for kept in (bundled, iter):
+            found = self._below(self.base.absolute(), told, within, at, 0, kept)
+            if (first := next(found, None)) is not None:
+                yield first
+                yield from found
+                return
 
     def fits(self, path: Sequence[str]) -> bool:
         """Whether a path below the base fits, given by its parts."""
@@ -54,19 +61,21 @@ class Pattern:
             at = self._passing(self._after(part, at))
         return len(self.parts) in at
 
-    def _below(self, folder: Path, told: str, within: Within, at: frozenset[int], depth: int) -> Iterator[Item]:
-        """`at` are the parts that a name of this folder may fit."""
+    def _below(
+        self, folder: Path, told: str, within: Within, at: frozenset[int], depth: int, kept: _Kept
+    ) -> Iterator[Item]:
+        """`at` are the parts that a name of this folder may fit, `kept` says which names are looked at."""
         try:
             names = besides_results(folder, listed(folder), within)
         except OSError as error:
             yield Item(str(folder), told, refused=cannot(error))
             return
-        for name in bundled(names):
+        for name in kept(names):
             then = self._passing(self._after(name.name, at))
             if len(self.parts) in then:
                 yield from one(folder, name, f"{told}/{name.shown}", within, depth)
             elif then and name.kind is Kind.FOLDER and depth < DEEPEST:
-                yield from self._below(folder / name.name, f"{told}/{name.shown}", within, then, depth + 1)
+                yield from self._below(folder / name.name, f"{told}/{name.shown}", within, then, depth + 1, kept)
 
     def _after(self, name: str, at: frozenset[int]) -> frozenset[int]:
         """Which part is next behind a name, for each way of fitting."""
