@@ -30,11 +30,12 @@ def told_path(path: str, roots: Iterable[str] = ()) -> str:
 
 def _address(path: str) -> str:
     scheme, _, rest = path.partition("://")
+    secret = "@" in rest
     if scheme.lower() not in _STORES:
         rest = _ASKED.split(rest, maxsplit=1)[0]
     host, slash, below = rest.partition("/")
     host = host.rpartition("@")[2]
-    if not _HOST.fullmatch(host):  # no server can be called so: it may be a part of a password
+    if secret and not _HOST.fullmatch(host):  # no server can be called so: it may be a part of a password
         host, below = "_", below.rpartition("@")[2]
     return "".join(map(_shown, f"{scheme.lower()}://{host}{slash}{below}"))
 
