@@ -17,7 +17,6 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from aiohttp import ClientConnectionError
-from yarl import URL
 
 from thpdiag.triage.worklist.folder import DEEPEST
 from thpdiag.triage.worklist.on_the_way import told
@@ -90,8 +89,9 @@ async def _links(system: Any, at: str) -> list[str]:
     with told():
         session = await system.set_session()
         headers = {**system.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
-        page = URL(at, encoded="%" in at)
-        async with asyncio.timeout(_PATIENCE), session.get(page, **{**system.kwargs, "headers": headers}) as answer:
+        system.encoded = "%" in at
+        asked = session.get(system.encode_url(at), **{**system.kwargs, "headers": headers})
+        async with asyncio.timeout(_PATIENCE), asked as answer:
             answer.raise_for_status()
             if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _HTML:
                 raise UnreadError("cannot be listed: it is no page of links")
