@@ -71,7 +71,9 @@ class Manifest:
         if len(line) > LONGEST:
             return iter([Item("", place, refused=f"is a line of more than {LONGEST} bytes")])
         if is_address(name):
-            called = told_path(name).rstrip("/") + (f" ({place})" if "?" in name or "#" in name else "")
+            called = told_path(name).rstrip("/")
+            if any(mark in name and mark not in called for mark in "?#"):  # what is left out may tell two apart
+                called += f" ({place})"
         else:
             called = _told(Path(os.path.normpath(root / name)), root, told, place)
         try:
