@@ -1,15 +1,15 @@
 """What a batch costs beside plain loops: throughput of `triage -j 2` and of two processes that call `analyze`.
 
 Makes bundles of 1.5 MB on the spot: one sosreport of this machine with the logs of a server (`host_logs.py`), each copy
-with a member of its own, so that no two have the same content. In turn: `thpdiag triage` over a portion with two
-processes (results only, no pages), and two processes that each loop over half of the portion with `analyze` and the
-rules loaded. Then `triage -j 1` and one such process take turns over a fifth of the bundles, five at a time on one
-core, for the CPU time of each (`fed.py`). The bars: at least 0.9 of the loops' bundles per second, at most 10 % more
-CPU per bundle. With --hotsos PROGRAM a loop over that program on a few of the bundles, which it reads unpacked, so that
-unpacking is a part of it; once as it is called by default, once with all logs. A round should have a hundred bundles or
-more, or it measures how programs start.
+with a member of its own, so that no two have the same content. One `thpdiag triage` with two processes (results only,
+no pages) works on all of them, and two processes loop over half of them each with `analyze` and the rules loaded. They
+take turns of 250 bundles, from their starts to their ends. Then `triage -j 1` and one such process take turns over a
+fifth of the bundles, five at a time on one core, for the CPU time of each (`fed.py`). The bars: at least 0.9 of the
+loops' bundles per second, at most 10 % more CPU per bundle. With --hotsos PROGRAM a loop over that program on a few of
+the bundles, which it reads unpacked, so that unpacking is a part of it; once as it is called by default, once with all
+logs. Of few bundles it measures how programs start.
 
-    python bench/triage.py [--bundles 1000] [--rounds 4] [--bundle FILE] [--hotsos PROGRAM]
+    python bench/triage.py [--bundles 1000] [--bundle FILE] [--hotsos PROGRAM]
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import json
 import lzma
 import os
 import shutil
-import statistics
+import sqlite3
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from fed import Fed
@@ -41,7 +42,9 @@ SIZE = 1_500_000  # bytes of a bundle
 PRESET = 3  # of xz, as sos packs
 FASTER = 10.0  # times than hotsos
 FEW = 5  # bundles for hotsos
-TURN, TURNS = 5, 4  # bundles of a turn, turns at least
+ROUND = 250  # bundles of a turn for throughput
+TURN, TURNS = 5, 4  # bundles of a turn for CPU, turns at least
+LOOK = 0.02  # seconds
 LOOP = """
 import json, sys
 from pathlib import Path
@@ -57,7 +60,6 @@ for number, line in enumerate(sys.stdin, 1):
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--bundles", type=int, default=1000)
-    options.add_argument("--rounds", type=int, default=4)
     options.add_argument("--bundle", type=Path)
     options.add_argument("--hotsos")
     chosen = options.parse_args()
@@ -66,9 +68,7 @@ def main() -> None:
         folder = Path(name)
         made = copies(chosen.bundle or sosreport(folder / "sos"), folder / "in", chosen.bundles)
         print(f"{len(made)} bundles of {made[0].stat().st_size / 1e6:.2f} MB")
-        size = len(made) // chosen.rounds
-        portions = [made[at : at + size] for at in range(0, size * chosen.rounds, size)]
-        missed = throughput(portions, folder)
+        missed = throughput(made, folder)
         missed |= overhead(made[: max(TURN * TURNS, len(made) // 5)], folder)
         if chosen.hotsos:
             missed |= hotsos(chosen.hotsos, made, folder)
@@ -101,25 +101,86 @@ def copies(bundle: Path, folder: Path, count: int) -> list[Path]:
     return made
 
 
-def throughput(portions: Sequence[Sequence[Path]], folder: Path) -> bool:
-    """Whether the batch is too slow beside two loops."""
-    ratios = []
-    for number, portion in enumerate(portions):
-        ways: list[Callable[[], object]] = [
-            lambda portion=portion, number=number: triage(portion, folder / f"two{number}", 2),
-            lambda portion=portion: [run.wait() for run in [loop(portion[0::2]), loop(portion[1::2])]],
-        ]
-        walls = {}
-        for way in (0, 1) if number % 2 else (1, 0):
-            in_memory(portion)
-            begun = time.perf_counter()
-            ways[way]()
-            walls[way] = time.perf_counter() - begun
-        ratios.append(walls[1] / walls[0])
-        print(f"round {number + 1}: triage {walls[0]:.1f} s, loops {walls[1]:.1f} s, {ratios[-1]:.2f}", flush=True)
-    ratio = statistics.median(ratios)
-    print(f"throughput of triage -j 2 against two loops: {ratio:.2f} (bar {LEAST})")
+def throughput(bundles: Sequence[Path], folder: Path) -> bool:
+    """Whether the batch is too slow beside two loops; starts are part of the first turns, ends of the last ones."""
+    with ExitStack() as running:
+        ways = Batch(folder / "two", running), Loops(running)
+        walls = [0.0, 0.0]
+        for number, at in enumerate(range(0, len(bundles), ROUND)):
+            turn = bundles[at : at + ROUND]
+            last = at + ROUND >= len(bundles)
+            took = [0.0, 0.0]
+            for way in (0, 1) if number % 2 else (1, 0):
+                in_memory(turn)
+                begun = time.perf_counter()
+                ways[way].do(turn, last=last)
+                took[way] = time.perf_counter() - begun
+            walls = [sum(both) for both in zip(walls, took, strict=True)]
+            ours, theirs = took
+            print(f"turn {number + 1}: triage {ours:.1f} s, loops {theirs:.1f} s, {theirs / ours:.2f}", flush=True)
+    ratio = walls[1] / walls[0]
+    print(
+        f"throughput of triage -j 2 ({walls[0]:.1f} s) against two loops ({walls[1]:.1f} s): {ratio:.2f} (bar {LEAST})"
+    )
     return ratio < LEAST
+
+
+class Batch:
+    """One `triage` that is given bundles by turns. How many are done its store tells, for its progress comes late."""
+
+    def __init__(self, out_dir: Path, running: ExitStack) -> None:
+        self._command = [sys.executable, "-m", "thpdiag", "triage", "--from", "-", "--out-dir", str(out_dir), "-j", "2"]
+        self._command += ["--pages", "none", "--progress", "no"]
+        self._store = f"file:{out_dir / 'results.sqlite'}?mode=ro"
+        self._running = running
+        self._program: subprocess.Popen[bytes] | None = None
+        self._given = 0
+
+    def do(self, bundles: Sequence[Path], *, last: bool) -> None:
+        if self._program is None:
+            begun = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            self._program = self._running.enter_context(begun)
+        self._given += len(bundles)
+        feed(self._program, bundles, last=last)
+        while self._program.poll() is None and (last or self._stored() < self._given):
+            time.sleep(LOOK)
+        if self._program.returncode or self._stored() < self._given:
+            sys.exit("triage has not done all of its bundles")
+
+    def _stored(self) -> int:
+        try:
+            with closing(sqlite3.connect(self._store, uri=True)) as store:
+                return int(store.execute("SELECT count(*) FROM bundle").fetchone()[0])
+        except sqlite3.OperationalError:  # it is not there yet
+            return 0
+
+
+class Loops:
+    """Two processes that loop, each over half of the bundles of a turn."""
+
+    def __init__(self, running: ExitStack) -> None:
+        self._running = running
+        self._programs: list[subprocess.Popen[bytes]] = []
+
+    def do(self, bundles: Sequence[Path], *, last: bool) -> None:
+        while len(self._programs) < 2:
+            begun = subprocess.Popen([sys.executable, "-c", LOOP], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._programs.append(self._running.enter_context(begun))
+        halves = bundles[0::2], bundles[1::2]
+        for program, half in zip(self._programs, halves, strict=True):
+            feed(program, half, last=last)
+        for program, half in zip(self._programs, halves, strict=True):
+            assert program.stdout is not None
+            if not all(program.stdout.readline() for _ in half) or (last and program.wait()):
+                sys.exit("a loop has not done all of its bundles")
+
+
+def feed(program: subprocess.Popen[bytes], bundles: Sequence[Path], *, last: bool) -> None:
+    assert program.stdin is not None
+    program.stdin.write(listed(bundles))
+    program.stdin.flush()
+    if last:
+        program.stdin.close()
 
 
 def overhead(bundles: Sequence[Path], folder: Path) -> bool:
@@ -152,15 +213,6 @@ def triage(bundles: Sequence[Path], out_dir: Path, jobs: int) -> None:
     command = [sys.executable, "-m", "thpdiag", "triage", "--from", "-", "--out-dir", str(out_dir), "-j", str(jobs)]
     command += ["--pages", "none", "--progress", "no"]
     subprocess.run(command, input=listed(bundles), check=True, stdout=subprocess.DEVNULL)
-
-
-def loop(bundles: Sequence[Path]) -> subprocess.Popen[bytes]:
-    """A process that loops, on its way."""
-    run = subprocess.Popen([sys.executable, "-c", LOOP], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    assert run.stdin is not None
-    run.stdin.write(listed(bundles))
-    run.stdin.close()
-    return run
 
 
 def in_memory(bundles: Sequence[Path]) -> None:
