@@ -14,12 +14,13 @@ import pytest
 
 from browsing import _pw_artifacts_folder, base_url, browser_type_launch_args, show, show_file
 from command_line import ROOT, Outcome, Run
+from far_away import asked_directly, bucket, moto
 from kept_uploads import database, hands, opened, postgres_server, storage
 from thpdiag.cli import main
 
 __all__ = [
-    "ROOT", "_pw_artifacts_folder", "base_url", "browser_type_launch_args", "database", "hands", "opened",
-    "postgres_server", "show", "show_file", "storage",
+    "ROOT", "_pw_artifacts_folder", "asked_directly", "base_url", "browser_type_launch_args", "bucket", "database",
+    "hands", "moto", "opened", "postgres_server", "show", "show_file", "storage",
 ]  # fmt: skip
 
 

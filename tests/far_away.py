@@ -7,10 +7,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 KEY = "SECRETKEYOFTHEUSER"
 
@@ -143,14 +142,28 @@ def s3() -> Iterator[str]:
         server.stop()
 
 
-def used(address: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    with s3() as address:
+        yield address
+
+
+@pytest.fixture
+def asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of this machine, whatever proxy the environment has for others."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1,localhost")
+
+
+@pytest.fixture
+def bucket(moto: str, asked_directly: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """The empty bucket of a server; the environment is that of its user."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {
-        "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": KEY,
+        "AWS_ENDPOINT_URL": moto, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": KEY,
         "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    return Bucket(address)
+    return Bucket(moto)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from far_away import KEY, Bucket, Web, s3, used, web
+from far_away import KEY, Bucket, Web, web
 from thpdiag.errors import InputError, UsageError
 from thpdiag.triage.item import Item
 from thpdiag.triage.worklist.addresses import fetched
@@ -21,13 +21,7 @@ from thpdiag.triage.worklist.found import items
 from thpdiag.triage.worklist.unread import UnreadError
 
 MOST = 1 << 30
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of this machine are asked directly."""
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1,localhost")
+pytestmark = pytest.mark.usefixtures("asked_directly")
 
 
 @pytest.fixture
@@ -35,18 +29,6 @@ def server() -> Iterator[Web]:
     with web() as running:
         running.files["/a.tar"] = b"the bundle"
         yield running
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with s3() as address:
-        yield address
-
-
-@pytest.fixture
-def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """It is empty; the environment is that of a user of its server."""
-    return used(moto, monkeypatch)
 
 
 def told(*names: str) -> list[str]:

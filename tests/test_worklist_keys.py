@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from far_away import Bucket, s3, used, web
+from far_away import Bucket, web
 from thpdiag.errors import InputError
 from thpdiag.triage.store.given import told_path
 from thpdiag.triage.worklist.addresses import fetched
 from thpdiag.triage.worklist.found import items
 
 MOST = 1 << 30
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with s3() as address:
-        yield address
-
-
-@pytest.fixture
-def bucket(moto: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1,localhost")
-    return used(moto, monkeypatch)
 
 
 def told(*names: str) -> list[str]:

@@ -14,13 +14,7 @@ from thpdiag.triage.worklist.found import items
 from thpdiag.triage.worklist.unread import UnreadError
 
 GONE = "cannot be fetched: it is not there"
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of this machine are asked directly."""
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1,localhost")
+pytestmark = pytest.mark.usefixtures("asked_directly")
 
 
 @pytest.fixture
