@@ -37,7 +37,7 @@ FOLDER_MARKS: Final = frozenset(
 )
 _FILES: Final = frozenset((Kind.FILE, Kind.LINK))
 _FILE_MARKS: Final = frozenset(("version.txt", "capture.log", "insights_archive.txt", "basic-environment.txt"))
-_OF_COLLECTOR: Final = frozenset(("sos_logs", "sos_reports"))
+OF_COLLECTOR: Final = frozenset(("sos_logs", "sos_reports"))
 _WEAK: Final = frozenset(("etc", "var", "version.txt"))  # a CI's number, a folder that somebody made
 _FEW: Final = 2  # fewer archives lie in folders of one host as well
 
@@ -100,7 +100,7 @@ def is_bundle(names: Names) -> bool:
 def is_host(names: Names) -> bool:
     """Whether a folder with these names is one bundle whatever else is in it."""
     marks = _marks(names)
-    return bool(marks - _OF_COLLECTOR - _WEAK) or len(marks & _WEAK) > 1
+    return bool(marks - OF_COLLECTOR - _WEAK) or len(marks & _WEAK) > 1
 
 
 def besides_results(folder: Path, names: Names, within: Within, depth: int = 0) -> Names:
@@ -143,7 +143,7 @@ def _is_result(folder: Path, name: Name) -> bool:
 def _for_people(name: Name) -> bool:
     """Whether a name beside bundles is that of what people read."""
     if name.kind is Kind.FOLDER:
-        return name.name in _OF_COLLECTOR
+        return name.name in OF_COLLECTOR
     return name.kind in _FILES and is_for_readers(name.name)
 
 

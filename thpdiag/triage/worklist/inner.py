@@ -28,14 +28,14 @@ from thpdiag.errors import InputError
 from thpdiag.guard.outcome import Answer
 from thpdiag.triage.worklist.beside import Beside
 from thpdiag.triage.worklist.companions import is_archive
-from thpdiag.triage.worklist.folder import FOLDER_MARKS
+from thpdiag.triage.worklist.folder import FOLDER_MARKS, OF_COLLECTOR
 from thpdiag.triage.worklist.listing import harmless
 
 DEEPEST: Final = 3  # folders of the collection above an archive
 _FEW: Final = 2  # fewer archives are no collection: they are read with what lies beside them
 _FILES_BEFORE: Final = 64  # files without an archive among them
 _BYTES_BEFORE: Final = {False: 64 * MIB, True: 2 * MIB}  # by whether they must be decompressed
-_HOST: Final = FOLDER_MARKS - {"sos_logs", "sos_reports"}  # sos collect has these two as well
+_HOST: Final = FOLDER_MARKS - OF_COLLECTOR  # sos collect has these two as well
 _ONE_HOST: Final = re.compile(r"sosreport-|thp-capture-", re.I)
 _NO_ROOM: Final = "its archives need more room than there is for scratch files"
 _END, _HEAD = 10 * KIB, 3 * BLOCK  # of a tar: what stands behind all members, and at most before an ordinary one
@@ -114,7 +114,7 @@ class _Collection:
         packed = [entry for entry in files if _is_inner(inside(entry.name)[0])]
         if len(packed) < _FEW or 2 * sum(entry.packed for entry in packed) <= sum(entry.packed for entry in files):
             raise OneBundleError
-        for entry in files:
+        for entry in (entry for entry in files if not _of_collector(inside(entry.name)[0])):
             self._write(inside(entry.name)[0], archive.content(entry, memory))
 
     def _tar(self, stream: Stream) -> None:
@@ -151,7 +151,7 @@ class _Collection:
             self._others += 1
             if self._others > _FILES_BEFORE and not self._found.archives and not self._surely:
                 raise OneBundleError
-        return True
+        return not _of_collector(path)
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
         if _is_inner(path):
@@ -192,6 +192,12 @@ class _Collection:
 def file_of(number: int, path: str) -> Path:
     """Where an archive of a collection is written: a folder of its own, and what is harmless of its name."""
     return Path(str(number), harmless(path.rpartition("/")[2]))
+
+
+def _of_collector(path: str) -> bool:
+    """Whether a file is what sos collect tells of itself: a reader knows it, but it is evidence of no host."""
+    *folders, name = path.split("/")
+    return not OF_COLLECTOR.isdisjoint(folders[:2]) or (name == "version.txt" and len(folders) < 2)
 
 
 def _is_inner(path: str) -> bool:
