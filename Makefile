@@ -1,18 +1,20 @@
 # On a fresh machine with python3, python3-venv and make, without root:
 #
 #   make demo      installs thpdiag into .venv and diagnoses the first story
-#   make test      installs what the tests need, checks the code and the rules, runs all tests (about 20 minutes on 2 cores)
+#   make test      installs what the tests need, checks the code and the rules, runs all tests (about 10 minutes on 2 cores)
 #   make proof     the tests again with the full counts of fault points and mutants (long)
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
+#   make docs      builds the documentation site into build/site and checks its links
 #   make bench     what reading a bundle costs, beside the programs that people use today
 #   make clean     removes the environment and everything made from the sources
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 4 # two per core: many tests wait for a server, a browser or a killed process
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 BASE := $(VENV)/.base-installed
 PACKAGE := $(VENV)/.package-installed
 TESTS := $(VENV)/.tests-installed
@@ -21,29 +23,45 @@ DEMO := fixtures/stories/hadoop-centos62/bundle
 PAGE := thpdiag-demo.html
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test check proof accuracy bench clean
+.PHONY: demo test check style types rules bytecode proof accuracy docs bench clean
 
 demo: $(PACKAGE)
 	@$(BIN)/thpdiag analyze $(DEMO) -o html=$(PAGE) --no-progress
 	@echo
 	@echo "The same as one page for a browser: $(CURDIR)/$(PAGE)"
 
-test: check
-	@$(BIN)/python -m compileall -q thpdiag # hundreds of programs are started, also where Python writes no bytecode
-	@$(BIN)/python -m pytest -n $(WORKERS)
+test: $(TESTS)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check bytecode
+	@$(PYTEST) -n $(WORKERS)
 
-check: $(TESTS)
+check: style types rules
+
+style: $(TESTS)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+
+types: $(TESTS)
 	@$(BIN)/mypy --no-error-summary
+
+rules: $(TESTS)
+	@$(BIN)/thpdiag rules fmt --check rules
 	@$(BIN)/thpdiag rules lint
 	@$(BIN)/thpdiag rules test
 
+# What pytest makes of the tests, it makes once, not in each of its processes; and hundreds of programs are started.
+bytecode: $(TESTS)
+	@$(BIN)/python -m compileall -q thpdiag
+	@$(PYTEST) --collect-only -q >/dev/null || true # a test that cannot be collected is told by the run itself
+
 proof: $(TESTS)
-	@THPDIAG_PROOF=1 $(BIN)/python -m pytest -n $(WORKERS)
+	@THPDIAG_PROOF=1 $(PYTEST) -n $(WORKERS)
 
 accuracy: $(TESTS)
-	@$(BIN)/python tests/accuracy.py
+	@$(BIN)/python tests/support/accuracy.py
+
+docs: $(TESTS)
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "$(CURDIR)/build/site/index.html"
 
 bench: $(TESTS)
 	@$(BIN)/python bench/intake.py

@@ -28,8 +28,8 @@ from pathlib import Path
 from cost import in_turn, ratio
 
 from thpdiag.model import Problem, Series
-from thpdiag.reader import Content, Source
-from thpdiag.readers.collectl import raw as collectl_raw
+from thpdiag.model.parser import Content, Source
+from thpdiag.parsers.collectl import raw as collectl_raw
 
 BAR, MEMORY_BAR = 0.1, 250.0
 CHUNK = 1 << 16
@@ -61,7 +61,7 @@ def compiled_once(folder: Path) -> None:
 
 def read(file: Path) -> str:
     """A recording to its records; what they hold."""
-    found = list(collectl_raw.BULK.read(Source(file.name), Content(chunks(file))))
+    found = list(collectl_raw.BULK_PARSER.read(Source(file.name), Content(chunks(file))))
     series = [record for record in found if isinstance(record, Series)]
     host = next(rows for rows in series if rows.kind == "system")
     problems = [record.text for record in found if isinstance(record, Problem)]

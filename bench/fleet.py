@@ -19,6 +19,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,13 @@ from cost import Cost, cost
 from fleet_of_hosts import results
 from page import painted
 
-from thpdiag.triage.fleet.page import write_page
-from thpdiag.triage.store.bundle import Analysis
-from thpdiag.triage.store.reading import Reading
-from thpdiag.triage.store.store import Store
+from thpdiag.fleet.overview import Fleet
+from thpdiag.fleet.page import write_page
+from thpdiag.report.baseline import Judge
+from thpdiag.report.presentation import NEVER
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import Analysis
+from thpdiag.store.store import Store
 
 ANALYSIS = Analysis("1", "0123456789abcdef")
 SECONDS, MOST, LETTER = 20.0, 20_000_000, 100.0
@@ -61,8 +65,10 @@ def main() -> None:
 
 
 def write(store: Path, page: Path) -> None:
-    with Reading.at(store) as reading, page.open("w", encoding="utf-8") as out:
-        write_page(reading, out, page=lambda row: f"hosts/{row['sha256'][:16]}.html" if row["rule"] else "")
+    with StoreReader.at(store) as reading, page.open("w", encoding="utf-8") as out:
+        fleet = Fleet(reading, Judge([], date.min, {}), NEVER)
+        fleet.page = lambda row: f"hosts/{row['sha256'][:16]}.html" if row["rule"] else ""
+        write_page(fleet, out)
 
 
 def measured(folder: Path, hosts: int, runs: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-from thpdiag.triage.store.bundle import BundleResult
+from thpdiag.store.results import BundleResult
 
 GROUPS = (  # distribution, platform, kernels, applications, policy of huge pages
     ("Red Hat Enterprise Linux Server release 6.6 (Santiago)", "el6.5", ("2.6.32-504.el6.x86_64",), ("jvm",), "always"),

@@ -3,8 +3,8 @@
     python bench/guard.py [--count 40] [--rounds 5] [BUNDLE...]
 
 Ways, each in a process of its own, in turn: a loop over `analyze` in one process; the same with each bundle in a
-guarded child; a pool of one or two processes from a fork server, which guard; pebble's pool instead, which guards or
-which itself ends each process after one bundle. Prints wall and CPU milliseconds per bundle. Then 300 tasks of which
+guarded child; a pool of one or two processes from a fork server, which guard; the pool of a triage.
+Prints wall and CPU milliseconds per bundle. Then 300 tasks of which
 every tenth kills its process: how many of the others came back, and how many deaths were named.
 """
 
@@ -23,10 +23,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from guarded_bundle import document, in_guard, nothing, small, small_in_guard
+from guarded_bundle import document, in_guard, nothing, small_in_guard
 
-from thpdiag.guard.kernel import adopt_orphans
-from thpdiag.guard.preloaded import fork_server, settled
+from thpdiag.sandbox.confine import adopt_orphans
+from thpdiag.sandbox.preload import WorkerPool, fork_server_context, freeze_memory
 
 STORIES = Path(__file__).parents[1] / "fixtures/stories"
 TASKS = 300
@@ -34,7 +34,7 @@ TASKS = 300
 
 def loop(call: Callable[[Path], object], paths: Sequence[Path]) -> float:
     """Seconds for all, one after the other."""
-    settled()
+    freeze_memory()
     begun = time.perf_counter()
     for path in paths:
         call(path)
@@ -43,26 +43,29 @@ def loop(call: Callable[[Path], object], paths: Sequence[Path]) -> float:
 
 def executor(workers: int, paths: Sequence[Path]) -> float:
     """The same in a pool, without its start."""
-    context = fork_server(["guarded_bundle"])
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=settled) as pool:
+    context = fork_server_context(["guarded_bundle"])
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=freeze_memory) as pool:
         list(pool.map(nothing, range(workers)))
         begun = time.perf_counter()
         list(pool.map(in_guard, paths))
         return time.perf_counter() - begun
 
 
-def pebble(call: Callable[[Path], object], workers: int, tasks: int, paths: Sequence[Path]) -> float:
-    """The same in a pool of pebble, whose processes end after so many tasks (0: never)."""
-    from pebble import ProcessPool
-
-    context = fork_server(["guarded_bundle"])
-    with ProcessPool(workers, max_tasks=tasks, context=context, initializer=settled) as pool:
-        for first in [pool.schedule(nothing, args=(number,)) for number in range(workers)]:
+def pool(workers: int, paths: Sequence[Path]) -> float:
+    """The same in the pool of a triage."""
+    with WorkerPool(workers, calls, ["guarded_bundle"]) as processes:
+        for first in [processes.submit(partial(nothing, number)) for number in range(workers)]:
             first.result()
         begun = time.perf_counter()
-        for future in [pool.schedule(call, args=(path,), timeout=60) for path in paths]:
+        for future in [processes.submit(partial(in_guard, path)) for path in paths]:
             future.result()
         return time.perf_counter() - begun
+
+
+def calls() -> Callable[[Callable[[], object]], object]:
+    """In a process of the pool: a message is a call."""
+    freeze_memory()
+    return lambda call: call()
 
 
 WAYS: dict[str, Callable[[Sequence[Path]], float]] = {
@@ -70,10 +73,8 @@ WAYS: dict[str, Callable[[Sequence[Path]], float]] = {
     "loop, guarded": partial(loop, in_guard),
     "executor of 1, guarded": partial(executor, 1),
     "executor of 2, guarded": partial(executor, 2),
-    "pebble of 1, guarded": partial(pebble, in_guard, 1, 0),
-    "pebble of 2, guarded": partial(pebble, in_guard, 2, 0),
-    "pebble of 1, one task each": partial(pebble, document, 1, 1),
-    "pebble of 2, one task each": partial(pebble, document, 2, 1),
+    "pool of 1, guarded": partial(pool, 1),
+    "pool of 2, guarded": partial(pool, 2),
 }
 
 
@@ -81,17 +82,14 @@ def with_deaths(name: str) -> str:
     """What came of tasks of which every tenth kills its process."""
     begun = time.perf_counter()
     if name == "executor of 2, guarded":
-        with ProcessPoolExecutor(2, mp_context=fork_server(["guarded_bundle"])) as pool:
+        with ProcessPoolExecutor(2, mp_context=fork_server_context(["guarded_bundle"])) as pool:
             found = list(pool.map(small_in_guard, range(TASKS)))
     else:
-        from pebble import ProcessPool
-
-        call, tasks = (small, 1) if name.endswith("each") else (small_in_guard, 0)
-        with ProcessPool(2, max_tasks=tasks, context=fork_server(["guarded_bundle"])) as pool:
-            futures = [pool.schedule(call, args=(n,)) for n in range(TASKS)]
+        with WorkerPool(2, calls, ["guarded_bundle"]) as processes:
+            futures = [processes.submit(partial(small_in_guard, n)) for n in range(TASKS)]
             found = [str(f.result()) if f.exception() is None else type(f.exception()).__name__ for f in futures]
     seconds = time.perf_counter() - begun
-    named = [word for word in found if word in ("signal 9", "ProcessExpired")]
+    named = [word for word in found if word in ("signal 9", "WorkerDiedError")]
     return f"{len(found) - len(named)} came back, {len(named)} named, {seconds:.2f} s"
 
 
@@ -128,7 +126,7 @@ def main() -> None:
         one(given.way, paths, given.count)
         return
     adopt_orphans()
-    names = [name for name in WAYS if not name.startswith("pebble") or _has_pebble()]
+    names = list(WAYS)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for _ in range(given.rounds):
         for name in names:
@@ -142,14 +140,6 @@ def main() -> None:
     for name in names:
         if "of 2" in name:
             print(f"{name}: of {TASKS}, {with_deaths(name)}")
-
-
-def _has_pebble() -> bool:
-    try:
-        import pebble  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

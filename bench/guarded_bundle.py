@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thpdiag.analyze import analyze
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.guard.limits import Cell, Limits
-from thpdiag.guard.outcome import Answer, Outcome
-from thpdiag.guard.supervise import guarded
-from thpdiag.readers import all_readers, bulk_readers
+from thpdiag.parsers import all_parsers, bulk_parsers
+from thpdiag.pipeline import analyze
+from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Outcome
+from thpdiag.sandbox.supervise import run_in_child
 
 RULES = load_rules([builtin_rules()])
-LOADED = (np.__name__, pd.__name__, all_readers(), bulk_readers())
+LOADED = (np.__name__, pd.__name__, all_parsers(), bulk_parsers())
 BAD_EVERY = 10
 WARMED = analyze([Path("-")], RULES, stdin=BytesIO(b"nothing that is known\n"))  # patterns are compiled, rules judged
 
@@ -39,7 +38,7 @@ def answer(path: Path) -> Answer:
 
 def in_guard(path: Path) -> Outcome:
     """The same in a child of this process."""
-    found = guarded(Answering(path), cell=Cell((path,)))
+    found = run_in_child(Answering(path), cell=Allowed((path,)))
     if found.name != "ok":
         raise RuntimeError(found.sentence)
     return found
@@ -68,4 +67,4 @@ def small_in_guard(number: int) -> str:
     def call() -> Answer:
         return Answer(str(small(number)).encode())
 
-    return guarded(call, Limits()).name
+    return run_in_child(call, Limits()).name

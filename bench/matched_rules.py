@@ -18,21 +18,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from thpdiag.case.cases import cases
-from thpdiag.case.options import Options
-from thpdiag.case.reading import Input
-from thpdiag.case.symbols import with_symbols
+from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.engine.checks import judge
-from thpdiag.engine.judged import Scene
+from thpdiag.engine.evaluate import evaluate
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.engine.match import match
-from thpdiag.engine.scenes import scenes
 from thpdiag.engine.schema import ProfileCheck
+from thpdiag.engine.state_view import StateView, state_views
+from thpdiag.host.cases import host_cases
+from thpdiag.host.kernel_symbols import symbolize_profiles
+from thpdiag.host.options import Options
+from thpdiag.host.reading import ParsedInput
 from thpdiag.knowledge.symbols import families
-from thpdiag.reader import Content, Foreign, Source
-from thpdiag.readers.kernel_symbols import kallsyms
-from thpdiag.readers.perf import data as perf_data
-from thpdiag.recognise import Reading, Recogniser
+from thpdiag.model.parser import Content, Foreign, Source
+from thpdiag.parsers.kernel_symbols import kallsyms
+from thpdiag.parsers.perf import data as perf_data
 
 CHUNK = 1 << 20
 
@@ -47,30 +46,34 @@ def main() -> None:
     spent["rules loaded"] = time.process_time()
     readings = {str(path): list(read(path)) for path in chosen.files}
     spent["read"] = time.process_time()
-    named, _ = with_symbols(readings, Recogniser(()), lambda _: {})
+    named, _ = symbolize_profiles(readings, Detector(()), lambda _: {})
     spent["named"] = time.process_time()
-    every = [scene for case in cases(Input(named, (), ()), Options(strict=True)) for scene in scenes(case)]
+    every = [
+        scene for case in host_cases(ParsedInput(named, (), ()), Options(strict=True)) for scene in state_views(case)
+    ]
     spent["made a case"] = time.process_time()
     for number, check in enumerate(signatures(chosen.signatures)):
         for scene in every:
             judge(check, scene)
         spent[f"signatures {number + 1}"] = time.process_time()
     spent = thinned(spent)
-    fired = [outcome.rule for scene in every for outcome in match(rules, scene).values() if outcome.value.name == "YES"]
+    fired = [
+        outcome.rule for scene in every for outcome in evaluate(rules, scene).values() if outcome.value.name == "YES"
+    ]
     spent["judged"] = time.process_time()
     steps = {name: spent[name] - before for before, name in zip([0.0, *spent.values()], spent, strict=False)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": steps, "peak": peak, "fired": fired, **described(every)}))
 
 
-def read(path: Path) -> Iterator[Reading]:
+def read(path: Path) -> Iterator[TaggedRecord]:
     """The records of a recording, or the table of symbols."""
     with path.open("rb") as file:
         chunks = iter(lambda: file.read(CHUNK), b"")
-        reader = perf_data.BULK if path.suffix == ".data" else kallsyms.BULK
+        reader = perf_data.BULK_PARSER if path.suffix == ".data" else kallsyms.BULK_PARSER
         for record in reader.read(Source(path.name), Content(chunks, path.stat().st_size, path)):
             if not isinstance(record, Foreign):
-                yield Reading(record, reader.name, ("", ""))
+                yield TaggedRecord(record, reader.name, ("", ""))
 
 
 def thinned(spent: dict[str, float]) -> dict[str, float]:
@@ -87,7 +90,7 @@ def signatures(count: int) -> Iterator[ProfileCheck]:
         yield ProfileCheck.model_validate({"profile": {place: where, "under": under, "at_least": "1 %"}})
 
 
-def described(every: list[Scene]) -> dict[str, object]:
+def described(every: list[StateView]) -> dict[str, object]:
     """What was read, so that a fast answer is not an empty one."""
     profiles = [profile for scene in every for profile in scene.state.profiles]
     return {

@@ -32,10 +32,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from thpdiag.analyze import analyze
-from thpdiag.case.options import Options
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.reports.html import render
+from thpdiag.host.options import Options
+from thpdiag.pipeline import analyze
+from thpdiag.report.html import render
 
 RULES = load_rules([builtin_rules()])
 SECONDS = 86_400

@@ -3,9 +3,8 @@
 On the text of a large recording made on the spot ([recording.py](recording.py)), programs in turn, from the start of
 the process to its end:
 
-- text to profile in one process, against `inferno-collapse-perf -n 1` (CPU seconds, bar 1.05);
-- the same with as many processes as by default, against inferno's default (wall seconds, bar 1.0);
-- memory at the peak of one process.
+- text to profile, against `inferno-collapse-perf -n 1` (CPU seconds, bar 1.5);
+- memory at the peak.
 
     python bench/perf_script.py [--recording FOLDER] [--pairs 7] [--inferno PROGRAM]
 
@@ -27,10 +26,10 @@ from perf_data import inferno_collapse
 from recording import recorded
 
 from thpdiag.model import Profile
-from thpdiag.reader import Content, Source
+from thpdiag.model.parser import Source
 
 HERE = Path(__file__).resolve()
-ONE_BAR, ALL_BAR = 1.05, 1.0
+BAR = 1.5
 CHUNK = 1 << 16
 
 
@@ -40,10 +39,9 @@ def main() -> None:
     options.add_argument("--pairs", type=int, default=7)
     options.add_argument("--inferno", type=Path, help="inferno-collapse-perf, if it is not in PATH or ~/.cargo/bin")
     options.add_argument("--read", type=Path, help="only read this text, and say what was in it")
-    options.add_argument("--processes", type=int, help="with --read: at most so many")
     chosen = options.parse_args()
     if chosen.read:
-        print(read(chosen.read, chosen.processes))
+        print(read(chosen.read))
         return
     inferno = chosen.inferno or inferno_collapse()
     with tempfile.TemporaryDirectory() as folder:
@@ -58,12 +56,11 @@ def compiled_once(folder: Path) -> None:
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
-def read(text: Path, processes: int | None) -> str:
+def read(text: Path) -> str:
     """Text to profiles; what they hold."""
-    from thpdiag.readers.perf.script_bulk.ranges import profiles  # numpy, which the other program does not need
+    from thpdiag.parsers.perf._script_samples import read_bytes  # numpy, which the other program does not need
 
-    content = Content(chunks(text), text.stat().st_size, text)
-    found = [r for r in profiles(Source(text.name), content, processes) if isinstance(r, Profile)]
+    found = [r for r in read_bytes(Source(text.name), chunks(text)) if isinstance(r, Profile)]
     return "; ".join(
         f"{p.event}: {p.ledger.kept} of {p.ledger.read} samples, {len(p.chains)} chains, {len(p.frames)} frames, "
         f"{len(p.tasks)} tasks, {len(p.rows)} rows that weigh {p.rows.weight.sum():.0f}"
@@ -80,18 +77,13 @@ def chunks(text: Path) -> Iterator[bytes]:
 def measured(text: Path, inferno: Path, pairs: int) -> bool:
     """Print all figures; whether a bar was missed."""
     ours = [sys.executable, str(HERE), "--read", str(text)]
-    one = [*ours, "--processes", "1"]
-    print(f"{text.stat().st_size / 1e6:.0f} MB of text", flush=True)
-    told = subprocess.run(one, check=True, capture_output=True, text=True).stdout.strip()
+    told = subprocess.run(ours, check=True, capture_output=True, text=True).stdout.strip()
     print(f"thpdiag: {told}")
     print(f"inferno: {folded(inferno, text)}", flush=True)
-    alone = in_turn(one, [str(inferno), "-n", "1", str(text)], pairs)
-    missed = ratio("one process / inferno -n 1", alone, ONE_BAR)
-    ratio("one process / inferno -n 1", alone, figure="wall")
+    alone = in_turn(ours, [str(inferno), "-n", "1", str(text)], pairs)
+    missed = ratio("thpdiag / inferno -n 1", alone, BAR)
+    ratio("thpdiag / inferno -n 1", alone, figure="wall")
     print(f"memory at the peak: {max(own.peak for own, _ in alone):.0f} MB, inferno {alone[0][1].peak:.0f} MB")
-    several = in_turn(ours, [str(inferno), str(text)], pairs)
-    missed |= ratio("default processes / inferno's default", several, ALL_BAR, "wall")
-    ratio("default processes / inferno's default", several)
     return missed
 
 

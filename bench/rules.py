@@ -22,11 +22,11 @@ from recording import recorded
 from vmstat import numbers
 from vmstat import recording as vmstat_text
 
-from thpdiag.analyze import diagnosed
-from thpdiag.case.cases import cases
-from thpdiag.case.options import Options
-from thpdiag.case.reading import read
 from thpdiag.engine.load import builtin_rules, load_rules
+from thpdiag.host.cases import host_cases
+from thpdiag.host.options import Options
+from thpdiag.host.reading import read_input
+from thpdiag.pipeline import diagnose_case
 
 BAR = 0.3
 MINUTES = 24 * 60
@@ -67,10 +67,10 @@ def steps(paths: list[Path]) -> tuple[float, float]:
     """CPU seconds of reading with symbols and cases, and of all rules with the diagnosis."""
     rules, options = load_rules([builtin_rules()]), Options(strict=True)
     start = time.process_time()
-    found = cases(read(paths, options), options)
+    found = host_cases(read_input(paths, options), options)
     between = time.process_time()
     for case in found:
-        diagnosed(case, rules, options)
+        diagnose_case(case, rules, options)
     return between - start, time.process_time() - between
 
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from thpdiag.case.cases import cases
-from thpdiag.case.options import Options
-from thpdiag.case.reading import read
+from thpdiag.host.cases import host_cases
+from thpdiag.host.options import Options
+from thpdiag.host.reading import read_input
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Profile
 
@@ -124,8 +124,8 @@ def merged(lines: list[str]) -> tuple[str, ...]:
 
 def shown(data: Path, kallsyms: Path) -> Iterator[tuple[Seen, int, int]]:
     """What is read here."""
-    given = read([data, kallsyms], Options(strict=True))
-    for case in cases(given, Options(strict=True)):
+    given = read_input([data, kallsyms], Options(strict=True))
+    for case in host_cases(given, Options(strict=True)):
         for state in case.states:
             for profile in state.profiles:
                 yield from rows(profile)

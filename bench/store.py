@@ -31,12 +31,12 @@ from typing import Any
 
 from cost import in_turn, ratio
 
-from thpdiag.analyze import analyze
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.triage.store.bundle import Analysis, BundleResult
-from thpdiag.triage.store.exported import write_json_lines
-from thpdiag.triage.store.reading import Reading
-from thpdiag.triage.store.store import LEVEL, Store
+from thpdiag.pipeline import analyze
+from thpdiag.store.export import write_json_lines
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import ZLIB_LEVEL, Analysis, BundleResult
+from thpdiag.store.store import Store
 
 STORY = Path(__file__).parents[1] / "fixtures" / "stories" / "hadoop-centos62" / "bundle"
 ANALYSIS = Analysis("1", "0123456789abcdef")
@@ -93,7 +93,7 @@ def table(folder: Path, documents: list[dict[str, Any]]) -> None:
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE bundle (sha256 TEXT PRIMARY KEY, packed BLOB)")
     for one in documents:
-        packed = zlib.compress(json.dumps(one, separators=(",", ":"), sort_keys=True).encode(), LEVEL)
+        packed = zlib.compress(json.dumps(one, separators=(",", ":"), sort_keys=True).encode(), ZLIB_LEVEL)
         database.execute("INSERT INTO bundle VALUES (?, ?)", (_sum(one), packed))
     database.close()
 
@@ -129,7 +129,7 @@ def grouped(folder: Path) -> None:
         store(Path(shard), [small(number) for number in range(HOSTS)])
         with Store.open(folder / "all", ANALYSIS) as made:
             timed(f"merge of {HOSTS} bundles", lambda: made.merge([Path(shard)]))
-    with Reading.at(folder / "all") as reading:
+    with StoreReader.at(folder / "all") as reading:
         timed("hosts by verdict", lambda: list(reading.verdicts()))
         timed("every host, with settings and measures", lambda: sum(1 for _ in reading.hosts()))
         timed("one bundle with its document", lambda: reading.result(_sum({"case": "4711"})))

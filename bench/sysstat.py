@@ -25,8 +25,8 @@ from cost import in_turn, ratio
 
 from thpdiag.bundle import Member, members
 from thpdiag.model import Problem, Record, Series
-from thpdiag.reader import Content, Foreign, Source
-from thpdiag.readers.sysstat import sar
+from thpdiag.model.parser import Content, Foreign, Source
+from thpdiag.parsers.sysstat import sar
 
 BAR, MEMORY_BAR = 0.3, 250.0
 DAYS, RECORDS = 30, 145
@@ -54,8 +54,8 @@ def read(texts: list[Path]) -> str:
     found: list[Record | Foreign] = []
     for member in members(texts, lambda _: True):
         assert isinstance(member, Member), member
-        assert sar.BULK.claims(member.path, member.head(), member.size), member.path
-        found += sar.BULK.read(Source(member.path, path=member.path), Content(member.chunks(), member.size))
+        assert sar.BULK_PARSER.claims(member.path, member.head(), member.size), member.path
+        found += sar.BULK_PARSER.read(Source(member.path, path=member.path), Content(member.chunks(), member.size))
     series = [record for record in found if isinstance(record, Series)]
     rows = {kind: sum(len(one) for one in series if one.kind == kind) for kind in ("system", "cpu")}
     metrics = len({name for one in series for name in one.values})

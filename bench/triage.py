@@ -48,8 +48,8 @@ LOOK = 0.02  # seconds
 LOOP = """
 import json, sys
 from pathlib import Path
-from thpdiag.analyze import analyze
-from thpdiag.engine.rule_set import rule_set
+from thpdiag.pipeline import analyze
+from thpdiag.engine.load import rule_set
 rules = rule_set()
 for number, line in enumerate(sys.stdin, 1):
     json.dumps(analyze([Path(line.strip())], rules), default=dict)

@@ -24,8 +24,8 @@ from pathlib import Path
 import pandas as pd
 
 from thpdiag.model import Series
-from thpdiag.reader import Content, Source
-from thpdiag.readers.vmstat.table import BULK
+from thpdiag.model.parser import Content, Source
+from thpdiag.parsers.vmstat import BULK_PARSER
 
 ROWS = 86_400
 SCREEN = 21
@@ -37,9 +37,9 @@ HEADER = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us s
 READ = """
 import sys
 from pathlib import Path
-from thpdiag.case.reading import read
-from thpdiag.case.options import Options
-given = read([Path(sys.argv[1])], Options())
+from thpdiag.host.reading import read_input
+from thpdiag.host.options import Options
+given = read_input([Path(sys.argv[1])], Options())
 assert given.inputs[0].records == 86400, given.inputs
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """
@@ -76,7 +76,7 @@ def least(runs: int, *works: Callable[[], None]) -> list[float]:
 
 def series(text: bytes) -> None:
     chunks = (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
-    (found,) = BULK.read(Source("vmstat.log"), Content(chunks, len(text)))
+    (found,) = BULK_PARSER.read(Source("vmstat.log"), Content(chunks, len(text)))
     assert isinstance(found, Series)
     assert len(found) == ROWS
 

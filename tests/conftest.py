@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from browsing import _pw_artifacts_folder, base_url, browser_type_launch_args, show, show_file
+from browser_fixtures import _pw_artifacts_folder, base_url, browser_type_launch_args, show, show_file
 from command_line import ROOT, Outcome, Run
-from far_away import asked_directly, bucket, moto
-from kept_uploads import database, hands, opened, postgres_server, storage
+from remote_servers import asked_directly, bucket, moto
+from serve_storage_fixtures import database, hands, opened, postgres_server, storage
 from thpdiag.cli import main
 
 __all__ = [
@@ -24,11 +25,24 @@ __all__ = [
 ]  # fmt: skip
 
 
+# How long an example takes depends on what else the machine does.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """What stays until the end, the tests themselves above all, is not looked through each time memory is tidied."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of programs that tests begin: its threads cost 65 ms each
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The full counts of a proof run by `make proof` alone."""
+    if item.get_closest_marker("proof") and os.environ.get("THPDIAG_PROOF") != "1":
+        pytest.skip("the full counts run with THPDIAG_PROOF=1")
 
 
 @pytest.fixture(autouse=True)

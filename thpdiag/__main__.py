@@ -1,6 +1,6 @@
 """`python -m thpdiag`."""
 
-from thpdiag.cli import main
+from thpdiag.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

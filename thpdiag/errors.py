@@ -23,6 +23,9 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
 )
 
 
+BUG_EXIT_CODE = 70
+
+
 class ThpdiagError(Exception):
     """A mistake that the command line prints as one sentence, without a traceback."""
 

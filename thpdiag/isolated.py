@@ -1,7 +1,11 @@
 """The analysis in a child process with limits, for input of strangers: `analyze --isolate`, `triage`.
 
-The document is that of the analysis without it. Where the child was ended, `unfinished` says in a document which limit
-or mistake ended it, and that nothing of the input is known.
+The document is that of the analysis without it. Where the child was ended, `document_of_failure` says in a document
+which limit or mistake ended it, and that nothing of the input is known.
+
+A process that forks for one bundle after another calls `preload_analysis` first, so that no child loads again what it
+needs. `sosreport.tar.xz` asks for what an ordinary report of a host does: it is the cut of one of a healthy guest
+(`fixtures/healthy`).
 """
 
 from __future__ import annotations
@@ -9,27 +13,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
-from thpdiag.analyze import analyze, unread
-from thpdiag.case.beside import beside, is_recording
-from thpdiag.case.options import Options
 from thpdiag.engine.load import Rule
-from thpdiag.guard.limits import Cell, Limits
-from thpdiag.guard.outcome import Answer, Outcome, Status
-from thpdiag.guard.supervise import guarded
+from thpdiag.errors import BUG_EXIT_CODE
+from thpdiag.host.options import Options
+from thpdiag.host.sibling_files import is_recording, sibling_files
 from thpdiag.model import Citation, Problem, ProblemKind
+from thpdiag.parsers import bulk_formats, line_formats
+from thpdiag.pipeline import analyze, unread
+from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Outcome, Status
+from thpdiag.sandbox.supervise import run_in_child
 
 STDIN = Path("-")
 LIMITS = Limits()
-ALL = "input"  # what the problem is about, in place of a member
-BUG = 70
+WHOLE_INPUT = "input"  # what the problem is about, in place of a member
+SAMPLE = "sosreport.tar.xz"
 _ARCHIVE = re.compile(r"\.(?:\d{1,5}|meta|index)")
 
 
-def analyzed(
+def analyze_isolated(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options,
     *, limits: Limits | None = None, stdin: BinaryIO | None = None, scratch: Path | None = None,
 ) -> Outcome:  # fmt: skip
@@ -39,26 +46,26 @@ def analyzed(
         return Answer(json.dumps(analyze(paths, rules, options, stdin=stdin), default=dict).encode())
 
     with TemporaryDirectory(prefix="thpdiag-", dir=scratch) as room:
-        return guarded(call, limits or LIMITS, cell(paths, Path(room), stdin))
+        return run_in_child(call, limits or LIMITS, allowed_files(paths, Path(room), stdin))
 
 
-def unfinished(outcome: Outcome, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
+def document_of_failure(outcome: Outcome, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
     """The document of an analysis that did not come to its end."""
-    kind = ProblemKind.BUG if outcome.exit_code == BUG else ProblemKind.LIMIT
+    kind = ProblemKind.BUG if outcome.exit_code == BUG_EXIT_CODE else ProblemKind.LIMIT
     text = outcome.sentence if outcome.status is not Status.BUG else "the child process failed"
-    return unread(Problem(Citation(ALL), text, kind), rules, options)
+    return unread(Problem(Citation(WHOLE_INPUT), text, kind), rules, options)
 
 
-def cell(paths: Sequence[Path], scratch: Path, stdin: BinaryIO | None = None) -> Cell:
+def allowed_files(paths: Sequence[Path], scratch: Path, stdin: BinaryIO | None = None) -> Allowed:
     """It may read what is named, and what thpdiag looks for beside it: symbols, the other files of an archive."""
-    files = [path for path in paths if path != STDIN]
-    near = [other for path in files if not path.is_dir() for other in _others(path)]
-    folders = [path.parent for path in files if is_recording(path) or near]
+    named = [path for path in paths if path != STDIN]
+    near = [other for path in named if not path.is_dir() for other in _files_of_pcp_archive(path)]
+    folders = [path.parent for path in named if is_recording(path) or near]
     given = stdin.fileno() if stdin is not None and STDIN in paths else None
-    return Cell((*files, *beside(files), *near), tuple(folders), scratch, given)
+    return Allowed((*named, *sibling_files(named), *near), tuple(folders), scratch, given)
 
 
-def _others(path: Path) -> list[Path]:
+def _files_of_pcp_archive(path: Path) -> list[Path]:
     """The files of a PCP archive: alike but for what stands behind the last dot."""
     if not _ARCHIVE.fullmatch(path.suffix):
         return []
@@ -66,3 +73,21 @@ def _others(path: Path) -> list[Path]:
         return [other for other in path.parent.iterdir() if other.stem == path.stem]
     except OSError:
         return []
+
+
+def preload_analysis(rules: Sequence[Rule]) -> None:
+    """Have modules, tables of knowledge and patterns loaded that every bundle needs."""
+    import numpy  # noqa: F401 - loaded, that is all
+
+    for line_format in line_formats():
+        line_format.load()
+        _ = line_format.opens, line_format.paths  # compiled
+    for bulk_format in bulk_formats():
+        bulk_format.load()
+        _ = bulk_format.opens
+    analyze([STDIN], rules, stdin=BytesIO(sample_bundle()))
+
+
+def sample_bundle() -> bytes:
+    """The sosreport, packed."""
+    return files("thpdiag").joinpath(SAMPLE).read_bytes()

@@ -1,16 +1,46 @@
 """How much of a bundle is read before thpdiag stops and says so.
 
 Every limit ends with a Problem that names it; none is silent. `Limits` are the numbers, `Budget` counts against those
-that hold for all inputs and all nesting levels together.
+that hold for all inputs and all nesting levels together. Many problems alike become one with a count (`ProblemFold`),
+so that a hostile archive cannot flood the report.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from thpdiag.bundle.failure import StreamError
-from thpdiag.model import ProblemKind
+from thpdiag.model import Citation, Problem, ProblemKind
+
+
+class StreamError(Exception):
+    """Raised inside the bundle stage only; it always ends as a Problem, never as an exception of `members`.
+
+    `taints` says that the bytes before it may be wrong too.
+    """
+
+    def __init__(self, kind: ProblemKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+        self.taints = False
+
+    def problem(self, member: str, text: str = "", *, hides: bool | None = None) -> Problem:
+        """The problem at `member`; `text` is said after what happened."""
+        return Problem(Citation(member), f"{self.text}{text}", self.kind, hides=hides, taints=self.taints)
+
+
+def damage(text: str) -> StreamError:
+    return StreamError(ProblemKind.DAMAGED, text)
+
+
+def corruption(text: str) -> StreamError:
+    """Damage that shows only behind what it spoils: a checksum, or packed data that make no sense from here on."""
+    failure = damage(text)
+    failure.taints = True
+    return failure
+
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -50,42 +80,75 @@ class Budget:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.read = 0
+        self.read = 0  # bytes of the customer's files
         self.total = 0
         self.members = 0
         self.wanted = 0
         self._cpu = time.process_time() + limits.cpu_seconds
         self._wall = time.monotonic() + limits.wall_seconds
 
-    def took(self, size: int) -> None:
-        """`size` bytes were read from the customer's files."""
-        self.read += size
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The same chunks, each counted as it comes out of a decompressor."""
+        for chunk in chunks:
+            self.count_output(len(chunk))
+            yield chunk
 
-    def gave(self, size: int) -> None:
+    def count_output(self, size: int) -> None:
         """`size` bytes came out of a file or a decompressor; raises StreamError when a limit is passed."""
         self.total += size
         limits = self.limits
         if self.total > limits.total_bytes:
-            raise _reached("total_bytes", f"more than {limits.total_bytes} bytes in all")
+            raise _limit_error("total_bytes", f"more than {limits.total_bytes} bytes in all")
         if self.total > limits.ratio_after and self.total > limits.ratio * self.read:
-            raise _reached("ratio", f"unpacks to more than {limits.ratio} times its size")
+            raise _limit_error("ratio", f"unpacks to more than {limits.ratio} times its size")
         if time.process_time() > self._cpu:
-            raise _reached("cpu_seconds", f"took more than {limits.cpu_seconds:g} s of CPU")
+            raise _limit_error("cpu_seconds", f"took more than {limits.cpu_seconds:g} s of CPU")
         if time.monotonic() > self._wall:
-            raise _reached("wall_seconds", f"took more than {limits.wall_seconds:g} s")
+            raise _limit_error("wall_seconds", f"took more than {limits.wall_seconds:g} s")
 
-    def met(self, members: int) -> None:
+    def count_members(self, members: int) -> None:
         """`members` more members were seen."""
         self.members += members
         if self.members > self.limits.members:
-            raise _reached("members", f"more than {self.limits.members} members")
+            raise _limit_error("members", f"more than {self.limits.members} members")
 
-    def gives(self) -> None:
+    def count_wanted(self) -> None:
         """One more member goes to the readers."""
         self.wanted += 1
         if self.wanted > self.limits.wanted:
-            raise _reached("wanted", f"more than {self.limits.wanted} members that are of interest")
+            raise _limit_error("wanted", f"more than {self.limits.wanted} members that are of interest")
 
 
-def _reached(limit: str, text: str) -> StreamError:
+def _limit_error(limit: str, text: str) -> StreamError:
     return StreamError(ProblemKind.LIMIT, f"{text} (limit {limit}); the rest was not read")
+
+
+class ProblemFold:
+    """The first `apart` problems of a subject are given as they come, the others as one at the end."""
+
+    def __init__(self, apart: int) -> None:
+        self._apart = apart
+        self._seen: dict[str, int] = {}
+        self._new: list[Problem] = []
+        self._rest: dict[str, Problem] = {}
+
+    def add(self, subject: str, problem: Problem) -> None:
+        self._seen[subject] = seen = self._seen.get(subject, 0) + 1
+        if seen <= self._apart:
+            self._new.append(problem)
+        elif subject in self._rest:
+            folded = self._rest[subject]
+            self._rest[subject] = replace(folded, count=folded.count + problem.count)
+        else:
+            self._rest[subject] = replace(problem, text=f"{problem.text}, and others alike") if self._apart else problem
+
+    def new(self) -> Iterator[Problem]:
+        """The problems since the last call."""
+        yield from self._new
+        self._new.clear()
+
+    def rest(self) -> Iterator[Problem]:
+        """What is left at the end."""
+        yield from self.new()
+        yield from self._rest.values()
+        self._rest.clear()

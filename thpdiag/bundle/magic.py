@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from thpdiag.bundle.codecs import FIRST_BYTES, codec_of
-from thpdiag.bundle.header import BLOCK, is_tar
+from thpdiag.bundle.tar_format import BLOCK, is_tar
 
 SNIFF = 2 * BLOCK
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -56,6 +56,6 @@ def named_as_encrypted(path: str) -> bool:
     return bool(_ENCRYPTED_NAME.search(path))
 
 
-def foreign(head: bytes) -> str:
+def unsupported_format(head: bytes) -> str:
     """The name of a kind of archive that we do not open, or empty."""
     return next((name for magic, name in _FOREIGN if head.startswith(magic)), "")

@@ -1,18 +1,177 @@
-"""One file of the bundle, as a forward stream that is valid until the next member is asked for."""
+"""One file of the bundle, as a forward stream that is valid until the next member is asked for.
+
+Its lines are numbered, bounded, in the encoding the text has, with everything odd visible and counted.
+
+Line numbers are those of `grep -n` and `sed -n Np`: line feeds count. A carriage return before one is dropped; one
+elsewhere parts the text but not the number (progress bars, recorded terminals). A text with carriage returns alone has
+them as line ends. UTF-8; UTF-16 by its byte order mark; a line that is no UTF-8 at all but reads as Latin-1 (or the
+quotes and dashes that Windows-1252 adds to it) is taken for that.
+"""
 
 from __future__ import annotations
 
+import codecs
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+from thpdiag.bundle.codecs import CHUNK, Stream
 from thpdiag.bundle.limits import Limits
-from thpdiag.bundle.lines import Block, NumberedLines, Undecoded, blocks
-from thpdiag.bundle.stream import CHUNK, Stream
 from thpdiag.model import Citation, Problem, ProblemKind
 
-LONGEST = 1 << 20  # bytes of a line that are held back until its end is seen
-ROW = 4096  # bytes; a line that is longer is no row but a document, which is worth reading up to where it ends
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LATIN1 = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0-\xff]*")
+_UTF8_PAIR = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+@dataclass(slots=True)
+class LineDamage:
+    """How many lines of a member were cut or could not be read, and the first of each."""
+
+    cut: int = 0
+    first_cut: int = 0
+    undecodable: int = 0
+    first_undecodable: int = 0
+
+    def add(self, part: LineDamage, before: int) -> None:
+        """Those of a part that stands behind so many lines."""
+        if part.cut:
+            self.first_cut = self.first_cut or before + part.first_cut
+            self.cut += part.cut
+        if part.undecodable:
+            self.first_undecodable = self.first_undecodable or before + part.first_undecodable
+            self.undecodable += part.undecodable
+
+    def problems(self, member: str, longest: int) -> Iterator[Problem]:
+        """`longest` is how many bytes of a line were read."""
+        if self.cut:
+            text = f"lines longer than {longest} bytes were cut (limit line)"
+            yield Problem(Citation(member, self.first_cut), text, ProblemKind.LIMIT, count=self.cut)
+        if self.undecodable:
+            text = "lines have bytes that are neither UTF-8 nor Latin-1"
+            yield Problem(Citation(member, self.first_undecodable), text, count=self.undecodable)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that come after each other: `text`, with line feeds between them, of which `number` is the first.
+
+    Where some were decoded one by one, or parted, they are in `parted` instead, to be taken once.
+    """
+
+    number: int
+    text: str
+    parted: Iterable[tuple[int, str]] | None = None
+
+    def lines(self) -> Iterable[tuple[int, str]]:
+        """The lines with their numbers."""
+        return enumerate(self.text.split("\n"), self.number) if self.parted is None else self.parted
+
+
+class NumberedLines:
+    """The lines of a text with their numbers; or its `blocks`, for whoever passes over most lines. Either, once."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self.blocks = blocks
+        self._lines = chain.from_iterable(block.lines() for block in blocks)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self._lines
+
+    def __next__(self) -> tuple[int, str]:
+        return next(self._lines)
+
+
+def number_lines(head: bytes, chunks: Iterable[bytes], limit: int, odd: LineDamage) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1. `head` is a look at the start, which `chunks` holds too."""
+    return iter(NumberedLines(line_blocks(head, chunks, limit, odd)))
+
+
+def line_blocks(head: bytes, chunks: Iterable[bytes], limit: int, odd: LineDamage) -> Iterator[Block]:
+    """The same lines, as many at once as came at once."""
+    number = 1
+    separator = b"\r" if b"\r" in head and b"\n" not in head and not head.startswith(_UTF16) else b"\n"
+    for rows, cut in _rows(_as_utf8(head, chunks), separator, limit):
+        plain = None if cut else _plain_text(rows)
+        yield Block(number, "", _split_lines(rows, number, odd)) if plain is None else Block(number, plain)
+        for index in cut:
+            odd.cut += 1
+            odd.first_cut = odd.first_cut or number + index
+        number += len(rows)
+
+
+def _plain_text(rows: list[bytes]) -> str | None:
+    """The lines as one text if all are UTF-8 without carriage returns and NULs, which most are; else None."""
+    try:
+        text = b"\n".join(rows).decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\r" in text or "\0" in text else text
+
+
+def _split_lines(rows: list[bytes], number: int, odd: LineDamage) -> Iterator[tuple[int, str]]:
+    for line, row in enumerate(rows, number):
+        text, good = _decode(row)
+        if not good:
+            odd.undecodable += 1
+            odd.first_undecodable = odd.first_undecodable or line
+        for part in text.rstrip("\r").split("\r"):
+            yield line, part
+
+
+def _as_utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    if head.startswith(_UTF16):
+        decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
+        return
+    first = True
+    for chunk in chunks:
+        yield chunk.removeprefix(codecs.BOM_UTF8) if first else chunk
+        first = False
+
+
+def _rows(chunks: Iterable[bytes], separator: bytes, limit: int) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Complete lines by chunk, and which of them were cut: the rest of a line over the limit is dropped as it comes."""
+    rest, over = b"", False
+    for chunk in chunks:
+        first, *lines = chunk.split(separator)
+        if not over:
+            rest += first
+        if not lines:
+            over = over or len(rest) > limit
+            rest = rest[:limit]
+            continue
+        rows, was_over = [rest, *lines], over
+        rest = rows.pop()
+        over, rest = len(rest) > limit, rest[:limit]
+        cut = [index for index, row in enumerate(rows) if len(row) > limit] if max(map(len, rows)) > limit else []
+        for index in cut:
+            rows[index] = rows[index][:limit]
+        yield rows, [0, *cut] if was_over and cut[:1] != [0] else cut
+    if rest or over:
+        yield [rest], [0] if over else []
+
+
+def _decode(row: bytes) -> tuple[str, bool]:
+    """The text, and False when bytes of it are of no encoding we know. NULs are made visible."""
+    try:
+        text = row.decode()
+    except UnicodeDecodeError:
+        if _LATIN1.fullmatch(row) and not _UTF8_PAIR.search(row):
+            return row.decode("cp1252").replace("\0", "\\x00"), True
+        return row.decode("utf-8", "backslashreplace").replace("\0", "\\x00"), False
+    return (text.replace("\0", "\\x00") if "\0" in text else text), True
+
+
+MAX_HELD_LINE_BYTES = 1 << 20  # bytes of a line that are held back until its end is seen
+MAX_ROW_BYTES = (
+    4096  # bytes; a line that is longer is no row but a document, which is worth reading up to where it ends
+)
 
 
 class Member:
@@ -57,13 +216,13 @@ class Member:
         self._room = most
 
     def lines(self) -> NumberedLines:
-        """Numbered lines without line ends, from 1; see `thpdiag.bundle.lines`."""
+        """Numbered lines without line ends, from 1; see `thpdiag.bundle.member`."""
         return NumberedLines(self._blocks())
 
     def _blocks(self) -> Iterator[Block]:
-        odd = Undecoded()
+        odd = LineDamage()
         try:
-            yield from blocks(self.head(), self.chunks_of_lines(), self._limits.line, odd)
+            yield from line_blocks(self.head(), self.chunks_of_lines(), self._limits.line, odd)
         finally:
             self.problems.extend(odd.problems(self.path, self._limits.line))
 
@@ -72,10 +231,8 @@ class Member:
         while not self._ended and (chunk := self._stream.read()):
             room = self._limits.member_bytes - self._given
             if len(chunk) > room:
-                self._problem(
-                    ProblemKind.LIMIT,
-                    f"only the first {self._limits.member_bytes} bytes were read (limit member_bytes)",
-                )
+                text = f"only the first {self._limits.member_bytes} bytes were read (limit member_bytes)"
+                self.problems.append(Problem(Citation(self.path), text, ProblemKind.LIMIT))
                 self._ended = self._cut = True
                 chunk = chunk[:room]
             self._given += len(chunk)
@@ -104,10 +261,10 @@ class Member:
                 held = chunk[end:]
             else:
                 held += chunk
-                if len(held) > LONGEST:
+                if len(held) > MAX_HELD_LINE_BYTES:
                     yield held
                     held = b""
-        if held and not (self._cut and len(held) <= ROW):
+        if held and not (self._cut and len(held) <= MAX_ROW_BYTES):
             yield held
 
     def finish(self) -> None:
@@ -124,6 +281,3 @@ class Member:
     def length(self) -> int:
         """Bytes of the content (decompressed), as far as it was read."""
         return self._given
-
-    def _problem(self, kind: ProblemKind, text: str) -> None:
-        self.problems.append(Problem(Citation(self.path), text, kind))

@@ -2,7 +2,11 @@
 
 The list at the end of the file is the truth; local headers only say where the data begin. Why not `zipfile`: it builds
 all million records of a hostile archive at once, and unpacks bzip2 and LZMA entries without a bound. Stored, deflated,
-bzip2 and zstd entries are read. For a zip whose list is missing (cut upload) see `thpdiag.bundle.zip_cut`.
+bzip2 and zstd entries are read.
+
+Of a zip whose list is missing, as a cut upload leaves it, what its local headers lead to: the header before each member
+says its size unless the packer did not know it yet; deflated data say themselves where they end. Links cannot be told
+from files there, and members that were deleted from the list come back, so this is the last resort.
 """
 
 from __future__ import annotations
@@ -15,14 +19,10 @@ from io import SEEK_END
 from struct import Struct
 from typing import BinaryIO
 
-from thpdiag.bundle.codecs import unpacked
-from thpdiag.bundle.deflate import inflate
-from thpdiag.bundle.entry import Entry, EntryKind
-from thpdiag.bundle.failure import StreamError, damaged, spoiled
-from thpdiag.bundle.limits import Budget
+from thpdiag.bundle.codecs import CHUNK, Stream, decompress, inflate
+from thpdiag.bundle.limits import Budget, StreamError, corruption, damage
 from thpdiag.bundle.magic import SNIFF, is_packed
-from thpdiag.bundle.names import inside, printable
-from thpdiag.bundle.stream import CHUNK, Stream
+from thpdiag.bundle.tree import Entry, EntryKind, canonical_path, printable
 from thpdiag.model import ProblemKind
 
 _END = Struct("<4s4H2LH")
@@ -34,6 +34,7 @@ _COMMENT = 65_535
 _FULL = 0xFFFFFFFF
 _UTF8, _ENCRYPTED, _SIZES_LATER = 0x800, 0x1, 0x8
 _UNIX = 3  # the system that an entry was made on
+_STORED, _DEFLATED = 0, 8
 _CODECS = {12: "bzip2", 93: "zstd"}
 
 
@@ -77,14 +78,14 @@ class ZipFile:
         while at < self.directory_end:
             fixed = self._at(at, _RECORD.size)
             if len(fixed) < _RECORD.size or not fixed.startswith(b"PK\x01\x02"):
-                raise damaged(f"the list of members of the zip is damaged at offset {at}")
+                raise damage(f"the list of members of the zip is damaged at offset {at}")
             fields = _RECORD.unpack(fixed)
             variable = self._at(at + _RECORD.size, sum(fields[10:13]))
             yield self._entry(fields, variable)
             at += _RECORD.size + sum(fields[10:13])
             count += 1
         if count & 0xFFFF != self.count & 0xFFFF:
-            raise damaged("the list of members of the zip does not have the length it should have")
+            raise damage("the list of members of the zip does not have the length it should have")
 
     def _entry(self, fields: tuple[int, ...], variable: bytes) -> ZipEntry:
         made_by, _, flags, method, _, _, crc, packed, size = fields[1:10]
@@ -92,7 +93,7 @@ class ZipFile:
         extra = variable[fields[10] : fields[10] + fields[11]]
         size, packed, start = _zip64(extra, (size, packed, fields[16]))
         mode = fields[15] >> 16 if made_by >> 8 == _UNIX else 0
-        text = printable(name if flags & _UTF8 else _legacy(name))
+        text = printable(name if flags & _UTF8 else _decode_legacy_name(name))
         if made_by >> 8 != _UNIX and "/" not in text:
             text = text.replace("\\", "/")  # some Windows packers
         return ZipEntry(text, method, flags, crc, packed, size, start + self.first, mode, name)
@@ -100,15 +101,15 @@ class ZipFile:
     def links(self, memory: int) -> Iterator[Entry]:
         """The symbolic links, whose targets are their content."""
         for entry in self.entries():
-            self.budget.met(1)
+            self.budget.count_members(1)
             if entry.is_link and entry.size <= self.budget.limits.name:
                 content = Stream(self.content(entry, memory)).take(self.budget.limits.name)
-                yield Entry(inside(entry.name)[0], EntryKind.SYMLINK, target=printable(content))
+                yield Entry(canonical_path(entry.name)[0], EntryKind.SYMLINK, target=printable(content))
 
     def files(self, memory: int, interesting: Callable[[str], bool]) -> Iterator[Entry]:
         """The files that are interesting or packed, and what is no file."""
         for entry in self.entries():
-            path, leaves = inside(entry.name)
+            path, leaves = canonical_path(entry.name)
             if entry.is_special:
                 yield Entry(path, EntryKind.SPECIAL)
             elif path and not entry.is_link and not entry.name.endswith("/"):
@@ -126,48 +127,46 @@ class ZipFile:
         except StreamError:
             return None
         try:
-            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, SNIFF) if entry.method == 8 else raw
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, SNIFF) if entry.method == _DEFLATED else raw
         except zlib.error:
             return b""
 
     def content(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
         """The bytes of a member; raises StreamError at its end if they are damaged."""
         crc, given = 0, 0
-        for chunk in self._unpacked(entry, memory):
+        for chunk in self._decompress(entry, memory):
             crc = zlib.crc32(chunk, crc)
             given += len(chunk)
             if given > entry.size:
-                raise spoiled("holds more than the zip says")
+                raise corruption("holds more than the zip says")
             yield chunk
         if given < entry.size or crc != entry.crc:
-            raise spoiled("does not fit its checksum in the zip")
+            raise corruption("does not fit its checksum in the zip")
 
-    def _unpacked(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
+    def _decompress(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
         if entry.flags & _ENCRYPTED:
             raise StreamError(ProblemKind.UNREADABLE, "is encrypted by a password")
-        if entry.method not in {0, 8, *_CODECS}:
+        if entry.method not in {_STORED, _DEFLATED, *_CODECS}:
             raise StreamError(ProblemKind.UNREADABLE, f"is packed by zip method {entry.method}, which is not read")
         packed = Stream(self._raw(self._data(entry), entry.packed))
         if entry.method in _CODECS:
-            yield from unpacked(_CODECS[entry.method], packed, memory, self.budget)
-            return
-        for chunk in packed.chunks() if entry.method == 0 else inflate(packed):
-            self.budget.gave(len(chunk))
-            yield chunk
+            yield from decompress(_CODECS[entry.method], packed, memory, self.budget)
+        else:
+            yield from self.budget.counted(packed.chunks() if entry.method == _STORED else inflate(packed))
 
     def _data(self, entry: ZipEntry) -> int:
         """Where the data of a member begin."""
         local = self._at(entry.start, _LOCAL.size)
         if len(local) < _LOCAL.size or not local.startswith(b"PK\x03\x04"):
-            raise damaged(f"has no header at offset {entry.start} of the zip")
+            raise damage(f"has no header at offset {entry.start} of the zip")
         name, extra = _LOCAL.unpack(local)[-2:]
         if self._at(entry.start + _LOCAL.size, name) != entry.raw_name:
-            raise damaged("has another name in its own header than in the list of the zip")
+            raise damage("has another name in its own header than in the list of the zip")
         return int(entry.start + _LOCAL.size + name + extra)
 
     def _raw(self, start: int, size: int) -> Iterator[bytes]:
         while size > 0 and (data := self._at(start, min(size, CHUNK))):
-            self.budget.took(len(data))
+            self.budget.read += len(data)
             yield data
             start += len(data)
             size -= len(data)
@@ -177,7 +176,7 @@ class ZipFile:
             self.file.seek(offset)
             return self.file.read(size)
         except (OSError, ValueError, OverflowError) as error:
-            raise damaged(f"cannot be read at offset {offset}") from error
+            raise damage(f"cannot be read at offset {offset}") from error
 
 
 def open_zip(file: BinaryIO, budget: Budget) -> ZipFile:
@@ -191,7 +190,7 @@ def open_zip(file: BinaryIO, budget: Budget) -> ZipFile:
         raise StreamError(ProblemKind.UNREADABLE, f"cannot be read: {error.strerror}") from error
     place = tail.rfind(b"PK\x05\x06")
     if place < 0 or len(tail) - place < _END.size:
-        raise damaged("the list of members at the end of the zip is missing; the file is cut or damaged")
+        raise damage("the list of members at the end of the zip is missing; the file is cut or damaged")
     end = tail_at + place
     count, size, offset = _END.unpack_from(tail, place)[4:7]
     before = tail[max(place - _END64_PLACE.size, 0) : place]
@@ -199,17 +198,17 @@ def open_zip(file: BinaryIO, budget: Budget) -> ZipFile:
         count, size, offset, end = _end64(file, _END64_PLACE.unpack(before)[2], end)
     directory = end - size
     if directory < 0 or offset > directory:
-        raise damaged("the list of members at the end of the zip is damaged")
+        raise damage("the list of members at the end of the zip is damaged")
     return ZipFile(file, budget, directory, end, directory - offset, count)
 
 
 def _end64(file: BinaryIO, place: int, end: int) -> tuple[int, int, int, int]:
     if place > end:
-        raise damaged("the list of members at the end of the zip is damaged")
+        raise damage("the list of members at the end of the zip is damaged")
     file.seek(place)
     record = file.read(_END64.size)
     if len(record) < _END64.size or not record.startswith(b"PK\x06\x06"):
-        raise damaged("the list of members at the end of the zip is damaged")
+        raise damage("the list of members at the end of the zip is damaged")
     count, size, offset = _END64.unpack(record)[7:10]
     return count, size, offset, place
 
@@ -229,9 +228,45 @@ def _zip64(extra: bytes, values: tuple[int, int, int]) -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _legacy(name: bytes) -> bytes | str:
+def _decode_legacy_name(name: bytes) -> bytes | str:
     """Names without the UTF-8 flag are of the packer's code page; UTF-8 is tried first, since Unix zips write that."""
     try:
         return name.decode()
     except UnicodeDecodeError:
         return name.decode("cp437")
+
+
+_DESCRIPTOR = 24  # longest form: mark, checksum, two sizes of 64 bits
+
+
+def cut_zip(stream: Stream, budget: Budget, interesting: Callable[[str], bool]) -> Iterator[Entry]:
+    """The files up to the cut, or up to a member whose end cannot be found."""
+    while (local := stream.take(_LOCAL.size)).startswith(b"PK\x03\x04") and len(local) == _LOCAL.size:
+        _, _, flags, method, _, _, _, packed, size, name_length, extra = _LOCAL.unpack(local)
+        name = stream.take(name_length)
+        stream.skip(extra)
+        content = _local_content(stream, flags, method, packed, budget)
+        if content is None or len(name) < name_length:
+            return
+        path, leaves = canonical_path(printable(name))
+        budget.count_members(1)
+        wanted = bool(path) and not name.endswith(b"/") and interesting(path)
+        if wanted:
+            yield Entry(path, EntryKind.FILE, size, content, leaves=leaves, wanted=wanted)
+        try:
+            for _ in content:
+                pass
+        except StreamError:
+            return
+        if flags & _SIZES_LATER:
+            place = stream.peek(_DESCRIPTOR + 4).find(b"PK\x03\x04")
+            stream.skip(max(place, 0))
+
+
+def _local_content(stream: Stream, flags: int, method: int, packed: int, budget: Budget) -> Iterator[bytes] | None:
+    """The bytes of the member at hand, None if one cannot tell where they end."""
+    if flags & _ENCRYPTED or method not in {_STORED, _DEFLATED}:
+        return None
+    if method == _DEFLATED:
+        return budget.counted(inflate(stream))
+    return None if flags & _SIZES_LATER else budget.counted(stream.exactly(packed, "the zip"))

@@ -1,21 +1,159 @@
-"""The command line: one command per file, found by its name, imported only when it runs."""
+"""The command line: commands are known by name and one line; the module of one is imported when it runs."""
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
+import importlib
 import os
 import sys
+import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
+from typing import Any, Final, NoReturn
 
 import rich_click as click
 from click.exceptions import Abort, ClickException
 
 from thpdiag import __version__
-from thpdiag.cli.deferred import Commands
-from thpdiag.errors import AcceptanceError, RuleError, ThpdiagError, UsageError
+from thpdiag.errors import BUG_EXIT_CODE, AcceptanceError, RuleError, ThpdiagError, UsageError
 
+
+class DeferredCommand(click.RichCommand):
+    """A command whose module is not imported yet."""
+
+    def __init__(self, load: Callable[[], click.Command], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._load = load
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self._load().make_context(info_name, args, parent, **extra)
+
+
+class DeferredGroup(click.RichGroup):
+    """`known` are commands with their lines, in the order in which people meet them."""
+
+    def __init__(self, *, known: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.known = known
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.known)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.known:
+            return None
+        return DeferredCommand(lambda: self.load(cmd_name), name=cmd_name, help=self.known[cmd_name])
+
+    def load(self, name: str) -> click.Command:
+        """A command: its module, `MODULES` or of its own name, has it as `command` or in `COMMANDS`."""
+        if name in GROUPS:
+            return GROUPS[name]
+        return _command_of(MODULES.get(name, name), name)
+
+
+def _command_of(module: str, name: str) -> click.Command:
+    found = importlib.import_module(f"thpdiag.cli.{module}")
+    command: click.Command = found.COMMANDS[name] if hasattr(found, "COMMANDS") else found.command
+    return command
+
+
+class DefaultingGroup(DeferredGroup):
+    """Of a command with parts the first is meant where none is named: what stands there is its argument or option.
+
+    Nothing at all is the help, or the first part too if that is more use (`no_args_is_help=False`).
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        meant = args[0] not in (*self.known, *ctx.help_option_names) if args else not self.no_args_is_help
+        if meant:
+            args = [next(iter(self.known)), *args]
+        return super().parse_args(ctx, args)
+
+
+class TriageGroup(DefaultingGroup):
+    """Has the workers' process load the engine while the command itself is loaded, which takes as long."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        here = not any(word in ctx.help_option_names or word.startswith("--scheduler") for word in rest)
+        if name == "run" and here:
+            from thpdiag import fleet
+            from thpdiag.sandbox.preload import start_fork_server
+
+            start_fork_server(fleet.preloaded_modules)
+        return name, command, rest
+
+    def load(self, name: str) -> click.Command:
+        return _command_of("triage", name)
+
+
+class ServeGroup(DefaultingGroup):
+    """Says which extra the commands need where its packages are not installed."""
+
+    def load(self, name: str) -> click.Command:
+        try:
+            return _command_of("serve", name)
+        except ModuleNotFoundError as missing:
+            package = str(missing.name).partition(".")[0]
+            if package not in SERVE_PACKAGES:
+                raise
+            text = f"the server needs packages that are not installed ({package} is missing)"
+            raise UsageError(f"{text}: pip install 'thpdiag[serve]'") from missing
+
+
+SERVE_PACKAGES = frozenset(
+    (
+        *("anyio", "httptools", "itsdangerous", "prometheus_client"),
+        *("python_multipart", "sqlalchemy", "starlette", "uvicorn"),
+    )
+)
+
+
+@click.group(
+    cls=TriageGroup,
+    known={
+        "run": "Diagnose many bundles (`run` can be left out).",
+        "merge": "Put the results of shards together.",
+        "report": "Make the fleet page, pages of hosts and files for CI again.",
+        "export": "Write the results as CSV, JSON Lines or Parquet.",
+    },
+)
+def triage() -> None:
+    """Diagnose many bundles at once; one that is hostile, huge or broken costs itself only.
+
+    `thpdiag triage PATH... --out-dir DIR`: PATHs are archives, folders of archives, patterns or addresses (s3://). The
+    results of all go into one store in DIR, with the fleet as one page, DIR/index.html. `thpdiag triage run --help` has
+    the options.
+    """
+
+
+@click.group(
+    cls=ServeGroup,
+    known={
+        "run": "Start the server (`run` can be left out).",
+        "token": "Make, list and end the tokens of the API.",
+        "prune": "Remove what is past its time, now.",
+    },
+    no_args_is_help=False,
+)
+def serve() -> None:
+    """Serve a page where a team uploads bundles and reads what was found.
+
+    `thpdiag serve` alone is enough to try it: it can be reached from this machine only, and needs no login. `thpdiag
+    serve run --help` has the options, docs/how-to/serve.md how to run it for others.
+    """
+
+
+GROUPS: Mapping[str, click.Command] = MappingProxyType({"triage": triage, "serve": serve})
+MODULES: Mapping[str, str] = MappingProxyType(
+    {"render": "saved", "redact": "saved", "capture-script": "ask", "series": "recorded", "flame": "recorded"}
+)
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "analyze": "Diagnose what a customer sent.",
@@ -35,20 +173,31 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "Say what this installation has.",
     }
 )
-BUG, INTERRUPTED = 70, 130
+INTERRUPTED = 130
+ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # the search reads the metadata of every package
+        "OPENBLAS_NUM_THREADS": "1",  # nothing here is for threads of linear algebra, which take long to begin
+    }
+)
+GC_THRESHOLD: Final = 200_000  # new containers between two collections: most of a run's live until its end
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is sent to
 
 
 @click.group(
-    cls=Commands, known=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=DeferredGroup,
+    known=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="thpdiag")
 def cli() -> None:
     """Is the kernel's huge-page machinery hurting this host? Reads what a customer sent, proves it, says what to do."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; a user's mistake is one sentence on stderr and its exit code, never a traceback."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     try:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
         if sys.stdout is not None:  # it was closed before we began
@@ -71,5 +220,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(UsageError.exit_code)
         traceback.print_exc()
         click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)
-        code = BUG
+        code = BUG_EXIT_CODE
     sys.exit(code or 0)
+
+
+def program() -> NoReturn:
+    """The process of a command. It ends without taking apart what it has loaded, a tenth of a short run's time."""
+    gc.set_threshold(GC_THRESHOLD)
+    try:
+        main()
+    except SystemExit as end:
+        watched = sys.getprofile() or sys.gettrace()  # by a profiler or a debugger, which has something to do yet
+        if watched or threading.active_count() > 1 or not isinstance(end.code, int):
+            raise
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):  # closed, or none
+                stream.flush()
+        os._exit(end.code)

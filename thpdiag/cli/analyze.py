@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from thpdiag.analyze import analyze
-from thpdiag.case.options import Options
-from thpdiag.case.window import parsed
 from thpdiag.cli import options as shared
-from thpdiag.cli.accepting import accepting, with_marks
-from thpdiag.cli.isolated import isolated
-from thpdiag.cli.redaction import clean, redacting
-from thpdiag.engine.chosen_params import told as changed
-from thpdiag.engine.rule_set import rule_set
+from thpdiag.cli.options import Accepting, Delivery, Reading, Redaction, RuleChoice
+from thpdiag.engine.load import Rule
 from thpdiag.engine.timing import Timings
-from thpdiag.errors import ThpdiagError
-from thpdiag.isolated import BUG
-from thpdiag.reports.presentation import Presentation, Suppressed
+from thpdiag.errors import BUG_EXIT_CODE, ThpdiagError
+from thpdiag.host.options import Options
+from thpdiag.pipeline import analyze_paths
+from thpdiag.report import FORMATS, AnyResult
+from thpdiag.report.escaping import visible
+
+if TYPE_CHECKING:
+    from thpdiag.sandbox.outcome import Outcome
 
 
 @click.command()
@@ -27,18 +29,17 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @shared.FORMAT
 @shared.OUTPUT
 @shared.FAIL_ON
-@accepting
+@shared.acceptance_options
 @shared.SHOW_SUPPRESSED
-@click.option("--fail-on-missing", flag_value="yes", default="", help="Exit 1 if a rule could not be decided.")
+@shared.FAIL_ON_MISSING
 @shared.SINCE
 @shared.UNTIL
 @shared.AT
 @click.option("--case", default="", help="A name for the case in the report.")
 @click.option("--process", default="", help="Look at this process only (pid or command name).")
-@redacting
-@click.option("--isolate", flag_value="yes", default="", help="Analyse in a child process with limits.")
-@shared.RULES
-@shared.SET
+@shared.redaction_options
+@click.option("--isolate", is_flag=True, help="Analyse in a child process with limits.")
+@shared.rule_options
 @click.option(
     "--timings",
     is_flag=False,
@@ -49,36 +50,64 @@ from thpdiag.reports.presentation import Presentation, Suppressed
 @shared.VERBOSE
 @shared.PROGRESS
 @shared.STRICT
+@shared.packed_delivery
+@shared.packed_reading
 def command(
-    paths: tuple[Path, ...], form: str, outputs: tuple[str, ...], fail_on: str, fail_on_missing: str,
-    since: str | None, until: str | None, at: str | None, case: str, process: str, folders: tuple[Path, ...],
-    changes: tuple[str, ...], timings: str | None, verbosity: int, progress: str, strict: str, suppressed: str,
-    suppress: tuple[Path, ...], baselines: tuple[Path, ...], today: str,
-    redact: str, maps: tuple[Path, ...], isolate: str,
-) -> None:  # fmt: skip
+    *,
+    paths: tuple[Path, ...],
+    delivery: Delivery,
+    accepting: Accepting,
+    fail_on_missing: bool,
+    reading: Reading,
+    case: str,
+    redaction: Redaction,
+    isolate: bool,
+    chosen: RuleChoice,
+    timings: str | None,
+) -> None:
     """Diagnose what is at PATHS (folders, archives, files; `-` is standard input)."""
-    targets = shared.targets(outputs)
-    rules, spent = rule_set(folders, changes), Timings()
-    told = {"since": since, "until": until, "at": at, "process": process, "set": changed(rules)}
-    shared.spare(timings)
-    options = Options(
-        window=parsed(since, until, at), case=case, process=process, strict=bool(strict),
-        told={name: value for name, value in told.items() if value},
-    )  # fmt: skip
+    targets = shared.parse_outputs(delivery.outputs)
+    rules, spent = chosen.rules(), Timings()
+    shared.check_timings_file(timings)
+    options = reading.options(rules, case)
     ended: ThpdiagError | None = None
+    document: AnyResult
     if isolate:
         with spent.stage("the child process"):
-            document, ended = isolated(paths, rules, options)
+            document, ended = _analyze_in_child(paths, rules, options)
     else:
-        with shared.shown(progress) as show:
-            document = analyze(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
-    document = with_marks(document, suppress, baselines, today, verbosity)
-    document = clean(document, redact, maps)
+        with shared.progress_of(quiet=reading.quiet) as show:
+            document = analyze_paths(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
+    document = redaction.apply(accepting.mark(document, delivery.verbosity))
     with spent.stage("reports"):
-        shared.deliver(document, form, targets, Presentation(verbosity, fail_on, Suppressed(suppressed)))
+        delivery.deliver(document, targets, FORMATS)
     if timings is not None:
-        shared.tell(spent, timings)
-    mistake = ended or shared.absent(paths)
-    if mistake and (mistake.exit_code == BUG or shared.exit_code(document, fail_on, fail_on_missing) != 1):
+        shared.write_timings(spent, timings)
+    mistake = ended or shared.missing_path(paths)
+    code = shared.exit_code(document, delivery.fail_on, fail_on_missing)
+    if mistake and (mistake.exit_code == BUG_EXIT_CODE or code != 1):
         raise mistake
-    shared.finish(document, fail_on, fail_on_missing)
+    shared.exit_with_result(document, code)
+
+
+class IsolationError(ThpdiagError):
+    """The child process did not come to its end; the exit code is that of the reason."""
+
+    def __init__(self, outcome: Outcome, lost: str = "") -> None:
+        super().__init__("\n".join(visible(line) for line in f"{outcome.sentence.rstrip()}{lost}".split("\n")))
+        self.exit_code = outcome.exit_code
+
+
+def _analyze_in_child(
+    paths: Sequence[Path], rules: Sequence[Rule], options: Options
+) -> tuple[dict[str, Any], IsolationError | None]:
+    """The result document of what is at the paths, and what to leave with if it could not be made of them."""
+    from thpdiag.isolated import analyze_isolated, document_of_failure  # few runs need the sandbox
+    from thpdiag.sandbox.outcome import Status
+
+    outcome = analyze_isolated(paths, rules, options, stdin=sys.stdin.buffer)
+    if outcome.status is Status.OK:
+        return json.loads(outcome.content), None
+    if outcome.status is Status.REFUSED:
+        raise IsolationError(outcome)
+    return document_of_failure(outcome, rules, options), IsolationError(outcome, "; nothing of the input is known")

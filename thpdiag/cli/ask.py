@@ -1,27 +1,28 @@
-"""`thpdiag ask`: the text for the customer's ticket, with the script that records exactly what is missing."""
+"""`thpdiag ask` and `capture-script`: what to ask the customer for, with the script that records what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import rich_click as click
 
-from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
-from thpdiag.cli.redaction import clean, redacting
-from thpdiag.cli.saved import saved
-from thpdiag.engine.rule_set import rule_set
+from thpdiag.cli.options import Redaction, RuleChoice
+from thpdiag.cli.saved import find_result
+from thpdiag.diagnosis.capture import script
+from thpdiag.engine.load import rule_set, with_earlier
 from thpdiag.errors import InputError, UsageError
-from thpdiag.ticket.letter import NOTHING, letter, with_script
-from thpdiag.ticket.wanted import INTERVAL, wanted
+from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted, with_script
+from thpdiag.pipeline import analyze_paths
+from thpdiag.report import AnyResult
 
 TEXT, SCRIPT = "text", "script"
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@shared.PATHS_OF_FILES
 @click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write to this file, not to stdout.")
 @click.option("--text-only", "parts", flag_value=TEXT, default="", help="The text without the script.")
 @click.option("--script-only", "parts", flag_value=SCRIPT, help="The script without the text.")
@@ -30,42 +31,63 @@ TEXT, SCRIPT = "text", "script"
     "--interval", default=INTERVAL, show_default=True, type=click.IntRange(1, 3600), help="Between two looks."
 )
 @click.option("--pid", default="", help="Watch this process.")
-@redacting
-@shared.RULES
-@shared.SET
+@shared.redaction_options
+@shared.rule_options
 @shared.PROGRESS
-def command(
-    paths: tuple[Path, ...], output: Path | None, parts: str, seconds: int | None, interval: int, pid: str,
-    folders: tuple[Path, ...], changes: tuple[str, ...], progress: str,
-    redact: str, maps: tuple[Path, ...],
-) -> None:  # fmt: skip
+def ask(
+    *,
+    paths: tuple[Path, ...],
+    output: Path | None,
+    parts: str,
+    seconds: int | None,
+    interval: int,
+    pid: str,
+    redaction: Redaction,
+    chosen: RuleChoice,
+    quiet: bool,
+) -> None:
     """Write what to ask the customer for, ready to paste: what is missing in PATHS (a result, or what was sent)."""
-    document = _document(paths, folders, changes, progress)
+    document = _document(paths, chosen, quiet=quiet)
     try:
-        found = wanted(clean(dict(document), redact, maps))
-        text, script = letter(found, seconds or 0), found.script(seconds or 0, interval, pid)
+        missing = wanted(redaction.apply(document))
+        text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
     except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
         raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
-    if not found.hosts or (parts == SCRIPT and not script):
-        shared.complain(NOTHING if not found.hosts else "no script can record what is missing")
+    if not missing.hosts or (parts == SCRIPT and not shell):
+        shared.complain(NOTHING if not missing.hosts else "no script can record what is missing")
         return
-    told = {TEXT: text, SCRIPT: script}.get(parts, with_script(text, script))
-    shared.write(told, output or Path("-"))
+    whole = {TEXT: text, SCRIPT: shell}.get(parts, with_script(text, shell))
+    shared.write(whole, output or Path("-"))
 
 
-def _document(
-    paths: tuple[Path, ...], folders: tuple[Path, ...], changes: tuple[str, ...], progress: str
-) -> Mapping[str, Any]:
+def _document(paths: tuple[Path, ...], chosen: RuleChoice, *, quiet: bool) -> AnyResult:
     """The saved result, or that of what the paths hold."""
-    if mistake := shared.absent(paths):
+    if mistake := shared.missing_path(paths):
         raise mistake
-    results = [result for path in paths if (result := saved(path)) is not None]
+    results = [result for path in paths if (result := find_result(path)) is not None]
     if results and len(paths) > 1:
         raise UsageError("one result at a time, or what a customer sent")
     if results:
         return results[0]
-    with shared.shown(progress) as show:
-        document = analyze(paths, rule_set(folders, changes), progress=show)
-    if not shared.recognised(document):
-        raise InputError(shared.NOTHING)
+    with shared.progress_of(quiet=quiet) as show:
+        document = analyze_paths(paths, chosen.rules(), progress=show)
+    if not shared.is_recognised(document):
+        raise InputError(shared.NOTHING_RECOGNISED)
     return document
+
+
+@click.command("capture-script")
+@click.option("--for", "ids", multiple=True, metavar="RULE", help="Only what this rule needs; may be repeated.")
+@click.option("--seconds", default=120, show_default=True, type=click.IntRange(1, 86400), help="How long to record.")
+@click.option("--interval", default=10, show_default=True, type=click.IntRange(1, 3600), help="Seconds between rounds.")
+@click.option("--pid", default="", help="Watch this process.")
+@shared.RULES
+def capture_script(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
+    """Print a POSIX sh script that records what the rules need; what it writes is a bundle that `analyze` reads."""
+    rules = rule_set(folders)
+    asked = with_earlier([shared.rule_by_id(wanted, rules) for wanted in ids], rules)
+    names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None
+    click.echo(script(names, seconds=seconds, interval=interval, pid=pid), nl=False)
+
+
+COMMANDS: Mapping[str, click.Command] = MappingProxyType({"ask": ask, "capture-script": capture_script})

@@ -11,10 +11,10 @@ import rich_click as click
 
 from thpdiag import __version__
 from thpdiag.cli.options import RULES
-from thpdiag.engine.rule_set import rule_set
-from thpdiag.guard.layers import in_force
-from thpdiag.readers import all_readers
-from thpdiag.result.rule_packs import by_pack, digest
+from thpdiag.diagnosis.result_document import by_pack, digest
+from thpdiag.engine.load import rule_set
+from thpdiag.parsers import all_parsers
+from thpdiag.sandbox.layers import layers_in_force
 
 OPTIONAL = {"zstandard": "reads .zst archives (pip install thpdiag[zstd])"}
 PROGRAMS = {
@@ -30,13 +30,13 @@ def command(folders: tuple[Path, ...]) -> None:
     """Say what this installation has."""
     rules = rule_set(folders)
     click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")
-    click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_readers())}")
+    click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_parsers())}")
     for pack, own in by_pack(rules).items():
-        click.echo(f"rules of {pack.told}: {len(own)} (digest {digest(own)}), {pack.folder}")
+        click.echo(f"rules of {pack.label}: {len(own)} (digest {digest(own)}), {pack.folder}")
     for name, use in OPTIONAL.items():
         state = "yes" if importlib.util.find_spec(name) else "no"
         click.echo(f"{name}: {state}; {use}")
     for name, use in PROGRAMS.items():
         click.echo(f"{name}: {'yes' if shutil.which(name) else 'no'}; {use}")
-    for layer, state in in_force().items():
+    for layer, state in layers_in_force().items():
         click.echo(f"guard: {layer}: {state or 'no'}")

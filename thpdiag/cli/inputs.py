@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -10,43 +11,38 @@ from typing import Any
 
 import rich_click as click
 
-from thpdiag.analyze import analyze
 from thpdiag.cli import options as shared
-from thpdiag.cli.redaction import clean, redacting
-from thpdiag.engine.rule_set import rule_set
-from thpdiag.reports.columns import fold
-from thpdiag.reports.json import render
-from thpdiag.reports.visible import visible
+from thpdiag.cli.options import Redaction, RuleChoice
+from thpdiag.model.result import as_document
+from thpdiag.pipeline import analyze
+from thpdiag.report.escaping import visible
+from thpdiag.report.json import render
+from thpdiag.report.layout import fold
 
 SCHEMA = "thpdiag/inputs/1"
 MARGIN = "    "
-MOST_GAPS = 3  # that are listed without -v
+MAX_GAPS = 3  # that are listed without -v
 
 
 @click.command()
 @shared.PATHS
-@click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@shared.format_option()
 @click.option("-v", "verbosity", count=True, help="All gaps, and the SHA-256 of each file.")
-@redacting
-@shared.RULES
-@shared.SET
-def command(
-    paths: tuple[Path, ...], form: str, verbosity: int, folders: tuple[Path, ...], changes: tuple[str, ...],
-    redact: str, maps: tuple[Path, ...],
-) -> None:  # fmt: skip
+@shared.redaction_options
+@shared.rule_options
+def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:
     """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
-    result = analyze(paths, rule_set(folders, changes), stdin=sys.stdin.buffer)
-    result = clean(result, redact, maps)
-    document = _document(result)
+    result = redaction.apply(analyze(paths, chosen.rules(), stdin=sys.stdin.buffer))
+    document = _document(as_document(result))
     click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
-    if mistake := shared.absent(paths):
+    if mistake := shared.missing_path(paths):
         raise mistake
-    shared.finish(result)
+    shared.exit_with_result(result)
 
 
-def _document(result: dict[str, Any]) -> dict[str, Any]:
+def _document(result: Mapping[str, Any]) -> dict[str, Any]:
     """`{schema, inputs, problems, rules}` of all hosts together."""
-    every = shared.documents(result)
+    every = result.get("cases") or [result]
     inputs = {(i["member"], i["reader"] or ""): i for d in every for i in d["inputs"]}
     problems = {(p.get("member", ""), p["kind"], p["text"]): p for d in every for p in d["problems"]}
     missing = {u["rule"]: u["missing"] for d in every for u in d["unknown"]}
@@ -69,7 +65,10 @@ def _lines(document: dict[str, Any], verbosity: int) -> list[str]:
         if verbosity and items[0]["sha256"]:
             lines.append(f"{MARGIN}sha256 {items[0]['sha256']}")
     if lacking := [rule for rule in document["rules"] if rule["missing"]]:
-        lines += ["", *(line for rule in lacking for line in _lacks(rule))]
+        lines += [
+            "",
+            *(line for rule in lacking for line in fold(", ".join(rule["missing"]), f"{rule['id']}: lacks ", MARGIN)),
+        ]
     if document["problems"]:
         lines += ["", *(line for problem in document["problems"] for line in _problem(problem))]
     return lines
@@ -78,35 +77,30 @@ def _lines(document: dict[str, Any], verbosity: int) -> list[str]:
 def _item(item: dict[str, Any], verbosity: int) -> list[str]:
     """What became of a member with one reader."""
     if item["reader"]:
-        told = [f"{item['records']:,} {'record' if item['records'] == 1 else 'records'}", *_times(item)]
-        lines = fold(", ".join(told), f"    {item['reader']}: ", MARGIN * 2)
+        ends = dict.fromkeys(item[key] for key in ("first", "last") if item.get(key))
+        facts = [f"{item['records']:,} {'record' if item['records'] == 1 else 'records'}"]
+        facts += [" to ".join(ends)] if ends else []
+        facts += [f"every {format_duration(item['period'])}"] if item.get("period") else []
+        lines = fold(", ".join(facts), f"    {item['reader']}: ", MARGIN * 2)
     else:
         begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
         lines = fold(f"not recognised: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
     gaps = item.get("gaps", ())
-    for gap in gaps if verbosity else gaps[:MOST_GAPS]:
-        lines += fold(f"{span(gap['seconds'])}, from {gap['from']} to {gap['to']}", f"{MARGIN * 2}gap of ", MARGIN * 3)
-    if len(gaps) > MOST_GAPS and not verbosity:
-        lines.append(f"{MARGIN * 2}and {len(gaps) - MOST_GAPS} more gaps; -v lists them")
+    for gap in gaps if verbosity else gaps[:MAX_GAPS]:
+        lines += fold(
+            f"{format_duration(gap['seconds'])}, from {gap['from']} to {gap['to']}", f"{MARGIN * 2}gap of ", MARGIN * 3
+        )
+    if len(gaps) > MAX_GAPS and not verbosity:
+        lines.append(f"{MARGIN * 2}and {len(gaps) - MAX_GAPS} more gaps; -v lists them")
     return lines
 
 
-def _times(item: dict[str, Any]) -> list[str]:
-    ends = dict.fromkeys(item[key] for key in ("first", "last") if item.get(key))
-    times = [" to ".join(ends)] * bool(ends)
-    return [*times, *([f"every {span(item['period'])}"] if item.get("period") else [])]
-
-
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A stretch of time in its largest fitting unit: 10 s, 10 min, 2.5 h."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} s"
-
-
-def _lacks(rule: dict[str, Any]) -> list[str]:
-    return fold(", ".join(rule["missing"]), f"{rule['id']}: lacks ", MARGIN)
 
 
 def _problem(problem: dict[str, Any]) -> list[str]:

@@ -1,45 +1,91 @@
-"""Options that several commands share, and what becomes of a result: where it is written, which exit code it gives."""
+"""Options that several commands share, and what becomes of a result: where it is written, which exit code it gives.
+
+Options that belong together reach a command as one object, a named tuple with their parameters (`as_one`): `Reading`,
+`RuleChoice`, `Delivery`, `Accepting`, `Redaction`.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import date, datetime
+from functools import wraps
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from stat import S_IMODE
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.engine.load import Rule
+from thpdiag.cli.terminal import complain as complain
+from thpdiag.cli.terminal import notice as notice
+from thpdiag.cli.terminal import show_progress
+from thpdiag.engine.load import Rule, changed_params, rule_set
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
-from thpdiag.knowledge.complaints import suggestion
+from thpdiag.host.clock.window import parse_window
+from thpdiag.host.options import Options
+from thpdiag.knowledge.yaml_nodes import suggestion
 from thpdiag.model import SEVERITIES, Problem
-from thpdiag.reports import FORMATS, Report
-from thpdiag.reports.exit_code import CUT_SHORT as CUT_SHORT
-from thpdiag.reports.exit_code import DAMAGED as DAMAGED
-from thpdiag.reports.exit_code import documents as documents
-from thpdiag.reports.exit_code import exit_code as exit_code
-from thpdiag.reports.exit_code import gated as gated
-from thpdiag.reports.exit_code import recognised as recognised
-from thpdiag.reports.presentation import Presentation, Suppressed
-from thpdiag.reports.visible import visible
+from thpdiag.model.result import as_document
+from thpdiag.report import FORMATS, AnyResult
+from thpdiag.report.escaping import visible
+from thpdiag.report.presentation import CUT_SHORT as CUT_SHORT
+from thpdiag.report.presentation import DAMAGED as DAMAGED
+from thpdiag.report.presentation import Presentation, Suppressed
+from thpdiag.report.presentation import exit_code as exit_code
+from thpdiag.report.presentation import fails_gate as fails_gate
+from thpdiag.report.presentation import is_recognised as is_recognised
 
-EXPECTED = (
+if TYPE_CHECKING:
+    from thpdiag.redact.names import Names
+    from thpdiag.report.baseline import Acceptance, Judge
+
+EXPECTED_INPUT = (
     "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
     "files, perf.data, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
 )
-NOTHING = f"nothing in the input was recognised; {EXPECTED}"
+NOTHING_RECOGNISED = f"nothing in the input was recognised; {EXPECTED_INPUT}"
 SUFFIXES = {"txt": "text", "htm": "html", "md": "markdown", "xml": "junit"}
-SUMMARY = "GITHUB_STEP_SUMMARY"  # the variable that names the file to which the commands of a CI step add
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # the variable that names the file to which the commands of a CI step add
+
+_Command = Callable[..., Any]
+_Decorator = Callable[[_Command], _Command]
+
+
+def as_one(name: str, made: type[Any], *options: _Decorator) -> _Decorator:
+    """Parameters that are the fields of a named tuple reach the command as one, `name`; the options of some of them."""
+
+    def decorate(command: _Command) -> _Command:
+        @wraps(command)
+        def wrapped(**given: Any) -> Any:
+            own = {field: given.pop(field) for field in made._fields if field in given}
+            return command(**given, **{name: made(**own)})
+
+        decorated: _Command = wrapped
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
 
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-FORMAT = click.option(
-    "-f", "--format", "form", type=click.Choice(sorted(FORMATS)), default="text", show_default=True,
-    help="What to print.",
-)  # fmt: skip
+
+
+def format_option(formats: Collection[str] = ("text", "json"), default: str = "text") -> _Decorator:
+    """`-f` with these formats."""
+    choice = click.Choice(sorted(formats))
+    return click.option(
+        "-f", "--format", "form", type=choice, default=default, show_default=True, help="What to print."
+    )
+
+
+FORMAT = format_option(FORMATS)
+PATHS_OF_FILES = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 OUTPUT = click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FORMAT=PATH",
     help="Also write this format to this file; may be given several times, `-` is stdout.",
@@ -49,14 +95,15 @@ SHOW_SUPPRESSED = click.option(
     "--show-suppressed", "suppressed", flag_value=Suppressed.SHOWN.value, default=Suppressed.LEFT_OUT.value,
     help="Also list findings that a suppression or a baseline accepts.",
 )  # fmt: skip
-FAIL_ON = click.option(
-    "--fail-on", type=click.Choice([*reversed(SEVERITIES), "never"]), default="never", show_default=True,
-    help="Exit 1 if there is a finding of this severity or a higher one.",
-)  # fmt: skip
-FAIL_ON_CHANGE = click.option(
-    "--fail-on", type=click.Choice([*reversed(SEVERITIES), "never"]), default="never", show_default=True,
-    help="Exit 1 if a finding of this severity or a higher one is new or worse.",
-)  # fmt: skip
+
+
+def _fail_on(text: str) -> _Decorator:
+    severities = click.Choice([*reversed(SEVERITIES), "never"])
+    return click.option("--fail-on", type=severities, default="never", show_default=True, help=text)
+
+
+FAIL_ON = _fail_on("Exit 1 if there is a finding of this severity or a higher one.")
+FAIL_ON_CHANGE = _fail_on("Exit 1 if a finding of this severity or a higher one is new or worse.")
 RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
     help="A folder with further rules; may be given several times.",
@@ -65,34 +112,60 @@ SET = click.option(
     "--set", "changes", multiple=True, metavar="RULE.PARAM=VALUE",
     help="Another value of a rule's parameter, such as 'THP-013.often=0.1 /s'; may be given several times.",
 )  # fmt: skip
+FAIL_ON_MISSING = click.option("--fail-on-missing", is_flag=True, help="Exit 1 if a rule could not be decided.")
 SINCE = click.option("--since", help="Only what happened from this time of the host on.")
 UNTIL = click.option("--until", help="Only what happened up to this time.")
 AT = click.option("--at", help="Only five minutes before and after this time.")
-PROGRESS = click.option(
-    "--no-progress", "progress", flag_value="no", default="yes", help="No progress, even on a terminal."
-)
-STRICT = click.option("--strict", "strict", flag_value="strict", default="", hidden=True)
+PROGRESS = click.option("--no-progress", "quiet", is_flag=True, help="No progress, even on a terminal.")
+STRICT = click.option("--strict", is_flag=True, hidden=True)
 PROCESS = click.option("--process", default="", help="This process only (pid or command name).")
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def part(command: _Command) -> _Command:
-    """The options by which `series` and `flame` take a part of the input."""
-    for option in (STRICT, PROGRESS, AT, UNTIL, SINCE, PROCESS):
-        command = option(command)
-    return command
+class RuleChoice(NamedTuple):
+    """Folders with further rules, and other values of parameters."""
+
+    folders: tuple[Path, ...]
+    changes: tuple[str, ...]
+
+    def rules(self) -> tuple[Rule, ...]:
+        return rule_set(self.folders, self.changes)
 
 
-def shown(progress: str) -> AbstractContextManager[Callable[[str], None] | None]:
-    """Progress, if somebody watches; only then is it worth to import what draws it."""
-    if progress == "no" or not sys.stderr.isatty():
+rule_options = as_one("chosen", RuleChoice, RULES, SET)
+
+
+class Reading(NamedTuple):
+    """What of the input is looked at, and whether its progress is hidden."""
+
+    process: str
+    since: str | None
+    until: str | None
+    at: str | None
+    quiet: bool
+    strict: bool
+
+    def named_options(self, rules: Sequence[Rule]) -> dict[str, str]:
+        """The options that were given, for the document."""
+        given = {"since": self.since, "until": self.until, "at": self.at, "process": self.process}
+        return {name: value for name, value in {**given, "set": changed_params(rules)}.items() if value}
+
+    def options(self, rules: Sequence[Rule] = (), case: str = "") -> Options:
+        window = parse_window(self.since, self.until, self.at)
+        return Options(window, case, self.process, strict=self.strict, told=self.named_options(rules))
+
+
+packed_reading = as_one("reading", Reading)
+selection_options = as_one("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
+
+
+def progress_of(*, quiet: bool) -> AbstractContextManager[Callable[[str], None] | None]:
+    """Progress, if somebody watches."""
+    if quiet or not sys.stderr.isatty():
         return nullcontext()
-    from thpdiag.cli.progress import progress as drawn
-
-    return drawn()
+    return show_progress()
 
 
-def one(wanted: str, rules: Sequence[Rule]) -> Rule:
+def rule_by_id(wanted: str, rules: Sequence[Rule]) -> Rule:
     """The rule of an id, however it is capitalised."""
     by_id = {rule.id: rule for rule in rules}
     if wanted.upper() not in by_id:
@@ -100,28 +173,28 @@ def one(wanted: str, rules: Sequence[Rule]) -> Rule:
     return by_id[wanted.upper()]
 
 
-def absent(paths: Sequence[Path]) -> InputError | None:
+def missing_path(paths: Sequence[Path]) -> InputError | None:
     """The mistake of naming a path that is not there, as something to say or to raise."""
     missing = [path for path in paths if str(path) != "-" and not path.exists()]
-    return InputError(f"{missing[0]}: no such file or folder; {EXPECTED}") if missing else None
+    return InputError(f"{missing[0]}: no such file or folder; {EXPECTED_INPUT}") if missing else None
 
 
-def targets(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
+def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
     """The (format, file) pairs of `-o`; a path alone decides by its suffix."""
     found = []
     for text in outputs:
         name, sign, rest = text.partition("=")
-        if not sign:
-            name, rest = _suffix(text), text
+        if not sign:  # by what the file's name ends with; `.sarif.json` is the longer of the two endings of SARIF
+            name, rest = "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text, text
         known = SUFFIXES.get(name, name)
         if known not in formats or not rest:
             raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
-    _check([path for _, path in found])
+    _check_outputs([path for _, path in found])
     return found
 
 
-def _check(paths: Sequence[Path]) -> None:
+def _check_outputs(paths: Sequence[Path]) -> None:
     """Refuse before the analysis what could not be written after it, and what would be overwritten by its neighbour."""
     for path in paths:
         if str(path) == "-":
@@ -130,57 +203,65 @@ def _check(paths: Sequence[Path]) -> None:
             raise UsageError(f"-o: {path} is a folder")
         if not path.parent.is_dir():
             raise UsageError(f"-o: {path} cannot be written: there is no folder {path.parent}")
-    whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _takes_more(path)]
+    whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
     twice = [path for path in whole if whole.count(path) > 1]
     if twice:
         raise UsageError(f"-o: two formats cannot both go to {'stdout' if twice[0] == '-' else twice[0]}")
 
 
-def _takes_more(path: Path) -> bool:
+def _is_appended(path: Path) -> bool:
     """Whether what is written to a path is added to it: the summary of a CI step, a pipe, a device."""
-    return str(path) == os.environ.get(SUMMARY) or (path.exists() and not path.is_file())
+    return str(path) == os.environ.get(SUMMARY_VARIABLE) or (path.exists() and not path.is_file())
 
 
-def _suffix(text: str) -> str:
-    """What a file name ends with; `.sarif.json` is the longer of the two endings that SARIF names."""
-    return "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text
+T = TypeVar("T", contravariant=True)
 
 
-def deliver(
-    document: Mapping[str, Any], form: str, files: Sequence[tuple[str, Path]], presentation: Presentation,
-    formats: Mapping[str, Report] = FORMATS,
-) -> None:  # fmt: skip
-    """Print the result unless some `-o` claims stdout, and write the files."""
-    if not any(str(path) == "-" for _, path in files):
-        click.echo(formats[form](document, presentation), nl=False)
-    for name, path in files:
-        write(formats[name](document, presentation), path)
+class Renderer(Protocol[T]):
+    """A format of a document."""
+
+    def __call__(self, document: T, presentation: Presentation, /) -> str: ...
 
 
-def write(text: str, path: Path) -> None:
+class Delivery(NamedTuple):
+    """Where the result goes and how it is shown."""
+
+    form: str
+    outputs: tuple[str, ...]
+    fail_on: str
+    verbosity: int
+    suppressed: str = Suppressed.LEFT_OUT.value
+
+    @property
+    def presentation(self) -> Presentation:
+        return Presentation(self.verbosity, self.fail_on, Suppressed(self.suppressed))
+
+    def deliver(self, document: T, files: Sequence[tuple[str, Path]], formats: Mapping[str, Renderer[T]]) -> None:
+        """Print the result unless some `-o` claims stdout, and write the files."""
+        if not any(str(path) == "-" for _, path in files):
+            click.echo(formats[self.form](document, self.presentation), nl=False)
+        for name, path in files:
+            write(formats[name](document, self.presentation), path)
+
+
+packed_delivery = as_one("delivery", Delivery)
+
+
+def write(content: str | bytes, path: Path) -> None:
     """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well."""
     if str(path) == "-":
-        click.echo(text, nl=False)
+        click.echo(content, nl=False)
         return
-    mode = "a" if str(path) == os.environ.get(SUMMARY) else "w"
+    mode = "ab" if str(path) == os.environ.get(SUMMARY_VARIABLE) else "wb"
     try:
-        with path.open(mode, encoding="utf-8", newline="") as file:
-            file.write(text)
+        with path.open(mode) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     notice(f"{path} written")
 
 
-def write_bytes(content: bytes, path: Path) -> None:
-    """To a file."""
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    notice(f"{path} written")
-
-
-def spare(name: str | None) -> None:
+def check_timings_file(name: str | None) -> None:
     """Refuse to write timings over anything but timings: `--timings a.tar b.tar` names a bundle, not a new file."""
     path = Path(name or "-")
     if str(path) == "-" or not path.exists():
@@ -190,7 +271,7 @@ def spare(name: str | None) -> None:
         raise UsageError(f"--timings takes a new file, and {path} is there already (--timings=- is stderr)")
 
 
-def tell(spent: Timings, name: str) -> None:
+def write_timings(spent: Timings, name: str) -> None:
     """The timings to stderr (`-`) or into a file."""
     text = "\n".join(spent.lines())
     if name == "-":
@@ -199,24 +280,179 @@ def tell(spent: Timings, name: str) -> None:
         write(text + "\n", Path(name))
 
 
-def notice(text: str) -> None:
-    """Something that only a person at a terminal wants to know."""
-    if sys.stderr.isatty():
-        click.echo(text, err=True)
-
-
-def complain(text: str) -> None:
-    """One sentence on stderr."""
-    click.echo(f"thpdiag: {text}", err=True)
-
-
-def told(problem: Problem) -> str:
+def format_problem(problem: Problem) -> str:
     """A problem and where it is, for stderr."""
-    return visible(f"{problem.cite.member}: {problem.text}")
+    return visible(f"{problem.cite.member}: {problem.text!s}")
 
 
-def finish(document: Mapping[str, Any], fail_on: str = "never", fail_on_missing: object = None) -> NoReturn:
+def exit_with_result(document: AnyResult, code: int | None = None) -> NoReturn:
     """Leave with the exit code of the result; of nothing recognised it is said what would have been."""
-    if not recognised(document):
-        complain(NOTHING)
-    raise Exit(exit_code(document, fail_on, fail_on_missing))
+    if not is_recognised(document):
+        complain(NOTHING_RECOGNISED)
+    raise Exit(exit_code(document) if code is None else code)
+
+
+MAX_WARNINGS = 8  # warnings at level 0
+OTHERS_MODE = 0o007
+MAX_MAPPING_BYTES = 64 << 20
+
+
+def parse_day(text: str, option: str) -> date:
+    """The day that an option gives."""
+    from thpdiag.report.baseline import day
+
+    try:
+        return day(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def today_or(text: str) -> date:
+    """The day of `--today`, else that of the clock where the command runs."""
+    return parse_day(text, "--today") if text else datetime.now().astimezone().date()
+
+
+TODAY = click.option("--today", default="", hidden=True)
+_SUPPRESS = click.option(
+    "--suppress", "suppress", type=click.Path(path_type=Path), multiple=True,
+    help="A YAML file of findings that are accepted (rule, host, entity, reason, expires); they fail no gate.",
+)  # fmt: skip
+_BASELINE = click.option(
+    "--baseline", "baselines", type=click.Path(path_type=Path), multiple=True,
+    help="A file of `thpdiag baseline create`; what it accepted fails no gate until it gets graver.",
+)  # fmt: skip
+
+
+class Accepting(NamedTuple):
+    """The files that accept findings, and the day on which they do."""
+
+    suppress: Sequence[Path]
+    baselines: Sequence[Path]
+    today: str
+
+    def __bool__(self) -> bool:
+        return bool(self.suppress or self.baselines)
+
+    def mark(self, document: AnyResult, verbosity: int = 0) -> AnyResult:
+        """The result with what the files accept marked; without files the result itself."""
+        if not self:
+            return document
+        judge = self.judge()
+        marked = judge.mark_document(document)
+        report_warnings(list(judge.warnings()), list(judge.notes()), verbosity)
+        return marked
+
+    def judge(self) -> Judge:
+        """What judges the findings of many documents, one after the other."""
+        from thpdiag.report.baseline import Judge, read_baseline, read_suppressions
+
+        entries: list[Acceptance] = [entry for path in self.suppress for entry in read_suppressions(path)]
+        entries += [entry for path in self.baselines for entry in read_baseline(path)]
+        digests = {  # the files as the result names them: without their folders. The day is in the marks only.
+            name: ", ".join(f"{path.name} (sha256 {sha256(path.read_bytes()).hexdigest()[:12]})" for path in paths)
+            for name, paths in (("suppress", self.suppress), ("baseline", self.baselines))
+        }
+        return Judge(entries, today_or(self.today), digests)
+
+
+acceptance_options = as_one("accepting", Accepting, _SUPPRESS, _BASELINE, TODAY)
+
+
+def report_warnings(warnings: Sequence[str], notes: Sequence[str], verbosity: int = 0) -> None:
+    """On stderr; without -v the first few."""
+    shown = warnings if verbosity else warnings[:MAX_WARNINGS]
+    for text in (*shown, *(notes if verbosity else ())):
+        complain(visible(text))
+    if len(warnings) > len(shown):
+        complain(f"and {len(warnings) - len(shown)} more entries without effect (-v)")
+
+
+_REDACT = click.option(
+    "--redact", is_flag=True,
+    help="Replace hosts, addresses, users, paths and programs of the customer's own by pseudonyms.",
+)  # fmt: skip
+_MAPS = click.option(
+    "--redact-map", "maps", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep who is who in this file, and use those in it; one of `sos clean` is read only. Implies --redact.",
+)  # fmt: skip
+
+
+class Redaction(NamedTuple):
+    """Whether the customer's names are replaced, and the files that keep who is who."""
+
+    redact: bool = True
+    maps: Sequence[Path] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.redact or self.maps)
+
+    def apply(self, document: AnyResult) -> AnyResult:
+        """The result as it may be given away, if that was asked for."""
+        return self.apply_to_all([document])[0]
+
+    def apply_to_all(self, documents: Sequence[AnyResult]) -> Sequence[AnyResult]:
+        """Several results with one mapping: a host that is in two of them has one pseudonym."""
+        if not self:
+            return documents
+        from thpdiag.redact.document import redact_together
+
+        with self.names() as names:
+            return redact_together([as_document(one) for one in documents], names)
+
+    def apply_to_compared(self, documents: Sequence[AnyResult]) -> Sequence[AnyResult]:
+        """The same with the checksums, since by them it is known what is the same file."""
+        if not self:
+            return documents
+        from thpdiag.redact.document import with_checksums
+
+        plain = [as_document(one) for one in documents]
+        done = map(as_document, self.apply_to_all(plain))
+        return [with_checksums(one, original) for one, original in zip(done, plain, strict=True)]
+
+    @contextmanager
+    def names(self) -> Iterator[Names]:
+        """The names of the mappings; what was met is kept in the first of ours."""
+        from thpdiag.redact.names import Names, mapping_text, read
+
+        known: dict[str, dict[str, str]] = {}
+        target: Path | None = None
+        for path in self.maps:
+            text = _read_mapping(path)
+            pairs, own = read(text, path) if text else ({}, True)
+            target = path if own and target is None else target
+            for kind, found in pairs.items():
+                known.setdefault(kind, {}).update(found)
+        names = Names(known)
+        yield names
+        if target is not None:
+            _write_mapping(target, mapping_text(names))
+
+
+redaction_options = as_one("redaction", Redaction, _REDACT, _MAPS)
+redaction_map_option = as_one("redaction", Redaction, _MAPS)  # for a command that redacts in any case
+
+
+def _read_mapping(path: Path) -> str:
+    """What is in a mapping; empty if there is none yet."""
+    try:
+        if not path.exists():
+            return ""
+        if path.stat().st_size > MAX_MAPPING_BYTES:
+            raise InputError(f"{path} is no mapping of names: it has more than {MAX_MAPPING_BYTES >> 20} MiB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no mapping of names: it is not text") from error
+
+
+def _write_mapping(path: Path, text: str) -> None:
+    """Write a mapping that only its owner can read; those to whom its owner gave it may go on."""
+    try:
+        path.touch(mode=0o600)
+        if (mode := path.stat().st_mode) & OTHERS_MODE and path.is_file():
+            path.chmod(S_IMODE(mode) & ~OTHERS_MODE)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    notice(f"{path} written")

@@ -1,34 +1,32 @@
-"""`thpdiag rules`: list, show, check, test the rules; print the schema of a rule file."""
+"""`thpdiag rules`: list, show, begin, check, test and document rules; their coverage; the schema of a rule file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.cli import rules_coverage, rules_docs, rules_new
-from thpdiag.cli.options import RULES, SET, one
-from thpdiag.engine.cases import GAPS, known_gaps, load_cases
-from thpdiag.engine.lint import complaints, names_of_lints
-from thpdiag.engine.lint.beside import cases_beside
-from thpdiag.engine.load import Rule
-from thpdiag.engine.rule_set import places, rule_set
+from thpdiag.authoring.cases import GAPS, known_gaps, load_cases
+from thpdiag.authoring.catalogue import catalogue
+from thpdiag.authoring.coverage import Coverage, rule_coverage, without_cases
+from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
+from thpdiag.authoring.skeleton import skeleton
+from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
+from thpdiag.cli.options import RULES, SET, format_option, rule_by_id, write
+from thpdiag.engine.lint import lint_names, lint_rules
+from thpdiag.engine.lint.issue import cases_beside
+from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
-from thpdiag.workbench.mutants import unnoticed
-from thpdiag.workbench.trials import Trial, run, trials
+from thpdiag.errors import UsageError
 
 
 @click.group()
 def command() -> None:
     """List, show, check and test the rules."""
-
-
-command.add_command(rules_coverage.command)
-command.add_command(rules_docs.command)
-command.add_command(rules_new.command)
 
 
 @command.command("list")
@@ -37,7 +35,7 @@ def list_(folders: tuple[Path, ...]) -> None:
     """One line per rule; of rules that are not ours, where they come from."""
     for rule in sorted(rule_set(folders), key=lambda r: r.id):
         file, pack = rule.file, rule.source.pack
-        origin = "" if pack is None or pack.own else f"  [{pack.told}]"
+        origin = "" if pack is None or pack.own else f"  [{pack.label}]"
         click.echo(f"{file.id:8} {file.severity:9} {file.role:13} {file.mechanism:28} {file.title}{origin}")
 
 
@@ -46,7 +44,7 @@ def list_(folders: tuple[Path, ...]) -> None:
 @RULES
 def show(id: str, folders: tuple[Path, ...]) -> None:
     """A rule as it stands in its file."""
-    click.echo(one(id, rule_set(folders)).source.text.rstrip())
+    click.echo(rule_by_id(id, rule_set(folders)).source.text.rstrip())
 
 
 @command.command()
@@ -54,19 +52,19 @@ def show(id: str, folders: tuple[Path, ...]) -> None:
     "named", metavar="[FOLDERS]...", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @RULES
-@click.option("--list", "names", flag_value="names", default="", help="The names of all checks, with a line each.")
-def lint(named: tuple[Path, ...], folders: tuple[Path, ...], names: str) -> None:
+@click.option("--list", "names", is_flag=True, help="The names of all checks, with a line each.")
+def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> None:
     """Check the shipped rules and those in FOLDERS: names, numbers, logic, evidence, words, cases.
 
     Exit 4 if one is wrong. `# lint: allow NAME REASON` in a rule file excepts it from a check.
     """
     if names:
-        for name, says in names_of_lints().items():
+        for name, says in lint_names().items():
             click.echo(f"{name:26}{says}")
         return
     all_folders = tuple(dict.fromkeys((*named, *folders)))
     rules = rule_set(all_folders)
-    found = complaints(rules, *cases_beside(places(all_folders), rules))
+    found = lint_rules(rules, *cases_beside(rule_places(all_folders), rules))
     for complaint in found:
         click.echo(complaint)
     click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)
@@ -78,24 +76,30 @@ def lint(named: tuple[Path, ...], folders: tuple[Path, ...], names: str) -> None
 @click.argument("ids", nargs=-1)
 @RULES
 @SET
-@click.option("--no-mutate", "mutate", flag_value="no", default="yes", help="Do not look for what no case notices.")
-@click.option("--gaps", flag_value="gaps", default="", help="List what is known to go unnoticed too.")
-def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ...], mutate: str, gaps: str) -> None:
+@click.option("--no-mutate", "cases_only", is_flag=True, help="Do not look for what no case notices.")
+@click.option("--gaps", is_flag=True, help="List what is known to go unnoticed too.")
+def test(
+    *, ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ...], cases_only: bool, gaps: bool
+) -> None:
     """Run the cases beside the rules (of IDS, or of all), and make one thing wrong at a time to see if a case notices.
 
     A check always yes or no, a threshold doubled or halved, a level of confidence or a relation less, `or` for `and`.
     What a folder's unnoticed.txt lists is let pass. Exit 1 if a case fails, or if anything else goes unnoticed.
     """
-    rules, found = rule_set(folders, changes), places(folders)
-    cases = load_cases(found, rules)
-    chosen = [one(i, rules) for i in ids] or rules
+    rules, found = rule_set(folders, changes), rule_places(folders)
+    chosen = [rule_by_id(i, rules) for i in ids] or rules
+    cases = load_cases(found, chosen)
     failures: list[str] = []
     missed: list[str] = []
     for rule in chosen:
         ready = trials(rule, rules, cases.get(rule.id, ()))
-        failures += _failures(rule, rules, ready)
-        missed += unnoticed(rule, rules, ready) if mutate == "yes" else ()
-    if mutate == "yes":
+        tested = [run_case(rule, rules, one) for one in ready]
+        failures += [f"{rule.id}: no cases"] if not ready else []
+        failures += [
+            f"{rule.id}: case '{t.case}': expected {t.expected}, got {t.actual}" for t in tested if not t.passed
+        ]
+        missed += unnoticed_mistakes(rule, rules, ready) if not cases_only else ()
+    if not cases_only:
         own = {rule.id for rule in chosen}
         known = {line for line in known_gaps(found) if line.split(":")[0] in own}
         failures += [f"{line}: no case notices" for line in missed if gaps or line not in known]
@@ -108,11 +112,24 @@ def test(ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ..
         raise Exit(1)
 
 
-def _failures(rule: Rule, rules: Sequence[Rule], ready: Sequence[Trial]) -> list[str]:
-    if not ready:
-        return [f"{rule.id}: no cases"]
-    tested = [run(rule, rules, one) for one in ready]
-    return [f"{rule.id}: case '{t.case}': expected {t.expected}, got {t.actual}" for t in tested if not t.passed]
+@command.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not in this form.")
+def fmt(paths: tuple[Path, ...], *, check: bool) -> None:
+    """Write rule and case files in one form: blocks, 100 columns, comments kept.
+
+    PATH is a file or a folder; the current folder if none is given.
+    """
+    changed = 0
+    for path in (file for place in paths or (Path(),) for file in rule_and_case_files(place)):
+        text, formatted = formatted_file(path)
+        if formatted != text:
+            changed += 1
+            click.echo(f"{path} is not formatted" if check else path)
+            if not check:
+                write(formatted, path)
+    if check and changed:
+        raise Exit(1)
 
 
 @command.command()
@@ -127,3 +144,73 @@ def schema() -> None:
     checks = {"anyOf": [{"$ref": f"#/$defs/check_{name}"} for name in CHECKS]}
     document["properties"]["checks"]["additionalProperties"] = checks
     click.echo(json.dumps(document, indent=2, sort_keys=True))
+
+
+@command.command("new")
+@click.argument("wanted", metavar="ID|MECHANISM")
+@click.option("--rules", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path(),
+              help="The folder to write into; the current one if it is not given.")  # fmt: skip
+@click.option("--mechanism", default="", help="The mechanism of a rule that is named by its id.")
+@click.option("--name", default="", help="What the two files are called; the mechanism if it is not given.")
+def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
+    """Write a commented rule and its cases to begin with, for an id (ACME-01) or for a mechanism.
+
+    `thpdiag rules lint FOLDER` says what is left to do. Files that are there are not touched.
+    """
+    others = (folder,) if folder.is_dir() else ()
+    made = skeleton(wanted, rule_set(others), mechanism)
+    stem = name.removesuffix(".yaml") or made.name
+    files = {folder / f"{stem}.yaml": made.rule, folder / f"{stem}.cases.yaml": made.cases}
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path} is there already; name the files otherwise with --name")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            path.write_text(text, encoding="utf-8")
+            click.echo(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+
+
+@command.command("docs")
+@RULES
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file.")
+def docs(folders: tuple[Path, ...], output: Path | None) -> None:
+    """The catalogue of all rules as one page of Markdown: what each looks for, means and advises."""
+    write(catalogue(rule_set(folders)), output or Path("-"))
+
+
+WIDTH = 80
+
+
+@command.command("coverage")
+@RULES
+@format_option()
+def coverage(folders: tuple[Path, ...], form: str) -> None:
+    """Say which mechanisms, remedies, applications, events, functions and metrics no rule covers, and which
+    rules lack a kind of case."""
+    rules = rule_set(folders)
+    found = rule_coverage(rules)
+    lacking = without_cases(rules, cases_beside(rule_places(folders), rules)[0])
+    if form == "json":
+        document = {"rules": len(rules), "covered": [one.document() for one in found], "cases_missing": lacking}
+        click.echo(json.dumps(document, indent=2))
+        return
+    click.echo("\n".join(_coverage_lines(len(rules), found, lacking)))
+
+
+def _coverage_lines(count: int, found: Sequence[Coverage], lacking: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    yield f"{count} rules"
+    yield ""
+    yield f"{'':14}{'known':>7}{'used':>7}{'unused':>8}"
+    for one in found:
+        yield f"{one.kind:14}{one.total:7}{one.total - len(one.unused):7}{len(one.unused):8}"
+    for one in found:
+        if one.unused:
+            yield f"\n{one.what}:"
+            listed = "  ".join(one.unused)
+            yield from textwrap.wrap(listed, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    if lacking:
+        yield "\nRules without a case that:"
+        yield from (f"  {identity:10} {', '.join(kinds)}" for identity, kinds in lacking.items())

@@ -1,35 +1,44 @@
-"""Saved results and comparisons: JSON of `-f json`, or the JSON inside an HTML page."""
+"""Saved results and comparisons, JSON of `-f json` or the JSON inside an HTML page: `thpdiag render` and `redact`."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
-from thpdiag.errors import InputError
-from thpdiag.reports.html.embedded import from_page
+import rich_click as click
+from click.exceptions import Exit
 
-MOST = 512 << 20  # bytes of a file that may be a result; larger ones are recordings
+from thpdiag.cli import options as shared
+from thpdiag.cli.options import Accepting, Delivery, Redaction
+from thpdiag.compare import FORMATS as COMPARISON_FORMATS
+from thpdiag.compare.document import failing
+from thpdiag.compare.model import Comparison
+from thpdiag.errors import InputError, UsageError
+from thpdiag.model.document import read_document
+from thpdiag.model.result import Result, as_result
+from thpdiag.report import FORMATS
+from thpdiag.report.html import from_page
+from thpdiag.report.presentation import Presentation, fails
+
+MAX_RESULT_BYTES = 512 << 20  # bytes of a file that may be a result; larger ones are recordings
 _COMPARISON = "thpdiag/comparison/"
 _BEGINS = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(\{|<!doctype html|<html)", re.IGNORECASE)
 _RESULT = re.compile(rb'"thpdiag/(?:result|comparison)/|<script type="application/(?:gzip\+base64|json)" id="result">')
 
 
-def result(text: str, name: object) -> dict[str, Any]:
-    """The result document of a text; InputError if there is none in it."""
-    document = result_or_comparison(text, name)
-    if compares(document):
+def parse_result(text: str, name: object) -> Result:
+    """The result in a text; InputError if there is none in it."""
+    document = parse_result_or_comparison(text, name)
+    if isinstance(document, Comparison):
         raise InputError(f"{name} is a comparison of two results, which only `thpdiag render` takes")
     return document
 
 
-def compares(document: Mapping[str, Any]) -> bool:
-    return str(document["schema"]).startswith(_COMPARISON)
-
-
-def result_or_comparison(text: str, name: object) -> dict[str, Any]:
+def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
     """The result or the comparison in a text; InputError if there is none in it."""
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
@@ -39,12 +48,17 @@ def result_or_comparison(text: str, name: object) -> dict[str, Any]:
         ("thpdiag/result/", _COMPARISON)
     ):
         raise InputError(f"{name} holds no result of thpdiag")
-    return document
+    try:
+        if document["schema"].startswith(_COMPARISON):
+            return read_document(Comparison, document)
+        return as_result(document)
+    except (ValueError, RecursionError) as error:  # damaged, or of a later version
+        raise InputError(f"{name} holds no valid result of thpdiag ({error})") from error
 
 
-def saved(path: Path) -> dict[str, Any] | None:
+def find_result(path: Path) -> Result | None:
     """The result that a file is; None of what is none, such as a bundle. A damaged one is a mistake of the user."""
-    if not path.is_file() or path.stat().st_size > MOST:
+    if not path.is_file() or path.stat().st_size > MAX_RESULT_BYTES:
         return None
     try:
         with path.open("rb") as file:
@@ -55,6 +69,69 @@ def saved(path: Path) -> dict[str, Any] | None:
     if not _RESULT.search(data):
         return None
     try:
-        return result(data.decode("utf-8-sig"), path)
+        return parse_result(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
         raise InputError(f"{path} holds no result of thpdiag: it is not text") from error
+
+
+@click.command()
+@click.argument("result", type=click.Path(path_type=Path, allow_dash=True))
+@shared.FORMAT
+@shared.OUTPUT
+@shared.FAIL_ON
+@shared.acceptance_options
+@shared.redaction_options
+@shared.SHOW_SUPPRESSED
+@shared.VERBOSE
+@shared.packed_delivery
+def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction: Redaction) -> None:
+    """Render RESULT (JSON or HTML page, also of `thpdiag compare`) again; no bundle is needed."""
+    try:
+        data = sys.stdin.buffer.read() if str(result) == "-" else result.read_bytes()
+        document = parse_result_or_comparison(data.decode("utf-8-sig"), result)
+    except OSError as error:
+        raise InputError(f"{result} cannot be read: {error.strerror}; expected a result of thpdiag") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{result} holds no result of thpdiag: it is not text") from error
+    if isinstance(document, Comparison):
+        if accepting or redaction:
+            raise UsageError("a comparison is made of accepted or redacted results; give this to `thpdiag compare`")
+        failed = _render_comparison(document, delivery)
+    else:
+        targets = shared.parse_outputs(delivery.outputs)
+        told = redaction.apply(accepting.mark(document, delivery.verbosity))
+        delivery.deliver(told, targets, FORMATS)
+        failed = shared.fails_gate(told, delivery.fail_on)
+    raise Exit(int(failed))
+
+
+def _render_comparison(document: Comparison, delivery: Delivery) -> bool:
+    """Write a comparison; whether a finding in it fails the gate."""
+    if delivery.form not in COMPARISON_FORMATS:
+        formats = ", ".join(sorted(COMPARISON_FORMATS))
+        raise UsageError(f"-f {delivery.form} is no format of a comparison; formats are {formats}")
+    delivery.deliver(document, shared.parse_outputs(delivery.outputs, COMPARISON_FORMATS), COMPARISON_FORMATS)
+    return any(fails(finding, delivery.fail_on) for finding in failing(document))
+
+
+@click.command()
+@click.argument("result", type=click.Path(path_type=Path))
+@shared.OUTPUT
+@shared.redaction_map_option
+def redact(*, result: Path, outputs: tuple[str, ...], redaction: Redaction) -> None:
+    """Replace the customer's names in RESULT (JSON, or an HTML report); prints JSON unless `-o` says otherwise."""
+    targets = shared.parse_outputs(outputs)
+    if not result.exists():
+        raise InputError(f"{result}: no such file; expected a result of thpdiag")
+    document = find_result(result)
+    if document is None:
+        raise InputError(
+            f"{result} is no result of thpdiag; for the report of a bundle run `thpdiag analyze --redact` on it, "
+            "and to clean the bundle itself `sos clean`"
+        )
+    done = redaction.apply(document)
+    for name, path in targets or [("json", Path("-"))]:
+        shared.write(FORMATS[name](done, Presentation()), path)
+
+
+COMMANDS: Mapping[str, click.Command] = MappingProxyType({"render": render, "redact": redact})

@@ -1,43 +1,183 @@
-"""`thpdiag serve`: the page for the team. `thpdiag serve OPTIONS` is short for `thpdiag serve run OPTIONS`."""
+"""`thpdiag serve run`, `prune` and `token`: the server, retention at once, tokens beside a server that may run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType, ModuleType
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import rich_click as click
 
-from thpdiag.cli.deferred import Parts
-from thpdiag.errors import UsageError
+from thpdiag.cli import options as shared
+from thpdiag.cli.options import as_one
+from thpdiag.errors import ThpdiagError, UsageError
+from thpdiag.report.escaping import visible
+from thpdiag.serve.access.audit import Action, Outcome, audit_event
+from thpdiag.serve.access.principals import Mode, Scope, parse_scopes
+from thpdiag.serve.access.tokens import mint_token
+from thpdiag.serve.pruning import COMMAND_PRINCIPAL, describe_pruned, prune
+from thpdiag.serve.running import run
+from thpdiag.serve.settings import Settings, load_settings, open_storage, parse_duration, parse_size
+from thpdiag.serve.storage.storage import Storage
 
-COMMANDS: Mapping[str, str] = MappingProxyType(
-    {
-        "run": "Start the server (`run` can be left out).",
-        "token": "Make, list and end the tokens of the API.",
-        "prune": "Remove what is past its time, now.",
-    }
-)
-EXTRA = frozenset(("anyio", "httptools", "python_multipart", "sqlalchemy", "starlette", "uvicorn"))
-NOT_INSTALLED = "the server needs packages that are not installed ({} is missing): pip install 'thpdiag[serve]'"
+_Read = Callable[[str], Any]
 
 
-class Served(Parts):
-    """Says which extra the commands need where its packages are not installed."""
+class Place(NamedTuple):
+    """Which server it is about: its folder, its database, its file of settings."""
 
-    def load(self, name: str) -> ModuleType:
+    data: Path | None
+    database: str | None
+    config: Path | None
+
+    def settings(self, options: Mapping[str, Any]) -> Settings:
+        return load_settings(self.config, {**options, "data": self.data, "database": self.database})
+
+    def open(self) -> closing[Storage]:
+        return closing(open_storage(self.settings({})))
+
+
+storage_options = as_one(
+    "place", Place,
+    click.option(
+        "--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+        help="The folder of bundles and results; thpdiag/serve in your data folder if not given.",
+    ),
+    click.option(
+        "--database", metavar="URL", help="postgresql+psycopg://USER@HOST/NAME, in place of a file in DIR.",
+    ),
+    click.option(
+        "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+        help="A TOML file with settings; options win over it.",
+    ),
+)  # fmt: skip
+
+
+def quantity_callback(read: _Read) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """What turns the text of an option into a number; a mistake names the option."""
+
+    def called(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
         try:
-            return super().load(name)
-        except ModuleNotFoundError as missing:
-            package = str(missing.name).partition(".")[0]
-            if package not in EXTRA:
-                raise
-            raise UsageError(NOT_INSTALLED.format(package)) from missing
+            return None if text is None else read(text)
+        except ThpdiagError as mistake:
+            raise click.BadParameter(str(mistake), param=parameter) from mistake
+
+    return called
 
 
-@click.group(cls=Served, known=COMMANDS, prefix="serve_", no_args_is_help=False)
-def command() -> None:
-    """Serve a page where a team uploads bundles and reads what was found.
+_SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 
-    `thpdiag serve` alone is enough to try it: it can be reached from this machine only, and needs no login. `thpdiag
-    serve run --help` has the options, docs/serve/README.md how to run it for others.
+
+@click.command("run")
+@storage_options
+@click.option("--host", help="Where to listen; 127.0.0.1 if not given.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="8765 if not given; 0 is a free one.")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), metavar="N", help="Analyses at a time; half of the CPUs if not given."
+)
+@click.option(
+    "--access", type=click.Choice([str(mode) for mode in Mode]),
+    help="Who comes in: `none` without login, on this machine only; `tokens`; `proxy` lets one do the login.",
+)  # fmt: skip
+@click.option(
+    "--origin", "origins", multiple=True, metavar="URL",
+    help="How browsers name the server, such as https://thpdiag.example.org; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--proxy", "proxies", multiple=True, metavar="ADDRESS",
+    help="An address or network of proxies whose headers are trusted; may be given several times.",
+)  # fmt: skip
+@click.option("--user-header", metavar="NAME", help="The header with the user; x-forwarded-user if not given.")
+@click.option(
+    "--admin", "admins", multiple=True, metavar="USER",
+    help="A user of the proxy who may delete and make tokens; may be given several times.",
+)  # fmt: skip
+@click.option("--upload-limit", callback=_SIZE, metavar="SIZE", help="Of one bundle; 8 GiB if not given.")
+@click.option("--quota", callback=_SIZE, metavar="SIZE", help="Of all bundles; as the disk has room if not given.")
+@click.option("--spare", callback=_SIZE, metavar="SIZE", help="What stays free on the disk; 1 GiB if not given.")
+@click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="Bundles stay so long; 14 d if not given.")
+@click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results stay so long; 180 d if not given.")
+@click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
+@click.option("--keep-uploads", callback=_TIME, metavar="TIME", help="Unfinished uploads; 1 d if not given.")
+def run_server(place: Place, access: str | None, **options: Any) -> None:
+    """Start the server; Ctrl-C or SIGTERM ends it. What is uploaded then is whole, and analyses begin again.
+
+    Nobody outside of this machine reaches it unless a --host and a mode of --access are named.
     """
+    mode = None if access is None else Mode(access)
+    run(place.settings({**options, "access": mode}), lambda line: click.echo(visible(line)))
+
+
+@click.command("prune")
+@storage_options
+@click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="Bundles older than this go; 14 d if not given.")
+@click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results older than this go; 180 d if not given.")
+@click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
+def prune_now(place: Place, **options: Any) -> None:
+    """Remove what is past its time, and say what went. Cases that are marked to be kept stay with their bundles.
+
+    It may be called while the server runs, and makes room on a full disk.
+    """
+    chosen = place.settings(options)
+    with closing(open_storage(chosen)) as storage:
+        click.echo(f"pruned: {describe_pruned(prune(storage, chosen.terms, COMMAND_PRINCIPAL))}")
+
+
+SHOWN_ONCE = "this is shown once; whoever has it may do what its scopes say"
+
+
+@click.group()
+def token() -> None:
+    """Make, list and end tokens: `upload` sends bundles, `read` sees cases, `admin` may do all."""
+
+
+@token.command()
+@click.argument("name")
+@click.option(
+    "--scope", "names", multiple=True, required=True, type=click.Choice([str(scope) for scope in Scope]),
+    help="What it may do; may be given several times.",
+)  # fmt: skip
+@click.option("--expires", "lasts", callback=_TIME, metavar="TIME", help="When it ends, such as '90 d'.")
+@storage_options
+def create(name: str, names: tuple[str, ...], lasts: float | None, place: Place) -> None:
+    """Make a token and print it, this once. NAME is for the list: who has it, and what for."""
+    with place.open() as storage:
+        now = storage.clock()
+        secret, token = mint_token(name, parse_scopes(names), now, None if lasts is None else now + lasts)
+        storage.tokens.add(token)
+        storage.audit.add(audit_event(now, Action.CREATE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", token.prefix))
+        click.echo(secret)
+        shared.complain(SHOWN_ONCE)
+
+
+@token.command(name="list")
+@storage_options
+def list_tokens(place: Place) -> None:
+    """List the tokens, oldest first: prefix, scopes, made, used last, ends, name; separated by tabs."""
+    with place.open() as storage:
+        for token in storage.tokens.all():
+            times = (token.created, token.used, token.expires)
+            row = (token.prefix, ",".join(sorted(token.scopes)), *map(_day, times), token.label)
+            click.echo("\t".join(map(visible, row)))
+
+
+@token.command()
+@click.argument("prefix")
+@storage_options
+def revoke(prefix: str, place: Place) -> None:
+    """End the token with this PREFIX, from the next request on; sessions begun with it end too."""
+    with place.open() as storage:
+        known = prefix.removeprefix("thpdiag_").partition("_")[0]
+        if not storage.tokens.remove(known):
+            raise UsageError(f"no token has the prefix {visible(known)}; `thpdiag serve token list` has them")
+        storage.audit.add(audit_event(storage.clock(), Action.REVOKE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", known))
+
+
+def _day(seconds: float | None) -> str:
+    return "-" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+COMMANDS: Mapping[str, click.Command] = MappingProxyType({"run": run_server, "token": token, "prune": prune_now})

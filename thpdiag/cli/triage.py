@@ -1,43 +1,377 @@
-"""`thpdiag triage`: many bundles at once. `thpdiag triage PATH...` is short for `thpdiag triage run PATH...`."""
+"""`thpdiag triage`: many bundles in, one store and one fleet page out; merge shards, report again, export.
+
+How far a run has come is shown as a bar on a terminal, a line every 30 s in a log, or lines of JSON for a machine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO, TextIO
 
 import rich_click as click
+from click.exceptions import Exit
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
-from thpdiag.cli.deferred import Parts
-from thpdiag.triage.engines import fork_server
+from thpdiag import __version__
+from thpdiag.cli import options as shared
+from thpdiag.cli.options import Accepting, Delivery, RuleChoice
+from thpdiag.cli.terminal import interruptible
+from thpdiag.diagnosis.result_document import digest
+from thpdiag.engine.load import changed_params
+from thpdiag.errors import InputError, StoreError, UsageError
+from thpdiag.fleet.batch import Tally, run_batch
+from thpdiag.fleet.cluster import Cluster
+from thpdiag.fleet.host_pages import PAGES_FOLDER, Pages
+from thpdiag.fleet.report import FORMATS, INDEX, STDOUT, ReportOptions, ReportResult, make_report
+from thpdiag.fleet.sources.items import ALL_ITEMS, Shard, find_items
+from thpdiag.fleet.work import RunConfig, Workers
+from thpdiag.host.options import Options
+from thpdiag.model import SEVERITIES
+from thpdiag.report.escaping import visible
+from thpdiag.report.messages import plural
+from thpdiag.store.export import FORMATS as TABLE_FORMATS
+from thpdiag.store.export import export, format_of_suffix
+from thpdiag.store.folder import Busy
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import Analysis, KnownContents
+from thpdiag.store.schema import DATABASE_NAME, database_path
+from thpdiag.store.store import Store
 
-COMMANDS: Mapping[str, str] = MappingProxyType(
-    {
-        "run": "Diagnose many bundles (`run` can be left out).",
-        "merge": "Put the results of shards together.",
-        "report": "Make the fleet page, pages of hosts and files for CI again.",
-        "export": "Write the results as CSV, JSON Lines or Parquet.",
-    }
+SCRATCH = ".thpdiag-scratch"
+TEXT_TABLES = ("csv", "jsonl")  # what standard output is good for
+PROGRESS_KINDS = ("auto", "no", "log", "json")
+LINE_INTERVAL_S = {"log": 30.0, "json": 1.0}
+BEAT_S = 30.0  # after which a line comes although nothing has ended
+PROGRESS_SCHEMA = "thpdiag/progress/1"
+Clock = Callable[[], float]
+
+OUT_DIR = click.option(
+    "--out-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="thpdiag-triage",
+    show_default=True,
+    help="The folder of the results.",
 )
-ELSEWHERE = "--scheduler"  # the work is done by other processes than ours
+STORE = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+WAIT = click.option("--wait", is_flag=True, help="Wait for another run that writes to the same folder.")
+JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Processes; as many as CPUs if not given.")
 
 
-class Triage(Parts):
-    """Has the workers' process load the engine while the command itself is loaded, which takes as long."""
+def report_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of what is made of a store."""
+    for option in (
+        shared.SHOW_SUPPRESSED,
+        shared.acceptance_options,
+        click.option("--fail-on-missing", is_flag=True, help="Exit 1 if a rule could not be decided on some host."),
+        shared.FAIL_ON,
+        click.option(
+            "--pages",
+            type=click.Choice([one.value for one in Pages]),
+            default=Pages.FINDINGS.value,
+            show_default=True,
+            help="Which bundles get a page of their own: those with a finding graver than info, all, none.",
+        ),
+        shared.OUTPUT,
+        shared.format_option(FORMATS),
+    ):
+        command = option(command)
+    return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        if name == "run" and not any(word in ctx.help_option_names or word.startswith(ELSEWHERE) for word in rest):
-            fork_server.begin()
-        return name, command, rest
 
+@click.command("run")
+@click.argument("paths", nargs=-1)
+@OUT_DIR
+@click.option("--from", "lists", multiple=True, metavar="FILE", help="A list of bundles, one a line; `-` is stdin.")
+@JOBS
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="ADDRESS",
+    help="Work on a cluster of Dask: tcp://HOST:PORT, or `local` for one on this machine.",
+)
+@click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts of the bundles.")
+@click.option("--resume", is_flag=True, help="Go on: leave out what is in DIR's results already.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: those too that were ended (a limit, a crash).")
+@WAIT
+@click.option(
+    "--progress",
+    type=click.Choice(PROGRESS_KINDS),
+    default="auto",
+    show_default=True,
+    help="`auto` is a bar on a terminal and a line every 30 s elsewhere; `json` is for machines.",
+)
+@report_options
+@shared.VERBOSE
+@shared.rule_options
+@shared.packed_delivery
+def run(
+    *,
+    paths: tuple[str, ...],
+    out_dir: Path,
+    lists: tuple[str, ...],
+    jobs: int | None,
+    scheduler: str,
+    shard: str,
+    resume: bool,
+    retry_failed: bool,
+    wait: bool,
+    progress: str,
+    delivery: Delivery,
+    pages: str,
+    fail_on_missing: bool,
+    accepting: Accepting,
+    chosen: RuleChoice,
+) -> None:
+    """Diagnose all bundles at PATHS: archives, folders of them, patterns, addresses such as s3://bucket/nightly/.
 
-@click.group(cls=Triage, known=COMMANDS, prefix="triage_")
-def command() -> None:
-    """Diagnose many bundles at once; one that is hostile, huge or broken costs itself only.
-
-    `thpdiag triage PATH... --out-dir DIR`: PATHs are archives, folders of archives, patterns or addresses (s3://). The
-    results of all go into one store in DIR, with the fleet as one page, DIR/index.html. `thpdiag triage run --help` has
-    the options.
+    What is stored when it ends, however it ends, is whole. Exit codes: 1 a finding fails --fail-on; 5 a bundle has no
+    complete result, its status and reason are in the results; 6 no room for results, or a cluster was lost; else 0.
     """
+    if not paths and not lists:
+        raise UsageError("no bundles are named: give paths, or a list with --from")
+    if retry_failed and not resume:
+        raise UsageError("--retry-failed goes with --resume")
+    _check_out_dir(out_dir, resume=resume)
+    count = jobs or len(os.sched_getaffinity(0))
+    wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
+    judge = accepting.judge()
+    chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
+    rules = chosen.rules()
+    changed = changed_params(rules)
+    options = Options(told={"set": changed} if changed else {})
+    analysis = Analysis(__version__, digest(rules), options.told)
+    part = Shard.parse(shard) if shard else ALL_ITEMS
+    items = find_items(paths, [out_dir], lists, _standard_input() if "-" in lists else None, part)
+    busy = Busy.WAIT if wait else Busy.REFUSE
+    with interruptible(f"what is stored in {out_dir} is whole, and --resume goes on from there") as check:
+        with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
+            known = store.known(analysis) if resume else ()
+            left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
+            config = RunConfig(analysis, scratch, *chosen, options, known=left_out)
+            engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
+            with watching(progress) as watch, engine:
+                tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
+            if not tally.found and not shard:
+                raise InputError("no bundle is named: the list is empty")
+            made = make_report(store, wanted, judge)
+        _announce(made, out_dir, delivery.verbosity)
+    raise Exit(made.gate.exit_code)
+
+
+def _check_out_dir(out_dir: Path, *, resume: bool) -> None:
+    """Refuse what would be written over: results without `--resume`, and files of somebody else."""
+    if (out_dir / DATABASE_NAME).exists():
+        if not resume:
+            raise UsageError(f"{out_dir} has results already: --resume goes on with them, or name another --out-dir")
+    elif there := [name for name in (INDEX, PAGES_FOLDER) if (out_dir / name).exists()]:
+        raise UsageError(f"{out_dir} has a {there[0]} that is no result of triage; name another --out-dir")
+
+
+def _standard_input() -> BinaryIO:
+    """For a thread that reads it: the stream of Python itself must not be held by one when the program ends."""
+    if sys.stdin is None:
+        raise UsageError("--from -: standard input is closed")
+    return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+
+
+@contextmanager
+def _scratch_in(out_dir: Path) -> Iterator[Path]:
+    """A folder for what is fetched and unpacked, empty when it begins, gone when it ends."""
+    scratch = out_dir.absolute() / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        scratch.mkdir()
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _report_options(delivery: Delivery, pages: str, jobs: int, *, fail_on_missing: bool) -> ReportOptions:
+    """The files of `-o`, stdout for `-f` unless one of them claims it, and the rest."""
+    files = shared.parse_outputs(delivery.outputs, FORMATS)
+    if not any(file == STDOUT for _, file in files):
+        files.append((delivery.form, STDOUT))
+    return ReportOptions(files, Pages(pages), delivery.presentation, jobs, fail_on_missing)
+
+
+def _announce(made: ReportResult, folder: Path, verbosity: int) -> None:
+    """Warnings on stderr, and where the page is for who watches."""
+    shared.report_warnings(made.warnings, made.notes, verbosity)
+    shared.notice(f"{folder / INDEX} written, {made.pages:,} pages of hosts")
+
+
+@click.command("merge")
+@click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
+@OUT_DIR
+@WAIT
+def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
+    """Put the results of SHARDS (folders of triage, or results.sqlite) into one. Doing it again changes nothing."""
+    if any(shard.resolve() == out_dir.resolve() for shard in shards):
+        raise UsageError(f"{out_dir} cannot be merged into itself; name another --out-dir")
+    for shard in shards:
+        with StoreReader.at(shard) as other:
+            runs = list(other.runs())
+        if not runs:
+            raise StoreError(f"{shard}: the store has no run")
+    last = Analysis(runs[-1]["tool_version"], runs[-1]["rules_digest"], runs[-1]["options"])
+    with Store.open(out_dir, last, Busy.WAIT if wait else Busy.REFUSE, shared.complain) as store:
+        new = store.merge(shards)
+        total = sum(store.statuses().values())
+    merged = f"{plural(new, 'new bundle')} of {plural(len(shards), 'shard')}, {total} in all"
+    shared.complain(visible(f"{out_dir}: {merged}"))
+
+
+@click.command("report")
+@STORE
+@report_options
+@JOBS
+@click.option("-v", "verbosity", count=True, help="All that is to be told of suppressions and baselines.")
+@shared.packed_delivery
+def report(
+    *, folder: Path, delivery: Delivery, pages: str, fail_on_missing: bool, accepting: Accepting, jobs: int | None
+) -> None:
+    """Make the fleet page (DIR/index.html) and the pages of hosts again, and write other formats, from DIR's results.
+
+    DIR is the --out-dir of `thpdiag triage`.
+    """
+    wanted = _report_options(delivery, pages, jobs or len(os.sched_getaffinity(0)), fail_on_missing=fail_on_missing)
+    judge = accepting.judge()
+    with StoreReader.at(folder) as store:
+        made = make_report(store, wanted, judge)
+    _announce(made, database_path(folder).parent, delivery.verbosity)
+    raise Exit(made.gate.exit_code)
+
+
+@click.command("export")
+@STORE
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="A file that ends in .csv, .jsonl or .parquet, or FORMAT=FILE; csv=- and jsonl=- are standard output.",
+)
+def export_table(folder: Path, output: str) -> None:
+    """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table: a row per finding.
+
+    A host without findings and a bundle without a host have one row. Names are those of the files: nothing is redacted.
+    """
+    form, file = _table_target(output)
+    if file != STDOUT:
+        export(folder, file, form)
+        shared.notice(f"{file} written")
+    elif form not in TEXT_TABLES:
+        raise UsageError(f"{form} is no text for standard output: -o {form}=FILE")
+    elif sys.stdout is not None:  # else it was closed before we began: nobody wants it
+        with StoreReader.at(folder) as store:
+            TABLE_FORMATS[form](store, sys.stdout.buffer)
+
+
+def _table_target(output: str) -> tuple[str, Path]:
+    """Format and file of `-o`."""
+    name, sign, rest = output.partition("=")
+    if sign and name in TABLE_FORMATS and rest:
+        return name, Path(rest)
+    if output in TABLE_FORMATS or Path(output) == STDOUT:
+        raise UsageError(f"-o {output}: name the format and the file, such as csv=-, jsonl=- or results.csv")
+    if Path(output).is_dir():
+        raise UsageError(f"-o {output}: that is a folder; name a file in it, such as {Path(output) / 'results.csv'}")
+    return format_of_suffix(Path(output)), Path(output)
+
+
+@contextmanager
+def watching(kind: str, out: TextIO | None = None, clock: Clock = time.monotonic) -> Iterator[Callable[[Tally], None]]:
+    """A function that shows how far the batch has come. `auto` is a bar on a terminal and `log` elsewhere."""
+    out = out or sys.stderr
+    if kind == "auto":
+        kind = "bar" if out.isatty() else "log"
+    if kind == "no":
+        yield lambda _tally: None
+    elif kind == "bar":
+        columns = (
+            TextColumn("{task.fields[rate]}"),
+            BarColumn(12),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        )
+        with Progress(*columns, console=Console(file=out), transient=True) as bar:
+            task, begun = bar.add_task("", total=None, rate="", told=""), clock()
+
+            def show(tally: Tally) -> None:
+                rate = f"{_rate(tally, clock() - begun):.1f}/s"
+                total = tally.found if tally.listed else None
+                bar.update(task, completed=tally.done, total=total, rate=rate, told=_describe_findings(tally))
+
+            yield show
+    else:
+        lines = _ProgressLines(_log_line if kind == "log" else _json_line, LINE_INTERVAL_S[kind], out, clock)
+        yield lines.show
+        lines.end()
+
+
+class _ProgressLines:
+    """A line now and then, and one at the end."""
+
+    def __init__(self, line: Callable[[Tally, float], str], interval: float, out: TextIO, clock: Clock) -> None:
+        self._line, self._interval, self._out, self._clock = line, interval, out, clock
+        self._begun = self._last = clock()
+        self._waiting: Tally | None = None
+        self._done = 0
+
+    def show(self, tally: Tally) -> None:
+        self._waiting = tally
+        if self._clock() - self._last >= (self._interval if tally.done != self._done else max(self._interval, BEAT_S)):
+            self._write(tally)
+
+    def end(self) -> None:
+        """What was not written yet."""
+        if self._waiting is not None and (self._waiting.done != self._done or not self._done):
+            self._write(self._waiting)
+
+    def _write(self, tally: Tally) -> None:
+        self._last, self._waiting, self._done = self._clock(), None, tally.done
+        self._out.write(self._line(tally, self._last - self._begun) + "\n")
+        self._out.flush()
+
+
+def _log_line(tally: Tally, seconds: float) -> str:
+    rate, left = _rate(tally, seconds), ""
+    if tally.listed and rate and tally.found > tally.done:
+        left = f", about {(tally.found - tally.done) / rate:.0f} s left"
+    more = "" if tally.listed else " or more"
+    return f"triage: {tally.done} of {tally.found}{more} bundles{left}; {_describe_findings(tally)}"
+
+
+def _json_line(tally: Tally, seconds: float) -> str:
+    numbers = {name: getattr(tally, name) for name in ("found", "listed", "done", "skipped", "twice", "hosts")}
+    counts = {"statuses": dict(tally.statuses), "findings": dict(tally.findings)}
+    return json.dumps({"schema": PROGRESS_SCHEMA, "seconds": round(seconds, 1), **numbers, **counts}, sort_keys=True)
+
+
+def _describe_findings(tally: Tally) -> str:
+    found = tally.findings
+    findings = ", ".join(f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])
+    failed = f", {tally.incomplete} incomplete" if tally.incomplete else ""
+    return f"findings: {findings or 'none'}{failed}"
+
+
+def _rate(tally: Tally, seconds: float) -> float:
+    """Bundles per second of this run; those of earlier runs take no time."""
+    return (tally.done - tally.skipped) / seconds if seconds else 0.0
+
+
+COMMANDS: Mapping[str, click.Command] = MappingProxyType(
+    {"run": run, "merge": merge, "report": report, "export": export_table}
+)

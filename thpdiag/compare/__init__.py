@@ -1,8 +1,42 @@
-"""Two result documents of a host, before and after, or of a good and a bad one: what became of each finding.
+"""Two results of a host, before and after, or of a good and a bad one: what became of each finding.
 
-The comparison is a document of its own (`comparison.schema.json`), from which every output is made. Nothing is called
+The comparison is a document of its own (`thpdiag.compare.model`), from which every output is made. Nothing is called
 mended because it was not seen: the rule must be decided, and its own counters or stacks must say so, at a comparable
 load.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from thpdiag.report.presentation import PLAIN, Presentation
+
+if TYPE_CHECKING:
+    from thpdiag.compare.model import Comparison
+
+
+class ComparisonReport(Protocol):
+    """The text of a comparison in a format."""
+
+    def __call__(self, comparison: Comparison, presentation: Presentation = PLAIN, /) -> str: ...
+
+
+def _report(module: str) -> ComparisonReport:
+    def render(comparison: Comparison, presentation: Presentation = PLAIN, /) -> str:
+        report: ComparisonReport = import_module(module).render
+        return report(comparison, presentation)
+
+    return render
+
+
+# By the names that `--format` knows them by.
+FORMATS: Mapping[str, ComparisonReport] = MappingProxyType(
+    {
+        "text": _report("thpdiag.compare.text"),
+        "json": _report("thpdiag.report.json"),
+        "html": _report("thpdiag.compare.page"),
+    }
+)

@@ -1,115 +1,222 @@
-"""A comparison for a terminal: 80 columns, the answer first, then what was changed, each finding, each figure."""
+"""A comparison for a terminal: 80 columns, the answer first, then what was changed, each finding, each figure; and the
+words that text and page have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from thpdiag.compare.words import (
-    HEADINGS,
-    changed_heading,
-    effect,
-    findings_heading,
-    remains,
-    sample_words,
-    status_word,
+from thpdiag.compare.figures import SHARE, Change
+from thpdiag.compare.model import (
+    ComparedEvidence,
+    ComparedFigure,
+    ComparedHost,
+    Comparison,
+    Placed,
+    SettingValue,
+    Value,
 )
-from thpdiag.reports.columns import columns, fold
-from thpdiag.reports.located import accepted
-from thpdiag.reports.presentation import PLAIN, Presentation
-from thpdiag.reports.quantity import quantity
-from thpdiag.reports.verdict import REDACTED, place, plural
-from thpdiag.reports.visible import lines, prose, visible
+from thpdiag.report.escaping import lines, prose, visible
+from thpdiag.report.layout import columns, fold
+from thpdiag.report.messages import REDACTED, acceptance_text, plural, with_aside
+from thpdiag.report.presentation import PLAIN, Presentation
+from thpdiag.report.quantity import quantity
 
+MAX_CHANGES = 3  # in one sentence
 SHORT = 12  # figures without -v
 _STATUS_WIDTH = 12
+_NAMES = {
+    "cpu_ratio.sys_share": "kernel share of busy CPU time",
+    "cpu_ratio.sys_total": "CPU time in the kernel",
+    "cpu_ratio.sys_total_steal": "CPU time in the kernel or stolen",
+    "cpu_ratio.user_total": "CPU time of programs",
+    "cpu_ratio.busy": "busy CPU time",
+    "cpu_ratio.softirq": "CPU time in soft interrupts",
+    "cpu_ratio.iowait": "CPU time waiting for I/O",
+    "cpu_ratio.steal": "CPU time stolen by the hypervisor",
+    "node_vmstat_pgalloc_normal": "memory pages handed out",
+    "node_vmstat_pgfault": "page faults",
+    "node_allocstall_total": "direct reclaim (allocstall)",
+    "node_memory_AnonHugePages_bytes": "memory in huge pages (AnonHugePages)",
+    "node_memory_MemFree_bytes": "free memory (MemFree)",
+    "node_memory_MemTotal_bytes": "memory (MemTotal)",
+}
+_FAMILIES = {
+    "direct_compact": "direct compaction", "compaction": "memory compaction", "spin_lock": "spin locks",
+    "thp_fault": "huge-page faults", "zeroing": "clearing of pages", "migrate": "page migration",
+    "reclaim": "memory reclaim", "tlb_flush": "TLB flushes", "page_fault": "page faults",
+    "base_page_fault": "faults of small pages", "fork_cow": "fork and copy on write",
+}  # fmt: skip
+HEADINGS = {
+    "moved": "Figures that changed beyond noise and load",
+    "still": "Figures that did not change beyond noise and load",
+}
+_OF_TWO_HOSTS = {
+    "fixed": "before only", "improved": "after less", "unchanged": "both", "worse": "after more", "new": "after only",
+    "cannot_tell": "cannot tell",
+}  # fmt: skip
 
 
-def render(comparison: Mapping[str, Any], presentation: Presentation = PLAIN) -> str:
+def figure_name(name: str) -> str:
+    """A figure as people call it."""
+    if name.startswith(SHARE):
+        family = name.removeprefix(SHARE)
+        return f"share of samples in {_FAMILIES.get(family, family.replace('_', ' '))}"
+    base = name.removesuffix(":rate")
+    return _NAMES.get(base, base.removeprefix("node_vmstat_"))
+
+
+def describe_changes(changes: Iterable[Change]) -> str:
+    """The changes that matter most, those that moved first: `compact_stall 890/s to 0/s`."""
+    return ", ".join(map(describe_change, sorted(changes, key=lambda one: not one.moved)[:MAX_CHANGES]))
+
+
+def describe_change(one: Change) -> str:
+    before, after = (quantity(figure.value, figure.unit) for figure in (one.before, one.after))
+    less = " (less for the same work)" if one.direction == "down" != one.alone else ""
+    return f"{figure_name(one.before.name)} {before} to {after}{less}"
+
+
+def changed_heading(host: ComparedHost) -> str:
+    return "What differs in the settings" if host.same == "different" else "What was changed"
+
+
+def findings_heading(host: ComparedHost) -> str:
+    return "Which finding is on which side" if host.same == "different" else "What became of each finding"
+
+
+def status_word(status: str, host: ComparedHost) -> str:
+    """What became of a finding; of two hosts, on which side it is."""
+    return _OF_TWO_HOSTS[status] if host.same == "different" else status.replace("_", " ")
+
+
+def remains(host: ComparedHost) -> str:
+    """What AFTER still or newly has beside the finding that the answer is about."""
+    return "; ".join(
+        f"{one.title or one.rule} ({', '.join(filter(None, [one.severity, status_word(one.status, host)]))})"
+        for one in host.answer.remains
+    )
+
+
+def effect(row: ComparedFigure) -> str:
+    """How much a figure changed: by which factor and by how much."""
+    difference = row.difference or 0
+    if difference == 0:
+        return "the same"
+    sign = "+" if difference > 0 else "-"
+    apart = sign + quantity(abs(difference), row.unit).replace(" %", " percentage points")
+    if row.ratio is None:
+        times = "from nothing"
+    elif row.ratio == 0:
+        times = "to nothing"
+    else:
+        times = f"{row.ratio:.3g} times" if row.ratio >= 0.01 else "less than 0.01 times"
+    why = ", within the noise of its samples" if row.change == "noise" else ""
+    if row.change == "same" and row.alone in ("up", "down"):  # comparisons of older versions do not tell
+        why = ", which the change of the load may explain"
+    return f"{times}, {apart}{why}"
+
+
+def sample_words(value: Value, unit: str) -> str:
+    """Of how many samples, and between which ends."""
+    if value.samples is None:
+        return ""
+    told = f"{value.samples} {'sample' if value.samples == 1 else 'samples'}"
+    if value.min is None or value.max is None:
+        return told
+    return f"{told}, {quantity(value.min, unit)} to {quantity(value.max, unit)}"
+
+
+def place(cited: Placed) -> str:
+    member = cited.member or ""
+    return f"{member}:{cited.line}" if member and cited.line is not None else member
+
+
+def render(comparison: Comparison, presentation: Presentation = PLAIN) -> str:
     out: list[str] = []
-    for host in comparison["hosts"]:
+    for host in comparison.hosts:
         out += [*([""] if out else []), *_host(host, presentation.verbosity)]
-    if comparison["alone"]:
-        out += [*([""] if out else []), *_heading("Hosts of one side only: not compared")]
-    for one in comparison["alone"]:
-        told = f"{one['name'] or 'unnamed host'} (only {one['side'].upper()}): {one['sentence']}"
+    if comparison.alone:
+        out += _heading("Hosts of one side only: not compared")[0 if out else 1 :]
+    for one in comparison.alone:
+        told = f"{one.name or 'unnamed host'} (only {one.side.upper()}): {one.sentence}"
         out += fold(prose(told), "  ", "      ")
-    if comparison.get("redacted"):
+    if comparison.redacted:
         out += ["", *fold(REDACTED)]
     return "\n".join(line.rstrip() for line in out) + "\n"
 
 
-def _host(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
-    yield from fold(prose(host["answer"]["sentence"]))
+def _heading(text: str) -> list[str]:
+    return ["", text, "-" * columns(text)]
+
+
+def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
+    yield from fold(prose(host.answer.sentence))
     yield ""
-    if host["name"]:
-        yield from fold(prose(host["name"]), "Host ", "  ")
-    for side in ("before", "after"):
-        told = host[side]
-        yield from fold(prose(f"{told['case']}: {told['sentence']}"), f"{side.upper()}: ", "  ")
-    yield from fold(prose(host["load"]["text"]), "Load: ", "  ")
+    if host.name:
+        yield from fold(prose(host.name), "Host ", "  ")
+    for label, side in (("BEFORE", host.before), ("AFTER", host.after)):
+        yield from fold(prose(f"{side.case}: {side.sentence}"), f"{label}: ", "  ")
+    yield from fold(prose(host.load.text), "Load: ", "  ")
     if left := remains(host):
         yield from fold(prose(left), "Remains: ", "  ")
-    for note in host["notes"]:
+    for note in host.notes:
         yield from fold(prose(note), "! ", "  ")
-    for part in (_changed, _findings, _figures, _ask):
-        yield from part(host, verbosity)
+    yield from _what_changed(host)
+    yield from _findings(host, verbosity)
+    yield from _figures(host, verbosity)
+    if host.answer.ask.text or host.answer.ask.commands:
+        yield from _heading("What to send")
+        yield from fold(prose(host.answer.ask.text))
+        yield from ("    " + line for command in host.answer.ask.commands for line in lines(command))
 
 
-def _heading(text: str) -> list[str]:
-    return [text, "-" * columns(text)]
-
-
-def _changed(host: Mapping[str, Any], _: int) -> Iterator[str]:
-    yield from ["", *_heading(changed_heading(host["same"]))]
-    if not host["settings"]:
+def _what_changed(host: ComparedHost) -> Iterator[str]:
+    yield from _heading(changed_heading(host))
+    if not host.settings:
         yield from fold("No setting that both sides know differs.", "  ")
-    for row in host["settings"]:
-        yield from fold(prose(f"{row['name']}: {_setting(row['before'])} -> {_setting(row['after'])}"), "  ", "      ")
-        if row["lasting"]:
-            yield from fold(prose(row["lasting"]), "      ")
-    for row in host["facts"]:
-        told = f"{row['name']}: {row['before'] or 'not known'} -> {row['after'] or 'not known'}"
+    for row in host.settings:
+        yield from fold(prose(f"{row.name}: {_setting(row.before)} -> {_setting(row.after)}"), "  ", "      ")
+        if row.lasting:
+            yield from fold(prose(row.lasting), "      ")
+    for fact in host.facts:
+        told = f"{fact.name}: {fact.before or 'not known'} -> {fact.after or 'not known'}"
         yield from fold(prose(told), "  ", "      ")
 
 
-def _setting(setting: Mapping[str, Any] | None) -> str:
-    if setting is None or setting["value"] is None:
+def _setting(setting: SettingValue | None) -> str:
+    if setting is None or setting.value is None:
         return "not known"
-    how = ", ".join(filter(None, [setting["provenance"], place(setting)]))
-    return f"{quantity(setting['value'])} ({how})" if how else quantity(setting["value"])
+    return with_aside(quantity(setting.value), ", ".join(filter(None, [setting.provenance, place(setting)])))
 
 
-def _findings(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
-    if host["findings"]:
-        yield from ["", *_heading(findings_heading(host["same"]))]
-    for number, finding in enumerate(host["findings"]):
-        word = status_word(finding["status"], host["same"])
-        about = f" ({finding['entity']})" if finding["entity"] else ""
-        label = f"  {word.upper():{_STATUS_WIDTH}}{visible(finding['rule'])}  "
-        yield from fold(
-            prose(f"{finding['severity'] or ''}: {finding['title'] or ''}{about}".lstrip(": ")), label, "      "
-        )
-        yield from fold(prose(finding["reason"]), "      ")
-        if finding["suppressed"]:
-            yield from fold(prose(accepted(finding)), "      ")
+def _findings(host: ComparedHost, verbosity: int) -> Iterator[str]:
+    if host.findings:
+        yield from _heading(findings_heading(host))
+    for number, finding in enumerate(host.findings):
+        word = status_word(finding.status, host).upper()
+        title = with_aside(finding.title or "", finding.entity or "")
+        label = f"  {word:{_STATUS_WIDTH}}{visible(finding.rule)}  "
+        yield from fold(prose(f"{finding.severity or ''}: {title}".lstrip(": ")), label, "      ")
+        yield from fold(prose(finding.reason), "      ")
+        if finding.suppressed:
+            yield from fold(prose(acceptance_text(finding.suppressed)), "      ")
         if verbosity or number == 0:
-            yield from _evidence(finding)
+            yield from _evidence("before", finding.evidence.before)
+            yield from _evidence("after", finding.evidence.after)
 
 
-def _evidence(finding: Mapping[str, Any]) -> Iterator[str]:
-    for side in ("before", "after"):
-        for said in finding["evidence"][side]:
-            at = place(said)
-            yield from fold(prose(f"{f'{at}  ' if at else ''}{said['text']}"), f"      {side}: ", "        ")
+def _evidence(side: str, evidence: Iterable[ComparedEvidence]) -> Iterator[str]:
+    for one in evidence:
+        at = place(one)
+        yield from fold(prose(f"{f'{at}  ' if at else ''}{one.text}"), f"      {side}: ", "        ")
 
 
-def _figures(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
-    moved = [row for row in host["figures"] if row["change"] in ("up", "down")]
-    still = [row for row in host["figures"] if row["change"] not in ("up", "down")]
+def _figures(host: ComparedHost, verbosity: int) -> Iterator[str]:
+    moved = [row for row in host.figures if row.change in ("up", "down")]
+    still = [row for row in host.figures if row.change not in ("up", "down")]
     for heading, rows in ((HEADINGS["moved"], moved), (HEADINGS["still"], still if verbosity else [])):
         if rows:
-            yield from ["", *_heading(heading)]
+            yield from _heading(heading)
         shown = rows if verbosity else rows[:SHORT]
         for row in shown:
             yield from _figure(row)
@@ -118,23 +225,14 @@ def _figures(host: Mapping[str, Any], verbosity: int) -> Iterator[str]:
     if still and not verbosity:
         told = f"{plural(len(still), 'figure')} did not change beyond noise and load (-v)."
         yield from fold(told, "  ", "  ")
-    for side in ("before", "after"):
-        if only := host[f"only_{side}"]:
+    for side, only in (("before", host.only_before), ("after", host.only_after)):
+        if only:
             yield from fold(prose(", ".join(only)), f"  Measured {side} only: ", "      ")
 
 
-def _figure(row: Mapping[str, Any]) -> list[str]:
-    values = [quantity(row[side]["value"], row["unit"]) for side in ("before", "after")]
-    told = fold(prose(f"{row['text']}: {values[0]} -> {values[1]} ({effect(row)})"), "  ", "      ")
-    for side in ("before", "after"):
-        how = ", ".join(filter(None, [sample_words(row[side], row["unit"]), place(row[side])]))
-        told += fold(prose(how), f"      {side}: ", "        ") if how else []
-    return told
-
-
-def _ask(host: Mapping[str, Any], _: int) -> Sequence[str]:
-    asked = host["answer"]["ask"]
-    if not asked["text"] and not asked["commands"]:
-        return []
-    commands = ["    " + line for command in asked["commands"] for line in lines(command)]
-    return ["", *_heading("What to send"), *fold(prose(asked["text"])), *commands]
+def _figure(row: ComparedFigure) -> Iterator[str]:
+    values = [quantity(value.value, row.unit) for value in (row.before, row.after)]
+    yield from fold(prose(f"{row.text}: {values[0]} -> {values[1]} ({effect(row)})"), "  ", "      ")
+    for side, value in (("before", row.before), ("after", row.after)):
+        how = ", ".join(filter(None, [sample_words(value, row.unit), place(value)]))
+        yield from fold(prose(how), f"      {side}: ", "        ") if how else []

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from thpdiag.engine.judged import UNKNOWN, Judged
-from thpdiag.engine.lasting import lasting
-from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.check_result import UNKNOWN, CheckResult
+from thpdiag.engine.quantity import format_quantity, parse_duration, parse_quantity
 from thpdiag.engine.schema import (
     ChangeCheck,
     Check,
@@ -33,7 +32,7 @@ class Bound:
     unit: str
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         if self.word == "above":
             return self.measured > self.limit
         return self.measured < self.limit if self.word == "below" else self.measured >= self.limit
@@ -49,35 +48,37 @@ class Bound:
 
     def margin(self) -> str:
         """How it came out."""
-        limit, gap = shown(self.limit, self.unit), shown(self.gap, self.unit)
-        return f"{self.word} {limit}: {'met' if self.met else 'missed'} by {gap}"
+        limit, gap = format_quantity(self.limit, self.unit), format_quantity(self.gap, self.unit)
+        return f"{self.word} {limit}: {'met' if self.is_met else 'missed'} by {gap}"
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """What it would take to be on the other side."""
-        more = (self.word == "below") is self.met
-        much = f"{shown(self.gap, self.unit)} {'more' if more else 'less'}"
+        more = (self.word == "below") is self.is_met
+        much = f"{format_quantity(self.gap, self.unit)} {'more' if more else 'less'}"
         if self.word == "for":
-            longer = f"{shown(self.gap, self.unit)} {'longer' if more else 'shorter'}"
+            longer = f"{format_quantity(self.gap, self.unit)} {'longer' if more else 'shorter'}"
             far = longer if self.unit == "seconds" else much
-            return f"it held {_for(self.measured, self.unit)} of {_for(self.limit, self.unit)} needed: {far}"
-        return f"{self.word} {shown(self.limit, self.unit)}: measured {shown(self.measured, self.unit)}, {much}"
+            held, needed = _format_duration(self.measured, self.unit), _format_duration(self.limit, self.unit)
+            return f"it held {held} of {needed} needed: {far}"
+        limit, measured = format_quantity(self.limit, self.unit), format_quantity(self.measured, self.unit)
+        return f"{self.word} {limit}: measured {measured}, {much}"
 
 
-def _for(value: float, unit: str) -> str:
-    return f"for {shown(value, unit)}" if unit == "seconds" else f"in {shown(value, unit)}"
+def _format_duration(value: float, unit: str) -> str:
+    return f"for {format_quantity(value, unit)}" if unit == "seconds" else f"in {format_quantity(value, unit)}"
 
 
-def deciding(check: Check, answer: Judged) -> Bound | None:
+def deciding_bound(check: Check, answer: CheckResult) -> Bound | None:
     """The bound that the answer hangs on: of an answer of no the first that was not met, of a yes the nearest one."""
-    every = list(bounds(check, answer))
-    unmet = [bound for bound in every if not bound.met]
+    every = list(check_bounds(check, answer))
+    unmet = [bound for bound in every if not bound.is_met]
     if unmet:
         return unmet[0]
     lasted = [bound for bound in every if bound.word == "for"]
     return min(lasted or every, key=lambda bound: bound.part, default=None)
 
 
-def bounds(check: Check, answer: Judged) -> Iterator[Bound]:
+def check_bounds(check: Check, answer: CheckResult) -> Iterator[Bound]:
     """All numbers that the check compares with what it measured; none where it measured nothing."""
     measured = answer.measured
     if answer.value is UNKNOWN or isinstance(measured, str) or measured is None:
@@ -87,15 +88,15 @@ def bounds(check: Check, answer: Judged) -> Iterator[Bound]:
         unit = known.unit if (known := term(check.fact)) else ""
     for word, limit in _limits(check, answer):
         if limit is not None:
-            yield Bound(word, quantity(limit), float(measured), unit)
+            yield Bound(word, parse_quantity(limit), float(measured), unit)
     if isinstance(check, SeriesCheck) and check.for_ and answer.held is not None:
-        must = lasting(check.for_)
+        must = parse_duration(check.for_)
         needed = must.seconds if must.seconds is not None else must.share if must.samples is None else must.samples
         of = "seconds" if must.seconds is not None else "ratio" if must.share is not None else "samples"
         yield Bound("for", float(needed or 0), answer.held, of)
 
 
-def _limits(check: Check, answer: Judged) -> Limits:
+def _limits(check: Check, answer: CheckResult) -> Limits:
     match check:
         case SeriesCheck() | FactCheck():
             return (("above", check.above), ("below", check.below))

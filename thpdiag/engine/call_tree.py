@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.engine.compiled import Bools, Compiled, Ints
-from thpdiag.knowledge.symbols import unresolved
+from thpdiag.engine.compiled_profile import Bools, CompiledProfile, Ints
+from thpdiag.knowledge.symbols import is_unresolved
 from thpdiag.model import Chains, Frame
 from thpdiag.model.profile import NAMELESS
-from thpdiag.ragged import starts_of
+from thpdiag.model.ragged import starts_of
 
 Floats = NDArray[np.float64]
 
@@ -62,16 +62,16 @@ class _Pairs:
     lengths: Ints
 
 
-def call_tree(profile: Compiled, most_text: int) -> Tree:
+def call_tree(profile: CompiledProfile, most_text: int) -> Tree:
     """The tree of a profile; its paths together are at most `most_text` characters long."""
     if profile.weight <= 0:
         return Tree((), LEAST, 0.0)
     names, number = _labels(profile.profile.frames)
     tasks, pairs = _pairs(profile, number, np.fromiter((name.startswith("[") for name in names), np.bool_, len(names)))
-    nodes, end, depth = _grown(pairs, len(names), LEAST * profile.weight)
+    nodes, end, depth = _grow_tree(pairs, len(names), LEAST * profile.weight)
     least = max(LEAST * profile.weight, _limit(nodes.weight))
     while True:
-        kept = _kept(nodes, least)
+        kept = _shown_ancestor(nodes, least)
         own = np.bincount(kept[end], pairs.weight, len(nodes.weight)).astype(np.float64)
         paths = list(_paths(nodes, own, (tasks, names)))
         if sum(len(path) for path, _ in paths) <= most_text:
@@ -83,10 +83,10 @@ def call_tree(profile: Compiled, most_text: int) -> Tree:
     return Tree(tuple(stacks), least / profile.weight, folded)
 
 
-def shown(frame: Frame) -> str:
+def frame_label(frame: Frame) -> str:
     """A function as a report names it; one without a name by the object it is in: `[libc.so.6]`."""
     name = frame.name.replace(";", ":")
-    if not unresolved(name) or not frame.dso or frame.dso == NAMELESS:
+    if not is_unresolved(name) or not frame.dso or frame.dso == NAMELESS:
         return name
     place = frame.dso.removesuffix(" (deleted)").rpartition("/")[2].replace(";", ":")
     return place if place.startswith("[") else f"[{place or frame.dso}]"
@@ -95,11 +95,11 @@ def shown(frame: Frame) -> str:
 def _labels(frames: Sequence[Frame]) -> tuple[list[str], Ints]:
     """The distinct names of the frames, and the number of the name for each frame."""
     numbers: dict[str, int] = {}
-    of = np.fromiter((numbers.setdefault(shown(f), len(numbers)) for f in frames), np.int64, len(frames))
+    of = np.fromiter((numbers.setdefault(frame_label(f), len(numbers)) for f in frames), np.int64, len(frames))
     return list(numbers), of
 
 
-def _pairs(profile: Compiled, number: Ints, nameless: Bools) -> tuple[list[str], _Pairs]:
+def _pairs(profile: CompiledProfile, number: Ints, nameless: Bools) -> tuple[list[str], _Pairs]:
     """The weights of each chain in each task's name, without those that weigh nothing."""
     grouping, source = profile.grouping("comm"), profile.profile.chains
     count = max(1, len(source))
@@ -111,14 +111,14 @@ def _pairs(profile: Compiled, number: Ints, nameless: Bools) -> tuple[list[str],
     else:
         keys, places = np.unique(keys, return_inverse=True)
         weight = np.bincount(places, grouping.rows.weight, len(keys))
-    labels, starts = _rooted(source, number, nameless)
+    labels, starts = _root_first(source, number, nameless)
     chain = keys % count
     names = [name.replace(";", ":") or NO_NAME for name in grouping.names]
     lengths = np.diff(starts)[chain]
     return names, _Pairs(keys // count, weight.astype(np.float64), labels, starts[chain], lengths)
 
 
-def _rooted(chains: Chains, number: Ints, nameless: Bools) -> tuple[Ints, Ints]:
+def _root_first(chains: Chains, number: Ints, nameless: Bools) -> tuple[Ints, Ints]:
     """The chains root first, as labels; nameless functions of one object that call each other are one."""
     lengths = np.diff(chains.starts)
     ends = np.repeat(chains.starts[1:], lengths)
@@ -130,7 +130,7 @@ def _rooted(chains: Chains, number: Ints, nameless: Bools) -> tuple[Ints, Ints]:
     return labels[~again], chains.starts - before[chains.starts]
 
 
-def _grown(pairs: _Pairs, width: int, least: float) -> tuple[_Nodes, Ints, Ints]:
+def _grow_tree(pairs: _Pairs, width: int, least: float) -> tuple[_Nodes, Ints, Ints]:
     """All nodes of at least this weight, level by level; for each pair its innermost node and how deep that is.
 
     A task that is too small becomes the node behind all tasks (`FEW`).
@@ -165,7 +165,7 @@ def _limit(weights: Floats) -> float:
     return float(np.nextafter(np.partition(weights, -MOST_NODES - 1)[-MOST_NODES - 1], np.inf))
 
 
-def _kept(nodes: _Nodes, least: float) -> Ints:
+def _shown_ancestor(nodes: _Nodes, least: float) -> Ints:
     """For each node itself, or the nearest caller that is large enough; tasks always are."""
     kept = np.arange(len(nodes.weight))
     small = np.flatnonzero((nodes.weight < least) & (nodes.parent >= 0))

@@ -2,13 +2,16 @@
 
 convoy or (spinning and not network)
 2 of (policy, busy, toggled)
+
+The smallest change that would have made a condition true, or false, for `explain`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations, product
 
 from thpdiag.model import Verdict3
 
@@ -41,23 +44,21 @@ class Expression:
         for child in self.children:
             yield from child.names()
 
-    def signed(self) -> Iterator[tuple[str, bool]]:
+    def with_polarity(self) -> Iterator[tuple[str, bool]]:
         """Each name with whether its yes speaks against the expression: those under an odd number of `not` do."""
         if self.op == "name":
             yield self.name, False
         for child in self.children:
-            yield from ((name, against is not (self.op == "not")) for name, against in child.signed())
+            yield from ((name, against is not (self.op == "not")) for name, against in child.with_polarity())
 
     def value(self, of: Callable[[str], Verdict3]) -> Verdict3:
         """Kleene's value of the expression, given the values of the checks."""
         if self.op == "name":
             return of(self.name)
-        values = [child.value(of) for child in self.children]
         if self.op == "not":
-            return negated(values[0])
-        if self.op == "of":
-            return at_least(self.count, values)
-        return at_least(1 if self.op == "or" else len(values), values)
+            return _NEGATED[self.children[0].value(of)]
+        needed = self.count if self.op == "of" else 1 if self.op == "or" else len(self.children)
+        return at_least(needed, [child.value(of) for child in self.children])
 
     def __str__(self) -> str:
         if self.op == "name":
@@ -73,7 +74,7 @@ class Expression:
         return f"({child})" if child.op in ("and", "or") else str(child)
 
 
-def negated(value: Verdict3) -> Verdict3:
+def negate(value: Verdict3) -> Verdict3:
     return _NEGATED[value]
 
 
@@ -96,7 +97,7 @@ def parse(text: str) -> Expression:
         kind = str(found.lastgroup)
         tokens.append((kind, found[kind], found.start(kind)))
         at = found.end()
-    return _Parser(tokens, len(text)).whole()
+    return _Parser(tokens, len(text)).parse()
 
 
 class _Parser:
@@ -105,7 +106,7 @@ class _Parser:
     def __init__(self, tokens: list[tuple[str, str, int]], end: int) -> None:
         self._tokens, self._at, self._end = tokens, 0, end
 
-    def whole(self) -> Expression:
+    def parse(self) -> Expression:
         if not self._tokens:
             raise ExpressionError("the condition is empty", 0)
         result = self._chain("or")
@@ -144,13 +145,13 @@ class _Parser:
             return inner
         kind, text, _ = self._tokens[self._at] if self._at < len(self._tokens) else ("", "", 0)
         if kind == "number":
-            return self._counted(int(text))
+            return self._n_of(int(text))
         if kind != "word" or text in ("and", "or", "of"):
             raise self._error("expected the name of a check")
         self._at += 1
         return Expression("name", name=text)
 
-    def _counted(self, count: int) -> Expression:
+    def _n_of(self, count: int) -> Expression:
         self._at += 1
         self._take("of")
         self._take("(")
@@ -162,3 +163,49 @@ class _Parser:
         if not 1 <= count <= len(items):
             raise self._error(f"{count} of {len(items)} can never be right")
         return Expression("of", children=tuple(items), count=count)
+
+
+MOST_CHANGES = 4
+FAR = 1e6  # how far a check without a number is from the other answer: farther than those with one
+Values = Mapping[str, Verdict3]  # of checks, by name
+Changes = list[tuple[str, Verdict3]]
+
+
+def smallest_change(expression: Expression, values: Values, far: Mapping[str, float] | None = None) -> Changes:
+    """The fewest checks, and the value each would need, that make the condition yes; empty if there is none.
+
+    Among equally few, those that change an unknown come first: they may be a matter of missing input only. Then those
+    that are nearest: `far` says how far the number of a check is from its bound, relative to that.
+    """
+    others = {name: [v for v in (Verdict3.YES, Verdict3.NO) if values[name] is not v] for name in expression.names()}
+    return _fewest(expression, values, others, far or {}, lambda value: value is Verdict3.YES)
+
+
+def smallest_silencing_change(
+    expression: Expression, values: Values, far: Mapping[str, float] | None = None
+) -> Changes:
+    """The fewest checks that would have to say the opposite for a condition that holds to hold no longer."""
+    decided = [name for name in expression.names() if values[name] is not Verdict3.UNKNOWN]
+    others = {name: [negate(values[name])] for name in decided}
+    return _fewest(expression, values, others, far or {}, lambda value: value is not Verdict3.YES)
+
+
+def _fewest(
+    expression: Expression,
+    values: Values,
+    others: Mapping[str, Iterable[Verdict3]],
+    far: Mapping[str, float],
+    reached: Callable[[Verdict3], bool],
+) -> Changes:
+    """The fewest checks with one of their other values each with which the condition is as it should be."""
+    for count in range(1, min(len(others), MOST_CHANGES) + 1):
+        options = []
+        for chosen in combinations(others, count):
+            for given in product(*(others[name] for name in chosen)):
+                wanted = list(zip(chosen, given, strict=True))
+                if reached(expression.value({**values, **dict(wanted)}.__getitem__)):
+                    unknown = sum(values[name] is Verdict3.UNKNOWN for name in chosen)
+                    options.append((-unknown, sum(far.get(name, FAR) for name in chosen), wanted))
+        if options:
+            return min(options, key=lambda option: (*option[:2], str(option[2])))[2]
+    return []

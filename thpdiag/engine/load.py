@@ -1,16 +1,34 @@
 """Load rule files: YAML with places, pydantic for the form, our vocabulary for the names.
 
 Every complaint carries file, line, column, the line itself with a caret, and the likely right word.
+
+Where rules come from: those shipped with thpdiag, folders that the user names, packages of others.
+
+A package gives rules by an entry point of the group `thpdiag.rules` in its metadata:
+
+    [project.entry-points."thpdiag.rules"]
+    acme = "acme_thp_rules"            # the package's own folder, or
+    acme = "acme_thp_rules:rules"      # a folder in it
+
+A pack is data: its folder is found without importing anything of the package.
+
+`--set RULE.PARAM=VALUE`: thresholds that a user gives other values, for a host that they know to be another.
+
+All rules that a run goes by: those that are shipped, those of installed packages, those of the user's folders.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,12 +36,87 @@ from pydantic import BaseModel, ValidationError
 
 from thpdiag import __version__
 from thpdiag.engine.expression import Expression, ExpressionError, parse
-from thpdiag.engine.packs import OWN, Pack
+from thpdiag.engine.quantity import split_unit, units_like
 from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
-from thpdiag.errors import RuleError
-from thpdiag.knowledge.complaints import pointed, suggestion
-from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places
+from thpdiag.errors import RuleError, UsageError
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places, point_at, suggestion
 
+GROUP = "thpdiag.rules"
+OWN = "thpdiag"
+_VALUE = re.compile(r"(?P<package>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<folder>\w+(?:\.\w+)*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A folder of rules. `name` and `version` are those of the package; `named` by the user: neither."""
+
+    name: str
+    version: str
+    folder: Traversable
+
+    @property
+    def own(self) -> bool:
+        """Whether it is shipped with thpdiag."""
+        return self.name == OWN
+
+    @property
+    def label(self) -> str:
+        """Name and version, for people."""
+        return f"{self.name} {self.version}".strip()
+
+
+def installed_packs() -> tuple[Pack, ...]:
+    """The packs of installed packages, by name. RuleError names the package whose folder is not there."""
+    return tuple(_pack(point) for point in sorted(_points(), key=lambda point: (_distribution(point), point.name)))
+
+
+def _points() -> Iterator[EntryPoint]:
+    """Each once: a package that stands twice in the path is found twice."""
+    seen: set[tuple[str, str]] = set()
+    for point in entry_points(group=GROUP):
+        if (key := (point.name, point.value)) not in seen:
+            seen.add(key)
+            yield point
+
+
+def _distribution(point: EntryPoint) -> str:
+    return str(point.dist.name) if point.dist is not None else point.name
+
+
+def _pack(point: EntryPoint) -> Pack:
+    name = _distribution(point)
+    version = str(point.dist.version) if point.dist is not None else ""
+    found = _VALUE.fullmatch(point.value)
+    if not found:
+        raise _pack_error(name, version, point, "it must be PACKAGE or PACKAGE:FOLDER")
+    top, *inner = found["package"].split(".")
+    parts = [*inner, *(found["folder"] or "").split(".")] if found["folder"] else inner
+    folder = _package_folder(top)
+    if folder is None:
+        raise _pack_error(name, version, point, f"there is no package '{top}'")
+    folder = folder.joinpath(*parts)
+    if not folder.is_dir():
+        raise _pack_error(name, version, point, f"there is no folder {folder}")
+    return Pack(name, version, folder)
+
+
+def _package_folder(package: str) -> Path | None:
+    """The folder of a package at the top, which is found without running it."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    homes = spec.submodule_search_locations if spec else None
+    return Path(next(iter(homes))) if homes else None
+
+
+def _pack_error(name: str, version: str, point: EntryPoint, why: str) -> RuleError:
+    entry = f"its entry point {GROUP}: {point.name} = {point.value}"
+    return RuleError(f"the package {name} {version} gives no rules: {why} ({entry}); mend or uninstall it")
+
+
+RELATIONS = ("excluded_by", "demoted_by", "raised_by", "explains")  # lists of rules, or of mechanisms for all of theirs
 Where = tuple[str | int, ...]
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -40,7 +133,7 @@ class RuleSource:
     def complaint(self, message: str, where: Where, word: str = "", *, shift: int = 0) -> str:
         """`message` at the place of a key (or of the nearest parent that has a place), or of a word in its value."""
         place = self.place(where, word)
-        return pointed(self.path, self.text, message, Place(place.line, place.column + shift))
+        return point_at(self.path, self.text, message, Place(place.line, place.column + shift))
 
     def place(self, where: Where, word: str = "") -> Place:
         """Where a key stands, or the first whole `word` of what it holds."""
@@ -64,7 +157,7 @@ class RuleSource:
         return max(before, key=lambda found: found[0], default=(0, ()))[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """A rule ready to be evaluated: parameters put in, conditions parsed.
 
@@ -81,6 +174,12 @@ class Rule:
     @property
     def id(self) -> str:
         return self.file.id
+
+    @cached_property
+    def supporting(self) -> frozenset[str]:
+        """The checks whose yes speaks for the finding; the rest, under `not`, speak against it."""
+        expressions = (self.when, *self.confidence.values())
+        return frozenset(name for e in expressions for name, against in e.with_polarity() if not against)
 
     @property
     def earlier(self) -> set[str]:
@@ -120,7 +219,7 @@ def pack_of(place: Traversable | Pack) -> Pack:
     return Pack(OWN, __version__, place) if place == builtin_rules() else Pack(str(place), "", place)
 
 
-def path_of(file: Traversable, place: Traversable | Pack) -> str:
+def display_path(file: Traversable, place: Traversable | Pack) -> str:
     """How complaints name a file: one of ours by its name, others by their path."""
     return file.name if pack_of(place).own else str(file)
 
@@ -142,22 +241,22 @@ def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
                 wrong.append(rule.source.complaint(message, ("id",)))
             rules[rule.id] = rule
         if wrong and pack.version and not pack.own:
-            wrong.insert(0, f"the rules of the package {pack.told} cannot be used:")
+            wrong.insert(0, f"the rules of the package {pack.label} cannot be used:")
         complaints += wrong
+    rules = _with_mechanisms_as_ids(rules)
     complaints += [*_dangling(rules), *_shared_prefixes(rules)]
     if complaints:
         raise RuleError("\n".join(complaints))
-    return _ordered(rules)
+    return _sort_rules(rules)
 
 
 def _from_file(file: Traversable, pack: Pack) -> Rule:
-    path, read = path_of(file, pack), load_own if pack.own else load_with_places
+    path, read = display_path(file, pack), load_own if pack.own else load_with_places
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RuleError(f"{path}: cannot be read: {error}") from error
-    rule = load_rule(path, text, read)
-    return replace(rule, source=replace(rule.source, pack=pack))
+    return load_rule(path, text, read, pack)
 
 
 def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
@@ -171,22 +270,24 @@ def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
         if pack is None or theirs is None or pack == theirs or not (pack.version and theirs.version):
             continue
         message = (
-            f"ids with {prefix} are those of {theirs.told} ({other.source.path}); {pack.told} needs its own prefix"
+            f"ids with {prefix} are those of {theirs.label} ({other.source.path}); {pack.label} needs its own prefix"
         )
         complaints.append(rule.source.complaint(message, ("id",)))
     return complaints
 
 
-def load_rule(path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places) -> Rule:
+def load_rule(
+    path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places, pack: Pack | None = None
+) -> Rule:
     """One rule from its text."""
     try:
         data, places = read(text)
     except YamlError as error:
-        raise RuleError(pointed(path, text, str(error), error.place)) from error
-    source = RuleSource(path, text, places)
+        raise RuleError(point_at(path, text, str(error), error.place)) from error
+    source = RuleSource(path, text, places, pack)
     if not isinstance(data, dict):
         raise RuleError(source.complaint("a rule is a mapping that begins with id:", ()))
-    file = _validated(RuleFile, data, source, ())
+    file = _validate(RuleFile, data, source, ())
     checks = {name: _check(name, row, file, source) for name, row in file.checks.items()}
     when = _condition(file.when, ("when",), checks, source)
     levels = {
@@ -202,17 +303,18 @@ def with_params(rule: Rule, values: Mapping[str, str | float]) -> Rule:
     params = {n: p.model_copy(update={"default": values.get(n, p.default)}) for n, p in rule.file.params.items()}
     file = rule.file.model_copy(update={"params": params})
     checks = {name: _check(name, row, file, rule.source) for name, row in file.checks.items()}
+    checks = {name: check if check != rule.checks[name] else rule.checks[name] for name, check in checks.items()}
     return replace(rule, file=file, checks=checks, changed={**rule.changed, **values})
 
 
-def _validated(model: type[Form], data: Any, source: RuleSource, at: Where) -> Form:
+def _validate(model: type[Form], data: Any, source: RuleSource, at: Where) -> Form:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise RuleError("\n".join(_said(source, e, at, model) for e in error.errors())) from error
+        raise RuleError("\n".join(_form_complaint(source, e, at, model) for e in error.errors())) from error
 
 
-def _said(source: RuleSource, error: Any, at: Where, model: type[Any]) -> str:
+def _form_complaint(source: RuleSource, error: Any, at: Where, model: type[Any]) -> str:
     where = (*at, *error["loc"])
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
@@ -234,16 +336,16 @@ def _check(name: str, row: Any, file: RuleFile, source: RuleSource) -> Check:
         given = ", ".join(row) if isinstance(row, dict) else str(row)
         hint = suggestion(given.split(",")[0], CHECKS)
         raise RuleError(source.complaint(f"a check has exactly one of {', '.join(CHECKS)}, not '{given}'{hint}", at))
-    filled = _filled(row, file, source, at)
-    return cast(Check, _validated(CHECKS[words[0]], filled, source, at))
+    filled = _fill_params(row, file, source, at)
+    return cast(Check, _validate(CHECKS[words[0]], filled, source, at))
 
 
-def _filled(row: Any, file: RuleFile, source: RuleSource, at: Where) -> Any:
+def _fill_params(row: Any, file: RuleFile, source: RuleSource, at: Where) -> Any:
     """The row with every `$param` replaced by its value."""
     if isinstance(row, dict):
-        return {key: _filled(value, file, source, (*at, key)) for key, value in row.items()}
+        return {key: _fill_params(value, file, source, (*at, key)) for key, value in row.items()}
     if isinstance(row, list):
-        return [_filled(value, file, source, (*at, i)) for i, value in enumerate(row)]
+        return [_fill_params(value, file, source, (*at, i)) for i, value in enumerate(row)]
     if isinstance(row, str) and row.startswith("$"):
         if row[1:] not in file.params:
             raise RuleError(source.complaint(f"unknown parameter '{row}'{suggestion(row[1:], file.params)}", at))
@@ -255,44 +357,64 @@ def _condition(line: str, at: Where, checks: Mapping[str, Check], source: RuleSo
     try:
         expression = parse(line)
     except ExpressionError as error:
-        raise RuleError(_mistake(line, error, at, source)) from error
+        raise RuleError(_condition_complaint(line, error, at, source)) from error
     for name in expression.names():
         if name not in checks:
             raise RuleError(source.complaint(f"unknown check '{name}'{suggestion(name, checks)}", at, name))
     return expression
 
 
-def _mistake(line: str, error: ExpressionError, at: Where, source: RuleSource) -> str:
+def _condition_complaint(line: str, error: ExpressionError, at: Where, source: RuleSource) -> str:
     """The mistake under the character itself, where the condition stands on one line as it was parsed."""
     place = source.place(at)
     row = source.text.splitlines()[place.line - 1]
     start = row.find(line, place.column + len(str(at[-1])) - 1)
     if start < 0:
         return source.complaint(f"{error} (in '{line}', at character {error.at + 1})", at)
-    return pointed(source.path, source.text, str(error), Place(place.line, start + error.at + 1))
+    return point_at(source.path, source.text, str(error), Place(place.line, start + error.at + 1))
 
 
 def _dangling(rules: Mapping[str, Rule]) -> list[str]:
     complaints = []
     for rule in rules.values():
-        for where, other in _referred(rule):
-            if other not in rules:
-                complaints.append(rule.source.complaint(f"unknown rule '{other}'{suggestion(other, rules)}", where))
+        for where, other in _references(rule):
+            if other in rules:
+                continue
+            if other in mechanisms():
+                message = f"no other rule has the mechanism '{other}'"
+            else:
+                message = f"unknown rule '{other}'{suggestion(other, [*rules, *mechanisms()])}"
+            complaints.append(rule.source.complaint(message, where))
     return complaints
 
 
-def _referred(rule: Rule) -> Iterator[tuple[Where, str]]:
+def _with_mechanisms_as_ids(rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """The rules; a mechanism that one names in a relation stands for all other rules of that mechanism."""
+    by_mechanism: dict[str, list[str]] = {}
+    for rule in rules.values():
+        by_mechanism.setdefault(rule.file.mechanism, []).append(rule.id)
+    resolved = {}
+    for rule in rules.values():
+        changed: dict[str, list[str]] = {}
+        for key in RELATIONS:
+            names = getattr(rule.file, key)
+            if any(name in by_mechanism for name in names):
+                others = {name: [i for i in by_mechanism.get(name, ()) if i != rule.id] or [name] for name in names}
+                ids = [i for name in names for i in others[name]]
+                changed[key] = sorted(ids) if key == "explains" else ids  # reports list excluders in the rule's order
+        file = rule.file.model_copy(update=changed)
+        resolved[rule.id] = replace(rule, file=file) if changed else rule
+    return resolved
+
+
+def _references(rule: Rule) -> Iterator[tuple[Where, str]]:
     """The rules that a rule names, and where it does."""
-    file = rule.file
-    for key, others in (
-        ("excluded_by", file.excluded_by), ("demoted_by", file.demoted_by), ("raised_by", file.raised_by),
-        ("explains", file.explains),
-    ):  # fmt: skip
-        yield from (((key, i), other) for i, other in enumerate(others))
+    for key in RELATIONS:
+        yield from (((key, i), other) for i, other in enumerate(getattr(rule.file, key)))
     yield from ((("checks", name, "rule"), c.rule) for name, c in rule.checks.items() if isinstance(c, RuleCheck))
 
 
-def _ordered(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:
+def _sort_rules(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:
     """Topological order, ids alphabetical where free. A circle is an error that names its members and points there."""
     graph = TopologicalSorter({name: sorted(rule.earlier) for name, rule in sorted(rules.items())})
     try:
@@ -300,7 +422,7 @@ def _ordered(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:
     except CycleError as error:
         circle = list(reversed(error.args[1]))  # graphlib tells it from what is needed to what needs it
         message = f"rules wait for one another in a circle: {' -> '.join(circle)}; take one of these references out"
-        where = next(w for w, other in _referred(rules[circle[0]]) if other == circle[1] and w[0] != "explains")
+        where = next(w for w, other in _references(rules[circle[0]]) if other == circle[1] and w[0] != "explains")
         raise RuleError(rules[circle[0]].source.complaint(message, where)) from error
     done: list[Rule] = []
     while graph.is_active():
@@ -308,3 +430,92 @@ def _ordered(rules: Mapping[str, Rule]) -> tuple[Rule, ...]:
         done += [rules[name] for name in ready]
         graph.done(*ready)
     return tuple(done)
+
+
+_FORM = re.compile(r"(?P<rule>[^.=\s]+)\.(?P<param>[^.=\s]+)\s*=\s*(?P<value>.*\S)", re.DOTALL)
+_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+Values = Mapping[str, Mapping[str, str | float]]  # by rule and parameter
+
+
+def with_set_params(rules: Sequence[Rule], texts: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules with the values that `texts` give. UsageError says what of them is wrong."""
+    chosen = _values(rules, texts)
+    return tuple(_with_values(rule, chosen[rule.id]) if rule.id in chosen else rule for rule in rules)
+
+
+def changed_params(rules: Sequence[Rule]) -> str:
+    """What of the rules was changed, as `--set` takes it, in the order of their names."""
+    found = [f"{r.id}.{name}={value}" for r in sorted(rules, key=lambda r: r.id) for name, value in r.changed.items()]
+    return ", ".join(found)
+
+
+def _values(rules: Sequence[Rule], texts: Sequence[str]) -> Values:
+    by_id = {rule.id: rule for rule in rules}
+    chosen: dict[str, dict[str, str | float]] = {}
+    for text in texts:
+        found = _FORM.fullmatch(text.strip())
+        if not found:
+            raise UsageError(f"--set takes RULE.PARAM=VALUE, such as THP-013.often=0.1 /s, not {text!r}")
+        rule = by_id.get(found["rule"].upper())
+        if rule is None:
+            raise UsageError(f"--set: no rule {found['rule']!r}{suggestion(found['rule'].upper(), by_id)}")
+        own = chosen.setdefault(rule.id, {})
+        name = _param(rule, found["param"])
+        if name in own:
+            raise UsageError(f"--set: {rule.id}.{name} is set twice")
+        own[name] = _value(rule, name, found["value"])
+    return {rule: dict(sorted(own.items())) for rule, own in sorted(chosen.items())}
+
+
+def _param(rule: Rule, name: str) -> str:
+    params = rule.file.params
+    if name not in params:
+        known = f"it has {', '.join(params)}" if params else "it has none"
+        raise UsageError(f"--set: {rule.id} has no parameter {name!r}{suggestion(name, params)} ({known})")
+    return name
+
+
+def _value(rule: Rule, name: str, text: str) -> str | float:
+    """The value as the rule file would have it, in a unit of the kind that the rule's own value has."""
+    default = rule.file.params[name].default
+    usual = split_unit(default)[1]
+    units = units_like(usual)
+    wanted = " or ".join(units) if usual else "no unit"
+    try:
+        number, unit = split_unit(float(text) if _PLAIN.fullmatch(text) else text)
+    except ValueError as error:
+        raise UsageError(f"--set {rule.id}.{name}: {text!r} is no number; the rule has {default}") from error
+    if unit not in units:
+        given = f"the unit {unit}" if unit else "no unit"
+        raise UsageError(f"--set {rule.id}.{name}: {text!r} has {given}; the rule has {default}, so it takes {wanted}")
+    if not math.isfinite(number):
+        raise UsageError(f"--set {rule.id}.{name}: the number is too large")
+    if unit:
+        return f"{text.strip().removesuffix(unit).strip()} {unit}"
+    return int(number) if number == int(number) else number
+
+
+def _with_values(rule: Rule, values: Mapping[str, str | float]) -> Rule:
+    try:
+        return with_params(rule, values)
+    except RuleError as error:
+        names = ", ".join(values)
+        raise UsageError(f"--set: {rule.id} cannot take this value of {names}: {error}") from error
+
+
+def rule_set(folders: Sequence[Path] = (), changes: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """The rules with the values of `--set`."""
+    return with_set_params(load_rules(rule_places(folders)), changes)
+
+
+def rule_places(folders: Sequence[Path]) -> list[Traversable | Pack]:
+    """Where rules are looked for: each folder once, also where a user names one that is shipped or installed."""
+    unique: dict[str, Traversable | Pack] = {}
+    named: list[Traversable | Pack] = [builtin_rules(), *installed_packs(), *folders]
+    for pack in map(pack_of, named):
+        unique.setdefault(_folder_key(pack.folder), pack)
+    return list(unique.values())
+
+
+def _folder_key(folder: Traversable) -> str:
+    return str(folder.resolve()) if isinstance(folder, Path) else str(folder)

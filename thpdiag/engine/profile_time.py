@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from thpdiag.engine.compiled import Bools, Compiled, Found, Ints
+from thpdiag.engine.compiled_profile import Bools, ChainMatches, CompiledProfile, Ints
 from thpdiag.model import Moment, Rows
 from thpdiag.model.profile import BIN, UNKNOWN
 
@@ -41,7 +41,7 @@ ABRUPT = 0.5  # of the rise must happen between the fifths on both sides of the 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class ShareSeries:
     """What matched and what there was, in buckets of `size` bins from the bin `first` on."""
 
     first: int
@@ -70,7 +70,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picture:
+class HeatMap:
     """Non-idle samples by second and part of a second.
 
     `cells` are columns of `ROWS` digits from 0 to `LEVELS`: a cell of value n stands for at most n times `level`
@@ -94,7 +94,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstSecond:
     """The second (or the `seconds`) with the largest weight of a signature, and its share in it."""
 
     at: Moment
@@ -103,10 +103,10 @@ class Worst:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedProfile:
     """The non-idle rows of a profile that have a time; `start` is the time of bin 0."""
 
-    profile: Compiled
+    profile: CompiledProfile
     start: Moment
 
     @cached_property
@@ -121,18 +121,18 @@ class Timed:
         bins = self.rows.bin
         return (int(bins.min()), int(bins.max())) if len(bins) else (0, 0)
 
-    def matched(self, found: Found, only: Bools | None = None) -> Bools:
+    def rows_of(self, found: ChainMatches, only: Bools | None = None) -> Bools:
         """The rows of a signature; `only` marks the tasks whose samples may count."""
         sure: Bools = found.sure[self.rows.chain]
         return sure if only is None else sure & only[self.rows.task]
 
-    def course(self, matched: Bools) -> Course:
+    def course(self, matched: Bools) -> ShareSeries:
         """A signature over time."""
         bins = self.span[1] - self.span[0] + 1
         wanted = max(1, min(MOST_BUCKETS, int(self.rows.samples.sum()) // USUAL))
         return self._course(matched, self.span[0], _handy(-(-bins // wanted)))
 
-    def worst(self, matched: Bools) -> Worst | None:
+    def worst(self, matched: Bools) -> WorstSecond | None:
         """Where most of a signature's weight is; None if it is nowhere, or if hardly anything was sampled there."""
         first = self.span[0] - (self.span[0] + self._offset) % SECOND
         seconds = (self.span[1] - first) // SECOND // DAY + 1
@@ -141,9 +141,9 @@ class Timed:
         if hit.max() <= 0:
             return None
         at = int(hit.argmax())
-        return Worst(self.start.plus(course.seconds(at)), seconds, float(hit[at] / course.weight[at]))
+        return WorstSecond(self.start.plus(course.seconds(at)), seconds, float(hit[at] / course.weight[at]))
 
-    def picture(self, matched: Bools | None = None, level: int = 0) -> Picture:
+    def picture(self, matched: Bools | None = None, level: int = 0) -> HeatMap:
         """Samples of a signature, or all; `level` is that of the picture that it is to be compared with."""
         rows = self.rows if matched is None else self.rows.only(matched)
         begin = (self.span[0] + self._offset) // SECOND
@@ -154,11 +154,11 @@ class Timed:
         counts = np.bincount(cell, rows.samples, -(-columns // seconds) * ROWS)
         level = level or max(1, -(-int(counts.max(initial=0)) // LEVELS))
         digits = np.minimum(np.ceil(counts / level), LEVELS).astype(np.uint8)
-        return Picture(begin, seconds, level, digits.reshape(-1, ROWS))
+        return HeatMap(begin, seconds, level, digits.reshape(-1, ROWS))
 
-    def onset(self, course: Course) -> Step | None:
+    def onset(self, course: ShareSeries) -> Step | None:
         """The first bad moment of a signature (`stepped`)."""
-        if (step := stepped(course)) is None:
+        if (step := find_step(course)) is None:
             return None
         bucket, before, after = step
         return Step(self.start.plus(course.seconds(bucket)), before, after)
@@ -168,25 +168,25 @@ class Timed:
         """Bins from the clock's zero to the profile's start."""
         return round(self.start.seconds / BIN)
 
-    def _course(self, matched: Bools, first: int, size: int) -> Course:
+    def _course(self, matched: Bools, first: int, size: int) -> ShareSeries:
         rows = self.rows
         number = (rows.bin.astype(np.int64) - first) // size
         weight = np.bincount(number, rows.weight)
         hit = np.bincount(number[matched], rows.weight[matched], len(weight))
         samples = np.bincount(number, rows.samples).astype(np.int64)
-        return Course(first, size, hit.astype(np.float64), weight.astype(np.float64), samples)
+        return ShareSeries(first, size, hit.astype(np.float64), weight.astype(np.float64), samples)
 
 
-def timed(profile: Compiled) -> Timed | None:
+def timed_profile(profile: CompiledProfile) -> TimedProfile | None:
     """The profile over time, None if its source has no times."""
     source = profile.profile
     if not source.has_time or source.start is None:
         return None
-    found = Timed(profile, source.start)
+    found = TimedProfile(profile, source.start)
     return found if len(found.rows) else None
 
 
-def stepped(course: Course) -> tuple[int, float, float] | None:
+def find_step(course: ShareSeries) -> tuple[int, float, float] | None:
     """The bucket at which the share steps up for good, and the shares before and from it on.
 
     None if there is no such moment: it was bad from the start, never, now and then, or became so slowly. The split is

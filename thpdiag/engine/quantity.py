@@ -1,9 +1,13 @@
-"""Numbers with units as people write them in rules: `30 %`, `2 /s`, `64 MiB`, `30 s`, `1 min`, `0.5`."""
+"""Numbers with units as people write them in rules: `30 %`, `2 /s`, `64 MiB`, `30 s`, `1 min`, `0.5`.
+
+`for:` of a check: for how long a condition must hold.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from typing import NamedTuple
 
 UNITS: dict[str, float] = {
     "": 1.0, "%": 0.01, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600,
@@ -19,7 +23,7 @@ HUGE = 1e18  # more than any counter or memory of a host: shown as it is, withou
 _QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)", re.ASCII)
 
 
-def quantity(text: str | float) -> float:
+def parse_quantity(text: str | float) -> float:
     """The value in base units (ratio, seconds, bytes, per second). ValueError if it is none."""
     if isinstance(text, (int, float)):
         return float(text)
@@ -29,25 +33,25 @@ def quantity(text: str | float) -> float:
     return float(found["number"]) * UNITS[found["unit"]]
 
 
-def split(text: str | float) -> tuple[float, str]:
+def split_unit(text: str | float) -> tuple[float, str]:
     """The value in base units, and the unit as it is written. ValueError if it is none."""
     found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
-    return quantity(text), found["unit"] if found else ""
+    return parse_quantity(text), found["unit"] if found else ""
 
 
-def bound(text: str | float) -> str:
+def format_bound(text: str | float) -> str:
     """A quantity of a rule as the figures beside it are written: `51,200/s` for `51200 /s`."""
     found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
     number, unit = (found["number"], found["unit"]) if found else (text, "")
     return f"{float(number):,.12g}{'' if unit.startswith('/') else ' '}{unit}".rstrip()
 
 
-def alike(unit: str) -> tuple[str, ...]:
+def units_like(unit: str) -> tuple[str, ...]:
     """The units of the same kind, this one among them: a share is no number of pages, and 30 is not 30 %."""
     return next((kind for kind in _KINDS if unit in kind), (unit,))
 
 
-def shown(value: float, unit: str) -> str:
+def format_quantity(value: float, unit: str) -> str:
     """A value of the vocabulary's unit as people read it."""
     if not math.isfinite(value):
         return "unbounded"
@@ -60,8 +64,8 @@ def shown(value: float, unit: str) -> str:
     if unit == "seconds":
         return _seconds(value)
     if unit == "1/s":
-        return f"{_millions(value) if abs(value) >= MILLION else _plain(value)}/s"
-    return f"{_plain(value)} {unit}" if unit not in ("", "1") else _plain(value)
+        return f"{_millions(value) if abs(value) >= MILLION else _format_number(value)}/s"
+    return f"{_format_number(value)} {unit}" if unit not in ("", "1") else _format_number(value)
 
 
 def _percent(value: float) -> str:
@@ -86,7 +90,7 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if abs(value) >= 10 else f"{value:.2g} s"
 
 
-def _plain(value: float) -> str:
+def _format_number(value: float) -> str:
     """A count is told to the last digit up to ten million; of a figure that is none three or four digits tell."""
     if abs(value) >= (10 * MILLION if value == int(value) else MILLION):
         return _millions(value)
@@ -101,3 +105,26 @@ def _millions(value: float) -> str:
     """68.8 million, 1.35 million."""
     step, word = next(((s, w) for s, w in ((1e12, "trillion"), (1e9, "billion")) if abs(value) >= s), (1e6, "million"))
     return f"{value / step:,.{2 if abs(value) < 10 * step else 1 if abs(value) < 100 * step else 0}f} {word}"
+
+
+_FOR = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
+
+
+class Duration(NamedTuple):
+    """How long a condition must hold: `seconds`, `samples` or `share` of all samples."""
+
+    seconds: float | None = None
+    samples: int | None = None
+    share: float | None = None
+
+
+def parse_duration(text: str | None) -> Duration:
+    """Read `30 s`, `3 samples`, `50 % of samples`; nothing means one sample."""
+    if text is None:
+        return Duration(samples=1)
+    found = _FOR.fullmatch(text.strip())
+    if found and found["samples"]:
+        return Duration(samples=int(found["samples"]))
+    if found and found["share"]:
+        return Duration(share=float(found["share"]) / 100)
+    return Duration(seconds=parse_quantity(text))

@@ -2,17 +2,55 @@
 
 Every check is a mapping with one word that says what it looks at (`fact`, `series`, `change`, `profile`, `event`,
 `process`, `toggle`, `rule`). Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
+
+What `toggle` compares before and after a setting was switched: name for people, unit, where it comes from.
 """
 
-from __future__ import annotations
+# Annotations are evaluated where they stand: as strings pydantic would compile each of them at every start.
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from thpdiag.engine.quantity import quantity, split
-from thpdiag.engine.toggle_metrics import COMPARED, USUAL, ToggleMetric
+from thpdiag.engine.quantity import parse_quantity, split_unit
+from thpdiag.knowledge.platforms import era_of_behaviour
+
+OTHER_SETTING = "recording.other_setting"  # what a comparison lacks, as the vocabulary names it
+ToggleMetric = Literal["sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate"]
+
+
+class Compared(NamedTuple):
+    """One of them. `names` are those of the vocabulary that it is made of (or `profile`), to ask for.
+
+    Of less than `worth` before the switch nobody was hurt, however much less it is after it. `whole` is what one number
+    says of a whole state: a recording of call stacks, a run of a job; a single one is enough.
+    """
+
+    title: str
+    unit: str
+    names: tuple[str, ...]
+    worth: float = 0.0
+    whole: bool = False
+
+
+COMPARED: Mapping[ToggleMetric, Compared] = {
+    "sys_share": Compared(
+        "kernel share of busy CPU time", "ratio", ("cpu_ratio.sys_total", "cpu_ratio.user_total"), worth=0.15
+    ),
+    "sys_total": Compared(
+        "CPU time in the kernel", "ratio", ("cpu_ratio.sys_total", "cpu_ratio.user_total"), worth=0.1
+    ),
+    "compaction_share": Compared(
+        "samples in compaction that may be for page faults", "ratio", ("profile",), worth=0.03, whole=True
+    ),
+    "compact_stall_rate": Compared("compaction stalls", "1/s", ("node_vmstat_compact_stall",), worth=2.0),
+    "work_rate": Compared("time for the same work", "seconds", ("work.seconds",), whole=True),
+    "fault_rate": Compared("huge-page faults", "1/s", ("node_vmstat_thp_fault_alloc",)),
+}
+USUAL: tuple[ToggleMetric, ...] = ("sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate")
+
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Status = Literal["draft", "test", "stable", "deprecated"]
@@ -24,17 +62,17 @@ Entity = Literal["process", "zone", "cpu", "device"]
 
 def _is_quantity(value: str | float) -> str | float:
     if not (isinstance(value, str) and value.startswith("$")):
-        quantity(value)
+        parse_quantity(value)
     return value
 
 
 def _is_number(value: str | float) -> str | float:
-    quantity(value)
+    parse_quantity(value)
     return value
 
 
 def _is_duration(value: str) -> str:
-    if not (value.startswith("$") or _PART.fullmatch(value.strip())) and split(value)[1] not in _TIMES:
+    if not (value.startswith("$") or _PART.fullmatch(value.strip())) and split_unit(value)[1] not in _TIMES:
         raise ValueError(f"'{value}' is no duration; write `30 s`, `3 samples` or `50 % of samples`")
     return value
 
@@ -43,7 +81,7 @@ Quantity = Annotated[str | float, AfterValidator(_is_quantity)]
 Names = str | Annotated[list[str], Field(min_length=1)]
 
 
-def listed(names: Names | None) -> list[str]:
+def as_list(names: Names | None) -> list[str]:
     """What a rule names, one or several; none where the key is missing."""
     return [names] if isinstance(names, str) else list(names or ())
 
@@ -51,7 +89,7 @@ def listed(names: Names | None) -> list[str]:
 class Strict(BaseModel):
     """No key that is not listed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Param(Strict):
@@ -94,8 +132,16 @@ class FactCheck(AnyCheck):
     present: Literal[True] | None = Field(default=None, description="any value will do")
     where: dict[str, str] = Field(default_factory=dict, description="labels the fact must have")
 
+    @field_validator("is_", "one_of", "is_not")
+    @classmethod
+    def _era_codes(cls, value: Any, info: ValidationInfo) -> Any:
+        """Of `kernel.era` rules name the behaviour; the fact itself is a code."""
+        if info.data.get("fact") != "kernel.era":
+            return value
+        return [era_of_behaviour(str(v)) for v in value] if isinstance(value, list) else era_of_behaviour(str(value))
+
     @model_validator(mode="after")
-    def _one_test(self) -> FactCheck:
+    def _one_test(self) -> Self:
         tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
         if not any(t is not None for t in tests):
             raise ValueError(
@@ -129,7 +175,7 @@ class SeriesCheck(AnyCheck):
     min_samples: int = Field(default=1, ge=1, description="fewer values leave the check unknown")
 
     @model_validator(mode="after")
-    def _bounds(self) -> SeriesCheck:
+    def _bounds(self) -> Self:
         if self.above is None and self.below is None:
             raise ValueError("says nothing about the values; add above or below")
         return self
@@ -163,7 +209,7 @@ class Change(Strict):
     within: Quantity | None = Field(default=None, description="of a longer window its busiest stretch of so long")
 
     @model_validator(mode="after")
-    def _of_counters_alone(self) -> Change:
+    def _of_counters_alone(self) -> Self:
         if self.within is not None and (self.per is not None or self.as_ != "growth" or self.below is None):
             raise ValueError("`within` needs `below`, and goes neither with `per` nor with `as: climb`")
         return self
@@ -174,7 +220,7 @@ class ChangeCheck(AnyCheck):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return (*listed(self.change.of), *listed(self.change.per))
+        return (*as_list(self.change.of), *as_list(self.change.per))
 
 
 class Profile(Strict):
@@ -198,7 +244,7 @@ class Profile(Strict):
     min_samples: int = Field(default=50, ge=1)
 
     @model_validator(mode="after")
-    def _one_place(self) -> Profile:
+    def _one_place(self) -> Self:
         if (self.self_ is None) == (self.anywhere is None):
             raise ValueError("needs exactly one of self and anywhere")
         if (self.at_least is None) == (self.below is None):
@@ -228,7 +274,7 @@ class EventCheck(AnyCheck):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("task_stack",) if listed(self.event) == ["task_stack"] else ("kernel_log",)
+        return ("task_stack",) if as_list(self.event) == ["task_stack"] else ("kernel_log",)
 
 
 class Process(Strict):
@@ -242,7 +288,7 @@ class Process(Strict):
     )
 
     @model_validator(mode="after")
-    def _somebody(self) -> Process:
+    def _somebody(self) -> Self:
         if self.app is None and self.comm is None and self.args is None:
             raise ValueError("names nobody; add app, comm or args")
         return self
@@ -273,7 +319,7 @@ class ToggleCheck(AnyCheck):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*listed(self.toggle.setting), *(n for metric in self.toggle.metrics for n in COMPARED[metric].names))
+        return (*as_list(self.toggle.setting), *(n for metric in self.toggle.metrics for n in COMPARED[metric].names))
 
 
 class RuleCheck(AnyCheck):
@@ -357,12 +403,12 @@ class CaseFile(Strict):
     )
     states: list[CaseState] = Field(default_factory=list)
     outcome: Literal["fires", "silent", "unknown", "excluded"]
-    confidence: Literal["possible", "likely", "confirmed"] | None = None
+    confidence: Literal["confirmed", "likely", "possible"] | None = None
     demoted_by: list[str] = Field(default_factory=list, description="rules that also fire, and demote this finding")
     explains: list[str] = Field(default_factory=list, description="rules that also fire, and follow from this finding")
 
     @model_validator(mode="after")
-    def _of_a_state(self) -> CaseFile:
+    def _of_a_state(self) -> Self:
         beside = [name for name in ("stacks", "flat", "series") if getattr(self, name)]
         if self.states and beside:
             raise ValueError(f"{', '.join(beside)} beside states would be left out; put it into the state it is of")

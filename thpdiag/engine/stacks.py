@@ -1,15 +1,25 @@
 """Symbol families on call stacks: which names belong, and whether families stand in order with gaps.
 
-Single stacks (kernel logs) are judged here; whole profiles are compiled first (`thpdiag.engine.compiled`).
+Single stacks (kernel logs) are judged here; whole profiles are compiled first (`thpdiag.engine.compiled_profile`).
+
+Which events of a recording measure CPU time. Shares of samples mean time only there.
+
+`perf record -e compaction:mm_compaction_begin -g` samples compaction and nothing else: all of its stacks hold it, were
+it one a day. Page faults, cache misses and instructions are counted as well, not timed. Clocks and cycles are time, and
+so is what has no name (folded stacks) or a raw one (`r3c`): nobody records with those to count. Names: `perf list`,
+tools/perf/util/parse-events.c; modifiers behind a colon are in perf-list(1).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 
-from thpdiag.knowledge.symbols import families_of, normalise, unresolved
+from thpdiag.knowledge.symbols import families_of, is_unresolved, normalise
+from thpdiag.model import Profile
+from thpdiag.model.text import function_name, sentence
 
 Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; each a choice of families
 
@@ -22,7 +32,7 @@ class Place(Enum):
 
 
 @lru_cache(maxsize=65536)
-def member_of(name: str) -> frozenset[str]:
+def function_families(name: str) -> frozenset[str]:
     """The families a function name belongs to.
 
     The name itself counts as a family (`=name`), so that rules may name one.
@@ -31,19 +41,42 @@ def member_of(name: str) -> frozenset[str]:
     return frozenset(families_of(plain)) | {f"={plain}"}
 
 
-def in_order(names: Sequence[str], wanted: Wanted) -> bool:
+def matches_in_order(names: Sequence[str], wanted: Wanted) -> bool:
     """Whether frames (leaf first) hold one of each wanted choice, in order from the leaf outwards, gaps allowed."""
     at = 0
     for name in names:
-        if at < len(wanted) and not member_of(name).isdisjoint(wanted[at]):
+        if at < len(wanted) and not function_families(name).isdisjoint(wanted[at]):
             at += 1
     return at >= len(wanted)
 
 
-def shortened(names: Sequence[str], most: int = 6) -> str:
+def format_stack(names: Sequence[str], most: int = 6) -> str:
     """A chain as `leaf < caller < ...` for people, shortened in the middle; callers without a name tell nothing."""
-    named = max((at + 1 for at, name in enumerate(names) if not unresolved(name)), default=len(names))
+    named = max((at + 1 for at, name in enumerate(names) if not is_unresolved(name)), default=len(names))
     names = names[:named]
     if len(names) > most:
         names = [*names[: most - 2], "...", *names[-1:]]
-    return " < ".join(names)
+    return sentence(" < ".join(name if name == "..." else function_name(name) for name in names))
+
+
+_TRACEPOINT = re.compile(r"(?P<system>[A-Za-z_][\w-]*):(?P<name>[A-Za-z0-9_]\w*)")
+_MODIFIERS = re.compile(r"[ukhIGHpPSDWebRX]+")
+_COUNTED = frozenset({
+    "faults", "switches", "cs", "migrations", "dummy", "output", "tracepoint", "breakpoint", "instructions", "inst",
+    "uops", "branches", "branch", "misses", "miss", "loads", "load", "stores", "store", "references", "prefetches",
+})  # fmt: skip
+_WORD = re.compile(r"[a-z]+")
+
+
+def samples_cpu_time(profile: Profile) -> bool:
+    """Whether the samples were taken by time."""
+    event = profile.event.split("{")[-1].split(",")[0].strip()  # a group is sampled by its first event
+    point = _TRACEPOINT.match(event)
+    if point and not _MODIFIERS.fullmatch(point["name"]):
+        return False
+    return _COUNTED.isdisjoint(_WORD.findall(event.lower()))
+
+
+def cpu_time_profiles(profiles: Sequence[Profile]) -> list[Profile]:
+    """Those that measure CPU time."""
+    return [profile for profile in profiles if samples_cpu_time(profile)]

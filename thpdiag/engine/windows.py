@@ -7,24 +7,23 @@ call stacks, and that of each shorter recording. All rules are judged in each of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from thpdiag.derive import rates
-from thpdiag.derive.boot_clock import Join, joins, joins_of
-from thpdiag.derive.cpu_use import timed
-from thpdiag.derive.excerpt import Excerpt
-from thpdiag.derive.memory_shares import memory_shares
-from thpdiag.derive.series import Track
-from thpdiag.derive.stretches import SHORT, Stretch, beyond, least
-from thpdiag.derive.totals import available
-from thpdiag.derive.zones import zone_facts
-from thpdiag.engine.judged import Scene
+from thpdiag.engine.checks.process import matches_name
 from thpdiag.engine.load import Rule
-from thpdiag.engine.patterns import named
-from thpdiag.engine.quantity import quantity
+from thpdiag.engine.quantity import parse_quantity
 from thpdiag.engine.schema import ProcessCheck, SeriesCheck
+from thpdiag.engine.state_view import StateView
+from thpdiag.host import rates
+from thpdiag.host.catalogue import StretchCatalogue
+from thpdiag.host.clock.anchors import anchors_of_profile
+from thpdiag.host.cpu_use import cpu_use_over_time
+from thpdiag.host.memory import memory_shares, zone_facts
+from thpdiag.host.series import SHORT_SECONDS, Stretch, Track, min_stretch_seconds, stretches_beyond
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Event, Fact, Moment, Profile
+from thpdiag.model.clock import ClockAnchor
 
 WHOLE = 0.9  # of a recording: a stretch that is as long needs no look of its own
 SAME = 0.8  # of two stretches' time that they share: one of them will do
@@ -35,46 +34,46 @@ FEWEST = 5  # rows of a recording that has a window of its own
 Bound = tuple[str, str, float, float]  # metric, level or rate, above, below
 
 
-def windows(rules: Sequence[Rule], scene: Scene) -> list[Stretch]:
+def candidate_windows(rules: Sequence[Rule], view: StateView) -> list[Stretch]:
     """The candidates of a state, the worst first; none if its recordings are short or have no times."""
-    found = [*_of_figures(rules, scene), *_of_processes(rules, scene)]
-    found += [*_of_profiles(scene), *_of_recordings(scene)]
+    found = [*_of_figures(rules, view), *_of_processes(rules, view)]
+    found += [*_of_profiles(view), *_of_recordings(view)]
     return _distinct(found, MOST)
 
 
-def _of_figures(rules: Iterable[Rule], scene: Scene) -> Iterator[Stretch]:
+def _of_figures(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
     """The worst stretches of each figure of the host: the very worst of all first."""
-    bounds = dict.fromkeys(b for rule in rules for check in rule.checks.values() if (b := _bound(check)))
-    ranked = [_ranked(_beyond(bound, scene)) for bound in bounds]
+    bounds = dict.fromkeys(b for rule in rules for check in rule.checks.values() if (b := _bound_of_check(check)))
+    ranked = [_worst_stretches(_stretches_of_bound(bound, view)) for bound in bounds]
     for place in range(WORST):
         yield from (one[place] for one in ranked if place < len(one))
 
 
-def _bound(check: object) -> Bound | None:
+def _bound_of_check(check: object) -> Bound | None:
     if not isinstance(check, SeriesCheck) or check.as_ not in ("level", "rate") or check.above is None:
         return None
     known = term(check.series)
     if known is None or known.entity != "system":
         return None
-    below = quantity(check.below) if check.below is not None else float("inf")
-    return (check.series, check.as_, quantity(check.above), below)
+    below = parse_quantity(check.below) if check.below is not None else float("inf")
+    return (check.series, check.as_, parse_quantity(check.above), below)
 
 
-def _beyond(bound: Bound, scene: Scene) -> Iterator[Stretch]:
+def _stretches_of_bound(bound: Bound, view: StateView) -> Iterator[Stretch]:
     metric, as_, low, high = bound
-    for track in scene.catalogue.tracks(metric):
+    for track in view.catalogue.tracks(metric):
         points = track.points if as_ == "level" or metric.endswith(":rate") else rates.rates(track)
         if points is not None and len(track) > 1 and track.timed:
-            yield from _parts(track, beyond(points, low, high))
+            yield from _shorter_stretches(track, stretches_beyond(points, low, high))
 
 
-def _parts(track: Track, found: Iterable[Stretch]) -> Iterator[Stretch]:
+def _shorter_stretches(track: Track, found: Iterable[Stretch]) -> Iterator[Stretch]:
     """Those that are not nearly all of the recording."""
     whole = track.duration or 0.0
     yield from (one for one in found if one.seconds < WHOLE * whole)
 
 
-def _ranked(found: Iterable[Stretch]) -> list[Stretch]:
+def _worst_stretches(found: Iterable[Stretch]) -> list[Stretch]:
     """The worst first; what several recordings saw of one storm is one stretch."""
     return _distinct(sorted(found, key=lambda one: (-one.excess, one.first, one.last)), WORST)
 
@@ -83,64 +82,67 @@ def _distinct(found: Iterable[Stretch], most: int) -> list[Stretch]:
     """The first of them that share little time with one another."""
     kept: list[Stretch] = []
     for one in found:
-        if len(kept) < most and all(one.like(other) < SAME for other in kept):
+        if len(kept) < most and all(one.overlap(other) < SAME for other in kept):
             kept.append(one)
     return kept
 
 
-def _of_processes(rules: Iterable[Rule], scene: Scene) -> Iterator[Stretch]:
+def _of_processes(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
     """The worst stretches of a kernel thread's or program's use of the CPU."""
     wanted = {
-        (check.process.comm, quantity(check.process.cpu_above))
+        (check.process.comm, parse_quantity(check.process.cpu_above))
         for rule in rules
         for check in rule.checks.values()
         if isinstance(check, ProcessCheck) and check.process.comm and check.process.cpu_above is not None
     }
     for comm, bound in sorted(wanted):
-        own = timed(scene.catalogue.tracks, _named(comm))
-        yield from _ranked(s for t, points in own for s in _parts(t, beyond(points, bound, float("inf"))))[:WORST]
+        own = cpu_use_over_time(view.catalogue.tracks, _name_filter(comm))
+        yield from _worst_stretches(
+            s for t, points in own for s in _shorter_stretches(t, stretches_beyond(points, bound, float("inf")))
+        )[:WORST]
 
 
-def _named(comm: str) -> Callable[[Track], bool]:
-    return lambda track: named(comm, dict(track.table.entity).get("comm", ""))
+def _name_filter(comm: str) -> Callable[[Track], bool]:
+    return lambda track: matches_name(comm, dict(track.table.entity).get("comm", ""))
 
 
-def _of_profiles(scene: Scene) -> Iterator[Stretch]:
+def _of_profiles(view: StateView) -> Iterator[Stretch]:
     """The time of each recording of call stacks, with a minute around it for those who count more seldom."""
-    known = joins(scene.case.facts)
-    for profile in scene.state.profiles:
+    known = view.case.anchors
+    for profile in view.state.profiles:
         for first, last in spans(profile, known):
-            yield Stretch(first.seconds - SHORT, last.seconds + SHORT, first.clock, member=profile.cite.member)
+            yield Stretch(
+                first.seconds - SHORT_SECONDS, last.seconds + SHORT_SECONDS, first.clock, member=profile.cite.member
+            )
 
 
-def spans(profile: Profile, known: Sequence[Join]) -> Iterator[tuple[Moment, Moment]]:
+def spans(profile: Profile, known: Sequence[ClockAnchor]) -> Iterator[tuple[Moment, Moment]]:
     """First and last moment of a recording on its own clock, and on those that something joins to it."""
     if profile.start and profile.end:
         yield profile.start, profile.end
-        for join in joins_of(profile, known)[:1]:
-            yield join.wall(profile.start), join.wall(profile.end)
+        for join in anchors_of_profile(profile, known)[:1]:
+            yield join.wall_time(profile.start), join.wall_time(profile.end)
 
 
-def _of_recordings(scene: Scene) -> Iterator[Stretch]:
+def _of_recordings(view: StateView) -> Iterator[Stretch]:
     """The time of each recording that is much shorter than the longest one."""
     found: dict[tuple[float, float, Clock], Stretch] = {}
-    for table in scene.catalogue.of_host():
+    for table in view.catalogue.host_tables():
         rows = Track("", table, table.samples)
-        if table.clock and len(rows) >= FEWEST and (seconds := rows.duration) and seconds >= SHORT:
+        if table.clock and len(rows) >= FEWEST and (seconds := rows.duration) and seconds >= SHORT_SECONDS:
             first, last = rows.samples[0].time, rows.samples[-1].time
             if first and last:
                 key = (first.seconds, last.seconds, table.clock)
                 found.setdefault(key, Stretch(first.seconds - 1e-6, last.seconds, table.clock, member=table.member))
     longest = max((one.seconds for one in found.values()), default=0.0)
-    yield from (one for one in found.values() if least(longest) <= one.seconds < WHOLE * longest)
+    yield from (one for one in found.values() if min_stretch_seconds(longest) <= one.seconds < WHOLE * longest)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class WindowFilter(NamedTuple):
     """Whether something was seen within a stretch: by its own clock, or by what joins that to the stretch's."""
 
     stretch: Stretch
-    known: Sequence[Join]
+    known: Sequence[ClockAnchor]
 
     def profile(self, profile: Profile) -> bool:
         """Most of it."""
@@ -158,23 +160,29 @@ class Seen:
         return self.stretch.first <= time.seconds <= self.stretch.last
 
 
-def inside(scene: Scene, stretch: Stretch) -> Scene:
+def view_of_window(view: StateView, stretch: Stretch) -> StateView:
     """What was recorded in a stretch. Settings and what else holds for the state stay."""
-    seen, catalogue = Seen(stretch, joins(scene.case.facts)), Excerpt(scene.catalogue, stretch)
+    if view.memo is not None and stretch in view.memo:
+        known: StateView = view.memo[stretch]
+        return replace(known, whole=view)
+    seen, catalogue = WindowFilter(stretch, view.case.anchors), StretchCatalogue(view.catalogue, stretch)
     rows = [*catalogue.rows("node_memory_MemTotal_bytes"), *catalogue.rows(FREE_BLOCKS)]
     state = replace(
-        scene.state,
-        profiles=tuple(p for p in scene.state.profiles if seen.profile(p)),
-        events=tuple(e for e in scene.state.events if seen.event(e)),
+        view.state,
+        profiles=tuple(p for p in view.state.profiles if seen.profile(p)),
+        events=tuple(e for e in view.state.events if seen.event(e)),
         facts=(
-            *(f for f in scene.state.facts if not _of_a_moment(f)),
-            *available(rows),
+            *(f for f in view.state.facts if not _of_a_moment(f)),
             *memory_shares(rows),
             *zone_facts(rows),
         ),
     )
-    case = replace(scene.case, events=tuple(e for e in scene.case.events if seen.event(e)))
-    return Scene(case, state, catalogue, others=scene.others, whole=scene)
+    case = replace(view.case, events=tuple(e for e in view.case.events if seen.event(e)))
+    memo: dict[object, Any] | None = None if view.memo is None else {}
+    window = StateView(case, state, catalogue, others=view.others, whole=view, memo=memo)
+    if view.memo is not None:
+        view.memo[stretch] = window
+    return window
 
 
 def _of_a_moment(fact: Fact) -> bool:

@@ -1,4 +1,4 @@
-"""Metric names and facts as people say them."""
+"""Metrics, facts and symbol families as people say them, and what a check asks for in a sentence."""
 
 from __future__ import annotations
 
@@ -6,8 +6,28 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from thpdiag.derive.totals import ALLOCSTALLS, SHARES, SUMS
+from thpdiag.engine.quantity import format_bound, parse_quantity
+from thpdiag.engine.schema import (
+    COMPARED,
+    Change,
+    ChangeCheck,
+    Check,
+    EventCheck,
+    FactCheck,
+    Names,
+    Process,
+    ProcessCheck,
+    Profile,
+    ProfileCheck,
+    RuleCheck,
+    SeriesCheck,
+    ToggleCheck,
+    as_list,
+)
+from thpdiag.host.derived_metrics import ALLOCSTALLS, SHARES, SUMS
+from thpdiag.knowledge.symbols import families
 from thpdiag.knowledge.vocabulary import term
+from thpdiag.model.text import entity_name, process_name, sentence
 
 _OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)")  # names of /proc/vmstat and meminfo
 _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, meminfo, memory.stat; the head of top
@@ -33,32 +53,35 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, m
 _ASIDE = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
-def spelled(names: Sequence[str], entity: str = "") -> str:
+def metric_words(names: Sequence[str], entity: str = "") -> str:
     """Metrics for people: what the vocabulary says of them; what /proc/vmstat and meminfo name, by its name there."""
-    told = " + ".join(map(_called, names)).replace("of the process", f"of {entity}" if entity else "of the process")
-    return f"{told} of {entity}" if entity and entity not in told else told
+    words = " + ".join(map(_metric_name, names))
+    if not entity:
+        return words
+    named = words.replace("of the process", f"of {entity_name(entity)}")
+    return sentence(f"{words} of {entity_name(entity)}" if named == words and entity not in words else named)
 
 
 @lru_cache(4096)
-def _called(name: str) -> str:
+def _metric_name(name: str) -> str:
     if own := _OWN.fullmatch(name):
         return own["counter"] or own["size"]
     if order := re.fullmatch(r"node_buddyinfo_blocks_order(\d+)", name):
         return f"free blocks of order {order[1]}"
-    return meaning(name)
+    return term_meaning(name)
 
 
-def raw(name: str) -> tuple[str, ...]:
+def kernel_names(name: str) -> tuple[str, ...]:
     """How files of the kernel name a metric, or the parts of a sum or share; nothing where they do not."""
     if own := _OWN.fullmatch(name):
         return (own["counter"] or own["size"],)
     if name.startswith("cpu_ratio."):
         return ("Cpu(s)",)
     parts = SUMS.get(name) or SHARES.get(name) or ()
-    return _SPELLED.get(name) or tuple(spelling for part in parts for spelling in raw(part))
+    return _SPELLED.get(name) or tuple(spelling for part in parts for spelling in kernel_names(part))
 
 
-def meaning(name: str) -> str:
+def term_meaning(name: str) -> str:
     """What the vocabulary says of a name, without what only rules need to know."""
     known = term(name)
     return _ASIDE.sub("", known.means) if known else name
@@ -79,9 +102,121 @@ def fact_name(name: str) -> str:
     """A setting as the kernel names it, any other fact by what it means."""
     if _is_setting(name):
         return name.removeprefix("sysctl.").replace("thp.khugepaged.", "thp.khugepaged/")
-    return meaning(name)
+    return term_meaning(name)
 
 
 def _is_setting(name: str) -> bool:
     known = term(name)
     return name.startswith(("thp.", "sysctl.")) and known is not None and known.kind == "setting"
+
+
+def family_words(names: Names | None) -> str:
+    """Any of them; `=name` is one function."""
+    return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in as_list(names))
+
+
+def callers_words(names: Names) -> str:
+    """All of them, in order from the called one outwards."""
+    return "called from " + " within ".join(family_words(name) for name in as_list(names))
+
+
+# What a yes of a check takes
+
+
+def requirement(check: Check) -> str:
+    """What a yes of the check takes: what it looks at, with its bounds as the rule writes them."""
+    match check:
+        case FactCheck():
+            return f"{fact_name(check.fact)} {_fact_test(check)}"
+        case SeriesCheck():
+            as_ = "" if check.as_ == "level" else f" {check.as_.replace('_', ' ')}"
+            lasting = f" for {check.for_}" if check.for_ else ""
+            return f"{metric_words([check.series])}{as_} {bound_words(check)}{lasting}"
+        case ChangeCheck():
+            return _change_requirement(check.change)
+        case ProfileCheck():
+            spec = check.profile
+            bound = f"at least {spec.at_least}" if spec.at_least is not None else f"below {spec.below}"
+            return f"{signature_words(spec)}: {bound} {denominator_words(spec)}"
+        case EventCheck():
+            return f"{check.at_least} of {' or '.join(as_list(check.event))}{event_conditions(check)}"
+        case ProcessCheck():
+            return _process_requirement(check.process)
+        case ToggleCheck():
+            times = f"{parse_quantity(check.toggle.ratio):g} times"
+            titles = ", ".join(COMPARED[metric].title for metric in check.toggle.metrics)
+            settings = " or ".join(as_list(check.toggle.setting))
+            return f"{settings} switched, one of these {times} as high before: {titles}"
+        case RuleCheck():
+            return f"{check.rule} {check.is_}"
+
+
+def bound_words(check: SeriesCheck) -> str:
+    """The bounds of a series check, with figures as those beside them are written."""
+    bounds = (("above", check.above), ("below", check.below))
+    return " and ".join(f"{word} {format_bound(bound)}" for word, bound in bounds if bound is not None)
+
+
+def _fact_test(check: FactCheck) -> str:
+    if check.is_ is not None:
+        return f"is {check.is_}"
+    if check.one_of is not None:
+        return f"is one of {', '.join(map(str, check.one_of))}"
+    if check.is_not is not None:
+        return f"is not {check.is_not}"
+    if check.matches is not None:
+        return f"matches {check.matches}"
+    bounds = (("above", check.above), ("below", check.below))
+    return " and ".join(f"{word} {bound}" for word, bound in bounds if bound is not None) or "is known"
+
+
+def _change_requirement(change: Change) -> str:
+    def bound(written: str | float) -> str:
+        """A bound as the rule has it; a tiny ratio as one per many."""
+        if isinstance(written, str) and not written.replace(".", "").replace("e-", "").isdigit():
+            return written
+        value = parse_quantity(float(written))
+        return f"1 per {1 / value:,.0f}" if 0 < value < 0.001 else f"{value:g}"
+
+    limits = (("above", change.above), ("below", change.below), ("change of at least", change.at_least))
+    bounds = [f"{word} {bound(limit)}" for word, limit in limits if limit is not None]
+    noun = "change" if change.as_ == "growth" else "rise"
+    noun = noun if change.within is None else f"{noun} in any {change.within}"
+    per = f" per {metric_words(as_list(change.per))}" if change.per is not None else ""
+    return f"{noun} of {metric_words(as_list(change.of))}{per}: {' and '.join(bounds)}"
+
+
+def _process_requirement(check: Process) -> str:
+    what = " or ".join(as_list(check.app)) if check.app else f"a process named {check.comm}"
+    if check.args is not None:
+        what = f"a command line with {check.args}"
+    return what + (f" using more than {check.cpu_above} CPU" if check.cpu_above is not None else "")
+
+
+def event_conditions(check: EventCheck) -> str:
+    """What events of an event check must have, in brackets; empty if any will do."""
+    parts = [f"{k} {v}" for k, v in check.where.items()]
+    trace = [family_words(check.anywhere)] if check.anywhere else []
+    trace += [callers_words(check.under)] if check.under else []
+    parts += [f"with {' '.join(trace)} in the trace"] if trace else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def signature_words(check: Profile) -> str:
+    """The call chains that a profile check looks for."""
+    text = family_words(check.self_ if check.self_ is not None else check.anywhere)
+    text += " (top frame)" if check.self_ is not None else ""
+    text += f" {callers_words(check.under)}" if check.under is not None else ""
+    return text + (f", not for {family_words(check.not_under)}" if check.not_under is not None else "")
+
+
+def denominator_words(check: Profile, group: str = "") -> str:
+    """Of which samples a profile check asks a share."""
+    if check.of == "symbol":
+        return f"of the samples in {family_words(check.self_ if check.self_ is not None else check.anywhere)}"
+    if check.of == "all":
+        return "of the non-idle samples"
+    if check.of == "callers":
+        return f"of the samples in {' within '.join(family_words(name) for name in as_list(check.under))}"
+    name = process_name if check.of == "comm" else entity_name
+    return f"of the non-idle samples of {name(group) if group else 'one ' + check.of}"

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
 
-from thpdiag.knowledge.yaml_nodes import shipped
+from thpdiag.knowledge.yaml_nodes import load_shipped
 
 Row = Mapping[str, Any]
-_BOUNDS = {"from": 1, "below": -1, "os_from": 1, "os_below": -1}
-_TELLS = {"from": "version", "below": "version", "os_from": "os", "os_below": "os"}
+_BOUNDS = {"from": ("version", True), "below": ("version", False), "os_from": ("os", True), "os_below": ("os", False)}
+_VERSION = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}")  # `7.0.12-1.el8` is (7, 0, 12)
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(NamedTuple):
     """`comm`, `args`, `package` and so on are regular expressions (RE2). `stance`: disable, madvise, keep or depends.
 
     `asks`: it asks for huge pages itself. `by`: what its makers say of some versions and platforms only.
@@ -26,21 +24,20 @@ class Application:
 
     name: str
     comm: str
-    args: str
     stance: str
     advice: str
     source: str
+    args: str = ""
     not_args: str = ""
     version: str = ""
     package: str = ""
     says: str = ""
     units: tuple[str, ...] = ()
     asks: bool = False
-    by: tuple[Row, ...] = field(default=())
+    by: tuple[Row, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stance:
+class Stance(NamedTuple):
     """What the makers of an application say for one host."""
 
     word: str
@@ -49,14 +46,12 @@ class Stance:
 
 @cache
 def applications() -> tuple[Application, ...]:
+    rows = load_shipped("applications.yaml")
+    lists = ("units", "by")
     return tuple(
-        Application(
-            name, row["comm"], row.get("args", ""), row["stance"], row["advice"], row["source"],
-            row.get("not_args", ""), row.get("version", ""), row.get("package", ""), row.get("says", ""),
-            tuple(row.get("units", ())), row.get("asks", False) is True, tuple(row.get("by", ())),
-        )
-        for name, row in shipped("applications.yaml").items()
-    )  # fmt: skip
+        Application(name, **{**row, **{key: tuple(row[key]) for key in lists if key in row}})
+        for name, row in rows.items()
+    )
 
 
 @cache
@@ -64,36 +59,37 @@ def application(name: str) -> Application | None:
     return next((app for app in applications() if app.name == name), None)
 
 
-def running(comm: str, command: str) -> Iterator[Application]:
+def running_applications(comm: str, command: str) -> Iterator[Application]:
     """The applications that a process is. Most processes are none, and one look at all names at once tells that."""
-    if not (_whole(_names(), comm) or _has(_libraries(), command)):
-        return
-    for app in applications():
-        if _whole(app.comm, comm) and _has(app.args, command) and not (app.not_args and _has(app.not_args, command)):
-            yield app
+    known_comm, known_args = _any_of("comm", any_comm=False), _any_of("args", any_comm=True)
+    if known_comm.fullmatch(comm) or known_args.search(command):
+        for app in applications():
+            fits = _compile(app.comm).fullmatch(comm) and _compile(app.args).search(command)
+            if fits and not (app.not_args and _compile(app.not_args).search(command)):
+                yield app
 
 
-def packaged(package: str) -> Application | None:
+def application_of_package(package: str) -> Application | None:
     """The application whose package this is."""
-    return next((app for app in applications() if app.package and _whole(app.package, package)), None)
+    return next((app for app in applications() if app.package and _compile(app.package).fullmatch(package)), None)
 
 
 def version_in_command(command: str) -> Iterator[tuple[Application, str]]:
     """Versions that the path of a program tells."""
-    if not _has(_paths(), command):
-        return
-    for app in applications():
-        if app.version and (found := _compiled(app.version).search(command)):
-            yield app, found[1]
+    return _versions("version", command)
 
 
-def version_said(text: str) -> Iterator[tuple[Application, str]]:
+def version_in_text(text: str) -> Iterator[tuple[Application, str]]:
     """Versions that an application prints or logs of itself."""
-    if not _has(_words(), text):
-        return
-    for app in applications():
-        if app.says and (found := _compiled(app.says).search(text)):
-            yield app, found[1]
+    return _versions("says", text)
+
+
+def _versions(key: str, text: str) -> Iterator[tuple[Application, str]]:
+    if _any_of(key).search(text):
+        for app in applications():
+            pattern: str = getattr(app, key)
+            if pattern and (found := _compile(pattern).search(text)):
+                yield app, found[1]
 
 
 def stance(app: Application, told: Mapping[str, str]) -> Stance:
@@ -105,48 +101,24 @@ def stance(app: Application, told: Mapping[str, str]) -> Stance:
 
 
 def _holds(key: str, wanted: str, told: Mapping[str, str]) -> bool:
-    if key not in _BOUNDS:
-        return bool(told.get(key)) and _has(wanted if key == "kernel" else f"^(?:{wanted})$", told[key])
-    known = _numbers(told.get(_TELLS[key], ""))
-    return bool(known) and (known >= _numbers(wanted)) is (_BOUNDS[key] > 0)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """`7.0.12-1.el8` is (7, 0, 12)."""
-    found = re.match(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
-
-
-@cache
-def _names() -> str:
-    """All names of processes in one expression, but `.*`."""
-    return "|".join(app.comm for app in applications() if app.comm != ".*")
+    """Whether a condition of a row holds: a bound of a version, or a pattern of a kernel or another word."""
+    if key in _BOUNDS:
+        of, is_lower = _BOUNDS[key]
+        known, bound = (_VERSION.match(text) for text in (told.get(of, ""), wanted))
+        if not known or not bound:
+            return False
+        numbers, least = (tuple(map(int, found[0].split("."))) for found in (known, bound))
+        return (numbers >= least) is is_lower
+    return bool(told.get(key)) and bool(_compile(wanted if key == "kernel" else f"^(?:{wanted})$").search(told[key]))
 
 
 @cache
-def _libraries() -> str:
-    """What is known by its command line whatever its name."""
-    return "|".join(app.args for app in applications() if app.comm == ".*")
+def _any_of(key: str, *, any_comm: bool | None = None) -> Any:
+    """One expression for all applications, or for those that are (not) known whatever the name of their process."""
+    chosen = (app for app in applications() if any_comm is None or (app.comm == ".*") is any_comm)
+    return _compile("|".join(filter(None, (getattr(app, key) for app in chosen))))
 
 
 @cache
-def _paths() -> str:
-    return "|".join(app.version for app in applications() if app.version)
-
-
-@cache
-def _words() -> str:
-    return "|".join(app.says for app in applications() if app.says)
-
-
-def _whole(pattern: str, text: str) -> bool:
-    return _compiled(pattern).fullmatch(text) is not None
-
-
-def _has(pattern: str, text: str) -> bool:
-    return not pattern or _compiled(pattern).search(text) is not None
-
-
-@cache
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     return re2.compile(pattern)

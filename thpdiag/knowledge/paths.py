@@ -1,12 +1,14 @@
-"""Which members of a bundle are worth reading, and which path on the host a member is a copy of."""
+"""Paths of members: which are worth reading, which path on the host they are a copy of (paths.yaml), what sos copies
+since which version (collectors.yaml), and host names that installers give.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
-from thpdiag.knowledge.yaml_nodes import shipped
+from thpdiag.knowledge.yaml_nodes import load_shipped
 
 _TAILED = re.compile(r"sos_strings/(?P<plugin>[^/]+)/(?P<name>[^/]+)\.tailed")
 _OUTPUT = re.compile(r"(?:sos_commands/[^/]+|insights_commands)/([^/]+)")
@@ -14,8 +16,7 @@ _PACKED = re.compile(r"(?<![^/])([^/]+)\.tar/\1/")  # sos --pack-dir: proc/fs/ b
 _FOLDERS = 4096  # whose place is remembered; members of one folder follow each other
 
 
-@dataclass(frozen=True, slots=True)
-class _Paths:
+class _Paths(NamedTuple):
     """paths.yaml, compiled."""
 
     system_folder: re.Pattern[str]
@@ -27,8 +28,7 @@ class _Paths:
     of_programs: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a folder is: the root of its host, its path below that, and on the host, None outside of a system tree."""
 
     root: str
@@ -36,36 +36,25 @@ class _Place:
     on_host: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """Whether a folder of that name is the root of a host's files, one of the system, or has a folder per host."""
-
-    is_root: bool
-    is_system: bool
-    of_hosts: bool
-
-
 @cache
 def _paths() -> _Paths:
-    known = shipped("paths.yaml")
-    wanted = "|".join(f"(?:{_joined(pattern)})" for pattern in known["wanted"])
+    known = load_shipped("paths.yaml")
+    folded = {  # over several lines
+        key: pattern.replace(" ", "") for key, pattern in known.items() if isinstance(pattern, str)
+    }
+    wanted = [pattern.replace(" ", "") for pattern in known["wanted"]]
     return _Paths(
-        system_folder=re.compile(_joined(known["system_folders"])),
+        system_folder=re.compile(folded["system_folders"]),
         root=re.compile("|".join(f"(?:{pattern})" for pattern in known["roots"])),
         folders_of_hosts=frozenset(known["folders_of_hosts"]),
-        wanted=re.compile(wanted),
-        beside_the_tree=re.compile(_joined(known["beside_the_tree"])),
-        no_text=re.compile(rf".*\.(?:{_joined(known['no_text'])})$", re.IGNORECASE),
-        of_programs=re.compile(_joined(known["of_programs"])),
+        wanted=re.compile("|".join(f"(?:{pattern})" for pattern in wanted)),
+        beside_the_tree=re.compile(folded["beside_the_tree"]),
+        no_text=re.compile(rf".*\.(?:{folded['no_text']})$", re.IGNORECASE),
+        of_programs=re.compile(folded["of_programs"]),
     )
 
 
-def _joined(pattern: str) -> str:
-    """A pattern that was folded over several lines."""
-    return pattern.replace(" ", "")
-
-
-def wants(path: str) -> bool:
+def is_wanted(path: str) -> bool:
     """Whether a member is worth reading: known files of a system tree, and what may be text outside of one."""
     folder, slash, name = path.rpartition("/")
     known, place = _paths(), _place(folder + slash)
@@ -87,7 +76,7 @@ def system_path(path: str) -> str | None:
     return None if on_host is None else _original(on_host + name)
 
 
-def of_kernel(path: str) -> bool:
+def is_kernel_file(path: str) -> bool:
     """Whether a member is a copy of what the kernel made up: such files are small, and no archives."""
     on_host = _place(path[: path.rfind("/") + 1]).on_host
     return on_host is not None and on_host.startswith(("proc/", "sys/"))
@@ -124,32 +113,25 @@ def _place(folder: str) -> _Place:
     names = [name for name in folder.split("/") if name not in {"", "."}]
     root, start, told, of_hosts = 0, None, False, False
     for at, name in enumerate(names):
-        word = _word(name)
-        if word.is_root:
+        is_root, is_system = _folder_name(name)
+        if is_root:
             root, start, told = at + 1, None, True
         elif of_hosts and not (told and start is not None):
             root, start = at + 1, None
-        elif start is None and word.is_system:
+        elif start is None and is_system:
             start = at
-        of_hosts = word.of_hosts
-    on_host = None if start is None else _folder(names[start:])
+        of_hosts = name in _paths().folders_of_hosts
+    on_host = None if start is None else "/".join([*names[start:], ""])
     if on_host and ".tar/" in on_host:
         on_host = _PACKED.sub(r"\1/", on_host)
     root = root or start or 0
-    return _Place(_folder(names[:root]), _folder(names[root:]), on_host)
+    return _Place("/".join([*names[:root], ""]), "/".join([*names[root:], ""]), on_host)
 
 
 @lru_cache(_FOLDERS)
-def _word(name: str) -> _Word:
-    """What the name of a folder says by itself. Those of one host's bundle are those of most others."""
-    known = _paths()
-    return _Word(
-        bool(known.root.fullmatch(name)), bool(known.system_folder.fullmatch(name)), name in known.folders_of_hosts
-    )
-
-
-def _folder(names: list[str]) -> str:
-    return "/".join([*names, ""])
+def _folder_name(name: str) -> tuple[bool, bool]:
+    """Whether a folder of that name is the root of a host's files, or one of the system. Many bundles share names."""
+    return _paths().root.fullmatch(name) is not None, _paths().system_folder.fullmatch(name) is not None
 
 
 def _original(on_host: str) -> str:
@@ -164,3 +146,61 @@ def _original(on_host: str) -> str:
     tries = [f"sos_commands/{tailed['plugin']}/{tailed['name']}"]
     tries += ["/".join([*parts[:cut], ".".join(parts[cut:])]) for cut in range(len(parts) - 1, 0, -1)]
     return next((path for path in tries if _paths().wanted.fullmatch(path)), on_host)
+
+
+class SosSource(NamedTuple):
+    """Something that sos copies.
+
+    `what` names the file or command for people; `paths` are its paths on the host, one of which is there if it was
+    copied; `command` matches what sos runs for it, None for a file; `since` is the first version that has it, or empty.
+    """
+
+    names: re.Pattern[str]
+    plugins: tuple[str, ...]
+    what: str
+    paths: re.Pattern[str]
+    command: re.Pattern[str] | None
+    since: str
+
+
+@cache
+def _sos() -> tuple[SosSource, ...]:
+    return tuple(
+        SosSource(
+            names=re.compile(row["names"]),
+            plugins=tuple(row["plugins"]),
+            what=row["what"],
+            paths=re.compile(row["paths"]),
+            command=re.compile(row["command"]) if "command" in row else None,
+            since=row.get("since", ""),
+        )
+        for row in load_shipped("collectors.yaml")["sos"]
+    )
+
+
+def sos_source(name: str) -> SosSource | None:
+    """How sos gets a name of the vocabulary, None if it does not."""
+    return next((row for row in _sos() if row.names.fullmatch(name)), None)
+
+
+def of_interest(plugin: str, command: str = "") -> bool:
+    """Whether a plugin of sos, or one of its commands, copies anything that a name of the vocabulary stands for."""
+    rows = [row for row in _sos() if plugin in row.plugins]
+    return any(not command or (row.command is not None and row.command.fullmatch(command)) for row in rows)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether a version of sos is older than another, by its numbers; what has no number is older than none."""
+    one, other = (tuple(int(part[:6]) for part in re.findall(r"\d+", text)[:3]) for text in (version, than))
+    return bool(one) and one[: len(other)] < other
+
+
+DEFAULT_HOSTNAMES: Final = frozenset({
+    "", "localhost", "localhost4", "localhost6", "(none)", "none", "linux", "debian", "ubuntu", "centos", "rhel",
+    "fedora", "rocky", "alma", "vm", "host", "template", "default", "unknown",
+})  # fmt: skip
+
+
+def is_default_hostname(name: str) -> bool:
+    """Whether a name says nothing of which machine it is; with or without a domain."""
+    return name.partition(".")[0].lower() in DEFAULT_HOSTNAMES

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import translate
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from thpdiag.errors import RuleError
-from thpdiag.knowledge.yaml_nodes import shipped
+from thpdiag.knowledge.yaml_nodes import load_shipped
 
 _BEFORE = re.compile(
     r"(?:\? |\[[k.guHm]\] "  # unreliable frames of the kernel log, the place
@@ -33,11 +33,25 @@ _AFTER = re.compile(
 # Mapping symbols of ARM tell code from data; perf before 5.16 takes those of modules for functions.
 _UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|\$[adtx](?:\.\w{1,40})?|)$")
 _IDLE_TASK = re.compile(r"(?:swapper(?:/\d+)?|\[?idle\]?|:0|kworker/\d+:\d+)?$")
-_LONGEST = 4000  # characters; longer names (C++ templates) are left as they are
+_MAX_NAME_CHARS = 4000  # characters; longer names (C++ templates) are left as they are
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class NameSet:
+    """Names, of which a star at the end or at the beginning stands for any text."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        names = tuple(names)
+        self.exact = frozenset(name for name in names if "*" not in name)
+        self.beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
+        self.endings = tuple(name[1:] for name in names if name.startswith("*"))
+        if wrong := [name for name in names if name.count("*") > 1 or "*" in name[1:-1]]:
+            raise RuleError(f"symbols.yaml: {wrong[0]}: a name has one star, at its end or beginning")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.exact or name.startswith(self.beginnings) or name.endswith(self.endings)
+
+
+class Family(NamedTuple):
     """Functions of one kind of work. `title` names it in a sentence, `ambiguous` names count in some tasks only.
 
     `objects` are those of programs that hold the functions; None: the kernel's.
@@ -46,29 +60,24 @@ class Family:
     name: str
     title: str
     means: str
-    symbols: re.Pattern[str]
+    symbols: NameSet
     source: str
-    ambiguous: re.Pattern[str]
+    ambiguous: NameSet
     objects: re.Pattern[str] | None = None
 
     def matches(self, name: str) -> bool:
         """Whether the normalised name belongs to the family by itself."""
-        return self.symbols.match(name) is not None
+        return name in self.symbols
 
     def doubtful(self, name: str) -> bool:
         """Whether the name belongs to the family in some tasks only (`is_idle` knows which)."""
-        return self.ambiguous.match(name) is not None
-
-
-def _pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """One expression for exact names and those with a star; matches nothing if there are none."""
-    return re.compile("|".join(translate(n) if "*" in n else re.escape(n) + r"\Z" for n in names) or r"(?!)")
+        return name in self.ambiguous
 
 
 def normalise(name: str) -> str:
     """The function's own name: no offset, no mark of the place, nothing that the compiler or the kernel build added."""
     name = name.strip()
-    if len(name) > _LONGEST:
+    if len(name) > _MAX_NAME_CHARS:
         return name
     while found := _BEFORE.match(name):
         name = name[found.end() :]
@@ -82,7 +91,7 @@ def normalise(name: str) -> str:
 @cache
 def families() -> Mapping[str, Family]:
     """All families by name, read once."""
-    raw = shipped("symbols.yaml")["families"]
+    raw = load_shipped("symbols.yaml")["families"]
     return MappingProxyType({name: _family(name, raw) for name in raw})
 
 
@@ -98,10 +107,10 @@ def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
         name,
         str(entry["title"]),
         str(entry["means"]),
-        _pattern(symbols),
+        NameSet(symbols),
         str(entry["source"]),
-        _pattern(_names(entry, "ambiguous", name)),
-        _pattern(objects) if objects else None,
+        NameSet(_names(entry, "ambiguous", name)),
+        re.compile("|".join(map(translate, objects))) if objects else None,
     )
 
 
@@ -113,32 +122,20 @@ def _names(entry: Mapping[str, object], key: str, family: str) -> Iterable[str]:
 
 
 @cache
-def _starred() -> tuple[Mapping[str, tuple[str, ...]], re.Pattern[str]]:
-    """Families by exact name, and one expression for all names with a star: most names are in neither."""
-    exact: dict[str, tuple[str, ...]] = {}
-    starred: set[str] = set()
-    raw = shipped("symbols.yaml")["families"]
-    for family in raw:
-        for name in _names(raw[family], "symbols", family):
-            if "*" in name:
-                starred.add(name)
-            else:
-                exact[name] = ()
-    for name in exact:
-        exact[name] = tuple(family.name for family in families().values() if family.matches(name))
-    return exact, _pattern(sorted(starred))
+def _names_of_all_families() -> NameSet:
+    raw = load_shipped("symbols.yaml")["families"]
+    return NameSet({name for family in raw for name in _names(raw[family], "symbols", family)})
 
 
+@lru_cache(maxsize=8192)
 def families_of(name: str) -> tuple[str, ...]:
-    """The families that a normalised name belongs to by itself."""
-    exact, starred = _starred()
-    known = exact.get(name)
-    if known is not None or not starred.match(name):
-        return known or ()
+    """The families that a normalised name belongs to by itself; most names are in none."""
+    if name not in _names_of_all_families():
+        return ()
     return tuple(family.name for family in families().values() if family.matches(name))
 
 
-def unresolved(name: str) -> bool:
+def is_unresolved(name: str) -> bool:
     """Whether perf had no name for the address."""
     return bool(_UNRESOLVED.match(name))
 
@@ -155,7 +152,7 @@ def is_idle(name: str, comm: str = "") -> bool:
         return True
     if not is_idle_task(comm):
         return False
-    return idle.doubtful(name) or (comm.startswith("swapper") and unresolved(name))
+    return idle.doubtful(name) or (comm.startswith("swapper") and is_unresolved(name))
 
 
 def is_idle_task(comm: str) -> bool:

@@ -1,18 +1,20 @@
-"""The names of facts, metrics and events (vocabulary.yaml): unit, kind, meaning, and how to ask a customer for them."""
+"""Vocabulary of facts, metrics and events: unit, kind, meaning, how to ask for them (vocabulary.yaml); and the names
+that other tools and the kernel's own files use (aliases.yaml).
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
-from thpdiag.knowledge.yaml_nodes import shipped
+from thpdiag.knowledge.yaml_nodes import load_shipped
 
 CPU_TIME = ("cpu_ratio.", "node_cpu_seconds_total.")  # of the host, and by the same names of each of its CPUs
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One name. `kind`: setting, state, counter, gauge, rate, event. `entity` is the entity kind of a metric."""
 
     name: str
@@ -25,21 +27,12 @@ class Term:
 
 @cache
 def _tables() -> tuple[dict[str, Term], tuple[tuple[re.Pattern[str], Term], ...], dict[str, Term]]:
-    data = shipped("vocabulary.yaml")
-    named = {name: _term(name, row) for section in ("facts", "metrics") for name, row in data[section].items()}
-    patterns = tuple((re.compile(row["name"]), _term(row["name"], row)) for row in data["patterns"])
-    events = {name: _event(name, row) for name, row in data["events"].items()}
+    """Names that are spelled out, families by their pattern, and kinds of events."""
+    data = load_shipped("vocabulary.yaml")
+    named = {name: Term(name, **row) for section in ("facts", "metrics") for name, row in data[section].items()}
+    patterns = tuple((re.compile(row["name"]), Term(**row)) for row in data["patterns"])
+    events = {name: Term(name, kind="event", **{"ask_for": "dmesg", **row}) for name, row in data["events"].items()}
     return named, patterns, events
-
-
-def _event(name: str, row: dict[str, str]) -> Term:
-    return Term(name, row["means"], "event", ask_for=row.get("ask_for", "dmesg"))
-
-
-def _term(name: str, row: dict[str, str]) -> Term:
-    return Term(
-        name, row["means"], row["kind"], row.get("unit", ""), row.get("entity", "system"), row.get("ask_for", "")
-    )
 
 
 @cache
@@ -78,3 +71,22 @@ def names() -> tuple[str, ...]:
     """All names spelled out in the vocabulary (families by their pattern), for suggestions."""
     named, patterns, events = _tables()
     return (*named, *(t.name for _, t in patterns), *events)
+
+
+_VMSTAT_FORMS = ("node_vmstat_{}", "node_vmstat_{}:rate")  # thp_fault_alloc
+_MEMINFO_FORMS = ("node_memory_{}_bytes", "node_memory_{}")  # AnonHugePages: /proc/meminfo has capitals, vmstat none
+_VMSTAT = "mem.vmstat."
+
+
+@cache
+def aliases() -> Mapping[str, str]:
+    """What other tools call it, and what it is called here."""
+    return load_shipped("aliases.yaml")
+
+
+def possible_names(name: str) -> tuple[str, ...]:
+    """The names that may be meant, in the order in which they are looked for."""
+    plain = name.removeprefix(_VMSTAT)
+    told = (aliases()[name],) if name in aliases() else ()
+    files = (_MEMINFO_FORMS, _VMSTAT_FORMS) if plain[:1].isupper() else (_VMSTAT_FORMS, _MEMINFO_FORMS)
+    return (*told, plain, *(form.format(plain) for forms in files for form in forms))

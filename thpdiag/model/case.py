@@ -1,21 +1,19 @@
-"""One host: everything that was read about it."""
+"""A case: everything that was read about one host, cut into states; and what a parser may yield."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from thpdiag.model.citation import Citation
-from thpdiag.model.event import Event
-from thpdiag.model.fact import Fact
-from thpdiag.model.moment import Moment
-from thpdiag.model.problem import Problem
-from thpdiag.model.profile import Profile
+from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import Citation, Event, Fact, Moment, Problem
+from thpdiag.model.profile import Profile, SymbolList, SymbolTable
 from thpdiag.model.series import Sample, Series
+from thpdiag.model.text import sentence
 
 
-@dataclass(frozen=True, slots=True)
-class InputRecord:
+class InputRecord(NamedTuple):
     """A member of which at least one reader read something (or which none recognised: `reader` is empty).
 
     Of one that none recognised `size` is how many bytes it has and `first_line` how its text begins. `period` are the
@@ -42,6 +40,9 @@ class Note:
     text: str
     cite: Citation | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", sentence(self.text))
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -64,8 +65,9 @@ class State:
 class Case:
     """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes).
 
-    `process` is the only one that was looked at (`--process`), empty for all. `host` is the host's own name as far
-    as the input tells, whatever the case is called (`--case`).
+    `anchors` tell when it was booted, the most exact first. `process` is the only one that was looked at
+    (`--process`), empty for all. `host` is the host's own name as far as the input tells, whatever the case is called
+    (`--case`).
     """
 
     name: str
@@ -79,3 +81,23 @@ class Case:
     tainted: frozenset[str] = field(default_factory=frozenset)  # members of which what was read may be wrong
     process: str = ""
     host: str = ""
+    anchors: tuple[ClockAnchor, ...] = ()
+
+
+Record = Fact | Sample | Series | Profile | Event | Problem | SymbolList | SymbolTable
+
+
+def end_of(record: Record) -> Moment | None:
+    """When its last part was recorded, None if the source does not say."""
+    if isinstance(record, Series):
+        return record.time(len(record) - 1) if len(record) else None
+    return record.end if isinstance(record, Profile) else begin_of(record)
+
+
+def begin_of(record: Record) -> Moment | None:
+    """When it was read or began, None if the source does not say."""
+    if isinstance(record, Problem | SymbolList | SymbolTable):
+        return None
+    if isinstance(record, Series):
+        return record.time(0) if len(record) else None
+    return record.start if isinstance(record, Profile) else record.time

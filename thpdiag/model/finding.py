@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from hashlib import sha256
+from typing import NamedTuple
 
-from thpdiag.model.citation import Citation
-from thpdiag.model.moment import Moment
+from thpdiag.model.facts import Citation, Moment
+from thpdiag.model.text import sentence
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
@@ -30,8 +33,8 @@ class Verdict3(Enum):
 class Evidence:
     """One line of proof: what check spoke, a sentence with the numbers, where it stands.
 
-    `kind` is the evidence class (`thpdiag.engine.classes`). `window` is the stretch of time it speaks of, where the
-    source has a clock.
+    `kind` is the evidence class (`thpdiag.engine.confidence`). `window` is the stretch of time it speaks of, where the
+    source has a clock. `brief` is the text without what a headline has no room for.
     """
 
     check: str
@@ -41,6 +44,11 @@ class Evidence:
     unit: str = ""
     kind: str = "state"
     window: tuple[Moment, Moment] | None = None
+    brief: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", sentence(self.text))
+        object.__setattr__(self, "brief", sentence(self.brief) or self.text)
 
     @property
     def excludes(self) -> bool:
@@ -48,8 +56,7 @@ class Evidence:
         return self.check == EXCLUDED
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
+class Raise(NamedTuple):
     """What would make a finding surer: evidence of these classes, from what these names ask for, makes it `to`."""
 
     to: str
@@ -65,8 +72,8 @@ class RuleOutcome:
     `children`. `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
     measured settings and facts alone: no further recording could turn it. `window` is the stretch of a longer recording
     in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
-    (`thpdiag.engine.judged.Judged`), `excluders` the outcomes of the rules that would silence it, `spoken` the classes
-    of evidence that speak for it, `heard` those of which the input holds something, whatever it says.
+    (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it, `spoken` the
+    classes of evidence that speak for it, `heard` those of which the input holds something, whatever it says.
     """
 
     rule: str
@@ -127,3 +134,15 @@ class Finding:
 
     def with_role(self, role: str) -> Finding:
         return replace(self, role=role)
+
+
+_PID = re.compile(r" \(\d+\)")
+
+
+def fingerprint(rule: str, host: str, entity: str) -> str:
+    """16 hex digits of the rule, the host and what on the host the finding is about, for baselines and CI.
+
+    A second bundle of the same host gives the same: no line, time or value goes into it, and of a process its name
+    without its pid.
+    """
+    return sha256("\0".join((rule, host, _PID.sub("", entity))).encode("utf-8", "replace")).hexdigest()[:16]

@@ -3,17 +3,20 @@
 Renderings of one recording differ only in what they cannot tell (`stacks`, `has_time`, `percent_only`) and in
 what they lost (`ledger`). A recording of millions of samples has few distinct stacks: those are kept once, and the
 samples are columns of numbers (numpy) that point to them.
+
+Adds up stacks one by one: how readers of texts, and tests, make a profile.
+
+The names of a kernel's functions by address: kallsyms, System.map, the symbol table of a vmlinux or module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from thpdiag.model.citation import EXCERPT, Citation
-from thpdiag.model.moment import Moment
+from thpdiag.model.facts import MAX_CITED_CHARS, Citation, Moment, excerpt_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +35,7 @@ class Stacks(StrEnum):
     NONE = "none"  # leaf only: perf top, flat report
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """A function.
 
     `name` is normalised (no offset, no `.isra.0`, no `_[k]`), `NAMELESS` where there is none; `kernel` is None when
@@ -47,13 +49,15 @@ class Frame:
     address: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """Who ran."""
 
     comm: str = ""
     pid: int | None = None
     tid: int | None = None
+
+
+NOBODY = Task()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +171,7 @@ class Profile:
     """One event of one recording. Several events of a recording are several profiles, never added.
 
     `start` is the time of bin 0. `kernel` is there while kernel functions still wait for their names
-    (`thpdiag.derive.kernel_symbols`).
+    (`thpdiag.host.kernel_symbols`).
     """
 
     reader: str
@@ -195,4 +199,139 @@ class Profile:
         """Where the chain was seen first."""
         line = int(self.chains.lines[chain]) or None
         text = self.chains.texts[chain] if self.chains.texts else " < ".join(self.names(chain))
-        return Citation(self.cite.member, line, text[:EXCERPT])
+        return Citation(self.cite.member, line, excerpt_of(text))
+
+
+Key = tuple[int, int, int, int]  # chain, task, cpu, bin
+
+
+@dataclass(slots=True)
+class StackCounts:
+    """Weights and samples by chain, task, cpu and bin, in the order seen."""
+
+    _chains: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _cites: list[Citation] = field(default_factory=list)
+    _tasks: dict[Task, int] = field(default_factory=dict)
+    _sums: dict[Key, list[float]] = field(default_factory=dict)
+    _cut: set[int] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def add(
+        self,
+        stack: Sequence[int],
+        weight: float,
+        samples: int,
+        cite: Citation,
+        task: Task = NOBODY,
+        cpu: int | None = None,
+        bin: int | None = None,
+    ) -> int:
+        """Count a stack (indices of frames, leaf first); returns the number of its chain."""
+        chain = self._chains.setdefault(tuple(stack), len(self._chains))
+        if chain == len(self._cites):
+            self._cites.append(cite)
+        key = (
+            chain,
+            self._tasks.setdefault(task, len(self._tasks)),
+            UNKNOWN if cpu is None else cpu,
+            UNKNOWN if bin is None else bin,
+        )
+        if (known := self._sums.get(key)) is None:
+            self._sums[key] = [weight, samples]
+        else:
+            known[0] += weight
+            known[1] += samples
+        return chain
+
+    def cut(self, chain: int) -> None:
+        """The outer end of a chain is missing."""
+        self._cut.add(chain)
+
+    def tasks(self) -> tuple[Task, ...]:
+        return tuple(self._tasks)
+
+    def chains(self) -> Chains:
+        """The distinct chains as columns."""
+        import numpy as np
+
+        lengths = np.fromiter((len(c) for c in self._chains), np.int64, len(self._chains))
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        frames = np.fromiter((f for c in self._chains for f in c), np.int32, int(starts[-1]))
+        lines = np.fromiter((c.line or 0 for c in self._cites), np.int64, len(self._cites))
+        cut = np.zeros(len(self._chains), np.bool_)
+        cut[list(self._cut)] = True
+        return Chains(
+            frames, starts, lines, tuple(c.text[:MAX_CITED_CHARS] for c in self._cites), cut if self._cut else None
+        )
+
+    def rows(self, first: int = 0) -> Rows:
+        """The sums as columns; bins count from `first`."""
+        import numpy as np
+
+        keys = np.array(list(self._sums), np.int64).reshape(-1, 4)
+        weights = np.fromiter((s[0] for s in self._sums.values()), np.float64, len(keys))
+        samples = np.fromiter((s[1] for s in self._sums.values()), np.int64, len(keys))
+        bins = keys[:, 3] - first
+        bins[(keys[:, 3] == UNKNOWN) | (bins > np.iinfo(np.int32).max)] = UNKNOWN  # of a damaged time
+        chain, task, cpu = (keys[:, i].astype(np.int32) for i in range(3))
+        return Rows(chain, task, cpu, bins.astype(np.int32), weights, samples)
+
+
+class TableKind(StrEnum):
+    """What the addresses of a table are."""
+
+    KALLSYMS = "kallsyms"  # of the running kernel, modules included
+    SYSTEM_MAP = "System.map"  # as linked: the running kernel lies a slide further
+    VMLINUX = "vmlinux"  # as linked
+    MODULE = "module"  # offsets in the module's sections
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolList:
+    """A list as it was read, of which a table is made where a recording needs one.
+
+    `chunks` are its bytes, of which the first `above` are no part of it; only the first of them if it is not `whole`,
+    and the rest is still where it came from. `release` and `build_id` are as of a table.
+    """
+
+    cite: Citation
+    kind: TableKind
+    chunks: tuple[bytes, ...]
+    above: int = 0
+    release: str = ""
+    build_id: str = ""
+    whole: bool = True
+
+    @property
+    def text(self) -> bytes:
+        """All of it, in one piece."""
+        whole = b"".join(self.chunks)
+        return whole[self.above :] if self.above else whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolTable:
+    """Functions sorted by address; of several at one address the last of the file stands last (perf takes that one).
+
+    The name of function `i` is `text[starts[i]:ends[i]]`; its module `modules[module[i]]`, where the first is `""`, the
+    kernel itself. `anchors` are the addresses of `_text` and `_stext` as far as listed. `release` and `build_id` (hex)
+    are empty where nothing tells them. `zeroed`: the addresses were hidden from whoever read the table (kptr_restrict).
+    """
+
+    cite: Citation
+    kind: TableKind
+    addresses: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    text: bytes
+    module: NDArray[np.int32]
+    modules: tuple[str, ...] = ("",)
+    anchors: tuple[tuple[str, int], ...] = ()
+    release: str = ""
+    build_id: str = ""
+    zeroed: bool = False
+
+    def name(self, number: int) -> str:
+        return self.text[self.starts[number] : self.ends[number]].decode("utf-8", "replace")

@@ -1,6 +1,6 @@
 """Time series: what one source said about one entity, row by row (`Sample`) or as columns (`Series`).
 
-Readers of lines yield rows, readers of whole recordings columns; `thpdiag.derive.series` makes tables of both.
+Readers of lines yield rows, readers of whole recordings columns; `thpdiag.host.series` makes tables of both.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from thpdiag.model.citation import EXCERPT, Citation
-from thpdiag.model.moment import Clock, Moment
+from thpdiag.model.facts import Citation, Clock, Moment, excerpt_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +98,7 @@ class Series:
         text = ""
         if self.starts is not None and self.ends is not None:
             text = self.text[self.starts[number] : self.ends[number]].decode("utf-8", "replace")
-        return Citation(self.member, int(self.lines[number]) or None, text[:EXCERPT])
+        return Citation(self.member, int(self.lines[number]) or None, excerpt_of(text))
 
     def time(self, number: int) -> Moment | None:
         if self.seconds is None or self.clock is None:

@@ -1,8 +1,8 @@
-"""What may stay: words of our own sentences, words of tools and kernel messages, known programs, functions, paths.
+"""What may stay in a customer's line: words of tools and kernel messages, known programs, functions, paths.
 
-The lists are files, so that a security officer can read them. `told.txt` is made of the texts of our rules, knowledge
-and code by the tests; it counts in our own sentences only. In a quoted line of the customer count the words of
-`lines.txt` and, of our own, those that are spelled as kernel and tools spell names (`compact_stall`).
+The lists are files, so that a security officer can read them.
+
+Kernel releases: the version and what distributions add to it stay, what the customer added goes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,47 @@ import re
 from functools import cache
 from importlib.resources import files
 
+_RELEASE = re.compile(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:\.\d{1,3})?)([-.+_~].+)")
+_BEGINS_WITH_ADDRESS = re.compile(r"(?!2\.6\.)\d{1,3}(?:\.\d{1,3}){3}(?!\d)")  # 10.1.2.3_backup, 10.1.2.3.5432
+_OF_RELEASE = re.compile(
+    r"\d+[a-z]?\d{0,3}|rc\d+|el\d+(?:_\d+)*(?:uek)?|uek|fc\d+|amzn\d*|generic|lowlatency|default|pae|bigmem|smp|xen|kvm|aws|azure|gcp|oracle|oem|hwe|cloud|rt|debug"
+    r"|amd64|i386|i686|x86|64|arm64|aarch64|ppc64le|s390x|deb\d+u?\d*|bpo\d*|pve|ubuntu|virtual|server|desktop|centos|plus|elrepo|lt|ml|lp\d+|cm\d|fips|linuxkit|microsoft|standard"
+    r"|wsl2|arch\d*|zen|raspi|v7|v8|cip|linode\d*|g[0-9a-f]{7,12}", re.IGNORECASE
+)  # fmt: skip
+_FILE = re.compile(r"(?:(?:vmlinu[xz]|initr(?:d|amfs)|System\.map|config|kernel|linux)-)?([\w.+~-]+?)(?:\.img)?")
+
+
+def is_release(text: str) -> bool:
+    """Whether it looks like a release, and not like an address."""
+    return (
+        _RELEASE.fullmatch(text) is not None
+        and not _BEGINS_WITH_ADDRESS.match(text)
+        and not text.replace(".", "").isdigit()
+    )
+
+
+def without_additions(release: str) -> str:
+    """The release up to what is known of no distribution."""
+    found = _RELEASE.fullmatch(release)
+    if found is None:
+        return release
+    kept = found[1]
+    for sign, part in re.findall(r"([-.+_~])([^-.+_~]*)", found[2]):
+        if part and not _OF_RELEASE.fullmatch(part):
+            break
+        kept += sign + part
+    return kept.rstrip("-._~")
+
+
+def is_of_distribution(name: str) -> bool:
+    """Whether a file is named after a release without additions of the customer: `vmlinuz-4.4.0-142-generic`."""
+    found = _FILE.fullmatch(name)
+    return found is not None and is_release(found[1]) and without_additions(found[1]) == found[1]
+
+
 # A word with all that can be part of a name: db-1.example.com, a%20b, me@host, café in either form of Unicode
 ATOM = r"[^\W][\w.@+%~$&\u0300-\u036f\u200b-\u200f-]*"
 EDGE = ".@+%~$&-\u200b\u200c\u200d\u200e\u200f"
-_SPELLED = re.compile(r"[a-z]\w*_\w+|(?:vm|kernel|cpu_ratio|process_cpu_ratio|thp)(?:\.\w+)+")
 _COMMENT = re.compile(r"^#.*$", re.MULTILINE)
 # Names that the kernel and its drivers give to devices
 DEVICE = re.compile(
@@ -38,7 +75,7 @@ OF_KERNEL = re.compile(
 
 
 @cache
-def listed(name: str) -> frozenset[str]:
+def word_list(name: str) -> frozenset[str]:
     """The words of a list, casefolded."""
     return frozenset(_text(name).casefold().split())
 
@@ -46,43 +83,25 @@ def listed(name: str) -> frozenset[str]:
 @cache
 def extensions() -> frozenset[str]:
     """Ends of file names."""
-    return listed("extensions")
+    return word_list("extensions")
 
 
 @cache
-def told() -> frozenset[str]:
-    """Words of our own sentences."""
-    return listed("told") | quoted()
-
-
-@cache
-def told_parts() -> frozenset[str]:
-    """What words of our own sentences are made of: of `max_ptes_none` also `ptes`."""
-    return frozenset(part for word in told() for part in re.split(r"[\W_]+", word))
-
-
-@cache
-def told_paths() -> frozenset[str]:
-    """Segments of paths in our own sentences and commands, as they are spelled."""
-    return frozenset(_text("told_paths").split())
-
-
-@cache
-def quoted() -> frozenset[str]:
+def public_words() -> frozenset[str]:
     """Words that may stay in a line of the customer."""
-    return listed("lines") | frozenset(word for word in listed("told") if _SPELLED.fullmatch(word))
+    return word_list("lines") | word_list("kernel")
 
 
 @cache
 def modules() -> frozenset[str]:
     """Kernel modules that any host may have, as the kernel spells them."""
-    return listed("modules")
+    return word_list("modules")
 
 
 @cache
 def of_paths() -> frozenset[str]:
     """Words of which segments of a path may be made."""
-    return listed("paths") | extensions()
+    return word_list("paths") | extensions()
 
 
 def is_program(name: str) -> bool:

@@ -1,17 +1,26 @@
-"""The result document without what belongs to the customer. What is in none of the tables below is held for a quoted
-line, so that a key that is added one day leaks nothing."""
+"""Documents without what belongs to the customer: a walk over the types of their models.
+
+Each text of a model says by its type what it may tell (`thpdiag.model.document.Privacy`); the names in a sentence stand
+beside it with their kinds (`thpdiag.model.text`). A key that no model knows is held for a quoted line, so that it leaks
+nothing.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import cache
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from thpdiag.model.document import Document, NameInText, Privacy, Quoted
+from thpdiag.model.explanation import ExplainedHost
+from thpdiag.model.finding import fingerprint
+from thpdiag.model.result import Result
 from thpdiag.redact.allowed import modules
 from thpdiag.redact.names import OF_SOS, OWN, Names
 from thpdiag.redact.words import Words
-from thpdiag.result.fingerprint import fingerprint
 
 NOTE = (
     "This result was redacted: hosts, addresses, users, mail, paths, programs and functions of the customer's own are "
@@ -19,41 +28,25 @@ NOTE = (
     "recognised: times, numbers, versions, settings, kernel functions and names of well-known programs are as they "
     "were. Read it before it leaves the house."
 )
-FIXED = frozenset(
-    {
-        "schema", "rule", "id", "mechanism", "severity", "confidence", "role", "kind", "clock", "unit",
-        "status", "outcome", "reader", "check", "panel", "provenance", "title", "means", "cost", "metric",
-        "consequences", "attached", "demoted_by", "rules", "classes", "classes_spoken", "classes_missing",
-        "heat", "missing", "platform", "era", "rules_digest", "version", "digest", "to", "restart", "expect",
-        "redacted", "by", "expires", "apps", "fingerprint",
-    }
-)  # fmt: skip
-TOLD = frozenset(
-    {
-        "text", "sentence", "because", "what", "when", "expr", "needed", "place", "why", "from", "first",
-        "last", "reason", "raise_confidence", "symbols", "window", "state",
-    }
-)  # fmt: skip
-COMMANDS = frozenset({"ask_for", "commands", "now", "persist", "undo", "undo_now", "how"})
-PLACES = frozenset({"member", "source"})
-MAPS = frozenset({"settings", "measures", "families"})  # of names of the vocabulary
-_NOBODY = frozenset({"-", "localhost", "host"})  # what a case is called whose host is not known
-_SAID = re.compile(r"^(.+?)( \(\d+\))?$", re.DOTALL)
+_SYSCTL = re.compile(r"^sysctl\.((?:vm|kernel)\.\w+)$")  # names of kernel settings, as sysctl prints them
+_METRIC = re.compile(r"[a-z_]+(\.\w+)*(:rate)?(\{size=\w+\})?|node_\w+(:rate)?")
 
 
-def redacted(document: Mapping[str, Any], names: Names) -> dict[str, Any]:
+def redact_result(document: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """The document with pseudonyms; `names` learns what it meets. A redacted one stays as it is."""
-    return together([document], names)[0]
+    return redact_together([document], names)[0]
 
 
-def together(documents: Sequence[Mapping[str, Any]], names: Names) -> list[dict[str, Any]]:
+def redact_together(documents: Sequence[Mapping[str, Any]], names: Names) -> list[dict[str, Any]]:
     """Several documents, each with the pseudonyms of all: what has a name in one has the same in the others."""
-    return [_done(document, words) for document, words in zip(documents, learnt(documents, names), strict=True)]
+    return [
+        _redact_cases(document, words) for document, words in zip(documents, learn_names(documents, names), strict=True)
+    ]
 
 
-def checked(done: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, Any]:
+def with_checksums(done: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, Any]:
     """A redacted document with the checksums of files, for what is never shown: whether two of them are of one file."""
-    pairs = zip(_every(done), _every(original), strict=True)
+    pairs = zip(_cases(done), _cases(original), strict=True)
     cases = [
         {
             **one,
@@ -66,42 +59,49 @@ def checked(done: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, A
     return {**done, "cases": cases} if done.get("cases") else cases[0]
 
 
-def learnt(documents: Sequence[Mapping[str, Any]], names: Names) -> list[Words]:
+def learn_names(documents: Sequence[Mapping[str, Any]], names: Names) -> list[Words]:
     """For each document what replaces the names in its text, after the names of all were met."""
-    every = [one for document in documents for one in _every(document)]
+    every = [one for document in documents for one in _cases(document)]
     for document in documents:
         names.keep(frozenset(_TOKEN.findall(json.dumps(document, ensure_ascii=False))))
-    known = {*_kernel_functions(every), *_sysctls(every)}
-    found = [Words(names, known, _again(document)) for document in documents]
+    settings = (name for one in every for name in (one.get("host") or {}).get("settings") or ())
+    sysctls = (name for setting in settings for name in _SYSCTL.findall(setting))
+    known = {*_kernel_functions(every), *sysctls}
+    found = [Words(names, known, redacted=_is_redacted(one), named=_has_names(one)) for one in documents]
     for document, words in zip(documents, found, strict=True):
-        for one in _every(document):
-            _meet(one, words)
+        for one in _cases(document):
+            _learn_names(one, words)
     return found
 
 
-def _every(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _cases(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(document.get("cases") or [document])
 
 
-def _again(document: Mapping[str, Any]) -> str:
+def _is_redacted(document: Mapping[str, Any]) -> bool:
     """Whether it was redacted before."""
-    return "again" if any((one.get("tool") or {}).get("redacted") for one in (document, *_every(document))) else ""
+    return any((one.get("tool") or {}).get("redacted") for one in (document, *_cases(document)))
 
 
-def _done(document: Mapping[str, Any], words: Words) -> dict[str, Any]:
-    again = _again(document)
-    cases = [_one(one, words, again) for one in _every(document)]
+def _has_names(document: Mapping[str, Any]) -> bool:
+    """Whether the names in its sentences stand beside them; not in documents of older versions."""
+    return all((one.get("tool") or {}).get("names_listed") for one in (document, *_cases(document)))
+
+
+def _redact_cases(document: Mapping[str, Any], words: Words) -> dict[str, Any]:
+    again = _is_redacted(document)
+    cases = [_redact_case(one, words, again=again) for one in _cases(document)]
     if not document.get("cases"):
         return cases[0]
     own = {key: value for key, value in document.items() if key != "cases"}
-    return {**_one(own, words, again), "cases": cases}
+    return {**_redact_case(own, words, again=again), "cases": cases}
 
 
 _TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{OWN.pattern}|{OF_SOS.pattern}|host\d+)(?![A-Za-z0-9])")
 
 
-def _one(document: Mapping[str, Any], words: Words, again: str) -> dict[str, Any]:
-    done = {key: _value(value, key, words) for key, value in sorted(document.items())}
+def _redact_case(document: Mapping[str, Any], words: Words, *, again: bool) -> dict[str, Any]:
+    done = redact_value(document, Result, words)
     for finding in done.get("findings") or ():
         if finding.get("fingerprint"):  # it was made from the host's name, which could be guessed from it
             finding["fingerprint"] = fingerprint(finding["rule"], done.get("case") or "", finding.get("entity") or "")
@@ -111,44 +111,21 @@ def _one(document: Mapping[str, Any], words: Words, again: str) -> dict[str, Any
     return {key: done[key] for key in [*document, *(k for k in done if k not in document)]}
 
 
-def _meet(document: Mapping[str, Any], words: Words) -> None:
+def _learn_names(document: Mapping[str, Any], words: Words) -> None:
     """Names that the document has a place for come first, so that text knows what they are."""
     for name in (document.get("case"), (document.get("host") or {}).get("name")):
         if name:
-            _host(name, words)
-    for task in sorted({task for path in _stacks(document) for task in path[:1]}):
+            words.host(name)
+    stacks = (stack[0] for profile in document.get("profiles") or () for stack in profile.get("folded") or ())
+    for task in sorted({stack.partition(";")[0] for stack in stacks}):
         words.program(task)
     for entity in sorted(set(_entities(document))):
-        _entity(entity, words)
-
-
-def _host(name: str, words: Words) -> str:
-    """`db1.example.com` is a host in a domain."""
-    if name in _NOBODY:
-        return name
-    own = words.own(name)
-    if own or words.names.secret(name):
-        return name if own else str(words.names.secret(name))
-    first, _, domain = name.partition(".")
-    if not domain or not re.fullmatch(r"[\w-]+(\.[\w-]+)+", name):
-        return words.names.of("host", name)
-    return f"{words.names.of('host', first)}.{words.names.of('domain', domain)}"
+        words.entity(entity)
 
 
 def _entities(document: Mapping[str, Any]) -> Iterator[str]:
     rows = [*(document.get("findings") or ()), *((document.get("timeline") or {}).get("series") or ())]
     yield from (row["entity"] for row in rows if row.get("entity"))
-
-
-def _entity(text: str, words: Words) -> str:
-    """A process with its pid, a zone, a cpu, a control group."""
-    found = _SAID.match(text)
-    return f"{words.program(found[1])}{found[2]}" if found and found[2] else words.line(text)
-
-
-def _stacks(document: Mapping[str, Any]) -> Iterator[list[str]]:
-    for profile in document.get("profiles") or ():
-        yield from (stack[0].split(";") for stack in profile.get("folded") or ())
 
 
 def _kernel_functions(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -168,71 +145,107 @@ def _below_entries(profile: Mapping[str, Any]) -> Iterator[str]:
         yield from functions[begin:]
 
 
-def _sysctls(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Names of kernel settings, as sysctl prints them."""
-    for document in documents:
-        for name in (document.get("host") or {}).get("settings") or ():
-            yield from re.findall(r"^sysctl\.((?:vm|kernel)\.\w+)$", name)
+Replaced = Mapping[str, str]  # names in the sentences of an object, with what stands for them
 
 
-def _value(value: Any, key: str, words: Words) -> Any:
+def redact_value(value: Any, hint: Any, words: Words, inside: Replaced = MappingProxyType({})) -> Any:
+    """A value of a document, by its type in the model; mappings by the order of their keys.
+
+    `inside` are the names in the sentences of the object that it belongs to.
+    """
+    choices = list(choices_of(hint))
     if isinstance(value, str):
-        return string(value, key, words)
+        return _redact_text(value, choices, words, inside)
     if isinstance(value, Mapping):
-        return _mapping(value, key, words)
-    if key == "folded":
-        return [[words.stack(stack), *rest] for stack, *rest in value]
+        return _redact_mapping(value, choices, words, inside)
     if isinstance(value, list | tuple):
-        return [_value(item, key, words) for item in value]
+        items = next((get_args(part) for part in choices if get_origin(part) in (list, tuple)), ()) or (Quoted,)
+        return [redact_value(item, items[min(n, len(items) - 1)], words, inside) for n, item in enumerate(value)]
     return value
 
 
-def _mapping(value: Mapping[str, Any], key: str, words: Words) -> dict[str, Any]:
-    if key == "packs":  # of packages, and of folders of whoever ran it
-        value = {**value, "name": words.place(str(value.get("name", "")))}
-        return {name: value[name] for name in sorted(value)}
-    if key == "modules":
-        return {words.module(name): [words.function(one) for one in value[name]] for name in sorted(value)}
-    if key == "suppressed" and value.get("reason"):  # written by whoever accepted it
-        value = {**value, "reason": words.line(value["reason"])}
-    return {_key(name, key, words): _value(item, name, words) for name, item in _ordered(value)}
+def choices_of(hint: Any) -> Iterator[Any]:
+    """The alternatives of a type, without what its annotations add but for the kind of a text."""
+    if get_origin(hint) in (Union, UnionType):
+        for part in get_args(hint):
+            yield from choices_of(part)
+    elif get_origin(hint) is Annotated and privacy_of(hint) is None:
+        yield from choices_of(get_args(hint)[0])
+    else:
+        yield hint
 
 
-def _ordered(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return sorted(value.items())
+def privacy_of(hint: Any) -> Privacy | None:
+    """What a text of this type may tell; None of other types."""
+    return next((kind for kind in getattr(hint, "__metadata__", ()) if isinstance(kind, Privacy)), None)
 
 
-def _key(name: str, of: str, words: Words) -> str:
-    if of in MAPS and re.fullmatch(r"[a-z_]+(\.\w+)*(:rate)?(\{size=\w+\})?|node_\w+(:rate)?", name):
-        return name
-    return words.sentence(name) if of == "odd" else words.line(name) if of in MAPS else name
+@cache
+def fields_of(model: type[Document]) -> Mapping[str, Any]:
+    """The types of a model by their keys in JSON."""
+    hints = get_type_hints(model, include_extras=True)
+    return MappingProxyType({field.alias or name: hints[name] for name, field in model.model_fields.items()})
 
 
-def string(value: str, key: str, words: Words) -> str | None:
-    """What stands under a key of the result."""
-    if key == "sha256":
-        return None  # of a file with little in it, such as the host's name, the content can be guessed from it
-    if key in FIXED or value == NOTE:
+def _redact_text(value: str, choices: Sequence[Any], words: Words, inside: Replaced) -> str | None:
+    if value == NOTE or any(get_origin(part) is Literal and value in get_args(part) for part in choices):
         return value
-    if key in TOLD:
-        return words.sentence(value)
-    if key in COMMANDS:
-        return words.command(value)
-    if key in PLACES:
-        return words.place(value)
-    special = _SPECIAL.get(key)
-    return special(value, words) if special else words.line(value)
+    kind = next(filter(None, map(privacy_of, choices)), Privacy.QUOTED)
+    if kind in (Privacy.SENTENCE, Privacy.COMMAND):
+        return words.sentence(value, inside)
+    return _TEXTS[kind](words, value)
 
 
-def _release(text: str, words: Words) -> str:
-    return words.release(text)
+def _redact_mapping(value: Mapping[str, Any], choices: Sequence[Any], words: Words, inside: Replaced) -> dict[str, Any]:
+    model = next((part for part in choices if isinstance(part, type) and issubclass(part, Document)), None)
+    if model is NameInText:
+        return {**value, "value": inside[value["value"]]}
+    if model is not None:
+        fields = fields_of(model)
+        named = {
+            name["value"]: _NAMES.get(name["kind"], Words.line)(words, name["value"])
+            for name in value.get("fields") or ()
+        }
+        return {key: redact_value(item, fields.get(key, Quoted), words, named) for key, item in sorted(value.items())}
+    keys, items = next((get_args(part) for part in choices if get_origin(part) is dict), (Quoted, Quoted))
+    return {
+        redact_value(key, keys, words, inside): redact_value(item, items, words, inside)
+        for key, item in sorted(value.items())
+    }
 
 
-def _function(text: str, words: Words) -> str:
-    return words.function(text)
+_TEXTS: Mapping[Privacy, Callable[[Words, str], str | None]] = MappingProxyType(
+    {
+        Privacy.PUBLIC: lambda _, text: text,
+        Privacy.PLACE: Words.place,
+        Privacy.QUOTED: Words.line,
+        Privacy.ENTITY: Words.entity,
+        Privacy.HOST: Words.host,
+        Privacy.RELEASE: Words.release,
+        Privacy.FUNCTION: Words.function,
+        Privacy.STACK: Words.stack,
+        Privacy.MODULE: Words.module,
+        Privacy.METRIC: lambda words, text: text if _METRIC.fullmatch(text) else words.line(text),
+        Privacy.CHECKSUM: lambda *_: None,  # the content of a file with little in it can be guessed from it
+    }
+)
+_NAMES: Mapping[str, Callable[[Words, str], str]] = MappingProxyType(
+    {
+        "host": Words.host,
+        "process": Words.program,
+        "entity": Words.entity,
+        "function": Words.function,
+        "path": Words.place,
+        "module": Words.module,
+        "quoted": Words.line,
+    }
+)
 
 
-_SPECIAL: Mapping[str, Callable[[str, Words], str]] = {
-    "entity": _entity, "case": _host, "name": _host, "kernel": _release, "matched": _function,
-    "kernel_entries": _function,
-}  # fmt: skip
+def redacted_explanation(document: Mapping[str, Any], result: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """The explanation with pseudonyms; `result` is that of the same input, which knows what is a host or a program."""
+    words = learn_names([result], names)[0]
+    tool = dict(document["tool"])
+    options = {name: words.line(value) for name, value in tool["options"].items()}
+    hosts = [redact_value(host, ExplainedHost, words) for host in document["hosts"]]
+    return {**document, "hosts": hosts, "tool": {**tool, "options": options, "redacted": True}}

@@ -2,15 +2,22 @@
 
 Addresses, mail, `user@host` and paths are told from words by their form. In a quoted line everything behind the first
 option (`-p`, `--password`) are arguments of a program, of which numbers go too.
+
+Where in a quoted line values stand that are the customer's whatever they look like: arguments, passwords, numbers of
+accounts.
+
+Paths: what every host and every collector has stays, the customer's own folders and files get pseudonyms.
+
+The extension stays, so that it can be seen what a file was; `/home/anna` becomes `/home/user1`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv6Address, ip_address
 
-from thpdiag.redact import private
+from thpdiag.model.text import token_pattern
 from thpdiag.redact.allowed import (
     ATOM,
     DEVICE,
@@ -19,15 +26,149 @@ from thpdiag.redact.allowed import (
     OF_KERNEL,
     extensions,
     is_function,
+    is_of_distribution,
     is_program,
+    is_release,
     modules,
-    quoted,
-    told,
-    told_paths,
+    of_paths,
+    public_words,
+    without_additions,
 )
 from thpdiag.redact.names import HOST_OF_SOS, OF_SOS, OWN, Names
-from thpdiag.redact.paths import names_of, of_ours, path, segment
-from thpdiag.redact.releases import is_release, without_additions
+
+# But not what `ls -l` begins a line with
+_OPTION = re.compile(r"(?:^|(?<=\s))-{1,2}(?![rwxsStT-]{9}[\s.+])[A-Za-z]")
+# A program with its path, which the prompt's folder and a file of the kernel are not
+_PROGRAM = re.compile(r"(?:^|(?<=[\s|(]))/(?!(?:proc|sys|dev|run)/)[\w.@+%~-]+/[^\s\]#$>,;:()]+(?=\s)")
+# In any part of a name; and those that are common parts of others (`nr_foll_pin_acquired`) alone
+_LABELS = (
+    r"[\w-]*(?:passw(?:or)?d|passphrase|passcode)[\w-]*"
+    r"|[\w-]*(?:secret|credential|api_?key|access_?key|token)[\w-]*(?=[\"']?\s?[:=])|--[\w-]*(?:secret|token|key)[\w-]*"
+)
+_ALONE = r"(?:pass|pwd|pw|pin|bearer|basic|iban|phone|tel|fax)"
+_WITH_NUMBER = (  # `license key 1234567`; with fewer digits it may be a count
+    r"(?:licen[cs]e|serial|account|activation|customer|contract|ticket)(?:\s(?:number|no\.?|nr\.?|key|id|code))?"
+    r"(?=[\s#]{1,3}\d{5})"
+)
+_WITH_SIGN = r"(?:key|account|acct|card|mobile|serial|sn|ssn|login|license)(?=[\"']?\s?[:=])"
+_LABELLED = re.compile(
+    rf"(?<![\w-])-{{0,2}}(?:{_LABELS}|{_ALONE}|{_WITH_SIGN}|{_WITH_NUMBER})(?![\w-])[\"']?\s{{0,3}}[:=#]?\s{{0,3}}[\"']?"
+    r"([A-Z]{2}\d\d(?: [\dA-Z]{4}){2,7}(?: \d{1,4})?|\+?\d[\d ./-]*\d(?![\w])|[^\s\"',;]+)",
+    re.IGNORECASE,
+)
+_PHONE = re.compile(r"(?<![\w.])\+\d{1,3}[ -]?\(\d{1,5}\)[\d ./-]{4,}\d(?!\w)")
+_WEB = re.compile(r"[A-Za-z]\w*://[^\s\"'<>]+")
+# `comm:4711` is a pid, and `Comm: 1.5` nobody's number
+_NAMED = re.compile(r"(?<![\w.@%-])([\w.@%-]*[^\W\d][\w.@%-]*)[\"']?(?:=[\"']?|(:)(?:\s{1,3}[\"']?|[\"']))[+-]?$")
+_LONG = re.compile(r"\d{4,}(?![\d.:])")
+_NEAR = 80
+# `jan` is a man too, and `sun` a host: a month has a day beside it, a day of the week a month
+_CALENDAR = re.compile(
+    r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(?= {1,2}[0-3]?\d(?:[ ,]|$))"
+    r"|(?<=\d[ /-])(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(?=[ /-]\d{2,4}\b)"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?=,? {1,2}(?:\d|[A-Z][a-z]{2} ))"
+)
+_PEOPLE = frozenset({"jan", "jun", "mar", "sun", "sat", "dec"})
+
+Span = tuple[int, int]
+
+
+def arguments(text: str) -> int:
+    """Where the arguments of a program begin; the end of the line if none do."""
+    option, program = _OPTION.search(text), _PROGRAM.search(text)
+    return min(option.start() if option else len(text), program.end() if program else len(text))
+
+
+def label(text: str, at: int) -> str | None:
+    """The word of which what stands there is the value: `NAME=4711`, `"name": "4711"`."""
+    found = _NAMED.search(text[max(0, at - _NEAR) : at])
+    return None if found is None or (found[2] and not _LONG.match(text, at)) else found[1]
+
+
+def people(text: str) -> Iterator[Span]:
+    """Words of the calendar that are names where no date is."""
+    dated = {found.start() for found in _CALENDAR.finditer(text)}
+    for found in re.finditer(r"(?<!\w)[A-Za-z]+(?!\w)", text):
+        if found[0].casefold() in _PEOPLE and found.start() not in dated:
+            yield found.span()
+
+
+_HOMES = frozenset({"home", "users", "user_homes"})
+_ENDS = re.compile(r"((?:\.[A-Za-z]\w{0,8}|\.\d{1,4})+)$")
+_ADDRESS = re.compile(r"\d{1,3}(?:[._-]\d{1,3}){3}")
+_DAY_FILE = re.compile(r"sar?\d\d")
+_PATHS_LONG = re.compile(r"(?!20\d{6}$)\d{5,}")
+_PARTS = re.compile(r"[\W_]+")
+
+
+def path(text: str, names: Names) -> str:
+    """The path with its own segments replaced."""
+    segments = text.split("/")
+    done: list[str] = []
+    for number, one in enumerate(segments):
+        before = segments[number - 1].casefold() if number else ""
+        kind = "dir" if number < len(segments) - 1 else "file"
+        if before in _HOMES and one:
+            done.append(names_of(one, "user", names))
+        elif _PATHS_LONG.fullmatch(one) and done != segments[:number]:  # of an order, in a folder of the customer's
+            done.append(names_of(one, kind, names))
+        else:
+            done.append(segment(one, names, kind))
+    return "/".join(done)
+
+
+def names_of(one: str, kind: str, names: Names) -> str:
+    """A pseudonym, unless it is one."""
+    return one if names.is_pseudonym(one) else names.pseudonym(kind, one)
+
+
+def segment(one: str, names: Names, kind: str) -> str:
+    """One segment of a path."""
+    if (secret := names.secret(one)) is not None:
+        return secret
+    if _ADDRESS.fullmatch(one):
+        return names_of(one, "ip", names)
+    if not one or stays(one, names):
+        return one
+    stem, extension = _split_extension(one)
+    if extension and stem and (names.secret(stem) or not stays(stem, names)):
+        return f"{names_of(stem, kind, names)}{extension}"
+    return names_of(one, kind, names)
+
+
+def stays(one: str, names: Names) -> bool:
+    """Whether a segment is none of the customer's."""
+    bare = one.strip(".~-+")
+    if not bare or names.is_pseudonym(bare) or NUMBER.fullmatch(bare) or DEVICE.fullmatch(bare):
+        return True
+    if bare.casefold() in public_words() or bare.casefold() in of_paths():
+        return True
+    stem, extension = _split_extension(bare)
+    if (extension and names.is_pseudonym(stem)) or is_of_distribution(bare):
+        return True
+    return (
+        is_program(bare)
+        or OF_KERNEL.fullmatch(bare) is not None
+        or all(map(_is_known_part, _PARTS.split(bare.casefold())))
+    )
+
+
+def _is_known_part(part: str) -> bool:
+    return part in of_paths() or part.isdigit() or not part or _DAY_FILE.fullmatch(part) is not None
+
+
+def _split_extension(one: str) -> tuple[str, str]:
+    """Stem and known extensions: `acme.tar.gz` is `acme` and `.tar.gz`."""
+    found = _ENDS.search(one)
+    if not found:
+        return one, ""
+    ends = found.group().lstrip(".").split(".")
+    kept: list[str] = []
+    while ends and (ends[-1].casefold() in extensions() or ends[-1].isdigit()):
+        kept.insert(0, ends.pop())
+    extension = "".join(f".{end}" for end in kept)
+    return one.removesuffix(extension) if extension else one, extension
+
 
 _MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){2})?[0-9A-Fa-f]{2}(?![\w:])"
 _SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,3}){0,3}(?![\w:])"
@@ -35,12 +176,6 @@ _SIX = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,
 _FOUR = r"(?<![\w.])(?!2\.6\.\d\d\.\d{1,3}-)\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)"
 _PATH = r"[\w.@+%~\u0300-\u036f\u200b-\u200f-]*(?:/+[\w.@+%~\u0300-\u036f\u200b-\u200f-]+)+/?"
 _ANY = re.compile(f"(?P<mac>{_MAC})|(?P<six>{_SIX})|(?P<four>{_FOUR})|(?P<path>{_PATH})|(?P<atom>{ATOM})")
-# Where our sentences name something: `grew of NAME (123)`, `a < b < NAME`, `'NAME'`
-_NAMED = re.compile(
-    r"(?P<pid>(?<![^\s(])[^\s()]{1,64})(?= \(\d{1,9}\))|(?<=< )(?P<frame>[^<,;]+?)(?=$| <|[,;])"
-    r"|(?<=samples of )(?P<task>[^()]{1,64}?)(?= are in )"
-    r"|(?<=\bname is )(?P<is>[^\s,;]{1,64})|(?<=\(comm )(?P<comm>[^,;)]{1,64})|(?<=, victim )(?P<victim>[^,;)]{1,64})"
-)
 _COMPILED = re.compile(r"(?:\.(?:isra|constprop|part|cold|llvm)(?:\.\d+)?|\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?)+$")
 _LINE_OF = re.compile(r"(:\d+)$")
 
@@ -48,13 +183,17 @@ _LINE_OF = re.compile(r"(:\d+)$")
 class Words:
     """Replaces names in text."""
 
-    def __init__(self, names: Names, functions: Iterable[str] = (), redacted: str = "") -> None:
-        """`functions` are the kernel's, with its settings; `redacted` says that pseudonyms in the text are ours."""
+    def __init__(
+        self, names: Names, functions: Iterable[str] = (), *, redacted: bool = False, named: bool = True
+    ) -> None:
+        """`functions` are the kernel's, with its settings; `redacted` says that pseudonyms in the text are ours,
+        `named` that the names in our sentences are known."""
         self.names = names
         self._functions = frozenset(functions)
-        self._redacted = bool(redacted)
+        self._redacted = redacted
+        self._named = named
         self._phrases: dict[str, str] = {}  # names of programs that are more than a word, and their pseudonyms
-        self._atoms: dict[tuple[str, bool], str] = {}
+        self._atoms: dict[str, str] = {}
 
     def line(self, text: str) -> str:
         """A line of the customer's."""
@@ -63,45 +202,72 @@ class Words:
             return self._frame(frame)
         if _FOLDED.fullmatch(text):
             return self.stack(text)
-        return self._replaced_in(text, ours=False)
+        return self._replaced_in(text)
 
-    def _replaced_in(self, text: str, *, ours: bool) -> str:
+    def _replaced_in(self, text: str) -> str:
         """Numbers go among arguments, behind the host of an address of the web, and behind a strange name."""
-        begin_of_arguments = len(text) if ours else private.arguments(text)
-        webs = private.webs(text)
-        secret = [] if ours else [*private.labelled(text), *private.people(text)]
+        begin_of_arguments = arguments(text)
+        web_spans = [found.span() for found in _WEB.finditer(text)]
+        secret = [found.span() for found in _PHONE.finditer(text)]
+        secret += [*(found.span(1) for found in _LABELLED.finditer(text)), *people(text)]
 
         def replaced(match: re.Match[str]) -> str:
             at = match.start()
-            if not ours and _in_a_row(text, match):
+            if _in_a_row(text, match):
                 return match[0]
             if match["atom"] and any(begin <= at < end for begin, end in secret):
                 return self._secret(match[0])
-            label = private.label(text, at)
-            value = label is not None and not self._stays(label.strip(EDGE), ours=ours)
-            inside = value or at >= begin_of_arguments or any(begin < at < end for begin, end in webs)
-            return self._replaced(match, ours=ours, argument=inside)
+            named = label(text, at)
+            value = named is not None and not self._stays(named.strip(EDGE))
+            inside = value or at >= begin_of_arguments or any(begin < at < end for begin, end in web_spans)
+            return self._replace_match(match, argument=inside)
 
         return _ANY.sub(replaced, text)
 
-    def sentence(self, text: str) -> str:
-        """A sentence of ours that names things of the customer."""
-        text = self._without_phrases(text)
+    def sentence(self, text: str, inside: Mapping[str, str] | None = None) -> str:
+        """A sentence or command of ours, in which pseudonyms stand for the names that it is known to hold.
+
+        In the rest a host, a person or an address is replaced all the same, if the name is no common word.
+        """
+        if not self._named:
+            return self.line(text)
         done, end = [], 0
-        for match in _NAMED.finditer(text):
-            done += [self.command(text[end : match.start()]), self._named(match)]
+        for match in token_pattern(inside or ()).finditer(text):
+            done += [_ATOMS.sub(self._known_secret, text[end : match.start()]), (inside or {})[match[0]]]
             end = match.end()
-        return "".join([*done, self.command(text[end:])])
+        return "".join([*done, _ATOMS.sub(self._known_secret, text[end:])])
+
+    def _known_secret(self, match: re.Match[str]) -> str:
+        core = match[0].rstrip(EDGE)
+        if core.casefold() in public_words() or self.is_pseudonym(core):
+            return match[0]
+        return (self._host(core) or core) + match[0][len(core) :]
 
     def program(self, name: str) -> str:
         """The name of a process or thread."""
         bare = name.strip("[]<>")
-        if bare in ("", "?") or is_program(bare) or self.own(bare):
+        if bare in ("", "?") or is_program(bare) or self.is_pseudonym(bare):
             return name
         done = names_of(name, "proc", self.names)
         if not _ATOMS.fullmatch(name) and re.search(r"[^\W\d]", name):
             self._phrases[name] = done
         return done
+
+    def host(self, name: str) -> str:
+        """The name of a host; `db1.example.com` is one in a domain."""
+        if name in _NOBODY or self.is_pseudonym(name):
+            return name
+        if (secret := self.names.secret(name)) is not None:
+            return secret
+        first, _, domain = name.partition(".")
+        if not domain or not re.fullmatch(r"[\w-]+(\.[\w-]+)+", name):
+            return self.names.pseudonym("host", name)
+        return f"{self.names.pseudonym('host', first)}.{self.names.pseudonym('domain', domain)}"
+
+    def entity(self, text: str) -> str:
+        """A process with its pid, a zone, a cpu, a control group."""
+        found = _PROCESS.match(text)
+        return f"{self.program(found[1])}{found[2]}" if found else self.line(text)
 
     def _without_phrases(self, text: str) -> str:
         for name, pseudonym in self._phrases.items():
@@ -116,7 +282,7 @@ class Words:
         if (
             self.kernel_function(name)
             or (name.endswith("_[k]") and of_kernel(name[:-4]))
-            or self.own(name)
+            or self.is_pseudonym(name)
             or is_function(name)
         ):
             return name
@@ -135,7 +301,7 @@ class Words:
     def kernel_function(self, name: str) -> bool:
         """Whether it is a function of the kernel; programs loaded into it (BPF) are named by the customer."""
         bare = _COMPILED.sub("", name)
-        known = {name, bare} & self._functions or ("_" in bare and bare.casefold() in quoted())
+        known = {name, bare} & self._functions or ("_" in bare and bare.casefold() in public_words())
         return bool(known) and not name.startswith("bpf_prog_")
 
     def release(self, text: str) -> str:
@@ -150,54 +316,42 @@ class Words:
         bare = text[: number.start()] if number else text
         return path(bare, self.names) + (number[1] if number else "")
 
-    def command(self, text: str) -> str:
-        """A command of ours, or words of ours that name nothing by where they stand."""
-        return self._replaced_in(text, ours=True)
-
     def _secret(self, text: str) -> str:
         """What is the customer's for where it stands, even if a list knows it."""
         core = text.rstrip(EDGE)
-        return (core if self.own(core) or not core else self._there(core)) + text[len(core) :]
+        return (core if self.is_pseudonym(core) or not core else self._local_pseudonym(core)) + text[len(core) :]
 
-    def _there(self, word: str) -> str:
+    def _local_pseudonym(self, word: str) -> str:
         """A pseudonym for where a word stands; what is common may stay elsewhere."""
         return names_of(word, "arg" if self._stays(word) else "word", self.names)
 
-    def _named(self, match: re.Match[str]) -> str:
-        if not match["frame"]:
-            return self.program(match[0])
-        name = match["frame"].strip()
-        if name == "..." or self.kernel_function(name) or is_function(name) or is_program(name) or self.own(name):
-            return match[0]
-        return self.names.known(name, "fn") or self.names.known(name) or names_of(name, "fn", self.names)
-
-    def _replaced(self, match: re.Match[str], *, ours: bool, argument: bool) -> str:
+    def _replace_match(self, match: re.Match[str], *, argument: bool) -> str:
         text = match[0]
         if match["mac"]:
-            one = text if self.names.known(text) else text.replace("-", ":").casefold()
+            one = text if self.names.find(text) else text.replace("-", ":").casefold()
             return names_of(one, "mac", self.names)
         if match["six"]:
             return self._six(text)
         if match["four"]:
             return self._four(text)
         if match["path"]:
-            return self._path(text, ours=ours)
+            return self._path(text)
         core = text.rstrip(EDGE)
-        return self._atom(core, ours=ours, argument=argument) + text[len(core) :]
+        return self._atom(core, argument=argument) + text[len(core) :]
 
     def _six(self, text: str) -> str:
         bare = text if text.endswith("::") else text.removesuffix(":")
         try:
             address = IPv6Address(bare)
         except ValueError:
-            return text if not re.search("[A-Fa-f]", text) else _ATOMS.sub(self._plain, text)
+            return text if not re.search("[A-Fa-f]", text) else _ATOMS.sub(self._replace_atom, text)
         if address.is_loopback or address.is_unspecified:
             return text
-        one = bare if self.names.known(bare) else str(address)  # one address, however it is spelled
+        one = bare if self.names.find(bare) else str(address)  # one address, however it is spelled
         return names_of(one, "ipv6_", self.names) + text[len(bare) :]
 
-    def _plain(self, match: re.Match[str]) -> str:
-        return self._atom(match[0], ours=False, argument=False)
+    def _replace_atom(self, match: re.Match[str]) -> str:
+        return self._atom(match[0], argument=False)
 
     def _four(self, text: str) -> str:
         try:
@@ -207,67 +361,67 @@ class Words:
             return names_of(text, "ip", self.names) if padded else text  # a version or a number of a table
         return text if address.is_loopback or address.is_unspecified else names_of(text, "ip", self.names)
 
-    def _path(self, text: str, *, ours: bool) -> str:
-        if all(self._stays(one, ours=ours) for one in text.split("/")) and not text.startswith("/"):
+    def _path(self, text: str) -> str:
+        if all(map(self._stays, text.split("/"))) and not text.startswith("/"):
             return text  # `194.2/s`, `and/or`
         core = text.rstrip(EDGE) if not text.endswith("~") else text
         if "@" in core.partition("/")[0]:
             first, sign, rest = core.partition("/")
-            return self._atom(first, ours=ours, argument=False) + sign + path(rest, self.names) + text[len(core) :]
-        return path(core, self.names, told_paths() if ours else frozenset()) + text[len(core) :]
+            return self._atom(first, argument=False) + sign + path(rest, self.names) + text[len(core) :]
+        return path(core, self.names) + text[len(core) :]
 
-    def _atom(self, word: str, *, ours: bool, argument: bool) -> str:
-        key = (word, ours)
-        if argument and re.search(r"\d", word) and not self.own(word):
-            return self._there(word)
-        if key not in self._atoms:
-            self._atoms[key] = self._judged(word, ours=ours)
-        return self._atoms[key]
+    def _atom(self, word: str, *, argument: bool) -> str:
+        if argument and re.search(r"\d", word) and not self.is_pseudonym(word):
+            return self._local_pseudonym(word)
+        if word not in self._atoms:
+            self._atoms[word] = self._redact_word(word)
+        return self._atoms[word]
 
-    def _judged(self, word: str, *, ours: bool) -> str:
-        secret = self.names.secret(word) if ours else self.names.known(word)
-        if secret is not None and not (ours and word.casefold() in told()):
-            return secret
-        if self._stays(word, ours=ours):
+    def _redact_word(self, word: str) -> str:
+        if (known := self.names.find(word)) is not None:
+            return known
+        if self._stays(word):
             return word
         if "@" in word.strip("@"):
-            return self._at(word)
+            return self._redact_address(word)
         if is_release(word):
             return without_additions(word)
-        return self._host(word) or self._file(word) or self.names.known(word) or names_of(word, "word", self.names)
+        return self._host(word) or self._file(word) or names_of(word, "word", self.names)
 
-    def _stays(self, word: str, *, ours: bool = False) -> bool:
+    def _stays(self, word: str) -> bool:
         folded = word.casefold()
-        if folded in quoted() or (ours and (folded in told() or of_ours(word))) or not word or self.own(word):
+        if folded in public_words() or not word or self.is_pseudonym(word):
             return True
-        if folded.startswith(("vm.", "kernel.")) and folded.partition(".")[2] in quoted():  # as sysctl spells them
+        if (
+            folded.startswith(("vm.", "kernel.")) and folded.partition(".")[2] in public_words()
+        ):  # as sysctl spells them
             return True
         if NUMBER.fullmatch(word) or DEVICE.fullmatch(word) or OF_KERNEL.fullmatch(word):
             return True
         return is_program(word) or self.kernel_function(word)
 
-    def own(self, word: str) -> bool:
+    def is_pseudonym(self, word: str) -> bool:
         """Whether it is a pseudonym already, ours or of `sos clean`."""
         if HOST_OF_SOS.fullmatch(word):
             return True
-        if OF_SOS.match(word) or self.names.given(word):
-            return all(OF_SOS.fullmatch(p) or self.names.given(p) or p in extensions() for p in word.split("."))
+        if OF_SOS.match(word) or self.names.is_pseudonym(word):
+            return all(OF_SOS.fullmatch(p) or self.names.is_pseudonym(p) or p in extensions() for p in word.split("."))
         parts = word.split(".")
         return self._redacted and OWN.fullmatch(parts[0]) is not None and all(
             OWN.fullmatch(p) or p in extensions() for p in parts
         )  # fmt: skip
 
-    def _at(self, word: str) -> str:
+    def _redact_address(self, word: str) -> str:
         """`user@host` of a prompt, or mail."""
         user, _, host = word.partition("@")
         if host.rpartition(".")[2] in _UNITS and "." in host:
             return segment(word, self.names, "file")
-        if not self.own(host) and self.names.secret(host) is None and "." in host and not self._host(host):
+        if not self.is_pseudonym(host) and self.names.secret(host) is None and "." in host and not self._host(host):
             return names_of(word, "mail", self.names)
-        person = user if is_program(user) or self.own(user) or not user else names_of(user, "user", self.names)
+        person = user if is_program(user) or self.is_pseudonym(user) or not user else names_of(user, "user", self.names)
         if _NO_HOST.fullmatch(host):
             return f"{person}@{host}"
-        place = self._host(host) or (host if self.own(host) else names_of(host, "host", self.names))
+        place = self._host(host) or (host if self.is_pseudonym(host) else names_of(host, "host", self.names))
         return f"{person}@{place}"
 
     def _host(self, word: str) -> str | None:
@@ -300,6 +454,8 @@ class Words:
         return " ".join(path(part, self.names) if "/" in part else self.line(part) for part in within.split(" "))
 
 
+_NOBODY = frozenset({"-", "localhost", "host"})  # what a case is called whose host is not known
+_PROCESS = re.compile(r"^(.+?)( \(\d+\))$", re.DOTALL)
 _ROW = re.compile(r"(?P<object>\S*)\s*\[k\] $")  # a row of perf report or perf top in front of the function
 _BEFORE_MARK = re.compile(r"\]\s+\[k\] ")
 _UNITS = frozenset({"service", "slice", "scope", "socket", "mount", "timer"})  # `user@1000.service`

@@ -8,34 +8,37 @@ from types import TracebackType
 from typing import Final, Self
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.access.audit import Action, Outcome, event
-from thpdiag.serve.access.principal import Principal, Way
+from thpdiag.serve.access.audit import Action, Outcome, audit_event
+from thpdiag.serve.access.principals import Principal, Way
 from thpdiag.serve.storage.retention import Pruned, Terms
 from thpdiag.serve.storage.storage import Storage
 
-LOGGER: Final = logging.getLogger("thpdiag.serve.prune")
-EVERY: Final = 3600.0  # seconds
-ITSELF: Final = Principal("server", Way.LOCAL, frozenset())
-COMMAND: Final = Principal("command", Way.LOCAL, frozenset())  # whoever may write to the folder
+LOG: Final = logging.getLogger("thpdiag.serve.prune")
+PRUNE_SECONDS: Final = 3600.0
+SERVER_PRINCIPAL: Final = Principal("server", Way.LOCAL, frozenset())
+COMMAND_PRINCIPAL: Final = Principal("command", Way.LOCAL, frozenset())  # whoever may write to the folder
 
 
-def pruned(storage: Storage, terms: Terms, who: Principal) -> Pruned:
+def prune(storage: Storage, terms: Terms, who: Principal) -> Pruned:
     """What went; written down in the audit log if anything did."""
-    done = storage.retention.prune(terms)
-    if any((done.uploads, done.bundles, done.cases, done.stray_files, done.audit_entries)):
-        line = event(storage.clock(), Action.PRUNE, Outcome.DONE, who, "", told(done))
-        storage.audit.add(line)
-    return done
+    pruned = storage.retention.prune(terms)
+    if any((pruned.uploads, pruned.bundles, pruned.cases, pruned.stray_files, pruned.audit_entries)):
+        entry = audit_event(storage.clock(), Action.PRUNE, Outcome.DONE, who, "", describe_pruned(pruned))
+        storage.audit.add(entry)
+    return pruned
 
 
-def told(done: Pruned) -> str:
+def describe_pruned(pruned: Pruned) -> str:
     """What went, in a line."""
     counts = {
-        "bundles": done.bundles, "cases": done.cases, "unfinished uploads": done.uploads,
-        "stray files": done.stray_files, "audit entries": done.audit_entries,
-    }  # fmt: skip
+        "bundles": pruned.bundles,
+        "cases": pruned.cases,
+        "unfinished uploads": pruned.uploads,
+        "stray files": pruned.stray_files,
+        "audit entries": pruned.audit_entries,
+    }
     gone = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{gone or 'nothing'}; {done.freed} bytes of bundles"
+    return f"{gone or 'nothing'}; {pruned.freed} bytes of bundles"
 
 
 class Pruning:
@@ -56,8 +59,8 @@ class Pruning:
     def _run(self) -> None:
         while True:
             try:
-                LOGGER.info("pruned: %s", told(pruned(self._storage, self._terms, ITSELF)))
+                LOG.info("pruned: %s", describe_pruned(prune(self._storage, self._terms, SERVER_PRINCIPAL)))
             except (StoreError, StoreBusyError, StoreFullError) as error:
-                LOGGER.warning("prune: %s", error)
-            if self._over.wait(EVERY):
+                LOG.warning("prune: %s", error)
+            if self._over.wait(PRUNE_SECONDS):
                 return

@@ -23,54 +23,57 @@ from typing import Any, Final
 import uvicorn
 
 from thpdiag import __version__
-from thpdiag.engine.rule_set import rule_set
+from thpdiag.diagnosis.result_document import digest
+from thpdiag.engine.load import rule_set
 from thpdiag.errors import UsageError
-from thpdiag.result.rule_packs import digest
-from thpdiag.serve.access import modes
-from thpdiag.serve.access.around import SERVER
-from thpdiag.serve.access.attempts import Attempts
-from thpdiag.serve.access.bearer import Bearer
-from thpdiag.serve.access.log import handler
-from thpdiag.serve.access.sealed import kept_key
-from thpdiag.serve.app import application
+from thpdiag.serve.access.audit import log_handler
+from thpdiag.serve.access.http_protocol import UVICORN_OPTIONS
+from thpdiag.serve.access.principals import check_access
+from thpdiag.serve.access.sessions import load_key
+from thpdiag.serve.access.tokens import Attempts, Bearer
 from thpdiag.serve.pruning import Pruning
+from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
-from thpdiag.serve.settings import Settings, opened
-from thpdiag.serve.storage import database
+from thpdiag.serve.settings import Settings, open_storage
+from thpdiag.serve.storage.database import parse_database_url
 from thpdiag.serve.uploads.intake import Intake
-from thpdiag.serve.work.workers import Workers
-from thpdiag.triage.store.bundle import Analysis
+from thpdiag.serve.workers import Workers
+from thpdiag.store.results import Analysis
 
 LOGGER: Final = logging.getLogger("thpdiag.serve")
-KEY: Final = "key"  # in the data folder
-SECONDS_FOR_REQUESTS: Final = 5
+KEY_FILE: Final = "key"  # in the data folder
+SHUTDOWN_SECONDS: Final = 5
 BACKLOG: Final = 1024
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal; `tell` is given one line with the address once connections are taken."""
-    access = modes.check(settings.who)
+    access = check_access(settings.to_access())
     rules = rule_set()
     analysis = Analysis(__version__, digest(rules))
     with ExitStack() as undo:
-        undo.enter_context(logged())
-        storage = undo.enter_context(closing(opened(with_password(settings, os.environ))))
+        undo.enter_context(logging_to_stderr())
+        storage = undo.enter_context(closing(open_storage(with_password(settings, os.environ))))
         undo.enter_context(storage.served(analysis))
-        listens = undo.enter_context(bound(settings.host, settings.port))
-        modes.check(replace(access, host=str(listens.getsockname()[0])))  # a name may have changed what it stands for
-        workers = Workers(storage, analysis, settings.count)
+        listening = undo.enter_context(listen(settings.host, settings.port))
+        address = str(listening.getsockname()[0])
+        check_access(replace(access, host=address))  # a name may have changed what it stands for
+        workers = Workers(storage, analysis, settings.worker_count)
         bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time)
+        key, intake = load_key(storage.folder / KEY_FILE), Intake(storage.uploads, settings.upload_limit)
         server = Server(
-            storage, access, kept_key(storage.folder / KEY), bearer, Intake(storage.uploads, settings.upload_limit),
-            rules, analysis, settings.terms, settings.count, workers.wake, time,
-        )  # fmt: skip
-        loop = _Uvicorn(uvicorn.Config(application(server), **options()))
-        undo.enter_context(ended_by_signals(loop))
+            *(storage, access, key, bearer, intake, rules, analysis, settings.terms),
+            workers=settings.worker_count,
+            wake=workers.wake,
+            clock=time,
+        )
+        loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
+        undo.enter_context(exit_on_signals(loop))
         undo.enter_context(Pruning(storage, settings.terms))
         undo.enter_context(workers)
-        tell(f"thpdiag serves {address(listens)} and keeps its data in {storage.folder}; Ctrl-C ends it")
-        loop.run([listens])
+        tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C ends it")
+        loop.run([listening])
 
 
 def with_password(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
@@ -81,36 +84,35 @@ def with_password(settings: Settings, environment: MutableMapping[str, str]) -> 
     password = environment.pop("PGPASSWORD", "")
     if not password or settings.database is None:
         return settings
-    url = database.address(settings.database)
-    told = url if url.password else url.set(password=password)
-    return replace(settings, database=told.render_as_string(hide_password=False))
+    url = parse_database_url(settings.database)
+    url = url if url.password else url.set(password=password)
+    return replace(settings, database=url.render_as_string(hide_password=False))
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 is one that is free."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, place = found[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
         with ExitStack() as undo:
-            listens = undo.enter_context(socket.socket(family, kind, protocol))
-            listens.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listens.bind(place)
-            listens.listen(BACKLOG)
+            listening = undo.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
             undo.pop_all()
-            return listens
+            return listening
     except (OSError, UnicodeError) as error:
         raise UsageError(f"cannot listen at {host}, port {port}: {getattr(error, 'strerror', error)}") from error
 
 
-def address(listens: socket.socket) -> str:
+def url_of_socket(listening: socket.socket) -> str:
     """As one types it into a browser on this machine."""
-    host, port = listens.getsockname()[:2]
+    host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def options() -> dict[str, Any]:
-    """Those of uvicorn."""
-    return {**SERVER, "lifespan": "off", "log_level": "info", "timeout_graceful_shutdown": SECONDS_FOR_REQUESTS}
+def uvicorn_options() -> dict[str, Any]:
+    return {**UVICORN_OPTIONS, "lifespan": "off", "log_level": "info", "timeout_graceful_shutdown": SHUTDOWN_SECONDS}
 
 
 class _Uvicorn(uvicorn.Server):
@@ -122,7 +124,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 @contextmanager
-def ended_by_signals(loop: uvicorn.Server) -> Iterator[None]:
+def exit_on_signals(loop: uvicorn.Server) -> Iterator[None]:
     """A signal ends the server in order; what comes before it runs does so too."""
     before = {number: signal.signal(number, loop.handle_exit) for number in SIGNALS}
     try:
@@ -133,22 +135,22 @@ def ended_by_signals(loop: uvicorn.Server) -> Iterator[None]:
 
 
 @contextmanager
-def logged() -> Iterator[None]:
+def logging_to_stderr() -> Iterator[None]:
     """The log goes to stderr, without secrets; mistakes of ours in threads too."""
-    root, writes, threads = logging.getLogger(), handler(sys.stderr), threading.excepthook
+    root, handler, excepthook = logging.getLogger(), log_handler(sys.stderr), threading.excepthook
     level = root.level
-    root.addHandler(writes)
+    root.addHandler(handler)
     root.setLevel(logging.INFO)
-    threading.excepthook = _mistake
+    threading.excepthook = _log_thread_error
     try:
         yield
     finally:
-        threading.excepthook = threads
+        threading.excepthook = excepthook
         root.setLevel(level)
-        root.removeHandler(writes)
+        root.removeHandler(handler)
 
 
-def _mistake(what: threading.ExceptHookArgs) -> None:
+def _log_thread_error(what: threading.ExceptHookArgs) -> None:
     if what.exc_value is not None:
-        found = (what.exc_type, what.exc_value, what.exc_traceback)
-        LOGGER.critical("a mistake of thpdiag itself, please report it", exc_info=found)
+        error = (what.exc_type, what.exc_value, what.exc_traceback)
+        LOGGER.critical("a mistake of thpdiag itself, please report it", exc_info=error)

@@ -1,30 +1,180 @@
-"""What the parts of a running server share."""
+"""What the handlers of a running server share, its health and the watcher of jobs among it.
+
+However many wait for a job, the database is asked now and then for all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 from thpdiag.engine.load import Rule
-from thpdiag.serve.access.bearer import Bearer
-from thpdiag.serve.access.modes import Access
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
+from thpdiag.serve.access.principals import Access
+from thpdiag.serve.access.tokens import Bearer
+from thpdiag.serve.fleet.cache import FleetCache
+from thpdiag.serve.request_counts import Counts
+from thpdiag.serve.storage.jobs import DONE, FAILED, Jobs
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.uploads.intake import Intake
-from thpdiag.triage.store.bundle import Analysis
+from thpdiag.store.results import Analysis
+
+POLL_SECONDS: Final = 0.4  # between two looks
+LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class JobState:
+    """What of a job is worth telling when it changes."""
+
+    state: str
+    stage: str
+    ahead: int
+    status: str
+    reason: str
+    case: str | None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in (DONE, FAILED)
+
+
+@dataclass(slots=True)
+class _WatchedJob:
+    """One job, and who waits for a change of it; `seen` is None before the first look and once it is deleted."""
+
+    watchers: int = 0
+    seen: JobState | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def update(self, seen: JobState | None) -> None:
+        if seen != self.seen:
+            self.seen = seen
+            self.changed.set()
+            self.changed = asyncio.Event()
+
+
+class JobWatcher:
+    """It belongs to one event loop at a time."""
+
+    def __init__(self, jobs: Jobs, step: float = POLL_SECONDS) -> None:
+        self._jobs, self._step = jobs, step
+        self._watched: dict[str, _WatchedJob] = {}
+        self._polling: asyncio.Task[None] | None = None
+
+    async def states(self, key: str, pause: float) -> AsyncGenerator[JobState | None, None]:
+        """What a job is now, and what it becomes, until it ends or is deleted; None: no news for `pause` seconds."""
+        with self._watch(key) as watched:
+            if watched.seen is None:
+                watched.update((await run_in_threadpool(self._read, [key])).get(key))
+            last: JobState | None = None
+            while (seen := watched.seen) is not None:
+                changed = watched.changed
+                if seen != last:
+                    yield (last := seen)
+                    if seen.ended:
+                        return
+                    continue
+                try:
+                    async with asyncio.timeout(pause):
+                        await changed.wait()
+                except TimeoutError:
+                    yield None
+
+    @contextmanager
+    def _watch(self, key: str) -> Iterator[_WatchedJob]:
+        watched = self._watched.setdefault(key, _WatchedJob())
+        watched.watchers += 1
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._poll())
+        try:
+            yield watched
+        finally:
+            watched.watchers -= 1
+            if not watched.watchers:
+                del self._watched[key]
+
+    async def _poll(self) -> None:
+        while self._watched:
+            await asyncio.sleep(self._step)
+            keys = list(self._watched)
+            try:
+                states = await run_in_threadpool(self._read, keys)
+            except (StoreError, StoreBusyError, StoreFullError) as error:
+                LOG.warning("jobs cannot be watched at the moment: %s", error)
+                continue
+            for key in keys:
+                watched = self._watched.get(key)
+                if watched is not None and watched.seen is not None:  # else somebody's first look is under way
+                    watched.update(states.get(key))
+
+    def _read(self, keys: Collection[str]) -> Mapping[str, JobState]:
+        return {
+            key: JobState(job.state, job.stage, ahead, job.status, job.reason, job.case)
+            for key, (job, ahead) in self._jobs.several(keys).items()
+        }
+
+
+HEALTH_SECONDS: Final = 2.0  # in which the disk is not tried again: anybody may ask
+PROBE_FILE: Final = ".healthz"
+
+
+class Health:
+    def __init__(self, storage: Storage, clock: Callable[[], float] = monotonic) -> None:
+        self._storage, self._clock = storage, clock
+        self._lock, self._until, self._last = Lock(), float("-inf"), {"database": False, "disk": False}
+
+    def check(self) -> dict[str, bool]:
+        with self._lock:
+            if self._clock() >= self._until:
+                self._last = {"database": self._database_answers(), "disk": self._disk_takes_bytes()}
+                self._until = self._clock() + HEALTH_SECONDS
+            return self._last
+
+    def _database_answers(self) -> bool:
+        try:
+            self._storage.jobs.find("0" * 32)
+        except (StoreError, StoreBusyError, StoreFullError):
+            return False
+        return True
+
+    def _disk_takes_bytes(self) -> bool:
+        """Whether a file with bytes in it can be made there; nothing stays."""
+        probe = self._storage.folder / PROBE_FILE
+        try:
+            with probe.open("wb") as file:
+                file.write(bytes(4096))
+                file.flush()
+                os.fsync(file.fileno())
+            probe.unlink()
+        except OSError:
+            return False
+        return True
+
+
+@dataclass
 class Server:
     """Made once at the start; everything in it may be used by several threads, and waits for a disk unless said.
 
     `analysis` and `rules` are what each bundle is diagnosed with. `wake` tells the workers that a job waits; it returns
-    at once. `clock` gives seconds since 1970 in UTC.
+    at once. `clock` gives seconds since 1970 in UTC. `max_wait` is how long somebody is kept waiting for a verdict.
     """
 
     storage: Storage
     access: Access
-    key: bytes  # seals sessions and CSRF tokens
+    key: bytes  # signs sessions and CSRF tokens
     bearer: Bearer
     intake: Intake
     rules: tuple[Rule, ...]
@@ -33,3 +183,17 @@ class Server:
     workers: int
     wake: Callable[[], None]
     clock: Callable[[], float]
+    max_wait: float = 600.0  # seconds
+    watcher: JobWatcher = field(init=False)
+    counts: Counts = field(init=False)
+    health: Health = field(init=False)
+    fleet: FleetCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watcher, self.counts = JobWatcher(self.storage.jobs), Counts()
+        self.health, self.fleet = Health(self.storage), FleetCache(self.storage, self.clock)
+
+    def record_action(self, request: Request, action: Action, subject: str) -> None:
+        """Write down that somebody did this."""
+        who, address = request.state.principal, address_of(request.scope, self.access)
+        self.storage.audit.add(audit_event(self.clock(), action, Outcome.DONE, who, address, subject))

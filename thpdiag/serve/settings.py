@@ -1,7 +1,6 @@
 """All settings of the server: each has a default, a key in the configuration file and an option of the command.
 
     data = "/var/lib/thpdiag"
-    host = "127.0.0.1"
     port = 8765
     access = "proxy"                          # none, tokens, proxy
     origins = ["https://thpdiag.example.org"]
@@ -9,116 +8,56 @@
     upload_limit = "8 GiB"
     keep_bundles = "14 d"
 
-An option wins over the file, the file over the default. A key that is not known is a mistake of whoever wrote it.
+An option wins over the file, the file over the default. A key that is not known is a mistake of whoever wrote it. No
+setting is taken from the environment, which every child would inherit.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from thpdiag.errors import UsageError
-from thpdiag.serve.access.addresses import networks
-from thpdiag.serve.access.modes import Access, Mode
-from thpdiag.serve.access.scopes import scopes
-from thpdiag.serve.quantities import duration, size
-from thpdiag.serve.storage.clock import DAY
+from thpdiag.serve.access.principals import Access, Mode, parse_networks, parse_scopes
+from thpdiag.serve.storage.content import SPARE_BYTES, StorageLimits
+from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.retention import Terms
-from thpdiag.serve.storage.room import SPARE, Bounds
 from thpdiag.serve.storage.storage import Storage
 
-SIGN_IN: Final = "/sign-in"
+BYTE_UNITS: Final[Mapping[str, int]] = MappingProxyType(
+    {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB"))}
+    | {unit: 1024**power for power, unit in enumerate(("KiB", "MiB", "GiB", "TiB"), 1)}
+)
+TIME_UNITS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400})
+QUANTITY_SHAPE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]+)", re.ASCII)
+MAX_QUANTITY: Final = 1 << 62  # of bytes that any file system or database counts
+SIGN_IN_PATH: Final = "/sign-in"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Sizes in bytes, times in seconds. `quota` None: as much as the disk has; `workers` 0: half of the CPUs."""
-
-    data: Path
-    database: str | None = None
-    host: str = "127.0.0.1"
-    port: int = 8765
-    workers: int = 0
-    upload_limit: int = 8 << 30
-    quota: int | None = None
-    spare: int = SPARE
-    keep_uploads: float = DAY
-    keep_bundles: float = 14 * DAY
-    keep_cases: float = 180 * DAY
-    keep_audit: float = 400 * DAY
-    access: Mode = Mode.NONE
-    origins: tuple[str, ...] = ()
-    proxies: tuple[str, ...] = ()
-    user_header: str = "x-forwarded-user"
-    user_scopes: tuple[str, ...] = ("upload", "read")
-    admins: tuple[str, ...] = ()
-
-    @property
-    def bounds(self) -> Bounds:
-        return Bounds(self.quota, self.spare)
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(self.keep_bundles, self.keep_cases, self.keep_audit)
-
-    @property
-    def count(self) -> int:
-        """How many analyses at a time; half of the CPUs are left to answer requests."""
-        return self.workers or max(1, len(os.sched_getaffinity(0)) // 2)
-
-    @property
-    def who(self) -> Access:
-        """Who may come in; whether that may be served, `modes.check` says."""
-        return Access(
-            self.access, self.host, frozenset(self.origins), networks(self.proxies), self.user_header.lower(),
-            scopes(self.user_scopes), frozenset(self.admins), SIGN_IN,
-        )  # fmt: skip
+def parse_size(text: str) -> int:
+    """Bytes; a unit is named, since `2` may be anything."""
+    return int(_parse_quantity(text, BYTE_UNITS, "size", "2 GiB"))
 
 
-def settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
-    """What the file says, and what the options say in its place; None among the options is not said."""
-    given = {} if file is None else _read(file)
-    given |= {name: value for name, value in options.items() if value is not None and value != ()}
-    return Settings(**{"data": data_folder(), **given})
+def parse_duration(text: str) -> float:
+    """Seconds."""
+    return _parse_quantity(text, TIME_UNITS, "time", "14 d")
 
 
-def opened(settings: Settings) -> Storage:
-    """What the settings say is kept, opened beside a server that may run on it."""
-    return Storage.open(settings.data, settings.database, settings.bounds, patience=settings.keep_uploads)
-
-
-def data_folder() -> Path:
-    """Where a server keeps its things that was not told where: among the user's data, by the XDG rules."""
-    home = os.environ.get("XDG_DATA_HOME", "")
-    try:
-        base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
-    except RuntimeError as error:
-        raise UsageError("there is no home folder to keep bundles in: name one with --data") from error
-    return base / "thpdiag" / "serve"
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        whole = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: no TOML: {error}") from error
-    return {key: _value(file, key, value) for key, value in whole.items()}
-
-
-def _value(file: Path, key: str, value: object) -> Any:
-    if key not in FORMS:
-        raise UsageError(f"{file}: no such setting: {key}; there are {', '.join(FORMS)}")
-    try:
-        return FORMS[key](value)
-    except UsageError as error:
-        raise UsageError(f"{file}: {key}: {error}") from error
+def _parse_quantity(text: str, units: Mapping[str, int], kind: str, like: str) -> float:
+    shaped = QUANTITY_SHAPE.fullmatch(text.strip())
+    if shaped is None or shaped[2] not in units:
+        raise UsageError(f"no {kind}: {text.strip()!r}; written like {like!r}, in {', '.join(units)}")
+    quantity = float(shaped[1]) * units[shaped[2]]
+    if not 0 < quantity <= MAX_QUANTITY:
+        raise UsageError(f"a {kind} of {text.strip()} makes no sense here")
+    return quantity
 
 
 def _text(value: object) -> str:
@@ -134,12 +73,12 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _number(least: int, most: int) -> Callable[[object], int]:
-    def number(value: object) -> int:
+    def parse(value: object) -> int:
         if type(value) is not int or not least <= value <= most:
             raise UsageError(f"has to be a number from {least} to {most}")
         return value
 
-    return number
+    return parse
 
 
 def _mode(value: object) -> Mode:
@@ -148,25 +87,93 @@ def _mode(value: object) -> Mode:
     return Mode(_text(value))
 
 
-FORMS: Final[Mapping[str, Callable[[object], Any]]] = MappingProxyType(
-    {
-        "data": lambda value: Path(_text(value)),
-        "database": _text,
-        "host": _text,
-        "port": _number(0, 65_535),
-        "workers": _number(0, 256),
-        "upload_limit": lambda value: size(_text(value)),
-        "quota": lambda value: size(_text(value)),
-        "spare": lambda value: size(_text(value)),
-        "keep_uploads": lambda value: duration(_text(value)),
-        "keep_bundles": lambda value: duration(_text(value)),
-        "keep_cases": lambda value: duration(_text(value)),
-        "keep_audit": lambda value: duration(_text(value)),
-        "access": _mode,
-        "origins": _texts,
-        "proxies": _texts,
-        "user_header": _text,
-        "user_scopes": _texts,
-        "admins": _texts,
-    }
-)
+def _parse(parse: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
+    """The metadata of a setting: what makes it of a value of TOML, or says what is wrong with that."""
+    return {"parse": parse}
+
+
+TEXT: Final = _parse(_text)
+TEXTS: Final = _parse(_texts)
+SIZE: Final = _parse(lambda value: parse_size(_text(value)))
+DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Sizes in bytes, times in seconds. `quota` None: as much as the disk has; `workers` 0: half of the CPUs."""
+
+    data: Path = field(metadata=_parse(lambda value: Path(_text(value))))
+    database: str | None = field(default=None, metadata=TEXT)
+    host: str = field(default="127.0.0.1", metadata=TEXT)
+    port: int = field(default=8765, metadata=_parse(_number(0, 65_535)))
+    workers: int = field(default=0, metadata=_parse(_number(0, 256)))
+    upload_limit: int = field(default=8 << 30, metadata=SIZE)
+    quota: int | None = field(default=None, metadata=SIZE)
+    spare: int = field(default=SPARE_BYTES, metadata=SIZE)
+    keep_uploads: float = field(default=DAY, metadata=DURATION)
+    keep_bundles: float = field(default=14 * DAY, metadata=DURATION)
+    keep_cases: float = field(default=180 * DAY, metadata=DURATION)
+    keep_audit: float = field(default=400 * DAY, metadata=DURATION)
+    access: Mode = field(default=Mode.NONE, metadata=_parse(_mode))
+    origins: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    proxies: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    user_header: str = field(default="x-forwarded-user", metadata=TEXT)
+    user_scopes: tuple[str, ...] = field(default=("upload", "read"), metadata=TEXTS)
+    admins: tuple[str, ...] = field(default=(), metadata=TEXTS)
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.keep_bundles, self.keep_cases, self.keep_audit)
+
+    @property
+    def worker_count(self) -> int:
+        """How many analyses at a time; half of the CPUs are left to answer requests."""
+        return self.workers or max(1, len(os.sched_getaffinity(0)) // 2)
+
+    def to_access(self) -> Access:
+        """Who may come in; whether that may be served, `check_access` says."""
+        proxies, scopes = parse_networks(self.proxies), parse_scopes(self.user_scopes)
+        origins, header, admins = frozenset(self.origins), self.user_header.lower(), frozenset(self.admins)
+        return Access(self.access, self.host, origins, proxies, header, scopes, admins, SIGN_IN_PATH)
+
+
+def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
+    """What the file says, and what the options say in its place; None among the options is not said."""
+    settings = {} if file is None else _read_toml(file)
+    settings |= {name: value for name, value in options.items() if value is not None and value != ()}
+    return Settings(**{"data": data_folder(), **settings})
+
+
+def open_storage(settings: Settings) -> Storage:
+    """What the settings say is kept, opened beside a server that may run on it."""
+    limits = StorageLimits(settings.quota, settings.spare)
+    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads)
+
+
+def data_folder() -> Path:
+    """Where a server keeps its things that was not told where: among the user's data, by the XDG rules."""
+    home = os.environ.get("XDG_DATA_HOME", "")
+    try:
+        base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
+    except RuntimeError as error:
+        raise UsageError("there is no home folder to keep bundles in: name one with --data") from error
+    return base / "thpdiag" / "serve"
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        written = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: no TOML: {error}") from error
+    parsers = {one.name: one.metadata["parse"] for one in fields(Settings)}
+    settings = {}
+    for key, value in written.items():
+        if key not in parsers:
+            raise UsageError(f"{file}: no such setting: {key}; there are {', '.join(parsers)}")
+        try:
+            settings[key] = parsers[key](value)
+        except UsageError as error:
+            raise UsageError(f"{file}: {key}: {error}") from error
+    return settings

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from thpdiag.engine.checks import change, event, fact, process, profile, rule, series, toggle
-from thpdiag.engine.judged import Judged, Scene
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult
+from thpdiag.engine.checks import change, event, fact, process, profile, series, toggle
+from thpdiag.engine.expression import negate
 from thpdiag.engine.schema import (
     ChangeCheck,
     Check,
@@ -18,21 +19,57 @@ from thpdiag.engine.schema import (
     SeriesCheck,
     ToggleCheck,
 )
+from thpdiag.engine.state_view import OF_THE_STATE, StateView
+from thpdiag.knowledge.vocabulary import entities_of
 
 
-def judge(check: Check, scene: Scene) -> Judged:
-    """What the check says of the scene, doubted where input was lost."""
-    return JUDGES[type(check)](check, scene).doubted(scene.case.hidden, scene.case.tainted)
+def judge(check: Check, view: StateView) -> CheckResult:
+    """What the check says of the view, doubted where input was lost."""
+    memo, key, case = view.memo, (id(check), view.entity), view.case
+    if memo is not None and key in memo:
+        known: CheckResult = memo[key]
+        return known
+    result = JUDGES[type(check)](check, view)
+    if case.hidden or case.tainted:
+        result = result.with_lost_input(case.hidden, case.tainted)
+    if memo is not None and not isinstance(check, RuleCheck):
+        memo[key] = result  # which keeps the check, so that no other one gets its id
+    return result
 
 
-Judge = Callable[[Any, Scene], Judged]
+def judge_rule(check: RuleCheck, view: StateView) -> CheckResult:
+    """Yes if the other rule fires in this state (or is silent, if that is asked), as surely as that rule does."""
+    other = view.outcomes.get(check.rule)
+    value = other.value if other else UNKNOWN
+    answer = value if check.is_ == "fires" else negate(value)
+    verb = {YES: "was found", UNKNOWN: "cannot be decided", NO: "was not found"}[value]
+    rests = other is not None and check.is_ == "fires" and other.role != OF_THE_STATE
+    cite = next((e.cite for e in other.evidence if e.cite), None) if other else None
+    return CheckResult(
+        check, answer, f"{check.rule} {verb}", cite,
+        missing=other.missing if other and answer is UNKNOWN else (),
+        confidence=other.confidence or "" if other and rests else "",
+    )  # fmt: skip
+
+
+Judge = Callable[[Any, StateView], CheckResult]
 JUDGES: Mapping[type[Any], Judge] = {
     FactCheck: fact.judge,
     SeriesCheck: series.judge,
-    ChangeCheck: lambda check, scene: change.judge(check.change, scene),
-    ProfileCheck: lambda check, scene: profile.judge(check.profile, scene),
+    ChangeCheck: change.judge,
+    ProfileCheck: profile.judge,
     EventCheck: event.judge,
-    ProcessCheck: lambda check, scene: process.judge(check.process, scene),
-    ToggleCheck: lambda check, scene: toggle.judge(check.toggle, scene),
-    RuleCheck: rule.judge,
+    ProcessCheck: process.judge,
+    ToggleCheck: toggle.judge,
+    RuleCheck: judge_rule,
 }
+
+
+def is_per_entity(check: Check, kind: str, view: StateView) -> bool:
+    """Whether the check may say of one entity of the kind what it does not say of another."""
+    if isinstance(check, ProcessCheck):
+        return kind == "process"
+    names = check.metrics
+    if isinstance(check, SeriesCheck) and check.as_ == "rate":
+        names = (*names, f"{check.series}:rate")
+    return any(kind in entities_of(name) and view.has_recorded(name) for name in names)

@@ -4,161 +4,177 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from thpdiag.derive.rates import change as gauge_change
-from thpdiag.derive.rates import climb, climb_at_most, fastest, growth
-from thpdiag.derive.series import SURE, Track
-from thpdiag.engine.checks.series import bracketed, lines_of, moved
-from thpdiag.engine.classes import of_metric
-from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
-from thpdiag.engine.quantity import quantity, shown
-from thpdiag.engine.schema import Change, listed
-from thpdiag.engine.wording import spelled
+from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
+from thpdiag.engine.checks.series import direction_words, in_brackets, lines_of
+from thpdiag.engine.quantity import format_quantity, parse_quantity
+from thpdiag.engine.schema import Change, ChangeCheck, as_list
+from thpdiag.engine.state_view import StateView
+from thpdiag.engine.wording import metric_words
+from thpdiag.host.rates import change as gauge_change
+from thpdiag.host.rates import climb, climb_at_most, growth, max_rate
+from thpdiag.host.series import MAX_CLOCK_ERROR, Track
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock
 
 NO_COMMON = "have no common time"
-MEASURES: dict[str, Callable[[Track], float | None]] = {"growth": gauge_change, "climb": climb}
-RISEN = {"growth": "rose by", "climb": "rose by up to"}
-NOUNS = {"growth": "change", "climb": "rise"}
 
 
-def judge(check: Change, scene: Scene) -> Judged:
+class Deltas(NamedTuple):
+    """The tracks of `of` and of `per`, cut to their common time, and the sums of their changes."""
+
+    tops: Sequence[Track]
+    bottoms: Sequence[Track]
+    top: float
+    bottom: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        return self.tops[0].duration
+
+    def ratio(self, top: float, bottom: float | None) -> float:
+        if bottom is None:
+            return top
+        return top / bottom if bottom else (float("inf") if top > 0 else 0.0)
+
+    def rounded_ratios(self) -> list[float]:
+        """The ratio, if what was rounded away made it smaller or larger."""
+        off, other = _rounding_error(self.tops), _rounding_error(self.bottoms)
+        bottoms = [self.bottom]
+        if self.bottom is not None and other:
+            bottoms = [max(self.bottom - other, 0.0), self.bottom + other]
+        tops = {self.top - off, self.top + off}
+        return [self.ratio(top, bottom) for top in tops for bottom in bottoms] if off or other else []
+
+
+def judge(check: ChangeCheck, view: StateView) -> CheckResult:
     """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
-    of, per = listed(check.of), listed(check.per)
-    needed, kind = _needed(check), _kind(of)
-    names = (*of, *per)
-    found = _tracks(names, scene)
+    change = check.change
+    names = check.metrics
+    found = _tracks(names, view)
     if missing := [n for n, t in zip(names, found, strict=True) if t is None]:
-        return unknown(missing, f"not in the input: {', '.join(missing)}", needed=needed, kind=kind)
+        return unknown_result(check, missing, f"not in the input: {', '.join(missing)}")
     shared = _common([t for t in found if t])
     if isinstance(shared, str):
         text = f"the sources {shared}, so their changes cannot be set against each other"
-        return unknown((*of, *per), text, needed=needed, kind=kind)
-    tops, bottoms = shared[: len(of)], shared[len(of) :]
-    top, bottom = _busiest(check, tops, _sum(tops, MEASURES[check.as_])), _sum(bottoms) if per else None
-    if top is None or (per and bottom is None):
-        return unknown((*of, *per), "fewer than two samples of it", needed=needed, kind=kind)
-    return _compare(check, (tops, bottoms), top, bottom, needed, kind)
+        return unknown_result(check, names, text)
+    count = len(as_list(change.of))
+    tops, bottoms = shared[:count], shared[count:]
+    top = _busiest(change, tops, _sum(tops, gauge_change if change.as_ == "growth" else climb))
+    bottom = _sum(bottoms, gauge_change) if bottoms else None
+    if top is None or (bottoms and bottom is None):
+        return unknown_result(check, names, "fewer than two samples of it")
+    return _compare(check, Deltas(tops, bottoms, top, bottom))
 
 
-def _stretches(check: Change, tracks: Sequence[Track]) -> bool:
+def _compare(check: ChangeCheck, deltas: Deltas) -> CheckResult:
+    change, track, top, bottom = check.change, deltas.tops[0], deltas.top, deltas.bottom
+    metric, unit = track.metric, _unit(track.metric)
+    if change.over is not None and (deltas.seconds is None or deltas.seconds < parse_quantity(change.over)):
+        span = format_quantity(deltas.seconds, "seconds") if deltas.seconds else "an unknown time"
+        return unknown_result(check, metric, f"the samples span {span}, {change.over} are needed")
+    off, least = _rounding_error(deltas.tops), parse_quantity(change.at_least or 0)
+
+    def grown() -> str:
+        return _change_words(change, deltas)
+
+    if change.at_least is not None and abs(top) + off < least:
+        return CheckResult(check, NO, grown, track.cite(), top, unit, short_of="at_least")
+    if change.at_least is not None and abs(top) - off < least and off:
+        return unknown_result(check, metric, lambda: f"{grown()}, which may be rounding")
+    if bottom is not None and _is_too_little(change, bottom):
+        text = f"{format_quantity(bottom, '')} of the other is too little"
+        return unknown_result(check, as_list(change.per), lambda: f"{grown()}; {text}")
+
+    def compared() -> str:
+        return grown() + _other_words(change, bottom)
+
+    figure = deltas.ratio(top, bottom)
+    is_within = _is_within(change, figure)
+    if any(_is_within(change, other) is not is_within for other in deltas.rounded_ratios()):
+        return unknown_result(check, metric, lambda: f"{compared()}, which may be rounding")
+    if not is_within and _may_be_unseen(change, deltas):
+        unseen = "it may have fallen and risen by more between the samples"
+        return unknown_result(check, metric, lambda: f"{compared()}; {unseen}")
+    measured, window = figure if figure != float("inf") else top, track.points.span
+    return CheckResult(check, YES if is_within else NO, compared, track.cite(), measured, unit, window=window)
+
+
+def _change_words(change: Change, deltas: Deltas) -> str:
+    """By how much `of` changed, in what time, and where that stands."""
+    tops, track = deltas.tops, deltas.tops[0]
+    names = metric_words([t.metric for t in tops], track.name)
+    amount = format_quantity(abs(deltas.top), _unit(track.metric))
+    longer = _is_longer(change, tops)
+    risen = "rose by" if change.as_ == "growth" else "rose by up to"
+    verb = "rose by up to" if longer else direction_words(deltas.top, risen)
+    time = f" over {len(track)} samples"
+    if deltas.seconds:
+        whole = format_quantity(deltas.seconds, "seconds")
+        time = f" in {whole}"
+        if longer and change.within is not None:
+            time = f" in any {format_quantity(parse_quantity(change.within), 'seconds')} of {whole}"
+    return f"{names} {verb} {amount}{time}{in_brackets([lines_of(track.points)])}"
+
+
+def _other_words(change: Change, bottom: float | None) -> str:
+    if bottom is None:
+        return ""
+    per = as_list(change.per)
+    return f"; in this time {metric_words(per)}: {format_quantity(bottom, _unit(per[0]))}"
+
+
+def _is_longer(change: Change, tracks: Sequence[Track]) -> bool:
     """Whether the window is longer than the stretch that is asked about."""
-    length = quantity(check.within) if check.within is not None else math.inf
+    length = parse_quantity(change.within) if change.within is not None else math.inf
     return all(t.duration is not None and t.duration > length for t in tracks)
 
 
-def _busiest(check: Change, tracks: Sequence[Track], whole: float | None) -> float | None:
+def _busiest(change: Change, tracks: Sequence[Track], whole: float | None) -> float | None:
     """The growth in the busiest stretch of a longer window: of samples further apart their mean; else `whole`."""
-    if whole is None or check.within is None or not _stretches(check, tracks):
+    if whole is None or change.within is None or not _is_longer(change, tracks):
         return whole
-    length = quantity(check.within)
-    return min(whole, sum(fastest(track, length) * length for track in tracks))
+    length = parse_quantity(change.within)
+    return min(whole, sum(max_rate(track, length) * length for track in tracks))
 
 
-def _moved(check: Change, tracks: Sequence[Track], top: float) -> str:
-    return "rose by up to" if _stretches(check, tracks) else moved(top, RISEN[check.as_])
-
-
-def _in_which_time(check: Change, tracks: Sequence[Track]) -> str:
-    seconds = tracks[0].duration
-    if not seconds:
-        return f" over {len(tracks[0])} samples"
-    whole = shown(seconds, "seconds")
-    stretch = shown(quantity(check.within), "seconds") if check.within is not None else ""
-    return f" in any {stretch} of {whole}" if _stretches(check, tracks) else f" in {whole}"
-
-
-def _off(tracks: Sequence[Track]) -> float:
+def _rounding_error(tracks: Sequence[Track]) -> float:
     """By how much rounding may have changed a sum of changes: two readings of each."""
     return sum(2 * track.resolution for track in tracks)
 
 
-def _ratio(top: float, bottom: float | None) -> float:
-    if bottom is None:
-        return top
-    return top / bottom if bottom else (float("inf") if top > 0 else 0.0)
-
-
-def _perhaps(top: float, off: float, bottom: float | None, other: float) -> list[float]:
-    """The ratio, if what was rounded away made it smaller or larger."""
-    bottoms = [bottom] if bottom is None or not other else [max(bottom - other, 0.0), bottom + other]
-    return [_ratio(t, b) for t in {top - off, top + off} for b in bottoms] if off or other else []
-
-
-def _compare(
-    check: Change, shared: tuple[Sequence[Track], Sequence[Track]], top: float, bottom: float | None,
-    needed: str, kind: str,
-) -> Judged:  # fmt: skip
-    tops, bottoms = shared
-    track, unit = tops[0], _unit(tops[0].metric)
-    seconds = track.duration
-    if check.over is not None and (seconds is None or seconds < quantity(check.over)):
-        text = (
-            f"the samples span {shown(seconds, 'seconds') if seconds else 'an unknown time'}, {check.over} are needed"
-        )
-        return unknown(track.metric, text, needed=needed, kind=kind)
-    said = f"{spelled([t.metric for t in tops], track.name)} {_moved(check, tops, top)} {shown(abs(top), unit)}"
-    said += _in_which_time(check, tops) + bracketed([lines_of(track.points)])
-    off = _off(tops)
-    if check.at_least is not None and abs(top) + off < quantity(check.at_least):
-        return Judged(NO, said, needed, kind, track.cite(), top, unit, short_of="at_least")
-    if check.at_least is not None and abs(top) - off < quantity(check.at_least) and off:
-        return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
-    if bottom is not None and _too_little(check, bottom):
-        return unknown(
-            listed(check.per), f"{said}; {shown(bottom, '')} of the other is too little", needed=needed, kind=kind
-        )
-    figure = _ratio(top, bottom)
-    value = _within(check, figure)
-    if bottom is not None:
-        said += f"; in this time {spelled(listed(check.per))}: {shown(bottom, _unit(listed(check.per)[0]))}"
-    if any(_within(check, other) is not value for other in _perhaps(top, off, bottom, _off(bottoms))):
-        return unknown(track.metric, f"{said}, which may be rounding", needed=needed, kind=kind)
-    if not value and _perhaps_unseen(check, shared, bottom):
-        text = f"{said}; it may have fallen and risen by more between the samples"
-        return unknown(track.metric, text, needed=needed, kind=kind)
-    shown_figure = figure if figure != float("inf") else top
-    window = track.points.span
-    return Judged(YES if value else NO, said, needed, kind, track.cite(), shown_figure, unit, window=window)
-
-
-def _perhaps_unseen(check: Change, shared: tuple[Sequence[Track], Sequence[Track]], bottom: float | None) -> bool:
+def _may_be_unseen(change: Change, deltas: Deltas) -> bool:
     """Whether a low or a high between samples, of which the other is the bound, would make too small a rise enough."""
-    tops, bottoms = shared
-    if check.as_ != "climb" or check.above is None or bottom is None or len(tops) != 1 or len(bottoms) != 1:
+    tops, bottoms, _, bottom = deltas
+    if change.as_ != "climb" or change.above is None or bottom is None or len(tops) != 1 or len(bottoms) != 1:
         return False
     most = climb_at_most(tops[0], bottoms[0])
-    return most is not None and _within(check, _ratio(most, bottom))
+    return most is not None and _is_within(change, deltas.ratio(most, bottom))
 
 
-def _too_little(check: Change, bottom: float) -> bool:
+def _is_too_little(change: Change, bottom: float) -> bool:
     """Whether the other changed too little to measure by; a counter at rest is a measure (growth without faults)."""
-    if check.per_at_least is not None:
-        return bottom < quantity(check.per_at_least)
-    known = term(listed(check.per)[0])
+    if change.per_at_least is not None:
+        return bottom < parse_quantity(change.per_at_least)
+    known = term(as_list(change.per)[0])
     return bottom <= 0 and not (known and known.kind == "counter")
 
 
-def _within(check: Change, figure: float) -> bool:
-    if check.above is not None and not figure > quantity(check.above):
+def _is_within(change: Change, figure: float) -> bool:
+    if change.above is not None and not figure > parse_quantity(change.above):
         return False
-    return check.below is None or figure < quantity(check.below)
+    return change.below is None or figure < parse_quantity(change.below)
 
 
-def _tracks(names: Sequence[str], scene: Scene) -> list[Track | None]:
-    """A track of each: of the best source that has them all, else of the best for each."""
-    known = [_longer_first(name, scene) for name in names]
-    for first in known[0]:
+def _tracks(names: Sequence[str], view: StateView) -> list[Track | None]:
+    """A track of each: of the best source that has them all, else of the best for each, single samples last."""
+    known = [sorted(view.tracks(name), key=lambda track: len(track) < 2) for name in names]
+    for first in known[0] if all(known) else ():
         same = [next((t for t in tracks if t.table is first.table), None) for tracks in known]
         if all(t is not None and len(t) > 1 for t in same):
             return same
     return [next(iter(tracks), None) for tracks in known]
-
-
-def _longer_first(name: str, scene: Scene) -> list[Track]:
-    """The tracks of a metric, those of a single sample last."""
-    return sorted(scene.tracks(name), key=lambda t: len(t) < 2)
 
 
 def _common(tracks: Sequence[Track]) -> list[Track] | str:
@@ -176,15 +192,15 @@ def _common(tracks: Sequence[Track]) -> list[Track] | str:
     spans = [(t.samples[0].time, t.samples[-1].time) for t in tracks]
     start = max(first.seconds for first, _ in spans if first)
     end = min(last.seconds for _, last in spans if last)
-    off = sum(sorted(t.table.off for t in tracks)[-2:])
-    if off > SURE * (end - start) and end + off > start:
-        return f"may overlap, but their clocks may be {shown(off, 'seconds')} apart"
+    off = sum(sorted(t.table.clock_error for t in tracks)[-2:])
+    if off > MAX_CLOCK_ERROR * (end - start) and end + off > start:
+        return f"may overlap, but their clocks may be {format_quantity(off, 'seconds')} apart"
     slack = 0.02 * (end - start) + 1.0 + off  # samples of one round are taken one after the other
-    cut = [t.within(start - slack, end + slack) for t in tracks]
+    cut = [t.between(start - slack, end + slack) for t in tracks]
     return cut if all(len(t) > 1 for t in cut) else NO_COMMON
 
 
-def _sum(tracks: Sequence[Track], measure: Callable[[Track], float | None] = gauge_change) -> float | None:
+def _sum(tracks: Sequence[Track], measure: Callable[[Track], float | None]) -> float | None:
     parts = []
     for track in tracks:
         known = term(track.metric)
@@ -192,26 +208,6 @@ def _sum(tracks: Sequence[Track], measure: Callable[[Track], float | None] = gau
     return None if any(p is None for p in parts) else sum(p for p in parts if p is not None)
 
 
-def _kind(of: Sequence[str]) -> str:
-    return of_metric(of[0], "delta")
-
-
 def _unit(name: str) -> str:
     known = term(name)
     return known.unit if known else ""
-
-
-def _bound(written: str | float) -> str:
-    """A bound as the rule has it; a tiny ratio as one per many."""
-    if isinstance(written, str) and not written.replace(".", "").replace("e-", "").isdigit():
-        return written
-    value = quantity(float(written))
-    return f"1 per {1 / value:,.0f}" if 0 < value < 0.001 else f"{value:g}"
-
-
-def _needed(check: Change) -> str:
-    of, per = spelled(listed(check.of)), spelled(listed(check.per))
-    bounds = [f"{w} {_bound(b)}" for w, b in (("above", check.above), ("below", check.below)) if b is not None]
-    bounds += [f"change of at least {_bound(check.at_least)}"] if check.at_least is not None else []
-    noun = NOUNS[check.as_] if check.within is None else f"{NOUNS[check.as_]} in any {check.within}"
-    return f"{noun} of {of}{' per ' + per if per else ''}: {' and '.join(bounds)}"

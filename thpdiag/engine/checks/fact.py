@@ -2,106 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import re2
 
-from thpdiag.derive.series import Track
-from thpdiag.derive.totals import WITHIN
-from thpdiag.engine.classes import of_fact
-from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
-from thpdiag.engine.quantity import quantity, shown
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
+from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import FactCheck
-from thpdiag.engine.wording import fact_name, fact_text, meaning
-from thpdiag.knowledge.kernels import fault_policy
+from thpdiag.engine.state_view import StateView
+from thpdiag.engine.wording import fact_text, term_meaning
+from thpdiag.host.memory import ERROR_LABEL
+from thpdiag.host.series import Track
+from thpdiag.knowledge.platforms import fault_policy
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Fact
+from thpdiag.model.text import Text, quoted
+
+PROVENANCE = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}
 
 
-def judge(check: FactCheck, scene: Scene) -> Judged:
+def judge(check: FactCheck, view: StateView) -> CheckResult:
     """Yes if a fact of the name fits; no if there are facts and none fits; unknown without any."""
-    known = term(check.fact)
-    kind = of_fact(check.fact)
-    candidates = list(scene.facts(check.fact, check.where)) or _latest(check, scene)
-    needed = f"{fact_name(check.fact)} {_wanted(check)}"
+    tracks = (view.whole or view).catalogue.tracks(check.fact, view.bound_to(check.fact))
+    candidates = list(view.facts(check.fact, check.where)) or list(_latest_values(check, tracks))
     if not candidates:
-        return unknown(check.fact, f"not in the input: {meaning(check.fact)}", needed=needed, kind=kind)
-    weak = bool(known and known.kind == "counter")
-    open_ = _near_a_bound(check, candidates, scene)
-    for candidate in candidates:
-        if candidate not in open_ and _fits(check, candidate):
-            return _answer(candidate, needed, kind, weak=weak)
+        return unknown_result(check, check.fact, f"not in the input: {term_meaning(check.fact)}")
+    known = term(check.fact)
+    open_ = _near_a_bound(check, candidates, tracks)
+    for fact in candidates:
+        if fact not in open_ and _fits(check, fact):
+            return CheckResult(
+                check, YES, partial(_describe, fact), fact.cite, fact.value, known.unit if known else "",
+                assumed=fact.provenance == "assumed", weak=bool(known and known.kind == "counter"),
+            )  # fmt: skip
     if open_:
-        text = f"{_said(open_[0])}, which rounding leaves open"
-        return unknown(check.fact, text, needed=needed, kind=kind)
+        return unknown_result(check, check.fact, lambda: f"{_describe(open_[0])}, which rounding leaves open")
     first = candidates[0]
-    if all(c.provenance for c in candidates):
-        text = f"{_said(first)}, but nobody measured it"
-        return Judged(UNKNOWN, text, needed, kind, first.cite, first.value, missing=(check.fact,), assumed=True)
-    return Judged(NO, _said(first), needed, kind, first.cite, first.value)
+    if all(fact.provenance for fact in candidates):
+        return CheckResult(
+            check, UNKNOWN, lambda: f"{_describe(first)}, but nobody measured it", first.cite, first.value,
+            missing=(check.fact,), assumed=True,
+        )  # fmt: skip
+    return CheckResult(check, NO, partial(_describe, first), first.cite, first.value)
 
 
-def _tracks(check: FactCheck, scene: Scene) -> Sequence[Track]:
-    return (scene.whole or scene).catalogue.tracks(check.fact, scene.bound_to(check.fact))
+def _latest_values(check: FactCheck, tracks: Sequence[Track]) -> Iterator[Fact]:
+    for track in tracks:
+        sample = track.samples[-1]
+        if check.where.items() <= dict(sample.entity).items():
+            yield Fact(check.fact, track.last, sample.cite, sample.entity)
 
 
-def _near_a_bound(check: FactCheck, candidates: Sequence[Fact], scene: Scene) -> list[Fact]:
+def _near_a_bound(check: FactCheck, candidates: Sequence[Fact], tracks: Sequence[Track]) -> list[Fact]:
     """The values that would get another answer if their source had not rounded them."""
     if check.above is None and check.below is None:
         return []
-    quanta = {t.cite(): t.resolution for t in _tracks(check, scene) if t.resolution}
-    return [f for f in candidates if _edge(check, f, float(f.label(WITHIN) or quanta.get(f.cite, 0.0)))]
-
-
-def _edge(check: FactCheck, fact: Fact, quantum: float) -> bool:
-    if not quantum or isinstance(fact.value, str):
-        return False
-    return _within(check, fact.value - quantum) is not _within(check, fact.value + quantum)
-
-
-def _latest(check: FactCheck, scene: Scene) -> list[Fact]:
+    quanta = {track.cite(): track.resolution for track in tracks if track.resolution}
     found = []
-    for track in _tracks(check, scene):
-        value, sample = track.last, track.samples[-1]
-        if all(dict(sample.entity).get(k) == v for k, v in check.where.items()):
-            found.append(Fact(check.fact, value, sample.cite, sample.entity))
+    for fact in candidates:
+        quantum = float(fact.label(ERROR_LABEL) or quanta.get(fact.cite, 0.0))
+        if quantum and not isinstance(fact.value, str):
+            low, high = (_is_within(check, fact.value + off) for off in (-quantum, quantum))
+            found += [fact] if low is not high else []
     return found
 
 
-def _answer(fact: Fact, needed: str, kind: str, *, weak: bool) -> Judged:
-    assumed = fact.provenance == "assumed"
-    return Judged(YES, _said(fact), needed, kind, fact.cite, fact.value, _unit(fact), assumed=assumed, weak=weak)
-
-
-def _unit(fact: Fact) -> str:
-    known = term(fact.name)
-    return known.unit if known else ""
-
-
-def _said(fact: Fact) -> str:
+def _describe(fact: Fact) -> str:
     if fact.name == "kernel.era":
         return f"a kernel of the family whose page faults do this for a huge page: {fault_policy(str(fact.value))}"
-    value = shown(fact.value, _unit(fact)) if isinstance(fact.value, (int, float)) else str(fact.value)
-    labels = " ".join(f"{k} {v}" for k, v in fact.labels if k != WITHIN)
-    provenance = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}.get(
-        fact.provenance, f" (from {fact.provenance})"
-    )
-    return fact_text(fact.name, labels, value) + provenance
-
-
-def _wanted(check: FactCheck) -> str:
-    if check.is_ is not None:
-        return f"is {check.is_}"
-    if check.one_of is not None:
-        return f"is one of {', '.join(map(str, check.one_of))}"
-    if check.is_not is not None:
-        return f"is not {check.is_not}"
-    if check.matches is not None:
-        return f"matches {check.matches}"
-    bounds = [
-        f"{word} {bound}" for word, bound in (("above", check.above), ("below", check.below)) if bound is not None
-    ]
-    return " and ".join(bounds) or "is known"
+    if isinstance(fact.value, Text):  # a sentence by itself
+        value = format(fact.value)
+    else:
+        unit = known.unit if (known := term(fact.name)) else ""
+        value = format_quantity(fact.value, unit) if not isinstance(fact.value, str) else quoted(fact.value)
+    labels = " ".join(f"{k} {quoted(v)}" for k, v in fact.labels if k != ERROR_LABEL)
+    return fact_text(fact.name, labels, value) + PROVENANCE.get(fact.provenance, f" (from {fact.provenance})")
 
 
 def _fits(check: FactCheck, fact: Fact) -> bool:
@@ -114,19 +90,19 @@ def _fits(check: FactCheck, fact: Fact) -> bool:
         return False
     if check.matches is not None and not re2.search(check.matches, str(value)):
         return False
-    return _within(check, value)
+    return _is_within(check, value)
 
 
-def _within(check: FactCheck, value: str | float) -> bool:
+def _is_within(check: FactCheck, value: str | float) -> bool:
     if check.above is None and check.below is None:
         return True
     try:
         number = float(value)
     except ValueError:
         return False
-    if check.above is not None and not number > quantity(check.above):
+    if check.above is not None and not number > parse_quantity(check.above):
         return False
-    return check.below is None or number < quantity(check.below)
+    return check.below is None or number < parse_quantity(check.below)
 
 
 def _equal(value: str | float, wanted: str | float) -> bool:

@@ -1,160 +1,196 @@
-"""`series`: a metric over time, by level, rate, growth, slope, spread, step or bend."""
+"""`series`: a metric over time, by level, rate, growth, slope, spread, step or bend.
+
+Several sources of one metric may not say the same. The best one decides (`thpdiag.host.catalogue`). A yes of another
+one counts only for what the best one could not see: it happened at another time, or was over before two of the longer
+intervals of the best one had passed, which then shows an average of it. Sources that saw the same time and differ all
+the same contradict each other: one of them is wrong, and the poorer one is no proof.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 
-from thpdiag.derive import rates, rounding
-from thpdiag.derive.intervals import interval
-from thpdiag.derive.rates import Run
-from thpdiag.derive.series import Points, Track
-from thpdiag.engine.classes import of_metric
-from thpdiag.engine.judged import NO, UNKNOWN, YES, Judged, Scene, unknown
-from thpdiag.engine.lasting import Lasting, lasting
-from thpdiag.engine.quantity import bound, quantity, shown
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
+from thpdiag.engine.quantity import Duration, format_quantity, parse_duration, parse_quantity
 from thpdiag.engine.schema import SeriesCheck
-from thpdiag.engine.several_sources import hidden, named
-from thpdiag.engine.wording import spelled
+from thpdiag.engine.state_view import StateView
+from thpdiag.engine.wording import bound_words, metric_words
+from thpdiag.host import cpu_use as rounding
+from thpdiag.host import rates
+from thpdiag.host.rates import Knee, Run
+from thpdiag.host.series import MAX_CLOCK_ERROR, Points, Track, typical_interval, usual_interval
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation
+from thpdiag.model import Citation, Clock, Verdict3
+from thpdiag.model.text import path_name
 
 OF_THE_WHOLE = ("mean", "last", "since_boot_rate")  # figures that one source says of all of the time
 FINE = 3  # times the resolution: what an effect must exceed
+SEEN = 0.5  # part of the time in question that the best source must have rows for
+LONGER = 1.5  # times the interval of the other source: a longer one hides what that one shows
+WITHOUT_END = ("level", "rate")  # values that are looked at one by one
+MOST_NAMED = 2  # further sources
 
 
-def judge(check: SeriesCheck, scene: Scene) -> Judged:
+def judge(check: SeriesCheck, view: StateView) -> CheckResult:
     """Yes if one entity (the bound one, or any) shows it in its best source."""
-    needed = _needed(check)
-    kind = of_metric(check.series, check.as_)
     known = term(check.series)
-    tracks = scene.tracks(check.series)
+    tracks = view.tracks(check.series)
     if not tracks and check.as_ == "rate":
-        tracks = scene.tracks(f"{check.series}:rate")
+        tracks = view.tracks(f"{check.series}:rate")
     if not tracks:
-        means = known.means if known else check.series
-        return unknown(check.series, f"not in the input: {means}", needed=needed, kind=kind)
-    answers = [_on(check, track, scene, needed, kind) for track in tracks]
-    if scene.bound_to(check.series) is None and known and known.entity != "system":
-        return max(answers, key=lambda a: a.value.value)
-    return _settled(check, tracks, answers)
+        return unknown_result(check, check.series, f"not in the input: {known.means if known else check.series}")
+    results = [_judge_track(check, track, view) for track in tracks]
+    if known and known.entity != "system" and view.bound_to(check.series) is None:
+        return max(results, key=lambda result: result.value.value)
+    return results[0] if len(results) == 1 else _best_source(check, tracks, results)
 
 
-def _settled(check: SeriesCheck, tracks: Sequence[Track], answers: Sequence[Judged]) -> Judged:
-    """The answer of the best source that has one; the others are named.
+def _best_source(check: SeriesCheck, tracks: Sequence[Track], results: Sequence[CheckResult]) -> CheckResult:
+    """The answer of the best source that has one; the others are named."""
+    decided = [at for at, result in enumerate(results) if result.value is not UNKNOWN]
+    if not decided:
+        return results[0]
+    best = decided[0]
+    if results[best].value is NO and check.above is not None and check.as_ not in OF_THE_WHOLE:
+        shown_there = (at for at in decided if results[at].value is YES)
+        hidden = (at for at in shown_there if _is_hidden_from(check, results[at], tracks[at], tracks[best]))
+        best = next(hidden, best)
+    used, member = results[best], tracks[best].table.member
+    others = [(t.table.member, r.value) for t, r in zip(tracks, results, strict=True) if t is not tracks[best]]
+    return used.with_remark(lambda: _other_sources(others, member, used.value), used.value)
 
-    What another source shows is there too if the best one could not see it (`thpdiag.engine.several_sources`). What
-    that one could see and did not, the other source has wrong.
+
+def _is_hidden_from(check: SeriesCheck, result: CheckResult, other: Track, best: Track) -> bool:
+    """Whether the best source could not see what another one shows."""
+    if not _covers(best, other, result):
+        return True
+    if check.as_ not in WITHOUT_END or best.seconds is None or other.seconds is None:
+        return False
+    looks, must = typical_interval(best.seconds), parse_duration(check.for_)
+    if must.seconds is not None:
+        return 2 * looks > must.seconds
+    return must.samples is not None and looks > LONGER * typical_interval(other.seconds)
+
+
+def _covers(best: Track, other: Track, result: CheckResult) -> bool:
+    """Whether the best source has rows for most of the time that the other's result speaks of, on a common clock."""
+    seconds, clocks = best.seconds, {other.table.clock, best.table.clock}
+    undated = Clock.DAY in clocks and other.table.member != best.table.member
+    window = result.window or other.points.span
+    if seconds is None or window is None or len(clocks) > 1 or undated:
+        return False
+    first, last = (moment.seconds for moment in window)
+    first -= result.reach
+    if other.table.clock_error + best.table.clock_error > MAX_CLOCK_ERROR * (last - first):
+        return False
+    interval = typical_interval(seconds)
+    return int(((seconds > first) & (seconds <= last + interval)).sum()) * interval >= SEEN * (last - first)
+
+
+def _other_sources(others: Iterable[tuple[str, Verdict3]], used: str, value: Verdict3) -> str:
+    """The other sources by their names: those that say the same or nothing, and those that differ.
+
+    A member that holds several recordings differs if none of them says the same.
     """
-    told = [at for at, answer in enumerate(answers) if answer.value is not UNKNOWN]
-    best = told[0] if told else 0
-    if told and answers[best].value is NO and check.above is not None and check.as_ not in OF_THE_WHOLE:
-        shown_there = (at for at in told if answers[at].value is YES)
-        best = next((at for at in shown_there if hidden(check, answers[at], tracks[at], tracks[best])), best)
-    used = answers[best]
-    if used.value is UNKNOWN:
-        return used
-    others = [(t.table.member, a) for t, a in zip(tracks, answers, strict=True) if t is not tracks[best]]
-    return replace(used, text=used.text + named(others, tracks[best].table.member, used.value))
+    opposite = YES if value is NO else NO
+    same = dict.fromkeys(member for member, other in others if other is not opposite)
+    differ = dict.fromkeys(member for member, other in others if other is opposite and member not in same)
+    text = ""
+    for words, members in (("also recorded in", same), ("not so in", differ)):
+        if names := [path_name(member) for member in members if member != used]:
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            text += f"; {words} {', '.join(names[:MOST_NAMED])}{more}"
+    return text
 
 
-def _on(check: SeriesCheck, track: Track, scene: Scene, needed: str, kind: str) -> Judged:
-    if check.as_ in ("level", "rate"):
-        return _unrounded(check, track, needed, kind)
-    figure, text, weak = _figure(check, track, scene)
-    if figure is None:
-        return unknown(check.series, text, needed=needed, kind=kind)
-    off = _off(check, track, figure, scene)
-    if off and _fits(check, figure, off) is not _fits(check, figure, -off):
-        return unknown(check.series, f"{_name(track)}: {text}{_rounds(track)}", needed=needed, kind=kind)
-    value = YES if _fits(check, figure) else NO
-    window = track.points.span if len(track) > 1 and check.as_ != "since_boot_rate" else None
-    said = f"{_name(track)}: {text}"
-    return Judged(value, said, needed, kind, track.cite(), figure, _unit(check), weak=weak, window=window)
+def _judge_track(check: SeriesCheck, track: Track, view: StateView) -> CheckResult:
+    """What one source says, whatever it rounded away."""
+    if check.as_ not in WITHOUT_END:
+        return _judge_figure(check, track, view)
+    result = _judge_values(check, track)
+    if result.value is UNKNOWN or not track.resolution:
+        return result
+    if all(_judge_values(check, track, sign).value is result.value for sign in (1, -1)):
+        return result
+    return unknown_result(check, check.series, lambda: result.text + _rounding_words(track))
 
 
-def _off(check: SeriesCheck, track: Track, figure: float, scene: Scene) -> float:
-    """By how much rounding may have changed the figure."""
-    if check.as_ != "since_boot_rate":
-        return rounding.of_figure(check.as_, track, figure)
-    return track.resolution / float(next(scene.facts("uptime.seconds")).value) if track.resolution else 0.0
-
-
-def _rounds(track: Track) -> str:
+def _rounding_words(track: Track) -> str:
     known = term(track.metric)
-    return f", which rounding to {shown(track.resolution, known.unit if known else '')} leaves open"
+    return f", which rounding to {format_quantity(track.resolution, known.unit if known else '')} leaves open"
 
 
-def _unrounded(check: SeriesCheck, track: Track, needed: str, kind: str) -> Judged:
-    """Whether the values fit for long enough, whatever the source rounded away."""
-    said = _lasting(check, track, needed, kind)
-    if said.value is UNKNOWN or not track.resolution:
-        return said
-    if all(_lasting(check, track, needed, kind, sign).value is said.value for sign in (1, -1)):
-        return said
-    return unknown(check.series, said.text + _rounds(track), needed=needed, kind=kind)
+# Values one by one
 
 
-def _lasting(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int = 0) -> Judged:
+def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResult:
     """Whether the values fit for long enough; surely (`sign` 1) or perhaps (-1), as far as they are rounded."""
     level = check.as_ == "level" or track.metric.endswith(":rate")
     if len(track) == 1 and level:
-        return _single(check, track, needed, kind, sign)
+        return _judge_single(check, track, sign)
     points = track.points if level else rates.rates(track)
     if points is None or len(points) < check.min_samples:
         what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
-        return unknown(check.series, f"{_name(track)}: {what} are needed", needed=needed, kind=kind)
-    off = (rounding.of_values if level else rounding.of_rates) if sign else None
-    margin = sign * off(track, points) if off else 0.0
-    unit = _unit(check)
-    must = lasting(check.for_)
+        return unknown_result(check, check.series, lambda: f"{_name(track)}: {what} are needed")
+    error = (rounding.value_errors if level else rounding.rate_errors)(track, points) if sign else 0.0
+    margin, unit, must = sign * error, _unit(check), parse_duration(check.for_)
     if must.share is not None:
-        return _often(check, track, points, must.share, needed, kind, margin)
+        return _judge_share(check, track, points, must.share, margin)
     run = rates.longest_run(points, *_bounds(check), margin)
-    long_enough = _long_enough(must, run, points)
+    long_enough = _is_long_enough(must, run)
     if long_enough is None:
-        text = f"{_name(track)}: the source has no times, {check.for_} cannot be told"
-        return unknown(check.series, text, needed=needed, kind=kind)
+        return unknown_result(
+            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} cannot be told"
+        )
     if not long_enough and len(run.points) == len(points):
-        text = f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
-        return unknown(check.series, text, needed=needed, kind=kind)
+        return unknown_result(
+            check, check.series, lambda: f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
+        )
+    words = partial(_run_words if long_enough else _short_words, check, track, run, points)
     cite, value = _extreme(check, run.points if len(run.points) else points)
-    text = f"{_name(track)}: {_run_text(run, points, unit) if long_enough else _short_text(check, run, points, unit)}"
-    window = run.points.span if long_enough else None
-    answer = YES if long_enough else NO
-    held = (run.seconds or 0.0) if must.seconds is not None else float(len(run.points))
-    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held)
+    return CheckResult(
+        check, YES if long_enough else NO, words, cite, value, unit, window=run.points.span if long_enough else None,
+        reach=usual_interval(points),
+        held=(run.seconds or 0.0) if must.seconds is not None else float(len(run.points)),
+    )  # fmt: skip
 
 
-def _often(
-    check: SeriesCheck, track: Track, points: Points, share: float, needed: str, kind: str, margin: rates.Margin
-) -> Judged:
+def _judge_share(check: SeriesCheck, track: Track, points: Points, share: float, margin: rates.Margin) -> CheckResult:
     """Whether enough of the values fit, in a row or not."""
-    count, within = rates.fitting(points, *_bounds(check), margin)
+    count, within = rates.fitting_values(points, *_bounds(check), margin)
     unit, answer = _unit(check), YES if count >= share * len(points) and count else NO
     cite, value = _extreme(check, within if count else points)
-    told = bracketed([lines_of(points)])
-    short = (
-        f", less than {check.for_.replace('of samples', 'of them')}" if count and answer is NO and check.for_ else ""
-    )
-    text = f"{_name(track)}: {_bounded(check)} in {count} of {_samples(points)}{told}{short}; {_range(points, unit)}"
-    window = within.span if answer is YES else None
-    held = count / len(points) if len(points) else 0.0
-    return Judged(answer, text, needed, kind, cite, value, unit, window=window, reach=interval(points), held=held)
+
+    def words() -> str:
+        few = count and answer is NO and check.for_
+        short = f", less than {check.for_.replace('of samples', 'of them')}" if few and check.for_ else ""
+        fitting = f"{bound_words(check)} in {count} of {_samples(points)}{in_brackets([lines_of(points)])}"
+        return f"{_name(track)}: {fitting}{short}; {_range(points, unit)}"
+
+    return CheckResult(
+        check, answer, words, cite, value, unit, window=within.span if answer is YES else None,
+        reach=usual_interval(points), held=count / len(points) if len(points) else 0.0,
+    )  # fmt: skip
 
 
-def _single(check: SeriesCheck, track: Track, needed: str, kind: str, sign: int) -> Judged:
+def _judge_single(check: SeriesCheck, track: Track, sign: int) -> CheckResult:
     """A single snapshot: it decides where one value is enough, and where it does not fit."""
-    value, must, off = track.last, lasting(check.for_), sign * track.resolution
-    text = f"{_name(track)}: {shown(value, _unit(check))} in one sample"
+    value, must, unit = track.last, parse_duration(check.for_), _unit(check)
+    fits = _fits(check, value, sign * track.resolution)
     enough = (must.share is not None or (must.samples or 0) == 1) and check.min_samples <= 1
-    if check.min_samples > 1 or (_fits(check, value, off) and not enough):
-        return unknown(check.series, f"{text}, which is too few", needed=needed, kind=kind)
-    answer = YES if _fits(check, value, off) else NO
-    return Judged(answer, text, needed, kind, track.cite(), value, _unit(check))
+
+    def words() -> str:
+        return f"{_name(track)}: {format_quantity(value, unit)} in one sample"
+
+    if check.min_samples > 1 or (fits and not enough):
+        return unknown_result(check, check.series, lambda: f"{words()}, which is too few")
+    return CheckResult(check, YES if fits else NO, words, track.cite(), value, unit)
 
 
-def _long_enough(must: Lasting, run: Run, points: Points) -> bool | None:
+def _is_long_enough(must: Duration, run: Run) -> bool | None:
+    """Whether a run lasts as long as it must; None if the source has no times."""
     if must.samples is not None:
         return len(run.points) >= must.samples
     if not len(run.points):
@@ -169,9 +205,19 @@ def _extreme(check: SeriesCheck, points: Points) -> tuple[Citation, float]:
     return points.samples[at].cite, float(values[at])
 
 
-def _run_text(run: Run, points: Points, unit: str) -> str:
-    told = [shown(run.seconds, "seconds") if run.seconds else "", lines_of(run.points)]
-    return f"{_range(run.points, unit)} in {len(run.points)} of {len(points)} samples in a row{bracketed(told)}"
+def _run_words(check: SeriesCheck, track: Track, run: Run, points: Points) -> str:
+    told = [format_quantity(run.seconds, "seconds") if run.seconds else "", lines_of(run.points)]
+    part = f"{len(run.points)} of {len(points)} samples in a row{in_brackets(told)}"
+    return f"{_name(track)}: {_range(run.points, _unit(check))} in {part}"
+
+
+def _short_words(check: SeriesCheck, track: Track, run: Run, points: Points) -> str:
+    """All samples, and for how long at most the values were where they would have to stay."""
+    told = f"{_name(track)}: {_range(points, _unit(check))} in {_samples(points)}"
+    if not len(run.points):
+        return told
+    longest = f"for {format_quantity(run.seconds, 'seconds')}" if run.seconds else f"in {len(run.points)} in a row"
+    return f"{told}, {bound_words(check)} {longest} at most"
 
 
 def lines_of(points: Points) -> str:
@@ -180,36 +226,23 @@ def lines_of(points: Points) -> str:
     return f"lines {first} to {last}" if first and last and first < last else ""
 
 
-def bracketed(words: Sequence[str]) -> str:
+def in_brackets(words: Sequence[str]) -> str:
     return f" ({'; '.join(filter(None, words))})" if any(words) else ""
-
-
-def _short_text(check: SeriesCheck, run: Run, points: Points, unit: str) -> str:
-    """All samples, and for how long at most the values were where they would have to stay."""
-    told = f"{_range(points, unit)} in {_samples(points)}"
-    if not len(run.points):
-        return told
-    longest = f"for {shown(run.seconds, 'seconds')}" if run.seconds else f"in {len(run.points)}"
-    return f"{told}, {_bounded(check)} {longest} {'in a row ' if not run.seconds else ''}at most"
 
 
 def _samples(points: Sized) -> str:
     return f"{len(points)} {'sample' if len(points) == 1 else 'samples'}"
 
 
-def _bounded(check: SeriesCheck) -> str:
-    return " and ".join(f"{w} {bound(b)}" for w, b in (("above", check.above), ("below", check.below)) if b is not None)
-
-
 def _range(points: Points, unit: str) -> str:
     values = points.values
-    low, high, mean = (shown(float(v), unit) for v in (values.min(), values.max(), values.mean()))
+    low, high, mean = (format_quantity(float(v), unit) for v in (values.min(), values.max(), values.mean()))
     return low if low == high else f"{low} to {high}, mean {mean}"
 
 
 def _bounds(check: SeriesCheck) -> tuple[float, float]:
-    low = quantity(check.above) if check.above is not None else float("-inf")
-    high = quantity(check.below) if check.below is not None else float("inf")
+    low = parse_quantity(check.above) if check.above is not None else float("-inf")
+    high = parse_quantity(check.below) if check.below is not None else float("inf")
     return low, high
 
 
@@ -218,29 +251,59 @@ def _fits(check: SeriesCheck, value: float, off: float = 0.0) -> bool:
     return low < value - off and value + off < high
 
 
-def _figure(check: SeriesCheck, track: Track, scene: Scene) -> tuple[float | None, str, bool]:
-    """One number for the whole window, a sentence with it, and whether it is weak evidence."""
-    unit = _unit(check)
+# One figure of the whole window
+
+
+def _judge_figure(check: SeriesCheck, track: Track, view: StateView) -> CheckResult:
+    """Whether the figure fits, however much rounding may have changed it."""
     if check.as_ == "since_boot_rate":
-        return _since_boot(track, scene)
+        return _judge_since_boot(check, track, view)
     if len(track) < max(check.min_samples, 1 if check.as_ in ("mean", "last") else 2):
-        return None, f"{_name(track)}: {_samples(track)}, which is too few", False
+        return unknown_result(check, check.series, lambda: f"{_name(track)}: {_samples(track)}, which is too few")
     if check.as_ == "knee":
-        return _knee(track)
-    figure = _simple(check.as_, track)
-    if figure is None:
-        return None, f"{_name(track)}: no times or too few samples for a {check.as_}", False
-    shown_unit = {"spread": "ratio", "step": "ratio", "slope": f"{unit}/s"}.get(check.as_, unit)
-    span = f" over {shown(track.duration, 'seconds')}" if track.duration else ""
-    lines = bracketed([lines_of(track.points)])
-    said = (
-        f"{_words(check.as_, figure)} {shown(abs(figure) if check.as_ in ('delta', 'slope') else figure, shown_unit)}"
+        bend = rates.knee(track.points) if _is_beyond_rounding(track) else None
+        if bend is None:
+            return unknown_result(check, check.series, lambda: f"{_name(track)}: too few timed samples to see a bend")
+        figure, words = bend.ratio, partial(_knee_words, track, bend)
+    else:
+        found = _figure(check.as_, track)
+        if found is None:
+            return unknown_result(
+                check, check.series, lambda: f"{_name(track)}: no times or too few samples for a {check.as_}"
+            )
+        figure, words = found, partial(_figure_words, check, track, found)
+    window = track.points.span if len(track) > 1 else None
+    error = rounding.figure_error(check.as_, track, figure)
+    return _compare(check, track, figure, error, CheckResult(check, NO, words, track.cite(), figure, window=window))
+
+
+def _compare(check: SeriesCheck, track: Track, figure: float, error: float, found: CheckResult) -> CheckResult:
+    """The result with its verdict; unknown where a figure that is wrong by the error would have another one."""
+    if error and _fits(check, figure, error) is not _fits(check, figure, -error):
+        return unknown_result(check, check.series, lambda: found.text + _rounding_words(track))
+    return replace(found, value=YES if _fits(check, figure) else NO, unit=_unit(check))
+
+
+def _judge_since_boot(check: SeriesCheck, track: Track, view: StateView) -> CheckResult:
+    """A total divided by the uptime: weak, for it says nothing of now."""
+    uptime = next(view.facts("uptime.seconds"), None)
+    seconds = float(uptime.value) if uptime is not None else 0.0
+    if not seconds > 0:
+        text = "a total since boot, and the uptime is not in the input"
+        return unknown_result(check, check.series, lambda: f"{_name(track)}: {text}")
+    total, rate = track.last, track.last / seconds
+
+    def words() -> str:
+        since = f"{format_quantity(total, '1')} since boot {format_quantity(seconds, 'seconds')} ago"
+        return f"{_name(track)}: {since}, {format_quantity(rate, '1/s')} on average"
+
+    return _compare(
+        check, track, rate, track.resolution / seconds, CheckResult(check, NO, words, track.cite(), rate, weak=True)
     )
-    return figure, f"{said} in {_samples(track)}{span}{lines}", False
 
 
-def _simple(as_: str, track: Track) -> float | None:
-    """The figures of the whole column."""
+def _figure(as_: str, track: Track) -> float | None:
+    """The figures of the whole column, but for the bend."""
     if as_ == "last" or len(track) == 1:
         return track.last
     values = track.points.values
@@ -248,59 +311,46 @@ def _simple(as_: str, track: Track) -> float | None:
         case "mean":
             return float(values.mean())
         case "delta":
-            return _delta(track)
+            known = term(track.metric)
+            return rates.growth(track) if known and known.kind == "counter" else rates.change(track)
         case "slope":
             return rates.slope(track.points)
         case "spread":
             return float((values.max() - values.min()) / values.max()) if values.max() else 0.0
         case _:
-            return rates.step(values)
+            return rates.largest_step(values)
 
 
-def _beyond_rounding(track: Track) -> bool:
+def _is_beyond_rounding(track: Track) -> bool:
     """Whether the values are constant, or differ by more than they were rounded to: 1G and 2G may be 1 MiB apart."""
     spread = float(track.column.max() - track.column.min())
     return not spread or spread >= FINE * track.resolution
 
 
-def _delta(track: Track) -> float | None:
-    known = term(track.metric)
-    return rates.growth(track) if known and known.kind == "counter" else rates.change(track)
+def _knee_words(track: Track, bend: Knee) -> str:
+    unit = f"{(known.unit if (known := term(track.metric)) else '')}/s"
+    before, after = format_quantity(bend.before, unit), format_quantity(bend.after, unit)
+    if bend.falls > rates.MAX_FALL:
+        return f"{_name(track)}: rises and falls, by {before} in all: no bend"
+    return f"{_name(track)}: grew by {before}, from line {bend.at.cite.line} on by {after}"
 
 
-def _knee(track: Track) -> tuple[float | None, str, bool]:
-    found = rates.knee(track.points) if _beyond_rounding(track) else None
-    if found is None:
-        return None, f"{_name(track)}: too few timed samples to see a bend", False
-    unit = f"{(t.unit if (t := term(track.metric)) else '')}/s"
-    if found.falls > rates.FALL:
-        return found.ratio, f"rises and falls, by {shown(found.before, unit)} in all: no bend", False
-    text = f"grew by {shown(found.before, unit)}, from line {found.at.cite.line} on by {shown(found.after, unit)}"
-    return found.ratio, text, False
+def _figure_words(check: SeriesCheck, track: Track, figure: float) -> str:
+    match check.as_:
+        case "delta":
+            verb = direction_words(figure)
+        case "slope":
+            verb = "falls by" if figure < 0 else "grows by"
+        case as_:
+            verb = {"mean": "mean", "last": "last value", "spread": "varies by", "step": "steps by"}[as_]
+    unit = f"{_unit(check)}/s" if check.as_ == "slope" else _unit(check)
+    amount = abs(figure) if check.as_ in ("delta", "slope") else figure
+    span = f" over {format_quantity(track.duration, 'seconds')}" if track.duration else ""
+    lines = in_brackets([lines_of(track.points)])
+    return f"{_name(track)}: {verb} {format_quantity(amount, unit)} in {_samples(track)}{span}{lines}"
 
 
-def _since_boot(track: Track, scene: Scene) -> tuple[float | None, str, bool]:
-    uptime = next(scene.facts("uptime.seconds"), None)
-    if uptime is None or not float(uptime.value) > 0:
-        return None, f"{_name(track)}: a total since boot, and the uptime is not in the input", True
-    value = track.last
-    rate = value / float(uptime.value)
-    return (
-        rate,
-        f"{shown(value, '1')} since boot {shown(float(uptime.value), 'seconds')} ago, {shown(rate, '1/s')} on average",
-        True,
-    )
-
-
-def _words(as_: str, figure: float) -> str:
-    if as_ == "delta":
-        return moved(figure)
-    if as_ == "slope":
-        return "falls by" if figure < 0 else "grows by"
-    return {"mean": "mean", "last": "last value", "spread": "varies by", "step": "steps by"}[as_]
-
-
-def moved(by: float, risen: str = "rose by") -> str:
+def direction_words(by: float, risen: str = "rose by") -> str:
     """How a figure moved, in words before the size of it."""
     return "fell by" if by < 0 else risen if by else "changed by"
 
@@ -316,9 +366,4 @@ def _unit(check: SeriesCheck) -> str:
 
 
 def _name(track: Track) -> str:
-    return spelled([track.metric], track.name)
-
-
-def _needed(check: SeriesCheck) -> str:
-    as_ = "" if check.as_ == "level" else f" {check.as_.replace('_', ' ')}"
-    return f"{spelled([check.series])}{as_} {_bounded(check)}" + (f" for {check.for_}" if check.for_ else "")
+    return metric_words([track.metric], track.name)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from thpdiag.derive.rates import rates
-from thpdiag.derive.series import Track
-from thpdiag.engine.judged import NO, YES, Judged, Scene, unknown
-from thpdiag.engine.profiles import compiled
-from thpdiag.engine.quantity import quantity, shown
-from thpdiag.engine.sampled_events import timed_ones
-from thpdiag.engine.schema import Toggle, listed
-from thpdiag.engine.toggle_metrics import COMPARED, OTHER_SETTING, ToggleMetric
+from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
+from thpdiag.engine.quantity import format_quantity, parse_quantity
+from thpdiag.engine.schema import COMPARED, OTHER_SETTING, Toggle, ToggleCheck, ToggleMetric, as_list
+from thpdiag.engine.stacks import cpu_time_profiles
+from thpdiag.engine.state_view import StateView, compiled_profile
+from thpdiag.host.rates import rates
+from thpdiag.host.series import Track
 from thpdiag.model import Citation, Fact, Stacks
+from thpdiag.model.text import quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ class Contrast:
         return self.better_knobs[0][1]
 
     @property
-    def switched(self) -> tuple[tuple[str, str, str], ...]:
+    def differences(self) -> tuple[tuple[str, str, str], ...]:
         """The settings that differ, this one first, each with its value before and after."""
         after = dict(self.better_knobs)
         return tuple((name, value, after[name]) for name, value in self.worse_knobs if after.get(name, value) != value)
@@ -87,7 +87,7 @@ class Contrast:
     def alone(self, settings: Sequence[str]) -> bool:
         """Whether nothing but these settings was switched. With `enabled` at never the others have no say."""
         off = self.setting == "thp.enabled" and self.better_value == "never"
-        return off or all(name in settings for name, _, _ in self.switched)
+        return off or all(name in settings for name, _, _ in self.differences)
 
     @property
     def ratio(self) -> float:
@@ -95,12 +95,12 @@ class Contrast:
             return self.worse.mean / self.better.mean
         return float("inf") if self.worse.mean > 0 else 1.0
 
-    def reached(self, ratio: float) -> bool:
+    def is_at_least(self, ratio: float) -> bool:
         """Whether it was so many times as much, and enough to matter."""
         return self.ratio >= ratio and self.worse.mean >= COMPARED[self.metric].worth
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def subject(self) -> tuple[str, ...]:
         """What is compared, whatever the source."""
         return (
             self.metric,
@@ -122,15 +122,18 @@ class Contrast:
             return worse.last is None or worse.last - better.mean >= HELD * (worse.mean - better.mean)
         return better.last is None or worse.mean - better.last >= HELD * (worse.mean - better.mean)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         known = COMPARED[self.metric]
-        worse, better = (f"{shown(s.mean, known.unit)} ({_samples(s.samples)})" for s in (self.worse, self.better))
+        worse, better = (
+            f"{format_quantity(s.mean, known.unit)} ({_samples(s.samples)})" for s in (self.worse, self.better)
+        )
         times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "against none"
         if self.worse.mean < known.worth:
             times += ", which is too little to matter"
-        before = " and ".join(f"{name} {value}" for name, value, _ in self.switched)
+        before = " and ".join(f"{name} {quoted(value)}" for name, value, _ in self.differences)
         after = " and ".join(
-            value if len(self.switched) == 1 else f"{name} {value}" for name, _, value in self.switched
+            quoted(value) if len(self.differences) == 1 else f"{name} {quoted(value)}"
+            for name, _, value in self.differences
         )
         return f"{before}: {known.title} {worse}; {after}: {better}; {times}"
 
@@ -139,34 +142,30 @@ def _samples(count: int) -> str:
     return f"{count} sample" if count == 1 else f"{count} samples"
 
 
-def judge(check: Toggle, scene: Scene) -> Judged:
+def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     """Yes if a metric moved by the ratio; no if what could be compared did not; unknown without two such states.
 
     It is the state with the worse value that a yes speaks of.
     """
-    settings = listed(check.setting)
-    times, titles = f"{quantity(check.ratio):g} times", ", ".join(COMPARED[metric].title for metric in check.metrics)
-    needed = f"{' or '.join(settings)} switched, one of these {times} as high before: {titles}"
-    contrasts = [c for s in settings for m in check.metrics for c in _contrasts(s, m, scene)]
-    sound = [c for c in contrasts if _enough(c, check) and _same_load(c) and c.with_the_switch and c.alone(settings)]
-    usable = _deciding(sound)
+    toggle, settings = check.toggle, as_list(check.toggle.setting)
+    if len(view.others) < 2:
+        contrasts = []
+    else:
+        contrasts = [c for s in settings for m in toggle.metrics for c in _contrasts(s, m, view)]
+    sound = [c for c in contrasts if _enough(c, toggle) and _same_load(c) and c.with_the_switch and c.alone(settings)]
+    usable = _decisive(sound)
     if not usable:
-        text = (
-            "no two stretches with different settings and enough samples"
-            if not contrasts
-            else _why_not(contrasts[0], check)
-        )
-        return unknown(OTHER_SETTING, text, needed=needed, kind="toggle")
-    best = max(
-        usable, key=lambda c: (c.reached(quantity(check.ratio)), _of(c, scene), c.metric != "sys_total", c.ratio)
-    )
-    value = YES if best.reached(quantity(check.ratio)) else NO
-    if value is YES and not _of(best, scene):
-        return unknown(OTHER_SETTING, "this is the better of the two stretches", needed=needed, kind="toggle")
-    return Judged(value, best.said(), needed, "toggle", best.worse.cite, best.ratio)
+        text = "no two stretches with different settings and enough samples"
+        return unknown_result(check, OTHER_SETTING, _why_not(contrasts[0], toggle) if contrasts else text)
+    ratio = parse_quantity(toggle.ratio)
+    best = max(usable, key=lambda c: (c.is_at_least(ratio), _is_worse_state(c, view), c.metric != "sys_total", c.ratio))
+    value = YES if best.is_at_least(ratio) else NO
+    if value is YES and not _is_worse_state(best, view):
+        return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
+    return CheckResult(check, value, best.describe, best.worse.cite, best.ratio)
 
 
-def _deciding(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
+def _decisive(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
     """The time that the same work took, if that was measured: less kernel time is no gain where less is done.
 
     Of several sources of a metric the one with the most samples.
@@ -175,13 +174,13 @@ def _deciding(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
         return work
     most: dict[tuple[str, ...], int] = {}
     for one in contrasts:
-        most[one.compared] = max(one.samples, most.get(one.compared, 0))
-    return [one for one in contrasts if one.samples == most[one.compared]]
+        most[one.subject] = max(one.samples, most.get(one.subject, 0))
+    return [one for one in contrasts if one.samples == most[one.subject]]
 
 
-def _of(contrast: Contrast, scene: Scene) -> bool:
+def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
     """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
-    return scene.state.settings.get(contrast.setting) != contrast.better_value
+    return view.state.settings.get(contrast.setting) != contrast.better_value
 
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
@@ -193,16 +192,16 @@ def _same_load(contrast: Contrast) -> bool:
     worse, better = contrast.worse, contrast.better
     if contrast.metric == "sys_total":
         return worse.user is not None and better.user is not None and better.user >= SAME_WORK * worse.user
-    return worse.busy is None or better.busy is None or _near(worse.busy, better.busy)
+    return worse.busy is None or better.busy is None or _is_similar(worse.busy, better.busy)
 
 
-def _near(one: float, other: float) -> bool:
+def _is_similar(one: float, other: float) -> bool:
     return min(one, other) >= SAME_LOAD * max(one, other)
 
 
 def _why_not(contrast: Contrast, check: Toggle) -> str:
-    if not contrast.alone(listed(check.setting)):
-        names = " and ".join(name for name, _, _ in contrast.switched)
+    if not contrast.alone(as_list(check.setting)):
+        names = " and ".join(name for name, _, _ in contrast.differences)
         return f"{names} were switched together; which of them did it is open"
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
@@ -211,10 +210,10 @@ def _why_not(contrast: Contrast, check: Toggle) -> str:
     return f"fewer than {check.min_samples} samples on one side"
 
 
-def _contrasts(setting: str, metric: ToggleMetric, scene: Scene) -> Iterator[Contrast]:
+def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[Contrast]:
     """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
     by_value: dict[Knobs, dict[str, Side]] = {}
-    for other in scene.others:
+    for other in view.others:
         settings = other.state.settings
         beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
         knobs = ((setting, settings.get(setting, "")), *beside)
@@ -231,46 +230,46 @@ def _permissive(value: str) -> int:
     return PERMISSIVE.index(value) if value in PERMISSIVE else len(PERMISSIVE)
 
 
-def _sides(metric: ToggleMetric, scene: Scene) -> dict[str, Side]:
+def _sides(metric: ToggleMetric, view: StateView) -> dict[str, Side]:
     """The metric in one state, by source (reader)."""
     match metric:
         case "sys_share":
-            return _means(scene, "cpu_ratio.sys_share")
+            return _means(view, "cpu_ratio.sys_share")
         case "sys_total":
-            return _means(scene, "cpu_ratio.sys_total") | _means(scene, "cpu_ratio.sys_total_steal")
+            return _means(view, "cpu_ratio.sys_total") | _means(view, "cpu_ratio.sys_total_steal")
         case "compaction_share":
-            return _compaction(scene)
+            return _compaction(view)
         case "compact_stall_rate":
-            return _rates(scene, "node_vmstat_compact_stall")
+            return _rates(view, "node_vmstat_compact_stall")
         case "fault_rate":
-            return _rates(scene, "node_vmstat_thp_fault_alloc")
+            return _rates(view, "node_vmstat_thp_fault_alloc")
         case "work_rate":
-            return _work(scene)
+            return _work(view)
 
 
-def _means(scene: Scene, metric: str) -> dict[str, Side]:
+def _means(view: StateView, metric: str) -> dict[str, Side]:
     """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
-    return {track.table.reader: _mean(track) for track in reversed(scene.catalogue.tracks(metric))}
+    return {track.table.reader: _mean(track) for track in reversed(view.catalogue.tracks(metric))}
 
 
 def _mean(track: Track) -> Side:
-    busy, user = _beside(track, "cpu_ratio.busy"), _beside(track, "cpu_ratio.user_total")
+    busy, user = _companion_column(track, "cpu_ratio.busy"), _companion_column(track, "cpu_ratio.user_total")
     weighted = busy is not None and track.metric == "cpu_ratio.sys_share"
     values, weights = track.column, busy if weighted else None
     end = max(LAST, len(track) // 3)
-    last = _weighted(values[-end:], None if weights is None else weights[-end:])
-    return Side(_weighted(values, weights), len(track), track.cite(0), _average(busy), _average(user), last)
+    last = _weighted_mean(values[-end:], None if weights is None else weights[-end:])
+    return Side(_weighted_mean(values, weights), len(track), track.cite(0), _average(busy), _average(user), last)
 
 
-def _weighted(values: Column, weights: Column | None) -> float:
+def _weighted_mean(values: Column, weights: Column | None) -> float:
     """The weighted mean; the plain one where nothing has weight."""
     total = 0.0 if weights is None else float(weights.sum())
     return float((values * weights).sum()) / total if weights is not None and total > 0 else float(values.mean())
 
 
-def _beside(track: Track, metric: str) -> Column | None:
+def _companion_column(track: Track, metric: str) -> Column | None:
     """Another metric of the same rows, None unless every row has it."""
-    values = track.beside(metric)
+    values = track.column_of(metric)
     return values if (values == values).all() else None
 
 
@@ -278,9 +277,9 @@ def _average(values: Column | None) -> float | None:
     return None if values is None else float(values.mean())
 
 
-def _rates(scene: Scene, metric: str) -> dict[str, Side]:
+def _rates(view: StateView, metric: str) -> dict[str, Side]:
     found = {}
-    for track in reversed(scene.catalogue.tracks(metric)):
+    for track in reversed(view.catalogue.tracks(metric)):
         if points := rates(track):
             mean, end = float(points.values.mean()), max(LAST, len(points) // 3)
             last = float(points.values[-end:].mean())
@@ -288,14 +287,14 @@ def _rates(scene: Scene, metric: str) -> dict[str, Side]:
     return found
 
 
-def _compaction(scene: Scene) -> dict[str, Side]:
+def _compaction(view: StateView) -> dict[str, Side]:
     """Compaction that page faults may have asked for: with defrag=defer kcompactd does the work instead.
 
     A profile without callers cannot tell and is compared with another such one only.
     """
     found = {}
-    for source in timed_ones(scene.state.profiles):
-        profile = compiled(source)
+    for source in cpu_time_profiles(view.state.profiles):
+        profile = compiled_profile(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
             share, flat = profile.share("compaction", without=FOR_OTHERS), source.stacks is Stacks.NONE
             found[f"{source.reader}{' without callers' if flat else ''}"] = Side(
@@ -304,9 +303,9 @@ def _compaction(scene: Scene) -> dict[str, Side]:
     return found
 
 
-def _work(scene: Scene) -> dict[str, Side]:
+def _work(view: StateView) -> dict[str, Side]:
     """Seconds that one and the same job took; several runs give the median."""
-    runs = [f for f in scene.facts("work.seconds") if f.label("kind") in (None, "real")]
+    runs = [f for f in view.facts("work.seconds") if f.label("kind") in (None, "real")]
     by_job: dict[str, list[Fact]] = {}
     for run in runs:
         by_job.setdefault(run.label("job") or "", []).append(run)

@@ -1,4 +1,4 @@
-"""`rules lint`: what the form alone cannot tell. One subject per file, each lint a generator of complaints with places.
+"""`rules lint`: what the form alone cannot tell. Each lint is a generator of issues with places.
 
 Form, parameters, conditions and references between rules are checked while loading (engine.load); here come names,
 numbers, logic, evidence, relations, remedies, words, cases, and habits that keep rules honest.
@@ -8,46 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from thpdiag.engine.lint import (
-    cases,
-    conditions,
-    confidence,
-    form,
-    names,
-    patterns,
-    references,
-    relations,
-    remedies,
-    thresholds,
-    wording,
-)
-from thpdiag.engine.lint.complaint import Allowed, Cases, Complaint, Lint, RuleSet, allowed
+from thpdiag.engine.lint import checks, conditions, rule_file  # noqa: F401  (which make the lints known)
+from thpdiag.engine.lint.issue import LINTS, AllowComment, Cases, Lint, LintIssue, RuleSet, parse_allows
 from thpdiag.engine.load import Rule, RuleSource
-from thpdiag.knowledge.complaints import pointed, suggestion
-from thpdiag.knowledge.yaml_nodes import Place
+from thpdiag.knowledge.yaml_nodes import Place, point_at, suggestion
 
-SUBJECTS = (
-    names, thresholds, conditions, confidence, relations, remedies, patterns, references, wording, form, cases,
-)  # fmt: skip
-LINTS: tuple[Lint, ...] = tuple(lint for subject in SUBJECTS for lint in subject.LINTS)
 NOT_OF_A_RULE = {
     "cases-without-rule": "a file of cases beside which no rule stands",
     "allow-of-nothing": "`# lint: allow NAME` of a lint that does not exist or does not complain",
 }
-WITH_CASES = frozenset(lint.name for lint in cases.LINTS)
 
 
-def names_of_lints() -> dict[str, str]:
+def lint_names() -> dict[str, str]:
     """All lints with a line each."""
     return {**{lint.name: lint.says for lint in LINTS}, **NOT_OF_A_RULE}
 
 
-def complaints(
+def lint_rules(
     rules: Sequence[Rule], cases_of: Mapping[str, Cases] | None = None, stray: Sequence[RuleSource] = ()
 ) -> list[str]:
     """All complaints about the rules, in order of the files. Without `cases_of` nothing is said of cases."""
-    whole = gathered(rules, cases_of or {}, stray)
-    lints = LINTS if cases_of is not None else tuple(lint for lint in LINTS if lint.name not in WITH_CASES)
+    whole = collect_rules(rules, cases_of or {}, stray)
+    lints = [lint for lint in LINTS if cases_of is not None or not lint.of_cases]
     found = [line for rule in rules for line in _of_rule(rule, whole, lints)]
     for source in stray:
         wanted = source.path.removesuffix(".cases.yaml") + ".yaml"
@@ -55,7 +37,7 @@ def complaints(
     return found
 
 
-def gathered(rules: Iterable[Rule], cases_of: Mapping[str, Cases], stray: Sequence[RuleSource]) -> RuleSet:
+def collect_rules(rules: Iterable[Rule], cases_of: Mapping[str, Cases], stray: Sequence[RuleSource]) -> RuleSet:
     """What a lint may ask of all rules together, found in one pass."""
     titles: dict[str, Rule] = {}
     same: dict[str, Rule] = {}
@@ -63,35 +45,35 @@ def gathered(rules: Iterable[Rule], cases_of: Mapping[str, Cases], stray: Sequen
     for rule in sorted(rules, key=lambda rule: rule.id):
         by_id[rule.id] = rule
         titles.setdefault(rule.file.title.lower(), rule)
-        same.setdefault(form.condition_key(rule), rule)
+        same.setdefault(rule_file.condition_key(rule), rule)
     return RuleSet(by_id, cases_of, stray, titles, same)
 
 
 def _of_rule(rule: Rule, whole: RuleSet, lints: Sequence[Lint]) -> Iterator[str]:
-    allows = {one.name: one for one in allowed(rule.source.text)}
+    allows = {one.name: one for one in parse_allows(rule.source.text)}
     used: set[str] = set()
     for lint in lints:
         for complaint in lint.check(rule, whole):
             if lint.name in allows:
                 used.add(lint.name)
                 continue
-            yield shown(rule, lint.name, complaint)
-    known = names_of_lints()
+            yield format_issue(rule, lint.name, complaint)
+    known = lint_names()
     for name, one in allows.items():
         if name not in used and (name not in known or any(lint.name == name for lint in lints)):
             yield _needless(rule, one, known)
 
 
-def shown(rule: Rule, name: str, complaint: Complaint) -> str:
+def format_issue(rule: Rule, name: str, complaint: LintIssue) -> str:
     """`path:line:column: [name] message`, the line and a caret."""
     source = complaint.source or rule.source
     return source.complaint(f"[{name}] {complaint.message}", complaint.where, complaint.word)
 
 
-def _needless(rule: Rule, one: Allowed, known: Mapping[str, str]) -> str:
+def _needless(rule: Rule, one: AllowComment, known: Mapping[str, str]) -> str:
     if one.name in known:
         message = f"{one.name} has nothing to complain of here; take the comment out"
     else:
         message = f"there is no lint '{one.name}'{suggestion(one.name, known)}"
     place = Place(one.line, one.column)
-    return pointed(rule.source.path, rule.source.text, f"[allow-of-nothing] {message}", place)
+    return point_at(rule.source.path, rule.source.text, f"[allow-of-nothing] {message}", place)

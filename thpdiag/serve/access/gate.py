@@ -1,42 +1,260 @@
-"""The gate: each request has a rule, somebody who is known, a page of ours if a browser sends it, and the scope.
+"""The gate: each request has a route, somebody who is known, a page of ours if a browser sends it, and the scope.
 
 What a request may do is decided here, before a byte of its body is read and before the application sees it. The
 application finds who it was in `request.state.principal`.
 
-In which order: what the request says of itself counts alone. One with a token is who the token says, or refused; a
-cookie beside it changes nothing. Only without a token is a proxy, a cookie or the missing login looked at, and then the
-request has to come from a page of ours, since a browser sends those by itself.
+**Routes** name the scopes that they need; a request that none names is refused. The table stands in one place
+(`thpdiag.serve.routes`), so that a route that somebody adds is closed until it says whom it is for. `{...}` is one
+segment of a path; HEAD is like GET.
+
+    Rule("GET", "/api/v1/cases/{id}", (Scope.READ,), get_case)
+    Rule("PUT", "/api/v1/bundles/{name}", (Scope.UPLOAD,), put_bundle, streams=True)
+
+**Who** it is: a request with a token is who the token says, or refused; a cookie beside it changes nothing. Only
+without a token is a proxy, a cookie or the missing login looked at, and then the request has to come from a page of
+ours, since a browser sends those by itself.
+
+**Origins.** Without any login that is all there is: a page from anywhere, open in a browser on this machine, can send
+requests to a loopback address, and with a name of its own that it lets point there (DNS rebinding) it could read the
+answers. So the name in Host has to be one of ours, a change has to come from a page of ours, and parts of our pages are
+for them alone. `Sec-Fetch-Site` is sent by browsers only to TLS and to loopback, `Origin` with every change by browsers
+of today, and as `null` where the policy on referrers hides it; programs send neither.
+
+**Limits** of forms that no honest client sends, and of bodies that are no upload. The server has decoded the path
+already: `%2F` is a slash by then and `%2E%2E` two dots. So it is the path as it was sent that is looked at. Headers
+that mean one thing may come once: of two, the gate and what stands behind it could each believe another. A body that is
+no upload is read whole before the application sees it: it is small, so that a slow sender costs neither a worker nor
+memory, and nobody has to stop in the middle.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
-from thpdiag.serve.access import csrf, sessions
-from thpdiag.serve.access.addresses import client, is_listed
-from thpdiag.serve.access.answers import Refusal, answer, wants_page
-from thpdiag.serve.access.audit import Action, Outcome, event
-from thpdiag.serve.access.bearer import CHALLENGE, Bearer
-from thpdiag.serve.access.local import with_onward
-from thpdiag.serve.access.modes import Access, Mode
-from thpdiag.serve.access.origins import SAFE, is_forwarded, is_from_elsewhere, ours
-from thpdiag.serve.access.principal import LOCAL, NOBODY, Principal, Way
-from thpdiag.serve.access.routes import Routes, Rule
-from thpdiag.serve.access.tokens import MARK
+from thpdiag.serve.access import sessions
+from thpdiag.serve.access.audit import Action, Outcome, RequestLog, address_of, audit_event, peer_of
+from thpdiag.serve.access.headers import SAFE_METHODS, RefusedError, SecurityHeaders, send_refusal, wants_page
+from thpdiag.serve.access.principals import (
+    LOCAL,
+    NOBODY,
+    Access,
+    Mode,
+    Principal,
+    Scope,
+    Way,
+    is_in_networks,
+    parse_address,
+)
+from thpdiag.serve.access.tokens import CHALLENGE, TOKEN_MARK, Bearer
 
-NO_SUCH = Refusal(404, "there is nothing here")
-ELSEWHERE = Refusal(403, "this request was sent by a page of another site")
-NOT_OUR_NAME = Refusal(421, "this server is not known by that name")
-BEHIND_A_PROXY = Refusal(403, "a proxy stands in front of this server, which has no login: name a mode of access")
-CLAIMED = Refusal(403, "the name of a user is taken from a trusted proxy only")
-NOT_GIVEN = Refusal(403, "this page is too old or not ours: load it again")
-OTHER_METHOD = Refusal(400, "the method of a request is that of its first line")
-NO_LOGIN = Refusal(401, "this needs a token", CHALLENGE)
+ID_SHAPE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{64}", re.ASCII)  # of a case or an upload; the digest of a bundle
+Handler = Callable[..., Any]  # of a request and the server, `async` or called in a thread; its answer
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whom a route is for, and what answers it."""
+
+    method: str
+    path: str
+    scopes: tuple[Scope, ...]  # one of these is needed; none: anybody may, without a login
+    handler: Handler | None = None
+    streams: bool = False  # an upload: limits its body itself; a POST may stand for a PATCH of the same scope
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile("[^/]+".join(map(re.escape, re.split(r"\{\w+\}", self.path))))
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is for people; all others are for programs, whose refusals are data."""
+        return not self.path.startswith(("/api/", "/files", "/healthz", "/metrics"))
+
+    def anonymous_path(self, path: str) -> str:
+        """A path for the audit log: with ids, without names that a customer chose."""
+        pairs = zip(self.path.split("/"), path.split("/"), strict=True)
+        return "/".join(came if ID_SHAPE.fullmatch(came) else part for part, came in pairs)
+
+
+class Routes:
+    """The table; the first rule that fits counts."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._patterns = tuple((rule, rule.pattern) for rule in self.rules)
+
+    def find(self, method: str, path: str) -> Rule | None:
+        fitting = {rule.method: rule for rule, pattern in reversed(self._patterns) if pattern.fullmatch(path)}
+        return fitting.get(method) or (fitting.get("GET") if method == "HEAD" else None)
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """The methods that a path has, for the answer 405; none if there is no such path."""
+        return tuple(sorted({rule.method for rule, pattern in self._patterns if pattern.fullmatch(path)}))
+
+
+HOST_SHAPE: Final = re.compile(r"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
+START_PATH: Final = "/"
+MAX_LOCAL_CHARS: Final = 2_000
+# One slash, and no second one behind it, also not one of those that browsers read as a slash or skip on the way to it.
+_LOCAL_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*", re.ASCII)
+
+
+def allowed_origins(headers: Headers, access: Access) -> frozenset[str]:
+    """The origins that a page of ours can have for this request; none if Host names something else.
+
+    Without origins of its own the server is known by loopback names, at any port: a tunnel may end at another.
+    """
+    host = headers.get("host", "").lower()
+    if not HOST_SHAPE.fullmatch(host):
+        return frozenset()
+    if access.origins:
+        return access.origins if host in {urlsplit(origin).netloc for origin in access.origins} else frozenset()
+    name = urlsplit(f"//{host}").hostname or ""
+    address = parse_address(name)
+    local = name == "localhost" or (address is not None and address.is_loopback)
+    return frozenset((f"http://{host}",)) if local else frozenset()
+
+
+def is_cross_site(method: str, headers: Headers, origins: Collection[str]) -> bool:
+    """Whether a page that is not ours made a browser send this."""
+    site = headers.get("sec-fetch-site")
+    if method in SAFE_METHODS:  # a link to us is welcome; a part of another page, or a frame in it, is not
+        navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return site in ("cross-site", "same-site") and not navigates
+    origin = headers.get("origin")
+    if site is not None and site != "same-origin":
+        return True
+    if origin == "null":
+        return site != "same-origin"
+    return origin is not None and origin not in origins
+
+
+def local_path(address: str, *, but: str = "") -> str:
+    """An address that came with a request if it leads to this server and not to the page `but`; else the start page."""
+    is_local = len(address) <= MAX_LOCAL_CHARS and _LOCAL_PATH.fullmatch(address) is not None
+    return address if is_local and address.partition("?")[0] != but else START_PATH
+
+
+def path_with_return(page: str, address: str) -> str:
+    """The address of a page that gets to know where to go on from it; to the start page it goes anyway."""
+    return page if local_path(address, but=page) == START_PATH else f"{page}?to={quote(address, safe='/')}"
+
+
+MAX_HEADERS: Final = 100
+MAX_HEAD_BYTES: Final = 16 << 10  # names and values together
+MAX_TARGET_BYTES: Final = 8 << 10  # path and query
+MAX_BODY_BYTES: Final = 64 << 10
+BODY_SECONDS: Final = 10.0
+SINGLE_HEADERS: Final = (
+    *("host", "authorization", "content-length", "content-type", "cookie", "origin", "sec-fetch-site", "x-csrf-token"),
+    *("upload-offset", "upload-length"),
+)
+OVERRIDE_HEADERS: Final = ("x-http-method", "x-method-override", "x-original-url", "x-rewrite-url")
+HIDDEN_SEPARATORS: Final = re.compile(rb"%(?:2f|5c|[01][0-9a-f]|7f)|[\\\x00-\x20\x7f]", re.IGNORECASE)
+
+
+class RequestShapes:
+    """ASGI middleware: refuses what `check_shape` does."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
+        try:
+            if scope["type"] == "http":
+                check_shape(scope)
+        except RefusedError as refused:
+            await send_refusal(refused, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def check_shape(scope: Request) -> None:
+    """RefusedError if something is wrong with the form of a request."""
+    raw: list[tuple[bytes, bytes]] = scope["headers"]
+    if len(raw) > MAX_HEADERS or sum(len(name) + len(value) for name, value in raw) > MAX_HEAD_BYTES:
+        raise RefusedError(431, "the headers of this request are too large")
+    path = scope.get("raw_path") or scope["path"].encode()
+    if len(path) + len(scope["query_string"]) > MAX_TARGET_BYTES:
+        raise RefusedError(414, "this address is too long")
+    if is_deceptive_path(path):
+        raise RefusedError(400, "this path is not written plainly")
+    headers = Headers(scope=scope)
+    if "host" not in headers or any(len(headers.getlist(name)) > 1 for name in SINGLE_HEADERS):
+        raise RefusedError(400, "a header is missing or comes twice")
+    if any(name in headers for name in OVERRIDE_HEADERS):
+        raise RefusedError(400, "the method and the address of a request are those of its first line")
+
+
+def is_deceptive_path(path: bytes) -> bool:
+    """Whether a path, as it was sent, hides a separator or a control character, or climbs."""
+    segments = [unquote_to_bytes(segment) for segment in path.split(b"/")]
+    climbs = any(segment in (b".", b"..") for segment in segments)
+    return not path.startswith(b"/") or b"" in segments[1:-1] or climbs or HIDDEN_SEPARATORS.search(path) is not None
+
+
+class BodyLimit:
+    """ASGI middleware: reads the body of what is no upload, up to a limit."""
+
+    def __init__(self, app: ASGIApp, routes: Routes, seconds: float = BODY_SECONDS) -> None:
+        self._app, self._routes, self._seconds = app, routes, seconds
+
+    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
+        rule = self._routes.find(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if scope["type"] != "http" or (rule and rule.streams):
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._read(Headers(scope=scope), receive)
+        except RefusedError as refused:
+            await send_refusal(refused, scope, receive, send)
+            return
+        if body is None:
+            return
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:  # and after the body what else comes: that the client goes away
+            return unread.pop() if unread else await receive()
+
+        await self._app(scope, replay, send)
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+        """The body; None if the client went away. The server has refused a length that is no number."""
+        too_large = RefusedError(413, f"more than {MAX_BODY_BYTES >> 10} KiB are for uploads only")
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
+            raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._seconds):
+                while (message := await receive())["type"] == "http.request":
+                    body += message.get("body", b"")
+                    if len(body) > MAX_BODY_BYTES:
+                        raise too_large
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            raise RefusedError(408, "the rest of this request did not come in time") from None
+        return None
+
+
+FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+
+def protect(app: ASGIApp, access: Access, routes: Routes, bearer: Bearer, key: bytes) -> ASGIApp:
+    """The application as it may be served, with all middleware of access around it."""
+    gate = Gate(BodyLimit(app, routes), access, routes, bearer, key)
+    return RequestLog(SecurityHeaders(RequestShapes(gate)), access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,118 +270,102 @@ class Gate:
     async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
-        elif scope["type"] != "http":
-            await self.app(scope, receive, send)
-        elif isinstance(decided := await self._decided(scope), Refusal):
-            await answer(self._for_people(decided, scope), scope, receive, send)
-        else:
-            scope.setdefault("state", {})["principal"] = decided
-            await self.app(scope, receive, send)
+            return
+        if scope["type"] == "http":
+            try:
+                scope.setdefault("state", {})["principal"] = await self._admit(scope)
+            except RefusedError as refused:
+                await send_refusal(refused, scope, receive, send)
+                return
+        await self.app(scope, receive, send)
 
-    async def _decided(self, scope: Request) -> Principal | Refusal:
+    async def _admit(self, scope: Request) -> Principal:
+        """Who may do this. What somebody may not do is written down; failures of tokens are where they are found."""
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         rule = self.routes.find(method, path)
         if rule is None:
-            others = ", ".join(self.routes.methods(path))
-            return Refusal(405, f"this takes {others}", {"Allow": others}) if others else NO_SUCH
+            if others := ", ".join(self.routes.methods(path)):
+                raise RefusedError(405, f"this takes {others}", {"Allow": others})
+            raise RefusedError(404, "there is nothing here")
         if "x-http-method-override" in headers and not (method == "POST" and rule.streams):
-            return OTHER_METHOD
-        who = await self._who(scope, headers)
-        if isinstance(who, Refusal):
-            return await self._noted(who, NOBODY, rule, scope)
-        refused = self._foreign(rule, who, method, headers) or self._unfit(rule, who, scope, headers)
-        return await self._noted(refused, who, rule, scope) if refused else who
+            raise RefusedError(400, "the method of a request is that of its first line")
+        who = NOBODY
+        try:
+            who = await self._identify(scope, headers)
+            self._check_site(rule, who, method, headers)
+            self._check_scopes(rule, who, scope, headers)
+        except RefusedError as refused:
+            if refused.status == 403:
+                subject = f"{method} {rule.anonymous_path(path)}: {refused.words}"
+                address = address_of(scope, self.access)
+                entry = audit_event(self.bearer.clock(), Action.REQUEST, Outcome.REFUSED, who, address, subject)
+                await run_in_threadpool(self.bearer.record, entry)
+            raise
+        return who
 
-    async def _who(self, scope: Request, headers: Headers) -> Principal | Refusal:
+    async def _identify(self, scope: Request, headers: Headers) -> Principal:
         """Who sends it; NOBODY if nothing says so."""
-        if is_forwarded(self.access, headers):
-            return BEHIND_A_PROXY
         if self.access.mode is Mode.NONE:
+            if any(name in headers for name in FORWARDING_HEADERS):  # loopback is open to whoever reaches the proxy
+                raise RefusedError(
+                    403, "a proxy stands in front of this server, which has no login: name a mode of access"
+                )
             return LOCAL
-        given = headers.get("authorization")
-        if given is not None and (is_ours(given) or self.access.mode is Mode.TOKENS):
-            return await self.bearer.principal(secret_of(given), address_of(scope, self.access))
+        authorization = headers.get("authorization")
+        if authorization is not None:
+            kind, _, presented = authorization.partition(" ")
+            secret = presented.strip() if kind.lower() == "bearer" else ""
+            # a proxy may pass on what its own login consists of, Basic or Bearer
+            if secret.startswith(TOKEN_MARK) or self.access.mode is Mode.TOKENS:
+                return await self.bearer.principal(secret, address_of(scope, self.access))
         if self.access.mode is Mode.PROXY:
-            return proxied(self.access, peer(scope), headers)
-        value = sessions.cookie(headers, over_tls=self.access.over_tls)
-        session = sessions.read(self.key, value, self.bearer.clock())
+            return self._user_of_proxy(peer_of(scope), headers)
+        cookie = sessions.session_cookie(headers, over_tls=self.access.over_tls)
+        session = sessions.read_session(self.key, cookie, self.bearer.clock())
         return (await self.bearer.session(session.prefix, session.nonce) if session else None) or NOBODY
 
-    def _foreign(self, rule: Rule, who: Principal, method: str, headers: Headers) -> Refusal | None:
-        """Whether another site has a hand in it; of what anybody may read that does not matter."""
-        if not who.ambient or (rule.needs is None and method in SAFE):
-            return None
-        origins = ours(headers, self.access)
+    def _user_of_proxy(self, peer: str, headers: Headers) -> Principal:
+        """The user whom a trusted proxy names. Any other that sends its header is refused, not just ignored."""
+        users = [name.strip() for name in headers.getlist(self.access.user_header)]
+        if not users:
+            return NOBODY
+        if len(users) != 1 or not is_in_networks(peer, self.access.proxies):
+            raise RefusedError(403, "the name of a user is taken from a trusted proxy only")
+        if not users[0]:
+            return NOBODY
+        scopes = LOCAL.scopes if users[0] in self.access.admins else self.access.user_scopes
+        return Principal(users[0], Way.PROXY, scopes, binding=users[0])
+
+    def _check_site(self, rule: Rule, who: Principal, method: str, headers: Headers) -> None:
+        """That no other site has a hand in it; of what anybody may read that does not matter."""
+        if not who.ambient or (not rule.scopes and method in SAFE_METHODS):
+            return
+        origins = allowed_origins(headers, self.access)
         if not origins:
-            return NOT_OUR_NAME
-        return ELSEWHERE if is_from_elsewhere(method, headers, origins) else None
+            raise RefusedError(421, "this server is not known by that name")
+        if is_cross_site(method, headers, origins):
+            raise RefusedError(403, "this request was sent by a page of another site")
 
-    def _unfit(self, rule: Rule, who: Principal, scope: Request, headers: Headers) -> Refusal | None:
-        """Whether they may not do this, or nothing shows that they meant to."""
-        if rule.needs is None:
-            return None
+    def _check_scopes(self, rule: Rule, who: Principal, scope: Request, headers: Headers) -> None:
+        """That they may do this, and that a page of theirs shows that they meant to."""
+        if not rule.scopes:
+            return
         if who.way is Way.NOBODY:
-            return NO_LOGIN
-        if not any(map(who.may, rule.enough)):
-            return Refusal(403, f"this needs the scope {' or '.join(rule.enough)}")
-        if scope["method"] in SAFE or who.way not in (Way.SESSION, Way.PROXY):
-            return None
-        given = csrf.presented(headers, scope["query_string"])
-        return None if csrf.is_right(self.key, who, given, self.bearer.clock()) else NOT_GIVEN
+            self._ask_for_login(scope, headers)
+        if not any(map(who.may, rule.scopes)):
+            raise RefusedError(403, f"this needs the scope {' or '.join(rule.scopes)}")
+        if scope["method"] in SAFE_METHODS or who.way not in (Way.SESSION, Way.PROXY):
+            return
+        presented = sessions.presented_csrf_token(headers, scope["query_string"])
+        if not sessions.is_csrf_token_of(self.key, who, presented, self.bearer.clock()):
+            raise RefusedError(403, "this page is too old or not ours: load it again")
 
-    async def _noted(self, refused: Refusal, who: Principal, rule: Rule, scope: Request) -> Refusal:
-        """Writes down what somebody was not allowed to do; the failures of tokens are written where they are found."""
-        if refused.status == 403:
-            told = f"{scope['method']} {rule.told(scope['path'])}: {refused.words}"
-            address = address_of(scope, self.access)
-            line = event(self.bearer.clock(), Action.REQUEST, Outcome.REFUSED, who, address, told)
-            await run_in_threadpool(self.bearer.record, line)
-        return refused
-
-    def _for_people(self, refused: Refusal, scope: Request) -> Refusal:
-        """Somebody without a session is shown where to begin one, and goes on from there."""
-        looked_at = scope["method"] == "GET" and wants_page(Headers(scope=scope))
-        if refused is NO_LOGIN and looked_at and self.access.sign_in and self.access.mode is Mode.TOKENS:
-            return Refusal(303, refused.words, {"Location": with_onward(self.access.sign_in, asked_for(scope))})
-        return refused
-
-
-def asked_for(scope: Request) -> str:
-    """Path and query of a request, as they were sent."""
-    path: bytes = scope.get("raw_path") or b""
-    query: bytes = scope["query_string"]
-    return (path + b"?" + query if query else path).decode("latin-1")
-
-
-def secret_of(authorization: str) -> str:
-    """What a header presents as a token; empty if it presents something else."""
-    kind, _, presented = authorization.partition(" ")
-    return presented.strip() if kind.lower() == "bearer" else ""
-
-
-def is_ours(authorization: str) -> bool:
-    """Whether it is meant for this server: a proxy may pass on what its own login consists of, Basic or Bearer."""
-    return secret_of(authorization).startswith(MARK)
-
-
-def peer(scope: Request) -> str:
-    """The address of the other end of the connection; empty on a Unix socket, which no list of addresses holds."""
-    return str(scope["client"][0]) if scope.get("client") else ""
-
-
-def address_of(scope: Request, access: Access) -> str:
-    """Whom a request comes from, behind trusted proxies too."""
-    return client(peer(scope), Headers(scope=scope).getlist("x-forwarded-for"), access.proxies)
-
-
-def proxied(access: Access, came_from: str, headers: Headers) -> Principal | Refusal:
-    """The user whom a trusted proxy names. Any other that sends its header is refused, not just ignored."""
-    named = [name.strip() for name in headers.getlist(access.user_header)]
-    if not named:
-        return NOBODY
-    if len(named) != 1 or not is_listed(came_from, access.proxies):
-        return CLAIMED
-    if not named[0]:
-        return NOBODY
-    scopes = LOCAL.scopes if named[0] in access.admins else access.user_scopes
-    return Principal(named[0], Way.PROXY, scopes, binding=named[0])
+    def _ask_for_login(self, scope: Request, headers: Headers) -> None:
+        """Somebody with a browser is shown where to begin a session, and goes on from there."""
+        words, page = "this needs a token", self.access.sign_in
+        if page and self.access.mode is Mode.TOKENS and scope["method"] == "GET" and wants_page(headers):
+            path: bytes = scope.get("raw_path") or b""
+            query: bytes = scope["query_string"]
+            target = (path + b"?" + query if query else path).decode("latin-1")
+            raise RefusedError(303, words, {"Location": path_with_return(page, target)})
+        raise RefusedError(401, words, CHALLENGE)

@@ -4,7 +4,8 @@
             prefix           secret
 
 A digest without salt and stretching is enough here: nobody guesses 256 random bits, and a list of digests gives none
-away. The word in front lets scanners of repositories, and the log of this server, recognise a token.
+away. The word in front lets scanners of repositories, and the log of this server, recognise a token. `Bearer` is the
+one way in which a token is looked at, with a request or when somebody signs in: attempts, digest, expiry, last use.
 
 Times are seconds since 1970 in UTC.
 """
@@ -14,66 +15,64 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-from collections.abc import Collection
-from dataclasses import dataclass, field
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, Protocol
+from math import ceil
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
 
 from thpdiag.errors import UsageError
-from thpdiag.serve.access.scopes import Scope
+from thpdiag.serve.access.audit import Action, Outcome, audit_event
+from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.principals import NOBODY, Principal, Scope, Way, address_prefix, known_scopes
+from thpdiag.serve.storage.access import AuditEntry, TokenRow, TokenTable
 
-MARK: Final = "thpdiag_"
-SHAPE: Final = re.compile(rf"{MARK}([0-9a-f]{{16}})_[0-9a-f]{{64}}", re.ASCII)
-NOBODYS: Final = sha256(b"").hexdigest()  # compared with where no token has the prefix; no token is empty
-TOUCHED_EVERY: Final = 60.0  # seconds; how exact the last use is: not every request shall write
-
-
-class KeptToken(Protocol):
-    """What is kept of a token; scopes are names of `Scope`."""
-
-    @property
-    def prefix(self) -> str: ...
-    @property
-    def sha256(self) -> str:
-        """Of the whole token, hexadecimal."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def scopes(self) -> Collection[str]: ...
-    @property
-    def expires(self) -> float | None:
-        """None: never."""
-
-    @property
-    def used(self) -> float | None:
-        """None: not yet."""
+ATTEMPT_BURST: Final = 10.0  # failures at once
+SECONDS_PER_ATTEMPT: Final = 6.0  # until one more is allowed
+MIN_ATTEMPTS: Final = -90.0  # so that an address waits ten minutes at most
+MAX_ADDRESSES: Final = 10_000  # kept at a time: memory is bounded whoever comes; the longest unseen goes first
+TOKEN_MARK: Final = "thpdiag_"
+TOKEN_SHAPE: Final = re.compile(rf"{TOKEN_MARK}([0-9a-f]{{16}})_[0-9a-f]{{64}}", re.ASCII)
+EMPTY_DIGEST: Final = sha256(b"").hexdigest()  # compared with where no token has the prefix; no token is empty
+USE_NOTED_SECONDS: Final = 60.0  # how exact the last use is: not every request shall write
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="thpdiag"'}
+INVALID_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="thpdiag", error="invalid_token"'}
 
 
-class Tokens(Protocol):
-    """Where tokens are kept. The functions may wait for a disk: they are called in threads, several at a time."""
+class Attempts:
+    """Wrong tokens that an address may still present: a bucket of attempts that fills up again with time.
 
-    def find(self, prefix: str) -> KeptToken | None:
-        """The token with this prefix, expired or not."""
+    The secret cannot be guessed; what is limited is the load of those who try, on the database and in the log. Only
+    failures count, so that a team behind one address is not slowed. Those who try many at once, before the first has
+    failed, run into debt and wait the longer. All is called on the one thread of the event loop.
+    """
 
-    def touch(self, prefix: str, at: float) -> None:
-        """Notes a use; a token that is gone by now is no mistake."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most_addresses: int = MAX_ADDRESSES) -> None:
+        self._clock, self._most = clock, most_addresses
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: attempts, and when it was so
+
+    def wait(self, address: str) -> float:
+        """Seconds until this address may present a token again; 0: now."""
+        left = self._refilled(address, self._clock())
+        return 0.0 if left >= 1 else (1 - left) * SECONDS_PER_ATTEMPT
+
+    def count_failure(self, address: str) -> None:
+        now = self._clock()
+        self._left[address] = (max(MIN_ATTEMPTS, self._refilled(address, now) - 1), now)
+        self._left.move_to_end(address)
+        while len(self._left) > self._most:
+            self._left.popitem(last=False)
+
+    def _refilled(self, address: str, now: float) -> float:
+        left, then = self._left.get(address, (ATTEMPT_BURST, now))
+        return min(ATTEMPT_BURST, left + (now - then) / SECONDS_PER_ATTEMPT)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A new token as it is kept."""
-
-    prefix: str
-    sha256: str = field(repr=False)
-    label: str
-    scopes: frozenset[Scope]
-    created: float
-    expires: float | None = None
-    used: float | None = None
-
-
-def mint(label: str, scopes: frozenset[Scope], now: float, expires: float | None = None) -> tuple[str, Token]:
+def mint_token(label: str, scopes: frozenset[Scope], now: float, expires: float | None = None) -> tuple[str, TokenRow]:
     """A new token as its owner gets to see it, this once, and as it is kept."""
     if not label.strip() or not label.isprintable():
         raise UsageError("a token needs a name that can be printed, to know it by when it has to go")
@@ -82,32 +81,72 @@ def mint(label: str, scopes: frozenset[Scope], now: float, expires: float | None
     if expires is not None and not expires > now:
         raise UsageError("a token that has expired already would be of no use")
     prefix = secrets.token_hex(8)
-    secret = f"{MARK}{prefix}_{secrets.token_hex(32)}"
-    return secret, Token(prefix, digest(secret), label.strip(), scopes, now, expires)
+    secret = f"{TOKEN_MARK}{prefix}_{secrets.token_hex(32)}"
+    return secret, TokenRow(prefix, _digest(secret), label.strip(), scopes, now, expires, None)
 
 
-def digest(secret: str) -> str:
-    """What is kept of a token."""
-    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def identify(presented: str, tokens: Tokens, now: float) -> KeptToken | None:
+def find_token(presented: str, tokens: TokenTable, now: float) -> TokenRow | None:
     """The token that this text is, if there is one and it has not expired.
 
     The digests are compared whatever was found, and in a time that tells nothing of where they differ.
     """
-    shaped = SHAPE.fullmatch(presented)
+    shaped = TOKEN_SHAPE.fullmatch(presented)
     known = tokens.find(shaped[1]) if shaped else None
-    same = hmac.compare_digest(digest(presented), known.sha256 if known else NOBODYS)
-    return known if known and same and alive(known, now) else None
+    same = hmac.compare_digest(_digest(presented), known.sha256 if known else EMPTY_DIGEST)
+    return known if known and same and is_alive(known, now) else None
 
 
-def alive(token: KeptToken, now: float) -> bool:
+def _digest(secret: str) -> str:
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_alive(token: TokenRow, now: float) -> bool:
     """Whether a token has not expired."""
     return token.expires is None or now < token.expires
 
 
-def note_use(token: KeptToken, tokens: Tokens, now: float) -> None:
+def note_use(token: TokenRow, tokens: TokenTable, now: float) -> None:
     """Writes the last use down, at most once a minute."""
-    if token.used is None or now - token.used >= TOUCHED_EVERY:
+    if token.used is None or now - token.used >= USE_NOTED_SECONDS:
         tokens.touch(token.prefix, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """Tokens with what limits and records their use; `record` may wait for a disk."""
+
+    tokens: TokenTable
+    attempts: Attempts
+    record: Callable[[AuditEntry], None]
+    clock: Callable[[], float]
+
+    async def principal(self, presented: str, address: str) -> Principal:
+        """Who presents a token. An address that has used up its attempts is refused unseen, whatever it presents."""
+        near = address_prefix(address)
+        if wait := self.attempts.wait(near):
+            raise RefusedError(429, "too many wrong tokens from this address", {"Retry-After": str(ceil(wait))})
+        now = self.clock()
+        token = await run_in_threadpool(self._identify, presented, now)
+        if token is None:
+            self.attempts.count_failure(near)
+            shaped = TOKEN_SHAPE.fullmatch(presented)
+            subject = shaped[1] if shaped else "not a token of this server"
+            failure = audit_event(now, Action.AUTHENTICATE, Outcome.REFUSED, NOBODY, address, subject)
+            await run_in_threadpool(self.record, failure)
+            raise RefusedError(401, "this token is not valid", INVALID_CHALLENGE)
+        return Principal(token.label, Way.TOKEN, known_scopes(token.scopes), token.prefix)
+
+    async def session(self, prefix: str, nonce: str) -> Principal | None:
+        """Who began a session, as long as the token that it was begun with is valid."""
+        now = self.clock()
+        token = await run_in_threadpool(self.tokens.find, prefix)
+        if token is None or not is_alive(token, now):
+            return None
+        await run_in_threadpool(note_use, token, self.tokens, now)
+        return Principal(token.label, Way.SESSION, known_scopes(token.scopes), token.prefix, nonce)
+
+    def _identify(self, presented: str, now: float) -> TokenRow | None:
+        token = find_token(presented, self.tokens, now)
+        if token is not None:
+            note_use(token, self.tokens, now)
+        return token

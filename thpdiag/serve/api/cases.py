@@ -1,124 +1,193 @@
-"""Cases: lists of them, one, and what is done to one.
+"""Cases: lists of them, one, what is done to one, its report in every format, and two cases compared.
 
-GET    /api/v1/cases?host=&verdict=&mechanism=&rule=&sha256=&since=&until=&limit=&below=
-GET    /api/v1/cases/ID
-DELETE /api/v1/cases/ID
-PUT    /api/v1/cases/ID/kept      spared by retention
-DELETE /api/v1/cases/ID/kept
+    GET    /api/v1/cases?host=&verdict=&mechanism=&rule=&sha256=&since=&until=&limit=&below=
+    GET    /api/v1/cases/ID
+    DELETE /api/v1/cases/ID
+    PUT    /api/v1/cases/ID/kept      spared by retention
+    DELETE /api/v1/cases/ID/kept
+    GET    /api/v1/cases/ID/report.html      shown, under the policy of its page; all others are saved
+    GET    /api/v1/cases/ID/report.json      and .txt .md .xml (JUnit) .sarif .csv .gitlab.json .github.txt
+    GET    /api/v1/compare/html?before=ID&after=ID
+
+`redact=1` gives a report with pseudonyms for all that is the customer's own. Uploads themselves are given to nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
+from thpdiag.report import FORMATS
+from thpdiag.report.html import policy
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.api.endpoint import NO_SUCH, ProblemError, asked, data, endpoint, note
-from thpdiag.serve.api.files import names
-from thpdiag.serve.api.forms import CASES, case_told, hosts_told
+from thpdiag.serve.access.headers import RefusedError, content_disposition, report_headers
+from thpdiag.serve.api.responses import CASES_PATH, NOTHING_HERE, case_json, hosts_json, json_response, query_of
 from thpdiag.serve.server import Server
-from thpdiag.serve.storage.ids import is_sha256
-from thpdiag.serve.storage.search import PAGE, Question
+from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter
+from thpdiag.serve.storage.database import is_sha256
 
-MOST: Final = 200
-DIGITS: Final = 18  # of a number that fits into a column
-FILTERS: Final = ("host", "verdict", "mechanism", "rule", "sha256", "since", "until")
+TEXT: Final = "text/plain; charset=utf-8"
+KINDS: Final = MappingProxyType(  # by format: how a file of it ends, and its media type
+    {
+        "html": ("html", "text/html; charset=utf-8"),
+        "json": ("json", "application/json"),
+        "text": ("txt", TEXT),
+        "markdown": ("md", "text/markdown; charset=utf-8"),
+        "junit": ("xml", "application/xml"),
+        "sarif": ("sarif", "application/sarif+json"),
+        "csv": ("csv", "text/csv; charset=utf-8"),
+        "gitlab": ("gitlab.json", "application/json"),
+        "github": ("github.txt", TEXT),
+    }
+)
+COMPARISONS: Final = MappingProxyType({"html": "html", "json": "json", "txt": "text"})
+MAX_CASES: Final = 200
+MAX_DIGITS: Final = 18  # of a number that fits into a column
+TEXT_FILTERS: Final = ("host", "verdict", "mechanism", "rule", "sha256")
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    one = f"{CASES}/{{id}}"
-    return [
-        Route(CASES, endpoint(server, cases), methods=["GET"]),
-        Route(one, endpoint(server, case), methods=["GET"]),
-        Route(one, endpoint(server, delete), methods=["DELETE"]),
-        Route(f"{one}/kept", endpoint(server, keep), methods=["PUT"]),
-        Route(f"{one}/kept", endpoint(server, release), methods=["DELETE"]),
-    ]
-
-
-def cases(request: Request, server: Server) -> Response:
-    query = asked(request, *FILTERS, "limit", "below")
-    question = _question(query)
-    limit, below = _limit(query.get("limit")), _number("below", query.get("below"))
-    found = server.storage.search.page(question, below, limit + 1)
-    shown = found[:limit]
-    further = f"{CASES}?{urlencode({**query, 'below': shown[-1].number})}" if len(found) > limit else None
-    told = {
-        "total": server.storage.search.count(question),
-        "cases": [case_told(one) for one in shown],
+def list_cases(request: Request, server: Server) -> Response:
+    query = query_of(request, *TEXT_FILTERS, "since", "until", "limit", "below")
+    if query.get("sha256") and not is_sha256(query["sha256"]):
+        raise RefusedError(400, "sha256 is 64 hexadecimal digits, in small letters")
+    texts = {name: query.get(name, "") for name in TEXT_FILTERS}
+    question = CaseFilter(**texts, since=_time(query, "since"), until=_time(query, "until"))
+    limit, below = _number(query, "limit"), _number(query, "below")
+    if limit is not None and not 1 <= limit <= MAX_CASES:
+        raise RefusedError(400, f"limit is a number from 1 to {MAX_CASES}")
+    limit = CASES_PER_PAGE if limit is None else limit
+    cases = server.storage.cases.page(question, below, limit + 1)
+    shown = cases[:limit]
+    further = f"{CASES_PATH}?{urlencode({**query, 'below': shown[-1].number})}" if len(cases) > limit else None
+    page = {
+        "total": server.storage.cases.count(question),
+        "cases": [case_json(case) for case in shown],
         "next": further,
     }
-    return data(told, headers={"Link": f'<{further}>; rel="next"'} if further else None)
+    return json_response(page, headers={"Link": f'<{further}>; rel="next"'} if further else None)
 
 
-def case(request: Request, server: Server) -> Response:
-    asked(request)
-    key = str(request.path_params["id"])
-    found, document = server.storage.cases.found(key), server.storage.cases.document(key)
-    if found is None or document is None:
-        raise ProblemError(404, NO_SUCH)
-    files = [f"{CASES}/{key}/{name}" for name in names()]
-    return data({**case_told(found), "hosts": hosts_told(document), "files": files})
+def _time(query: Mapping[str, str], name: str) -> float | None:
+    """Seconds since 1970 of a date or a time; without a zone it is UTC."""
+    if not query.get(name):
+        return None
+    try:
+        time = datetime.fromisoformat(query[name])
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise RefusedError(400, f"{name} is a date or a time like 2026-01-31 or 2026-01-31T12:00:00Z") from None
 
 
-def delete(request: Request, server: Server) -> Response:
-    return _changed(request, server, server.storage.removal.case(_of(request)), Action.DELETE)
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
+        raise RefusedError(400, f"{name} is a number")
+    return int(text)
 
 
-def keep(request: Request, server: Server) -> Response:
-    return _changed(request, server, server.storage.cases.keep(_of(request)), Action.KEEP)
+def get_case(request: Request, server: Server) -> Response:
+    query_of(request)
+    case, document = _read_case(server, request.path_params["id"])
+    files = [f"{CASES_PATH}/{case.id}/{name}" for name in report_files()]
+    return json_response({**case_json(case), "hosts": hosts_json(document), "files": files})
 
 
-def release(request: Request, server: Server) -> Response:
-    return _changed(request, server, server.storage.cases.release(_of(request)), Action.RELEASE)
+def _read_case(server: Server, key: str) -> tuple[Case, dict[str, Any]]:
+    case, document = server.storage.cases.find(key), server.storage.cases.document(key)
+    if case is None or document is None:
+        raise RefusedError(404, NOTHING_HERE)
+    return case, document
 
 
-def _of(request: Request) -> str:
-    asked(request)
-    return str(request.path_params["id"])
+def delete_case(request: Request, server: Server) -> Response:
+    query_of(request)
+    was_there = server.storage.removal.delete_case(request.path_params["id"])
+    return _change_response(request, server, Action.DELETE, was_there=was_there)
 
 
-def _changed(request: Request, server: Server, was_there: object, action: Action) -> Response:
+def keep_case(request: Request, server: Server) -> Response:
+    query_of(request)
+    was_there = server.storage.cases.set_kept(request.path_params["id"], kept=True)
+    return _change_response(request, server, Action.KEEP, was_there=was_there)
+
+
+def release_case(request: Request, server: Server) -> Response:
+    query_of(request)
+    was_there = server.storage.cases.set_kept(request.path_params["id"], kept=False)
+    return _change_response(request, server, Action.RELEASE, was_there=was_there)
+
+
+def _change_response(request: Request, server: Server, action: Action, *, was_there: bool) -> Response:
     if not was_there:
-        raise ProblemError(404, NO_SUCH)
-    note(request, server, action, str(request.path_params["id"]))
+        raise RefusedError(404, NOTHING_HERE)
+    server.record_action(request, action, request.path_params["id"])
     return Response(status_code=204)
 
 
-def _question(query: Mapping[str, str]) -> Question:
-    if query.get("sha256") and not is_sha256(query["sha256"]):
-        raise ProblemError(400, "sha256 is 64 hexadecimal digits, in small letters")
-    texts = {name: query.get(name, "") for name in ("host", "verdict", "mechanism", "rule", "sha256")}
-    return Question(**texts, since=_time("since", query.get("since")), until=_time("until", query.get("until")))
+@cache
+def report_files() -> Mapping[str, str]:
+    """The files of a case, `report.html` and so on, with their formats."""
+    return {f"report.{KINDS[form][0]}": form for form in FORMATS}
 
 
-def _time(name: str, text: str | None) -> float | None:
-    """Seconds since 1970 of a date or a time; without a zone it is UTC."""
-    if not text:
-        return None
-    try:
-        told = datetime.fromisoformat(text)
-        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise ProblemError(400, f"{name} is a date or a time like 2026-01-31 or 2026-01-31T12:00:00Z") from None
+def get_report(request: Request, server: Server) -> Response:
+    redact = query_of(request, "redact").get("redact", "0")
+    if redact not in ("0", "1"):
+        raise RefusedError(400, "redact is 0 or 1")
+    form = report_files().get(request.path_params["report"])
+    if form is None:
+        raise RefusedError(404, NOTHING_HERE)
+    case, document = _read_case(server, request.path_params["id"])
+    title = _file_title(case)
+    if redact == "1":
+        from thpdiag.redact.document import redact_result  # its lists are loaded by whoever asks for it first
+        from thpdiag.redact.names import Names
+
+        document, title = redact_result(document, Names()), f"thpdiag-{case.id[:8]}"
+    text = FORMATS[form](document)
+    server.record_action(request, Action.DOWNLOAD, case.id)
+    return _file_response(form, text, policy(), title)
 
 
-def _limit(text: str | None) -> int:
-    number = _number("limit", text)
-    if number is not None and not 1 <= number <= MOST:
-        raise ProblemError(400, f"limit is a number from 1 to {MOST}")
-    return PAGE if number is None else number
+def _file_title(case: Case) -> str:
+    """What a saved file is called: by host, and by the case, of which a host has many."""
+    host = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in case.host or "")[:60].strip("-.")
+    return "-".join(filter(None, ("thpdiag", host, case.id[:8])))
 
 
-def _number(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal()) or len(text) > DIGITS:
-        raise ProblemError(400, f"{name} is a number")
-    return int(text)
+def get_comparison(request: Request, server: Server) -> Response:
+    from thpdiag.compare import FORMATS as COMPARISON_FORMATS
+    from thpdiag.compare.document import document as compare
+    from thpdiag.compare.page import policy as comparison_policy
+
+    query = query_of(request, "before", "after")
+    form = COMPARISONS.get(request.path_params["format"])
+    if form is None:
+        raise RefusedError(404, NOTHING_HERE)
+    if len(query) < 2:
+        raise RefusedError(400, "before and after are the ids of two cases")
+    documents = [_read_case(server, query[side])[1] for side in ("before", "after")]
+    compared = compare(*documents)
+    if not compared.hosts:
+        raise RefusedError(422, "nothing to compare: no host of one case is in the other")
+    text = COMPARISON_FORMATS[form](compared)
+    for side in ("before", "after"):
+        server.record_action(request, Action.DOWNLOAD, query[side])
+    return _file_response(form, text, comparison_policy(), "thpdiag-comparison")
+
+
+def _file_response(form: str, text: str, policy_of_page: str, title: str) -> Response:
+    """A page is shown where its policy holds; every other file is saved."""
+    ending, kind = KINDS[form]
+    saved = {"Content-Disposition": content_disposition(f"{title}.{ending}")}
+    headers = report_headers(policy_of_page) if form == "html" else saved
+    return Response(text.encode("utf-8", "backslashreplace"), headers={**headers, "Content-Type": kind})

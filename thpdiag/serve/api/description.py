@@ -1,27 +1,480 @@
-"""`GET /api/v1/openapi.json`: the description of the API, written by hand; tests hold it against the routes."""
+"""`GET /api/v1/openapi.json`: the description of the API, made of the route table and of what is said here of each.
+
+Whom a route is for, and the refusals that this brings, come from the table; lists of values come from the code that
+reads them. An operation of the table that is not described here fails, and so does one that no route has.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
-from thpdiag.serve.api.endpoint import asked, endpoint
+from thpdiag.model import SEVERITIES
+from thpdiag.report.presentation import NEVER
+from thpdiag.serve.access.gate import Routes, Rule
+from thpdiag.serve.api.cases import COMPARISONS, KINDS, MAX_CASES
+from thpdiag.serve.api.metrics import VERDICTS
+from thpdiag.serve.api.responses import query_of
 from thpdiag.serve.server import Server
+from thpdiag.serve.storage.cases import CASES_PER_PAGE
+from thpdiag.serve.uploads.tus import TUS_CONTENT_TYPE, TUS_VERSION
+
+Schema = dict[str, Any]
+
+# values
+TEXT: Final[Schema] = {"type": "string"}
+NULLABLE: Final[Schema] = {"type": ["string", "null"]}
+FLAG: Final[Schema] = {"type": "boolean"}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+OFFSET: Final[Schema] = {**COUNT, "maximum": 10**17}
+ID: Final[Schema] = {**TEXT, "pattern": "^[0-9a-f]{32}$"}
+SHA256: Final[Schema] = {**TEXT, "pattern": "^[0-9a-f]{64}$"}
+SEARCHED: Final[Schema] = {**TEXT, "maxLength": 255}
+TIME: Final[Schema] = {
+    **TEXT,
+    "pattern": (
+        "^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z)?$"
+    ),
+}  # fmt: skip
+TIME_OR_NULL: Final[Schema] = {**NULLABLE, "format": "date-time"}
+VERDICT: Final[Schema] = {**NULLABLE, "enum": [*VERDICTS, None]}
+SWITCH: Final[Schema] = {**TEXT, "enum": ["0", "1"], "default": "0"}
+BYTES: Final[Schema] = {**TEXT, "format": "binary"}
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    return [Route("/api/v1/openapi.json", endpoint(server, description), methods=["GET"])]
+def described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description}
 
 
-def description(request: Request, _server: Server) -> Response:
-    asked(request)
-    return Response(_bytes(), media_type="application/json")
+def record(**properties: Schema) -> Schema:
+    """An object that has all of these."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def refer(name: str, kind: str = "schemas") -> Schema:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def or_null(schema: Schema) -> Schema:
+    return {"oneOf": [schema, {"type": "null"}]}
+
+
+def content(**by_type: Schema) -> Schema:
+    return {kind: {"schema": schema} for kind, schema in by_type.items()}
+
+
+def parameter(name: str, place: str, description: str, schema: Schema, *, required: bool = False) -> Schema:
+    return {"name": name, "in": place, "required": required, "description": description, "schema": schema}
+
+
+_ACCEPTED: Final = {
+    "job": ID, "sha256": SHA256, "size": COUNT,
+    "case": described(NULLABLE, "Of the same bundle, if it was analysed before in the same way."),
+    "known": described(FLAG, "Whether the same content had come before."),
+}  # fmt: skip
+_LEADING: Final = {
+    "status": VERDICT, "rule": NULLABLE, "mechanism": NULLABLE, "severity": NULLABLE, "confidence": NULLABLE,
+}  # fmt: skip
+SCHEMAS: Final[Mapping[str, Schema]] = {
+    "Problem": described(record(title=TEXT, status={"type": "integer"}, detail=TEXT), "RFC 9457."),
+    "Accepted": record(**_ACCEPTED),
+    "Analysed": record(
+        **_ACCEPTED, state={**TEXT, "enum": ["done", "failed"]}, reason=TEXT, exit={"type": "integer"},
+        verdict=or_null(refer("Verdict")),
+    ),
+    "Verdict": record(
+        status=VERDICT, sentence=TEXT, confidence=NULLABLE, leading=or_null(refer("Finding")),
+        hosts=array(refer("Host")), page=TEXT, report=TEXT,
+    ),
+    "Finding": record(
+        rule=NULLABLE, mechanism=NULLABLE, title=NULLABLE, severity=NULLABLE, confidence=NULLABLE, role=NULLABLE,
+        state=NULLABLE, entity=NULLABLE, accepted=described(FLAG, "By a suppression or a baseline."),
+    ),
+    "Host": record(
+        name=TEXT, kernel=NULLABLE, verdict=record(**_LEADING, state=NULLABLE, sentence=TEXT),
+        leading=or_null(refer("Finding")), findings=array(refer("Finding")), undecided=array(TEXT), problems=COUNT,
+    ),
+    "Job": record(
+        id=ID, state={**TEXT, "enum": ["queued", "running", "done", "failed"]}, stage=TEXT,
+        ahead=described(COUNT, "Jobs that are begun before this one."),
+        reason=described(TEXT, "Why there is no case, or why it is not whole."), case=NULLABLE, name=TEXT, sha256=TEXT,
+        attempts=COUNT, queued=TIME_OR_NULL, started=TIME_OR_NULL, ended=TIME_OR_NULL, events=TEXT, page=TEXT,
+    ),
+    "Case": record(
+        id=ID, name=described(TEXT, "Of the upload."), sha256=TEXT,
+        status=described(TEXT, "How the analysis ended: `ok`, or what cut it short."), reason=TEXT,
+        made={**TEXT, "format": "date-time"}, recorded=described(NULLABLE, "When the data was."), kept=FLAG,
+        tool=record(version=TEXT, rules_digest=TEXT, options={"type": "object"}),
+        host=record(name=NULLABLE, title=NULLABLE, kernel=NULLABLE), verdict=record(**_LEADING, sentence=NULLABLE),
+        undecided=described({"type": ["integer", "null"]}, "Rules that could not be decided."), page=TEXT, report=TEXT,
+    ),
+    "Cases": record(total=COUNT, cases=array(refer("Case")), next=described(NULLABLE, "Address of the next page.")),
+    "CaseWithHosts": {
+        "allOf": [
+            refer("Case"),
+            record(
+                hosts=array(refer("Host")), files=described(array(TEXT), "Addresses of the report in every format."),
+            ),
+        ]
+    },
+    "Health": record(status={**TEXT, "enum": ["ok", "failing"]}, database=FLAG, disk=FLAG),
+}  # fmt: skip
+
+REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
+    400: (
+        "BadRequest",
+        "The request makes no sense: a parameter is unknown, comes twice or has another form, or a path is not written "
+        "plainly.",
+    ),
+    401: ("Unauthorized", "A token is needed, or this one is not valid."),
+    403: ("Forbidden", "The token has another scope, or the request was sent by a page of another site."),
+    404: ("NotFound", "There is nothing here, or nothing for this token."),
+    405: ("OtherMethod", "No such method here."),
+    408: ("TooSlow", "Too few bytes came for too long."),
+    409: ("Conflict", "The upload is at another byte (see `Upload-Offset`), or is finished."),
+    410: ("Gone", "No such upload, or it has expired, or it is somebody else's."),
+    412: ("OtherVersion", "`Tus-Resumable: 1.0.0` is missing."),
+    413: ("TooLarge", "More bytes than are taken."),
+    414: ("TooLongAddress", "The address is too long."),
+    415: ("OtherType", "The bytes are not of the type that is taken."),
+    421: ("OtherName", "The server is not known by this name."),
+    422: ("NothingToCompare", "No host of one case is in the other."),
+    423: ("Busy", "Another request is writing to this upload."),
+    431: ("TooLongHeaders", "The headers are too large."),
+    503: ("Unavailable", "The storage cannot be used at the moment."),
+    507: ("Full", "The disk or the quota has no room."),
+}
+ALWAYS: Final = (400, 414, 421, 431, 503)
+
+_ID_OF: Final = {kind: parameter("id", "path", f"Of a{'n' * (kind == 'upload')} {kind}.", ID, required=True)
+                 for kind in ("case", "job", "upload")}  # fmt: skip
+PARAMETERS: Final[Mapping[str, Schema]] = {
+    **_ID_OF,
+    "tus": parameter("Tus-Resumable", "header", "Version of tus.", {**TEXT, "const": TUS_VERSION}, required=True),
+}
+HEADERS: Final[Mapping[str, Schema]] = {
+    name: {"description": description, "schema": schema}
+    for name, description, schema in (
+        ("Location", "Address of what was made.", TEXT),
+        ("WWW-Authenticate", "`Bearer`.", TEXT),
+        ("X-Accel-Buffering", "`no`: proxies pass events on at once.", TEXT),
+        ("Link", '`<ADDRESS>; rel="next"` if there are more.', TEXT),
+        ("Tus-Resumable", "Version of tus.", {**TEXT, "const": TUS_VERSION}),
+        ("Tus-Version", "Versions.", TEXT),
+        ("Tus-Extension", "Extensions.", TEXT),
+        ("Tus-Max-Size", "Bytes that an upload may have.", COUNT),
+        ("Upload-Offset", "Bytes that have come and would outlive a crash.", COUNT),
+        ("Upload-Expires", "When it is given up if no byte comes: a date of RFC 9110.", TEXT),
+        ("Upload-Length", "Bytes that were announced.", COUNT),
+        ("Upload-Metadata", "`filename` with the name in base64.", TEXT),
+        ("Thpdiag-Job", "Address of the job, once all bytes have come.", TEXT),
+        (
+            "X-Thpdiag-Exit",
+            "Exit code that `thpdiag analyze --fail-on` would have: 0, 1 (a finding is as grave as `fail-on`), 3 "
+            "(nothing was recognised), 5 (damaged), 6 (cut short, or not analysed), 70.",
+            {"type": "integer"},
+        ),
+    )
+}
+
+
+def answer(description: str, *headers: str, **by_type: Schema) -> Schema:
+    told: Schema = {"description": description}
+    if headers:
+        told["headers"] = {name: HEADERS[name] for name in headers}
+    return told | ({"content": content(**by_type)} if by_type else {})
+
+
+def operation(
+    key: str, tag: str, summary: str, answers: Mapping[int, Schema], *refusals: int,
+    parameters: tuple[Schema, ...] = (), body: Schema | None = None, description: str = "",
+) -> Schema:  # fmt: skip
+    """What the table does not say of a route; `refusals` are those beside the ones that any such route has."""
+    told: Schema = {"operationId": key, "tags": [tag], "summary": summary, "refusals": refusals, "answers": answers}
+    told |= {"description": description} if description else {}
+    told |= {"parameters": list(parameters)} if parameters else {}
+    return told | ({"requestBody": body} if body else {})
+
+
+def _bytes_of(kind: str, *, required: bool) -> Schema:
+    return {"required": required, "content": content(**{kind: BYTES})}
+
+
+_UPLOAD, _TUS = refer("upload", "parameters"), refer("tus", "parameters")
+_CASE, _JOB = refer("case", "parameters"), refer("job", "parameters")
+_PROGRESS: Final = ("Tus-Resumable", "Upload-Offset", "Upload-Expires", "Thpdiag-Job")
+_JSON: Final = "application/json"
+_SENDING: Final = (404, 408, 409, 410, 412, 413, 415, 423, 507)
+_SENT: Final = answer("The bytes are on the disk.", *_PROGRESS)
+OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
+    ("PUT", "/api/v1/bundles/{name}"): operation(
+        "uploadBundle", "uploads", "Send a bundle",
+        {
+            201: answer(
+                "The bundle is stored. With `wait=1` its analysis has ended; `Accept: text/plain` then gives the "
+                "report as a terminal shows it.",
+                "Location", "X-Thpdiag-Exit",
+                **{_JSON: {"anyOf": [refer("Analysed"), refer("Accepted")]}, "text/plain": TEXT},
+            ),
+            202: answer("The bundle is stored; its analysis still goes on.", "Location", **{_JSON: refer("Accepted")}),
+        },
+        404, 408, 413, 415, 423, 507,
+        parameters=(
+            parameter(
+                "name", "path", "Name of the file, for people: a plain name without folders, at most 255 bytes.",
+                {**TEXT, "minLength": 1, "maxLength": 255}, required=True,
+            ),
+            parameter(
+                "wait", "query", "1: answer once the analysis has ended, with its verdict. After ten minutes the "
+                "answer is 202 and names the job.", SWITCH,
+            ),
+            parameter(
+                "fail-on", "query", "With `wait`: the severity from which on a finding makes the exit code 1.",
+                {**TEXT, "enum": [*reversed(SEVERITIES), NEVER], "default": NEVER},
+            ),
+        ),
+        body=_bytes_of("application/octet-stream", required=False),
+        description=(
+            "`curl -fT bundle.tar.xz -H 'Authorization: Bearer TOKEN' 'URL/api/v1/bundles/bundle.tar.xz?wait=1'`. The "
+            "body is the bundle as it is, of announced length or not, whole or not at all. The same content again is "
+            "recognised: it is stored once, and analysed once by the same version and rules."
+        ),
+    ),
+    ("OPTIONS", "/files"): operation(
+        "askUploads", "uploads", "What of tus is spoken here",
+        {
+            204: answer(
+                "Version, extensions, largest size.", "Tus-Resumable", "Tus-Version", "Tus-Extension", "Tus-Max-Size",
+            )
+        },
+    ),
+    ("POST", "/files"): operation(
+        "beginUpload", "uploads", "Begin a resumable upload (tus 1.0.0)",
+        {201: answer("The upload can be sent.", "Location", *_PROGRESS)},
+        412, 413, 507,
+        parameters=(
+            _TUS,
+            parameter("Upload-Length", "header", "Bytes that will come.", OFFSET, required=True),
+            parameter(
+                "Upload-Metadata", "header", "`filename` with the name in base64; other keys are not kept.",
+                {**TEXT, "pattern": "^filename [A-Za-z0-9+/]{4,40}$"},
+            ),
+        ),
+    ),
+    ("OPTIONS", "/files/{id}"): operation(
+        "askUpload", "uploads", "What of tus is spoken here", {204: answer("As of /files.", "Tus-Resumable")},
+        parameters=(_UPLOAD,),
+    ),
+    ("HEAD", "/files/{id}"): operation(
+        "findUpload", "uploads", "How far an upload is",
+        {200: answer("How far it is, and the job once it is whole.", *_PROGRESS, "Upload-Length", "Upload-Metadata")},
+        404, 410, 412, 423, 507, parameters=(_UPLOAD, _TUS),
+    ),
+    ("PATCH", "/files/{id}"): operation(
+        "sendUpload", "uploads", "Send bytes of an upload", {204: _SENT}, *_SENDING,
+        parameters=(
+            _UPLOAD, _TUS, parameter("Upload-Offset", "header", "Where these bytes begin.", OFFSET, required=True),
+        ),
+        body=_bytes_of(TUS_CONTENT_TYPE, required=True),
+    ),
+    ("DELETE", "/files/{id}"): operation(
+        "endUpload", "uploads", "Give an upload up", {204: answer("Its bytes are removed.", "Tus-Resumable")},
+        404, 409, 410, 412, 423, parameters=(_UPLOAD, _TUS),
+    ),
+    ("POST", "/files/{id}"): operation(
+        "sendUploadByPost", "uploads",
+        "The same as PATCH, HEAD or DELETE, for senders behind something that does not know them",
+        {200: answer("Of HEAD."), 204: _SENT}, 405, *_SENDING,
+        parameters=(
+            _UPLOAD, _TUS,
+            parameter(
+                "X-HTTP-Method-Override", "header", "The method that is meant.",
+                {**TEXT, "enum": ["PATCH", "HEAD", "DELETE"]}, required=True,
+            ),
+            parameter("Upload-Offset", "header", "Where these bytes begin.", OFFSET),
+        ),
+        body=_bytes_of(TUS_CONTENT_TYPE, required=False),
+    ),
+    ("GET", "/api/v1/jobs/{id}"): operation(
+        "findJob", "jobs", "One analysis", {200: answer("The job.", **{_JSON: refer("Job")})}, 404, parameters=(_JOB,),
+        description="With the scope upload alone: the jobs of one's own uploads.",
+    ),
+    ("GET", "/api/v1/jobs/{id}/events"): operation(
+        "watchJob", "jobs", "Changes of an analysis as they happen",
+        {
+            200: answer(
+                "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
+                "and `page`, whole each time. The last one, with the id `end`, is that of a job that is done or has "
+                "failed; an event named `gone` says that the job was deleted.",
+                "X-Accel-Buffering",
+            ) | {"content": {"text/event-stream": {}}},
+            204: answer("The last event was heard already (`Last-Event-ID: end`)."),
+        },
+        404,
+        parameters=(
+            _JOB,
+            parameter(
+                "Last-Event-ID", "header", "Id of the last event that was heard.", {**TEXT, "pattern": "^[a-z]{1,8}$"},
+            ),
+        ),
+    ),
+    ("GET", "/api/v1/cases"): operation(
+        "listCases", "cases", "Cases, the latest first",
+        {200: answer("A page of the list.", "Link", **{_JSON: refer("Cases")})},
+        parameters=tuple(
+            parameter(name, "query", description, schema)
+            for name, description, schema in (
+                ("host", "A part of the name of a host; capitals do not count.", SEARCHED),
+                ("verdict", "The verdict of any host.", {**TEXT, "enum": [*VERDICTS]}),
+                (
+                    "mechanism", "The mechanism that leads on any host, such as `compaction-lock-convoy`.", SEARCHED,
+                ),
+                ("rule", "A rule of which any host has a finding.", SEARCHED),
+                ("sha256", "Of the bundle.", SHA256),
+                (
+                    "since", "Made at this time or later; a date, or a time of RFC 3339. Without a zone it is UTC.",
+                    TIME,
+                ),
+                ("until", "Made before this time.", TIME),
+                (
+                    "limit", "Cases of a page.",
+                    {"type": "integer", "minimum": 1, "maximum": MAX_CASES, "default": CASES_PER_PAGE},
+                ),
+                ("below", "Where a page begins; taken from `next`.", OFFSET),
+            )
+        ),
+    ),
+    ("GET", "/api/v1/cases/{id}"): operation(
+        "findCase", "cases", "One case with its hosts and findings",
+        {200: answer("The case.", **{_JSON: refer("CaseWithHosts")})}, 404, parameters=(_CASE,),
+    ),
+    ("DELETE", "/api/v1/cases/{id}"): operation(
+        "deleteCase", "cases", "Delete a case, and its bundle unless another case is of it",
+        {204: answer("It is gone.")}, 404, parameters=(_CASE,),
+    ),
+    ("PUT", "/api/v1/cases/{id}/kept"): operation(
+        "keepCase", "cases", "Have retention spare a case and its bundle", {204: answer("It stays.")}, 404,
+        parameters=(_CASE,),
+    ),
+    ("DELETE", "/api/v1/cases/{id}/kept"): operation(
+        "releaseCase", "cases", "Have retention treat a case as any other",
+        {204: answer("It goes when its time is over.")}, 404, parameters=(_CASE,),
+    ),
+    ("GET", "/api/v1/cases/{id}/{report}"): operation(
+        "getReport", "cases", "The report of a case in one format",
+        {
+            200: answer(
+                "The report. The page is to be shown under the policy that comes with it; every other file is to be "
+                "saved. `report.json` is the result document, whose schema `thpdiag` documents.",
+                **{
+                    kind.partition(";")[0]: {} if "json" in kind else TEXT
+                    for _, kind in KINDS.values()
+                },
+            )
+        },
+        404,
+        parameters=(
+            _CASE,
+            parameter(
+                "report", "path", "`report.html` (the page), `.json` (the result document), `.txt`, `.md`, `.xml` "
+                "(JUnit), `.sarif`, `.csv` (a row per finding), `.gitlab.json` (code quality), `.github.txt` "
+                "(annotations).", {**TEXT, "enum": [f"report.{ending}" for ending, _ in KINDS.values()]}, required=True,
+            ),
+            parameter("redact", "query", "1: pseudonyms stand for all names of the customer's own.", SWITCH),
+        ),
+    ),
+    ("GET", "/api/v1/compare/{format}"): operation(
+        "compareCases", "cases", "Two cases compared: what a change did",
+        {
+            200: answer(
+                "The comparison.", **{"text/html": TEXT, _JSON: {"type": "object"}, "text/plain": TEXT},
+            )
+        },
+        404, 422,
+        parameters=(
+            parameter("format", "path", "How it is written.", {**TEXT, "enum": [*COMPARISONS]}, required=True),
+            parameter("before", "query", "The earlier case.", ID, required=True),
+            parameter("after", "query", "The later case.", ID, required=True),
+        ),
+    ),
+    ("GET", "/api/v1/openapi.json"): operation(
+        "describe", "server", "This description", {200: answer("OpenAPI 3.1.", **{_JSON: {"type": "object"}})},
+    ),
+    ("GET", "/healthz"): operation(
+        "health", "server", "Whether the server can do its work",
+        {
+            200: answer("It can.", **{_JSON: refer("Health")}),
+            503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
+        },
+    ),
+    ("GET", "/metrics"): operation(
+        "metrics", "server", "Metrics for Prometheus", {200: answer("Text format 0.0.4.", **{"text/plain": TEXT})},
+    ),
+}  # fmt: skip
+
+
+def get_description(request: Request, _server: Server) -> Response:
+    query_of(request)
+    return Response(json.dumps(describe(request.app.state.routes)), media_type="application/json")
 
 
 @cache
-def _bytes() -> bytes:
-    return files(__package__).joinpath("openapi.json").read_bytes()
+def describe(routes: Routes) -> Mapping[str, Any]:
+    """The document: OpenAPI 3.1."""
+    paths: dict[str, Any] = {}
+    for rule in routes.rules:
+        if not rule.is_page:
+            paths.setdefault(rule.path, {})[rule.method.lower()] = _operation(rule)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "thpdiag serve", "version": "1", "summary": "Bundles in, diagnoses out.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": (
+                "Times are RFC 3339 in UTC. Refusals are problem JSON (RFC 9457). A parameter of the query that is "
+                "unknown is refused, never ignored. A session of a browser needs `X-CSRF-Token` for what changes "
+                "anything."
+            ),
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}, {"session": []}, {}],
+        "tags": [
+            {"name": "uploads", "description": "Scope upload."},
+            {"name": "jobs", "description": "Scope upload (own ones) or read."},
+            {"name": "cases", "description": "Scope read; admin for what changes a case."},
+            {"name": "server"},
+        ],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "`thpdiag serve token create`"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "__Host-thpdiag"},
+            },
+            "parameters": PARAMETERS,
+            "responses": {name: _refusal(status) for status, (name, _) in REFUSALS.items()},
+            "schemas": SCHEMAS,
+        },
+    }  # fmt: skip
+
+
+def _operation(rule: Rule) -> Schema:
+    told = dict(OPERATIONS[rule.method, rule.path])
+    answers, refusals = told.pop("answers"), told.pop("refusals")
+    codes = {*ALWAYS, *refusals, *((401, 403) if rule.scopes else ())} - set(answers)
+    told["responses"] = {str(status): answers[status] for status in answers}
+    told["responses"] |= {str(status): refer(REFUSALS[status][0], "responses") for status in sorted(codes)}
+    return told if rule.scopes else {**told, "security": []}
+
+
+def _refusal(status: int) -> Schema:
+    headers = ("WWW-Authenticate",) if status == 401 else ()
+    return answer(REFUSALS[status][1], *headers, **{"application/problem+json": refer("Problem")})

@@ -1,7 +1,6 @@
-"""The fleet over all cases: the latest of what is known of each host, made in a guarded child when somebody looks.
+"""The fleet: what all cases have in common, as `thpdiag triage` shows it.
 
-latest   which hosts of which cases, from the database
-spool    their rows in a file, which the child reads
-making   the child: a store of triage, and of that the page, the files and the list
-kept     what was made, kept in the data folder until a case comes or goes
+rows    which hosts of which cases it consists of, by the database
+files   what is made of them in a child: the page of triage, its files for programs, a list
+cache   what was made, kept in the data folder and made again when other cases are there
 """

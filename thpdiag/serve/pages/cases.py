@@ -1,4 +1,5 @@
-"""The list of all cases: searched without script, fifty a page."""
+"""Pages of cases: the list, searched without script; one case with its report and what can be done with it; a case
+beside another, as a rule of the same host, the older one first."""
 
 from __future__ import annotations
 
@@ -9,30 +10,132 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from thpdiag.serve.pages.answering import endpoint
-from thpdiag.serve.pages.shown import shown
-from thpdiag.serve.pages.told import VERDICTS
+from thpdiag.compare import page as comparison_html
+from thpdiag.compare.document import document as compare
+from thpdiag.report.html import policy, render
+from thpdiag.serve.access.audit import Action
+from thpdiag.serve.access.headers import report_headers
+from thpdiag.serve.pages.lines import DOCUMENT_ERRORS, NO_CASE, CitedFinding, cited_findings
+from thpdiag.serve.pages.render import (
+    VERDICTS,
+    case_sentence,
+    case_title,
+    error_page,
+    not_found_page,
+    render_page,
+)
 from thpdiag.serve.server import Server
-from thpdiag.serve.storage.cases import Case
-from thpdiag.serve.storage.search import PAGE, Question, Search
+from thpdiag.serve.storage.bundles import Bundle
+from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter, Cases
 
-PATH: Final = "/cases"
-FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until")
-LONGEST: Final = 255  # characters of what is asked for
-DIGITS: Final = 15  # of a case's number
-WRONG_DATE: Final = "{}: {!r} is not a date like 2026-11-20."
-WRONG_ORDER: Final = "The first day is after the last."
+DOWNLOADS: Final = (  # as the API has them, in words
+    ("Web page", "report.html"),
+    ("JSON", "report.json"),
+    ("Text", "report.txt"),
+    ("Markdown", "report.md"),
+    ("CSV", "report.csv"),
+    ("SARIF", "report.sarif"),
+    ("JUnit", "report.xml"),
+    ("GitLab Code Quality", "report.gitlab.json"),
+    ("GitHub annotations", "report.github.txt"),
+)
+MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
+MAX_QUERY_CHARS: Final = 255
+MAX_DIGITS: Final = 15  # of a case's number
+QUERY_FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until")
+NO_OTHER_CASE: Final = "The case to compare with is not there. It may have been deleted, or its time was over."
+SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
+NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyse the bundle again."
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CaseContext:
+    """What stands beside a case: its bundle, what its findings cite, other cases."""
+
+    bundle: Bundle | None
+    findings: list[CitedFinding]
+    same_host: list[Case]
+    same_bundle: list[Case]
+
+    @property
+    def places(self) -> int:
+        return sum(len(finding.places) for finding in self.findings)
+
+
+def case_page(request: Request, server: Server) -> Response:
+    storage = server.storage
+    case = storage.cases.find(request.path_params["id"])
+    if case is None:
+        return not_found_page(request, server, NO_CASE)
+    try:
+        findings = cited_findings(storage.cases.document(case.id) or {})
+    except DOCUMENT_ERRORS:
+        findings = []
+    same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if case.host else []  # nameless: nobody's
+    same_bundle = _other_cases(server, case, CaseFilter(sha256=case.sha256))
+    around = CaseContext(storage.bundles.find(case.sha256), findings, same_host, same_bundle)
+    title = ": ".join(filter(None, (case_title(case), case_sentence(case))))
+    return render_page(request, server, "case.html", title=title, case=case, around=around, formats=DOWNLOADS)
+
+
+def _other_cases(server: Server, case: Case, question: CaseFilter) -> list[Case]:
+    """The latest others that fit."""
+    fitting = server.storage.cases.page(question, limit=MAX_OTHER_CASES + 1)
+    return [other for other in fitting if other.id != case.id][:MAX_OTHER_CASES]
+
+
+def case_report(request: Request, server: Server) -> Response:
+    """The report's own page, for a frame of ours: an origin of its own, its own script only."""
+    key = request.path_params["id"]
+    document = server.storage.cases.document(key)
+    if document is None:
+        return not_found_page(request, server, NO_CASE)
+    try:
+        page = render(document)
+    except DOCUMENT_ERRORS:
+        return error_page(request, server, 500, NO_FORM, title="No report")
+    server.record_action(request, Action.DOWNLOAD, key)
+    return HTMLResponse(page, headers=report_headers(policy()))
+
+
+def keep_case(request: Request, server: Server) -> Response:
+    return _set_kept(request, server, Action.KEEP, kept=True)
+
+
+def release_case(request: Request, server: Server) -> Response:
+    return _set_kept(request, server, Action.RELEASE, kept=False)
+
+
+def _set_kept(request: Request, server: Server, action: Action, *, kept: bool) -> Response:
+    key = request.path_params["id"]
+    if not server.storage.cases.set_kept(key, kept=kept):
+        return not_found_page(request, server, NO_CASE)
+    server.record_action(request, action, key)
+    return RedirectResponse(f"/cases/{key}", 303)
+
+
+def delete_case(request: Request, server: Server) -> Response:
+    """Asks first; the form of the page that asks says that somebody is sure."""
+    case = server.storage.cases.find(request.path_params["id"])
+    if case is None:
+        return not_found_page(request, server, NO_CASE)
+    if request.query_params.get("sure") != "yes":
+        alone = not _other_cases(server, case, CaseFilter(sha256=case.sha256))
+        return render_page(request, server, "delete.html", title="Delete this case?", case=case, alone=alone)
+    if not server.storage.removal.delete_case(case.id):
+        return not_found_page(request, server, NO_CASE)
+    server.record_action(request, Action.DELETE, case.id)
+    return RedirectResponse("/cases", 303)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseQuery:
     """What was asked for as it was written, by all names of fields; what it means, and what is wrong with it."""
 
     written: dict[str, str]
-    question: Question
+    question: CaseFilter
     mistakes: tuple[str, ...]
 
     @property
@@ -42,7 +145,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ListPage:
     """One page of the list; `newer` and `older` are queries of the pages beside it, empty if there are none."""
 
     cases: list[Case]
@@ -50,79 +153,131 @@ class Leaf:
     older: str = ""
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    return [Route(PATH, endpoint(server, listed))]
-
-
-def listed(request: Request, server: Server) -> Response:
-    asked = read(request.query_params)
-    search = server.storage.search
-    leaf = Leaf([]) if asked.mistakes else turned(search, asked, request.query_params)
-    return shown(
-        request, server, "cases.html", title="Cases", status=400 if asked.mistakes else 200,
-        asked=asked, leaf=leaf, number=0 if asked.mistakes else search.count(asked.question),
-        verdicts=VERDICTS, mechanisms=_mechanisms(server, asked), rules=sorted(rule.id for rule in server.rules),
-    )  # fmt: skip
-
-
-def _mechanisms(server: Server, asked: Asked) -> list[str]:
-    """Those of all rules, and the one that is asked for: older cases may have others."""
-    known = {rule.file.mechanism for rule in server.rules}
-    return sorted(filter(None, {*known, asked.written["mechanism"]}))
-
-
-def read(query: QueryParams) -> Asked:
-    """What a query asks for; what is empty is not asked for."""
-    written = {name: query.get(name, "").strip()[:LONGEST] for name in FIELDS}
-    days, mistakes = {}, []
-    for name in ("since", "until"):
-        try:
-            days[name] = _start(written[name]) if written[name] else None
-        except ValueError:
-            mistakes.append(WRONG_DATE.format(name.capitalize(), written[name]))
-            written[name] = ""  # a date field takes nothing else
-    first, last = days.get("since"), days.get("until")
-    if first is not None and last is not None and first > last:
-        mistakes.append(WRONG_ORDER)
-    question = Question(
-        host=written["host"], verdict=written["verdict"], mechanism=written["mechanism"],
-        rule=written["rule"].upper(), since=None if first is None else first.timestamp(),
-        until=None if last is None else (last + timedelta(days=1)).timestamp(),
-    )  # fmt: skip
-    return Asked(written, question, tuple(mistakes))
-
-
-def turned(search: Search, asked: Asked, query: QueryParams) -> Leaf:
-    """The page that a query names: `below` and `above` are numbers of cases at its edges."""
-    below, above = _number(query.get("below", "")), _number(query.get("above", ""))
-    if above is not None:
-        found = search.page(asked.question, limit=PAGE + 1, above=above)
-        if len(found) > PAGE:
-            return _leaf(asked, found[1:], newer=True, older=True)
-        below = None  # nearly at the beginning: all of the first page
-    found = search.page(asked.question, below, PAGE + 1)
-    return _leaf(asked, found[:PAGE], newer=below is not None, older=len(found) > PAGE)
-
-
-def _leaf(asked: Asked, cases: list[Case], *, newer: bool, older: bool) -> Leaf:
-    if not cases:
-        return Leaf(cases, newer=urlencode(asked.given) if newer else "")
-    return Leaf(
-        cases,
-        urlencode({**asked.given, "above": cases[0].number}) if newer else "",
-        urlencode({**asked.given, "below": cases[-1].number}) if older else "",
+def case_list(request: Request, server: Server) -> Response:
+    asked, cases = parse_query(request.query_params), server.storage.cases
+    known = {rule.file.mechanism for rule in server.rules} | {asked.written["mechanism"]}  # older cases may have others
+    return render_page(
+        request,
+        server,
+        "cases.html",
+        title="Cases",
+        status=400 if asked.mistakes else 200,
+        asked=asked,
+        leaf=ListPage([]) if asked.mistakes else list_page(cases, asked, request.query_params),
+        number=0 if asked.mistakes else cases.count(asked.question),
+        verdicts=VERDICTS,
+        mechanisms=sorted(filter(None, known)),
+        rules=sorted(rule.id for rule in server.rules),
     )
 
 
-def _start(day: str) -> datetime:
+def parse_query(query: QueryParams) -> CaseQuery:
+    """What a query asks for; what is empty is not asked for."""
+    written = {name: query.get(name, "").strip()[:MAX_QUERY_CHARS] for name in QUERY_FIELDS}
+    days: dict[str, datetime | None] = {}
+    mistakes = []
+    for name in ("since", "until"):
+        try:
+            days[name] = _start_of_day(written[name]) if written[name] else None
+        except ValueError:
+            mistakes.append(f"{name.capitalize()}: {written[name]!r} is not a date like 2026-11-20.")
+            written[name] = ""  # a date field takes nothing else
+    first, last = days.get("since"), days.get("until")
+    if first is not None and last is not None and first > last:
+        mistakes.append("The first day is after the last.")
+    question = CaseFilter(
+        host=written["host"],
+        verdict=written["verdict"],
+        mechanism=written["mechanism"],
+        rule=written["rule"].upper(),
+        since=None if first is None else first.timestamp(),
+        until=None if last is None else (last + timedelta(days=1)).timestamp(),
+    )
+    return CaseQuery(written, question, tuple(mistakes))
+
+
+def _start_of_day(day: str) -> datetime:
     """The beginning of a day in UTC."""
-    if len(day) != len("2026-11-20"):  # other forms of ISO 8601, which no date field sends
-        raise ValueError(day)
     begin = date.fromisoformat(day)
-    if not 1970 <= begin.year < 9999:
+    if len(day) != len("2026-11-20") or not 1970 <= begin.year < 9999:  # other forms of ISO 8601 no date field sends
         raise ValueError(day)
     return datetime(begin.year, begin.month, begin.day, tzinfo=UTC)
 
 
+def list_page(cases: Cases, asked: CaseQuery, query: QueryParams) -> ListPage:
+    """The page that a query names: `below` and `above` are numbers of cases at its edges."""
+    below, above = _number(query.get("below", "")), _number(query.get("above", ""))
+    newer = below is not None
+    found = cases.page(asked.question, below if above is None else None, CASES_PER_PAGE + 1, above)
+    older = len(found) > CASES_PER_PAGE
+    if above is not None and older:
+        found, newer = found[1:], True
+    elif above is not None:  # nearly at the beginning: all of the first page
+        found, newer = cases.page(asked.question, limit=CASES_PER_PAGE + 1), False
+        older = len(found) > CASES_PER_PAGE
+    shown = found[:CASES_PER_PAGE]
+    if not shown:
+        return ListPage([], newer=urlencode(asked.given) if newer else "")
+    return ListPage(
+        shown,
+        urlencode({**asked.given, "above": shown[0].number}) if newer else "",
+        urlencode({**asked.given, "below": shown[-1].number}) if older else "",
+    )
+
+
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None
+
+
+def comparison_page(request: Request, server: Server) -> Response:
+    """Our page around the comparison; it says which two cases they are."""
+    pair = _cases_of_request(request, server)
+    if isinstance(pair, str):
+        return not_found_page(request, server, pair)
+    before, after = pair
+    return render_page(
+        request,
+        server,
+        "compare.html",
+        title="Before and after",
+        before=before,
+        after=after,
+        asked=request.path_params["id"],
+        other=request.query_params["with"],
+        different=bool(before.host and after.host and not _may_be_one_host(before.host, after.host)),
+    )
+
+
+def comparison_report(request: Request, server: Server) -> Response:
+    """The comparison's own page."""
+    pair = _cases_of_request(request, server)
+    if isinstance(pair, str):
+        return not_found_page(request, server, pair)
+    documents = [server.storage.cases.document(case.id) or {} for case in pair]
+    try:
+        page = comparison_html.render(compare(*documents))
+    except DOCUMENT_ERRORS:
+        return error_page(request, server, 500, NO_FORM, title="No comparison")
+    for case in pair:
+        server.record_action(request, Action.DOWNLOAD, case.id)
+    return HTMLResponse(page, headers=report_headers(comparison_html.policy()))
+
+
+def _cases_of_request(request: Request, server: Server) -> tuple[Case, Case] | str:
+    """The two cases, the older first: by when their data was, if both are known in UTC; or why there are none."""
+    one = server.storage.cases.find(request.path_params["id"])
+    other = server.storage.cases.find(request.query_params.get("with", ""))
+    if one is None or other is None:
+        return NO_CASE if one is None else NO_OTHER_CASE
+    if one.id == other.id:
+        return SAME_CASE
+    times = [one.recorded or "", other.recorded or ""]
+    if all(time.endswith("Z") for time in times) and times[0] != times[1]:
+        return (one, other) if times[0] < times[1] else (other, one)
+    return (one, other) if one.number <= other.number else (other, one)
+
+
+def _may_be_one_host(one: str, other: str) -> bool:
+    """Whether two names may be of one host, with its domain or without."""
+    same_start = one.partition(".")[0] == other.partition(".")[0]
+    return one == other or (same_start and not ("." in one and "." in other))

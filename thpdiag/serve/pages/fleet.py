@@ -7,123 +7,121 @@ cases stand in the list beside it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Route
 
-from thpdiag.reports.html.script import policy_for
-from thpdiag.reports.severities import SEVERITIES
+from thpdiag.fleet.page import page_script, page_style
+from thpdiag.model.finding import SEVERITIES
+from thpdiag.report.html import policy_for
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import download_headers, report_headers
-from thpdiag.serve.fleet.kept import Kept, Look
-from thpdiag.serve.fleet.making import FILES, PAGE, Listed, hosts
-from thpdiag.serve.pages.answering import endpoint, failed, note
-from thpdiag.serve.pages.shown import shown
-from thpdiag.serve.pages.told import VERDICTS
+from thpdiag.serve.fleet.cache import FleetView
+from thpdiag.serve.fleet.files import DOWNLOAD_FILES, PAGE_FILE, ListedHost, read_hosts
+from thpdiag.serve.pages.render import VERDICTS, error_page, render_page
 from thpdiag.serve.server import Server
-from thpdiag.triage.fleet.page import looks, script
 
-PATH: Final = "/fleet"
-LEAF: Final = 50  # hosts
-LONGEST: Final = 255  # characters of what is searched for
-PATIENCE: Final = 3.0  # seconds
-AGAIN: Final = 3  # seconds until a page that is being made is looked for again
+FLEET_PATH: Final = "/fleet"
+HOSTS_PER_PAGE: Final = 50
+MAX_QUERY_CHARS: Final = 255
+WAIT_SECONDS: Final = 3.0
+RETRY_SECONDS: Final = 3  # until a page that is being made is looked for again
 NOT_YET: Final = "The fleet is being put together. Try again in a moment."
 NO_CASES: Final = "There are no cases yet, and so there is no fleet."
-SEARCHED: Final = ("label", "path", "kernel", "os", "mechanism", "rule")
+SEARCHED_FIELDS: Final = ("label", "path", "kernel", "os", "mechanism", "rule")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which hosts somebody wants to see; `result` is a severity or a verdict."""
+class FleetQuery:
+    """Which hosts somebody wants to see; `result` is a severity or a verdict, `leaf` the number of the page."""
 
     words: str
     result: str
     leaf: int
 
-    @classmethod
-    def of(cls, query: QueryParams) -> Asked:
-        result, leaf = query.get("result", ""), query.get("page", "")
-        known = result in SEVERITIES or result in VERDICTS
-        number = int(leaf) if leaf.isascii() and leaf.isdigit() and len(leaf) < 7 else 1
-        return cls(query.get("q", "").strip()[:LONGEST], result if known else "", max(1, number))
-
-    def fits(self, host: Listed) -> bool:
+    def fits(self, host: ListedHost) -> bool:
         if self.result and self.result not in (host.verdict, host.severity):
             return False
-        text = " ".join(getattr(host, name) or "" for name in SEARCHED).lower()
+        text = " ".join(getattr(host, name) or "" for name in SEARCHED_FIELDS).lower()
         return all(word in text for word in self.words.lower().split())
 
     def address(self, leaf: int) -> str:
-        told = {"q": self.words, "result": self.result, "page": str(leaf) if leaf > 1 else ""}
-        query = urlencode({name: text for name, text in told.items() if text})
-        return f"{PATH}?{query}" if query else PATH
+        fields = {"q": self.words, "result": self.result, "page": str(leaf) if leaf > 1 else ""}
+        query = urlencode({name: text for name, text in fields.items() if text})
+        return f"{FLEET_PATH}?{query}" if query else FLEET_PATH
+
+
+def parse_query(query: QueryParams) -> FleetQuery:
+    result, leaf = query.get("result", ""), query.get("page", "")
+    known = result in SEVERITIES or result in VERDICTS
+    number = int(leaf) if leaf.isascii() and leaf.isdigit() and len(leaf) < 7 else 1
+    return FleetQuery(query.get("q", "").strip()[:MAX_QUERY_CHARS], result if known else "", max(1, number))
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class FleetListPage:
     """One page of the list; how many hosts there are in all, and how many of them fit."""
 
-    hosts: list[Listed]
+    hosts: list[ListedHost]
     fitting: int
     all: int
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    kept = Kept(server.storage, server.clock)
-    return [
-        Route(PATH, endpoint(server, partial(listed, kept))),
-        Route(f"{PATH}/page", endpoint(server, partial(framed, kept))),
-        *(Route(f"{PATH}/{name}", endpoint(server, partial(saved, kept, name))) for name in FILES.values()),
-    ]
-
-
-def listed(kept: Kept, request: Request, server: Server) -> Response:
-    look, asked = kept.look(PATIENCE), Asked.of(request.query_params)
-    leaf = turned(look, asked)
-    answer = shown(
-        request, server, "fleet.html", title="Fleet", look=look, asked=asked, leaf=leaf,
-        last=max(1, -(-leaf.fitting // LEAF)), severities=SEVERITIES[::-1], verdicts=VERDICTS, files=FILES,
-    )  # fmt: skip
+def fleet_list(request: Request, server: Server) -> Response:
+    look, asked = server.fleet.look(WAIT_SECONDS), parse_query(request.query_params)
+    leaf = list_page(look, asked)
+    answer = render_page(
+        request,
+        server,
+        "fleet.html",
+        title="Fleet",
+        look=look,
+        asked=asked,
+        leaf=leaf,
+        last=max(1, -(-leaf.fitting // HOSTS_PER_PAGE)),
+        severities=SEVERITIES[::-1],
+        verdicts=VERDICTS,
+        files=DOWNLOAD_FILES,
+    )
     if look.waits:
-        answer.headers["Refresh"] = str(AGAIN)
+        answer.headers["Refresh"] = str(RETRY_SECONDS)
     return answer
 
 
-def framed(kept: Kept, request: Request, server: Server) -> Response:
-    """The page of triage under the policy that stands in it."""
-    headers = report_headers(policy_for(looks(), script()))
-    return _file(request, server, kept.look(PATIENCE), PAGE, {**headers, "Content-Type": "text/html; charset=utf-8"})
-
-
-def saved(kept: Kept, name: str, request: Request, server: Server) -> Response:
-    answer = _file(request, server, kept.look(PATIENCE), name, download_headers(name))
-    if answer.status_code == 200:
-        note(request, server, Action.DOWNLOAD, name)
-    return answer
-
-
-def turned(look: Look, asked: Asked) -> Leaf:
+def list_page(look: FleetView, asked: FleetQuery) -> FleetListPage:
     """The hosts of a page of the list; one line after the other, so that a long list takes no memory."""
-    found: list[Listed] = []
+    shown: list[ListedHost] = []
     fitting = 0
-    for host in hosts(look.made.folder) if look.made else ():
+    for host in read_hosts(look.made.folder) if look.made else ():
         if asked.fits(host):
             fitting += 1
-            if (asked.leaf - 1) * LEAF < fitting <= asked.leaf * LEAF:
-                found.append(host)
-    return Leaf(found, fitting, look.made.hosts if look.made else 0)
+            if (asked.leaf - 1) * HOSTS_PER_PAGE < fitting <= asked.leaf * HOSTS_PER_PAGE:
+                shown.append(host)
+    return FleetListPage(shown, fitting, look.made.hosts if look.made else 0)
 
 
-def _file(request: Request, server: Server, look: Look, name: str, headers: dict[str, str]) -> Response:
+def fleet_report(request: Request, server: Server) -> Response:
+    """The page of triage under the policy that stands in it."""
+    headers = report_headers(policy_for(page_style(), page_script())) | {"Content-Type": "text/html; charset=utf-8"}
+    return _file_response(request, server, PAGE_FILE, headers)
+
+
+def fleet_file(request: Request, server: Server) -> Response:
+    name = request.url.path.rpartition("/")[2]
+    answer = _file_response(request, server, name, download_headers(name))
+    if answer.status_code == 200:
+        server.record_action(request, Action.DOWNLOAD, name)
+    return answer
+
+
+def _file_response(request: Request, server: Server, name: str, headers: dict[str, str]) -> Response:
+    look = server.fleet.look(WAIT_SECONDS)
     file = look.made.folder / name if look.made else None
     if file is None or not file.is_file():  # it goes with a case that is deleted
-        answer = failed(request, server, 503, look.mistake or NOT_YET if look.cases else NO_CASES)
-        answer.headers["Retry-After"] = str(AGAIN)
+        answer = error_page(request, server, 503, look.mistake or NOT_YET if look.cases else NO_CASES)
+        answer.headers["Retry-After"] = str(RETRY_SECONDS)
         return answer
     return FileResponse(file, headers=headers)

@@ -1,44 +1,183 @@
 """Lines of a customer's file, around one that a finding cites: read from the stored bundle by a guarded child.
 
-Only files that the result speaks of are shown: what else a customer sent is nobody's business here.
+Only files that the result speaks of are shown: what else a customer sent is nobody's business here. What comes back
+from the child is data, never a page. The bundle is read from its start up to the lines that are asked for, and nothing
+of it is kept.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
+from thpdiag.bundle import Limits as Bounds
+from thpdiag.bundle import Member, members
+from thpdiag.model import Problem
+from thpdiag.model.result import Finding
+from thpdiag.report.messages import hosts
+from thpdiag.report.messages import name as host_name
+from thpdiag.sandbox.outcome import MIB, Allowed, Answer, Limits, Status
+from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.pages import cited
-from thpdiag.serve.pages.answering import endpoint, failed, note
-from thpdiag.serve.pages.case import MISTAKES, NO_CASE
-from thpdiag.serve.pages.shown import missing, shown
-from thpdiag.serve.quoted import Quoted, quoted
+from thpdiag.serve.pages.render import error_page, not_found_page, render_page
 from thpdiag.serve.server import Server
-from thpdiag.serve.storage.cases import Case
 
-PATH: Final = "/cases/{id}/lines"
-AROUND: Final = 20  # lines before and after
-AT_ONCE: Final = 2  # children; each may take a core and half a gigabyte
-PATIENCE: Final = 20.0  # seconds that a request waits for its turn
-NOT_CITED: Final = "The result of this case does not speak of such a file."
-IN_USE: Final = "Others are reading bundles. Try again in a moment."
-GONE: Final = "The bundle is no longer stored: its time was over. This is what the result has kept of the place."
-PLACES: Final = 10  # requests that read or wait for their turn: each holds a thread, of which all pages have 40
-_TURNS: Final = BoundedSemaphore(AT_ONCE)
-_PLACES: Final = BoundedSemaphore(PLACES)
+NO_CASE: Final = "There is no such case. It may have been deleted, or its time was over."
+MAX_LINES: Final = 200  # lines at once
+MAX_LINE_CHARS: Final = 2_000  # characters of a line
+CHILD_LIMITS: Final = Limits(cpu_seconds=30, wall_seconds=60.0, memory=512 * MIB, file_size=0, files=64, answer=4 * MIB)
+READ_LIMITS: Final = Bounds(cpu_seconds=20.0, wall_seconds=40.0, line=16 * 1024)
+NO_TEXT: Final = "it is no text and has no lines"
+NOT_THERE: Final = "no file of this name was found in the bundle"
+FILE_ENDED: Final = "the file ends before this line"
+UNREADABLE: Final = "the bundle could not be read so far: {}"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
-class Cite:
+class MemberLines:
+    """Numbered lines from 1, or why there are none; `ends` says that the file has no more."""
+
+    lines: tuple[tuple[int, str], ...] = ()
+    ends: bool = False
+    reason: str = ""
+
+
+def read_member_lines(bundle: Path, member: str, first: int, last: int) -> MemberLines:
+    """The lines `first` to `last` of a member, MOST at the most; takes a process and the time to read up to them."""
+    call = partial(read_in_child, bundle, member, first, min(last, first + MAX_LINES - 1))
+    outcome = run_in_child_of_worker(call, CHILD_LIMITS, Allowed(read=(bundle,)))
+    if outcome.status is not Status.OK:
+        return MemberLines(reason=UNREADABLE.format(outcome.name))
+    told = json.loads(outcome.content)
+    return MemberLines(tuple((number, text) for number, text in told["lines"]), told["ends"], told["reason"])
+
+
+def read_in_child(bundle: Path, member: str, first: int, last: int) -> Answer:
+    """The same within the child, as JSON."""
+    lines: list[tuple[int, str]] = []
+    ends, reason = False, NOT_THERE
+    for found in members([bundle], lambda path: path == member, READ_LIMITS):
+        if isinstance(found, Problem):
+            reason = UNREADABLE.format(found.text) if found.hides else reason
+        elif _is_member(found, member, bundle):
+            lines, ends, reason = _lines(found, first, last)
+            break
+    told = {"lines": lines, "ends": ends, "reason": reason}
+    return Answer(json.dumps(told).encode())
+
+
+def _is_member(found: Member, member: str, bundle: Path) -> bool:
+    """Whether it is the one; a bundle that is no archive has the name under which it is kept, not that it came with."""
+    return found.path in (member, bundle.name) or member in found.aliases
+
+
+def _lines(found: Member, first: int, last: int) -> tuple[list[tuple[int, str]], bool, str]:
+    head = found.head(4096)
+    if b"\0" in head and not head.startswith(_UTF16):
+        return [], False, NO_TEXT
+    rows = list(islice(_slice_lines(found.lines(), first, last), MAX_LINES + 1))
+    wanted = [(number, text) for number, text in rows if number <= last][:MAX_LINES]
+    if wanted:
+        return wanted, len(wanted) == len(rows), ""
+    return [], False, UNREADABLE.format(found.problems[-1].text) if found.problems else FILE_ENDED
+
+
+def _slice_lines(lines: Iterator[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:
+    """Those from `first` to one behind `last`, which says that there are more."""
+    for number, text in lines:
+        if number > last + 1:
+            return
+        if number >= first:
+            yield number, text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
+
+
+DOCUMENT_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)  # of one without form
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A place in a customer's file that a finding cites; `line` counts from 1 (a byte where there are no lines)."""
+
+    member: str
+    line: int | None
+    rule: str
+    text: str
+    excerpt: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedFinding:
+    """A finding with the places that it cites, each once."""
+
+    host: str
+    rule: str
+    title: str
+    severity: str
+    places: tuple[Citation, ...]
+
+
+def cited_findings(document: Mapping[str, Any]) -> list[CitedFinding]:
+    """Of all hosts, those that cite something; what only describes a host comes last."""
+    return [
+        CitedFinding(
+            host_name(host),
+            finding.rule,
+            finding.title or finding.mechanism or "",
+            finding.severity or "",
+            places,
+        )
+        for host in hosts(document)
+        for finding in sorted(host.findings, key=lambda finding: finding.role == "context")
+        if (places := tuple(_citations(finding)))
+    ]
+
+
+def _citations(finding: Finding) -> Iterator[Citation]:
+    seen = set()
+    for evidence in (*finding.evidence, *finding.against):
+        place = evidence.member, evidence.line
+        if evidence.member and place not in seen:
+            seen.add(place)
+            text, excerpt = evidence.text or "", tuple(evidence.excerpt)
+            yield Citation(evidence.member, evidence.line, finding.rule, text, excerpt)
+
+
+def cited_members(part: object) -> Iterator[str]:
+    """The files that a document or a part of it speaks of: those that were read, and those that anything cites."""
+    if isinstance(part, Mapping):
+        if isinstance(part.get("member"), str):
+            yield part["member"]
+        part = list(part.values())
+    if isinstance(part, list | tuple):
+        for inner in part:
+            yield from cited_members(inner)
+
+
+CONTEXT_LINES: Final = 20  # before and after
+MAX_READERS: Final = 2  # children; each may take a core and half a gigabyte
+MAX_WAITING: Final = 10  # requests that read or wait for their turn: each holds a thread, of which all pages have 40
+WAIT_SECONDS: Final = 20.0  # that a request waits for its turn
+NOT_CITED: Final = "The result of this case does not speak of such a file."
+IN_USE: Final = "Others are reading bundles. Try again in a moment."
+BUNDLE_GONE: Final = "The bundle is no longer stored: its time was over. This is what the result has kept of the place."
+_READERS: Final = BoundedSemaphore(MAX_READERS)
+_WAITING: Final = BoundedSemaphore(MAX_WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPlace:
     """What several findings say of one place in the same words."""
 
     rules: tuple[str, ...]
@@ -47,82 +186,73 @@ class Cite:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LinesWindow:
     """What of a file is shown; `reason` says why there are no lines. Queries are empty where there is nothing more."""
 
     member: str
     line: int
-    text: Quoted
-    cites: Mapping[int | None, list[Cite]]
+    text: MemberLines
+    cites: Mapping[int | None, list[CitedPlace]]
     earlier: str = ""
     later: str = ""
 
     @property
-    def here(self) -> list[Cite]:
+    def here(self) -> list[CitedPlace]:
         """What is cited at this line, or of the file as a whole."""
-        return [one for at in (self.line, None) for one in self.cites.get(at, ())]
+        return [cited for at in (self.line, None) for cited in self.cites.get(at, ())]
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    return [Route(PATH, endpoint(server, lines))]
-
-
-def lines(request: Request, server: Server) -> Response:
-    case = server.storage.cases.found(request.path_params["id"])
-    document = server.storage.cases.document(request.path_params["id"])
+def lines_page(request: Request, server: Server) -> Response:
+    storage, key = server.storage, request.path_params["id"]
+    case, document = storage.cases.find(key), storage.cases.document(key)
     if case is None or document is None:
-        return missing(request, server, NO_CASE)
-    member, line = request.query_params.get("member", ""), _line(request.query_params.get("line", ""))
-    if not member or member not in cited.members(document):
-        return missing(request, server, NOT_CITED)
-    if not server.storage.content.has(case.sha256):
-        return _page(request, server, case, Window(member, line, Quoted(reason=GONE), _cites(document, member)))
-    with _turn() as ours:
-        if not ours:
-            return failed(request, server, 503, IN_USE)
-        text = quoted(server.storage.content.path(case.sha256), member, max(line - AROUND, 1), line + AROUND)
-    note(request, server, Action.DOWNLOAD, case.id)
-    earlier = _query(member, max(line - 2 * AROUND - 1, 1)) if line > AROUND + 1 else ""
-    later = "" if text.ends or text.reason else _query(member, line + 2 * AROUND + 1)
-    return _page(request, server, case, Window(member, line, text, _cites(document, member), earlier, later))
+        return not_found_page(request, server, NO_CASE)
+    member, number = request.query_params.get("member", ""), request.query_params.get("line", "")
+    line = max(int(number), 1) if number.isascii() and number.isdigit() and len(number) <= 12 else 1
+    if not member or member not in cited_members(document):
+        return not_found_page(request, server, NOT_CITED)
+    earlier = later = ""
+    if storage.content.has(case.sha256):
+        with _turn_to_read() as ours:
+            if not ours:
+                return error_page(request, server, 503, IN_USE)
+            first, last = max(line - CONTEXT_LINES, 1), line + CONTEXT_LINES
+            text = read_member_lines(storage.content.path(case.sha256), member, first, last)
+        server.record_action(request, Action.DOWNLOAD, case.id)
+        if line > CONTEXT_LINES + 1:
+            earlier = urlencode({"member": member, "line": max(line - 2 * CONTEXT_LINES - 1, 1)})
+        if not text.ends and not text.reason:
+            later = urlencode({"member": member, "line": line + 2 * CONTEXT_LINES + 1})
+    else:
+        text = MemberLines(reason=BUNDLE_GONE)
+    window = LinesWindow(member, line, text, _cited_places(document, member), earlier, later)
+    return render_page(request, server, "lines.html", title="Lines of a file", case=case, window=window)
 
 
 @contextmanager
-def _turn() -> Iterator[bool]:
-    """Whether it is this request's turn to read, after a while at most; at once not if many wait already."""
+def _turn_to_read() -> Iterator[bool]:
+    """Whether it is this request's turn, after a while at most; at once not if many wait already."""
     with ExitStack() as undo:
-        ours = True
-        for bound, seconds in ((_PLACES, 0.0), (_TURNS, PATIENCE)):
-            if not (ours := bound.acquire(timeout=seconds)):
-                break
+        for bound, seconds in ((_WAITING, 0.0), (_READERS, WAIT_SECONDS)):
+            if not bound.acquire(timeout=seconds):
+                yield False
+                return
             undo.callback(bound.release)
-        yield ours
+        yield True
 
 
-def _page(request: Request, server: Server, case: Case, window: Window) -> Response:
-    return shown(request, server, "lines.html", title="Lines of a file", case=case, window=window)
-
-
-def _cites(document: Mapping[str, Any], member: str) -> dict[int | None, list[Cite]]:
+def _cited_places(document: Mapping[str, Any], member: str) -> dict[int | None, list[CitedPlace]]:
     """What findings cite of a file, by line."""
-    found: dict[tuple[int | None, str], list[cited.Cited]] = {}
+    alike: dict[tuple[int | None, str], list[Citation]] = {}
     try:
-        places = [one for finding in cited.findings(document) for one in finding.places if one.member == member]
-    except MISTAKES:
+        for finding in cited_findings(document):
+            for place in finding.places:
+                if place.member == member:
+                    alike.setdefault((place.line, place.text), []).append(place)
+    except DOCUMENT_ERRORS:
         return {}
-    for one in places:
-        found.setdefault((one.line, one.text), []).append(one)
-    by_line: dict[int | None, list[Cite]] = {}
-    for (line, text), alike in found.items():
-        rules = tuple(dict.fromkeys(one.rule for one in alike))
-        by_line.setdefault(line, []).append(Cite(rules, text, alike[0].excerpt))
+    by_line: dict[int | None, list[CitedPlace]] = {}
+    for (line, text), places in alike.items():
+        rules = tuple(dict.fromkeys(place.rule for place in places))
+        by_line.setdefault(line, []).append(CitedPlace(rules, text, places[0].excerpt))
     return by_line
-
-
-def _line(text: str) -> int:
-    """A number of a line; the first one for what is none."""
-    return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) <= 12 else 1
-
-
-def _query(member: str, line: int) -> str:
-    return urlencode({"member": member, "line": line})

@@ -12,24 +12,20 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
+from thpdiag.authoring.catalogue import LISTS, ROLES, advised, check_words, for_whom
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import EventCheck, listed
-from thpdiag.engine.wording import meaning
+from thpdiag.engine.schema import EventCheck, as_list
+from thpdiag.engine.wording import term_meaning
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import event, term
-from thpdiag.reports.severities import SEVERITIES
-from thpdiag.reports.visible import prose
-from thpdiag.serve.pages.answering import endpoint
-from thpdiag.serve.pages.shown import missing, shown
+from thpdiag.model.finding import SEVERITIES
+from thpdiag.report.escaping import prose
+from thpdiag.serve.pages.render import not_found_page, render_page
 from thpdiag.serve.server import Server
-from thpdiag.serve.storage.search import Question
-from thpdiag.workbench.catalogue import LISTS, ROLES, advised
-from thpdiag.workbench.check_words import check_words, for_whom
+from thpdiag.serve.storage.cases import CaseFilter
 
-PATH: Final = "/rules"
-LONGEST: Final = 255  # characters of what is searched for
+MAX_QUERY_CHARS: Final = 255  # characters of what is searched for
 PROFILE, LOG = "profile", "kernel_log"
 
 
@@ -42,37 +38,34 @@ class Need:
     ask_for: str = ""
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    return [Route(PATH, endpoint(server, every)), Route(f"{PATH}/{{id}}", endpoint(server, one))]
-
-
-def every(request: Request, server: Server) -> Response:
-    words = request.query_params.get("q", "").strip()[:LONGEST]
+def rule_list(request: Request, server: Server) -> Response:
+    words = request.query_params.get("q", "").strip()[:MAX_QUERY_CHARS]
     severity = request.query_params.get("severity", "")
     severity = severity if severity in SEVERITIES else ""
-    found = [rule for rule in server.rules if severity in ("", rule.file.severity) and fits(rule, words)]
-    return shown(
+    found = [rule for rule in server.rules if severity in ("", rule.file.severity) and matches(rule, words)]
+    return render_page(
         request, server, "rules.html", title="Rules",
-        groups=grouped(found), found=len(found), all=len(server.rules), words=words, severity=severity,
+        groups=group_by_role(found), found=len(found), all=len(server.rules), words=words, severity=severity,
         severities=SEVERITIES[::-1], digest=server.analysis.rules_digest,
     )  # fmt: skip
 
 
-def one(request: Request, server: Server) -> Response:
+def rule_page(request: Request, server: Server) -> Response:
     by_id = {rule.id: rule for rule in server.rules}
     rule = by_id.get(request.path_params["id"])
     if rule is None:
-        return missing(request, server, "This server has no rule of that name.")
-    return shown(
+        return not_found_page(request, server, "This server has no rule of that name.")
+    return render_page(
         request, server, "rule.html", title=f"{rule.id}: {rule.file.title}",
-        rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=origin(rule), whom=for_whom(rule),
-        checks={name: marked(check_words(check)) for name, check in rule.checks.items()}, needs=list(needs(rule)),
-        related=related(rule, by_id), remedies=[(name, marked(reason)) for name, reason in advised(rule)],
-        marked=marked, cases=server.storage.search.count(Question(rule=rule.id)),
+        rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=rule_origin(rule), whom=for_whom(rule),
+        checks={name: mark_code(check_words(check)) for name, check in rule.checks.items()},
+        needs=list(needs_of_rule(rule)),
+        related=related_rules(rule, by_id), remedies=[(name, mark_code(reason)) for name, reason in advised(rule)],
+        marked=mark_code, cases=server.storage.cases.count(CaseFilter(rule=rule.id)),
     )  # fmt: skip
 
 
-def fits(rule: Rule, words: str) -> bool:
+def matches(rule: Rule, words: str) -> bool:
     """Whether all of these words are somewhere in what the rule says of itself."""
     file, known = rule.file, mechanisms().get(rule.file.mechanism)
     asked = (name for check in rule.checks.values() for name in check.needs)
@@ -81,43 +74,39 @@ def fits(rule: Rule, words: str) -> bool:
     return all(word in text for word in words.lower().split())
 
 
-def grouped(rules: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
+def group_by_role(rules: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
     """By role, as the catalogue has them, and by id."""
     in_order = sorted(rules, key=lambda rule: rule.id)
     found = ((heading, [rule for rule in in_order if rule.file.role == role]) for role, heading in ROLES.items())
     return [(heading, of_role) for heading, of_role in found if of_role]
 
 
-def needs(rule: Rule) -> Iterator[Need]:
+def needs_of_rule(rule: Rule) -> Iterator[Need]:
     """What the checks look at, each once."""
     names = dict.fromkeys(name for check in rule.checks.values() for name in check.needs)
     for name in names:
         if name == PROFILE:
-            yield Need(
-                name,
-                "where the time goes: stacks or functions by their part of the samples",
-                "perf record -a -g -F 99 -- sleep 30",
-            )
+            means = "where the time goes: stacks or functions by their part of the samples"
+            yield Need(name, means, "perf record -a -g -F 99 -- sleep 30")
         elif name == LOG:
-            yield Need(name, "messages of the kernel", ", ".join(_log_commands(rule)))
+            kinds = [
+                kind for check in rule.checks.values() if isinstance(check, EventCheck) for kind in as_list(check.event)
+            ]
+            commands = dict.fromkeys(known.ask_for for kind in kinds if (known := event(kind)))
+            yield Need(name, "messages of the kernel", ", ".join(commands))
         else:
             known = term(name) or event(name)
-            means = meaning(name) if term(name) else known.means.partition(" (")[0] if known else ""
+            means = term_meaning(name) if term(name) else known.means.partition(" (")[0] if known else ""
             yield Need(name, means, known.ask_for if known else "")
 
 
-def _log_commands(rule: Rule) -> dict[str, None]:
-    kinds = (kind for check in rule.checks.values() if isinstance(check, EventCheck) for kind in listed(check.event))
-    return dict.fromkeys(known.ask_for for kind in kinds if (known := event(kind)))
-
-
-def related(rule: Rule, rules: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+def related_rules(rule: Rule, rules: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Other rules that change what this one says, each with its title; of one that is not here that is empty."""
     told = ((words, getattr(rule.file, key)) for key, words in LISTS)
     return [(words, [(n, rules[n].file.title if n in rules else "") for n in names]) for words, names in told if names]
 
 
-def origin(rule: Rule) -> str:
+def rule_origin(rule: Rule) -> str:
     """Who wrote it; folders of this server are not told."""
     pack = rule.source.pack
     if pack is None or not pack.version:
@@ -125,7 +114,7 @@ def origin(rule: Rule) -> str:
     return f"{pack.name} {pack.version}"
 
 
-def marked(text: str) -> Markup:
+def mark_code(text: str) -> Markup:
     """A text of a rule: what stands between backticks is a name or a word of a file."""
     pieces = enumerate(prose(text).split("`"))
     return Markup().join(Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in pieces)

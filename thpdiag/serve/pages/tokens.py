@@ -1,32 +1,114 @@
-"""API tokens: made, listed, revoked. A token is seen once, in the answer to the form that made it."""
+"""API tokens (made, listed, revoked), and sessions that begin with one and end.
+
+A token is seen once, in the answer to the form that made it. Where somebody wanted to go before signing in comes in the
+query as `to`.
+
+The cookie of a session is not sent with a link of another site (SameSite=Strict): somebody who is signed in and opens a
+link in a ticket comes here. Such a request says that it is from elsewhere; the page that answers it loads itself once
+more, now as a page of ours, and so finds out who it is.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from thpdiag.errors import UsageError
-from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.modes import Mode
-from thpdiag.serve.access.scopes import Scope, scopes
-from thpdiag.serve.access.tokens import alive, mint
-from thpdiag.serve.pages.answering import endpoint, note
-from thpdiag.serve.pages.posted import Fields, one, posted
-from thpdiag.serve.pages.shown import missing, shown
+from thpdiag.serve.access import sessions
+from thpdiag.serve.access.audit import Action, address_of
+from thpdiag.serve.access.gate import local_path, path_with_return
+from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.principals import Mode, Principal, Scope, Way, parse_scopes
+from thpdiag.serve.access.tokens import is_alive, mint_token
+from thpdiag.serve.pages.render import FormFields, form_field, not_found_page, read_form, render_page
 from thpdiag.serve.server import Server
+from thpdiag.serve.settings import SIGN_IN_PATH
+from thpdiag.serve.storage.access import TokenRow
+from thpdiag.serve.storage.database import DAY
 
-PATH: Final = "/tokens"
-DAY: Final = 86_400.0
-LONGEST_LIFE: Final = 3_650  # days
-LONGEST_NAME: Final = 100  # characters
-PREFIX: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
-MEANS: Final = {
+OTHER_SITES: Final = ("cross-site", "same-site")
+REFUSAL_SENTENCES: Final = {
+    HTTPStatus.UNAUTHORIZED: "This token is not valid: it is mistyped, expired or revoked.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens came from this address. Try again in {} seconds.",
+    HTTPStatus.BAD_REQUEST: "Paste a token into the field.",
+}
+
+
+def sign_in_page(request: Request, server: Server) -> Response:
+    who: Principal = request.state.principal
+    if who.way is Way.SESSION and "to" in request.query_params:
+        return RedirectResponse(_return_path(request), 303)
+    answer = _sign_in_form(request, server)
+    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and who.way is Way.NOBODY
+    if is_link and server.access.mode is Mode.TOKENS:
+        answer.headers["Refresh"] = f"0;url={SIGN_IN_PATH}?to={quote(_return_path(request), safe='/')}"
+    return answer
+
+
+async def sign_in(request: Request, server: Server) -> Response:
+    fields = await read_form(request)
+    if server.access.mode is not Mode.TOKENS:
+        return await run_in_threadpool(_sign_in_form, request, server, status=409)
+    token, address = form_field(fields, "token").strip(), address_of(request.scope, server.access)
+    if not token:
+        return await run_in_threadpool(_refused_form, request, server, RefusedError(400, "paste a token first"))
+    try:
+        cookie = await sessions.sign_in(token, address, server.bearer, server.access, server.key)
+    except RefusedError as refused:
+        return await run_in_threadpool(_refused_form, request, server, refused)
+    return RedirectResponse(_return_path(request), 303, {"Set-Cookie": cookie})
+
+
+def _refused_form(request: Request, server: Server, refused: RefusedError) -> Response:
+    words = REFUSAL_SENTENCES[HTTPStatus(refused.status)].format(refused.headers.get("Retry-After", ""))
+    answer = _sign_in_form(request, server, status=refused.status, mistake=words)
+    answer.headers.update(refused.headers)
+    return answer
+
+
+def sign_out(request: Request, server: Server) -> Response:
+    """The browser forgets the session; who has none is shown the same."""
+    who: Principal = request.state.principal
+    if who.way is Way.SESSION:
+        server.record_action(request, Action.SIGN_OUT, who.key)
+    ended = sessions.set_cookie_header("", over_tls=server.access.over_tls)
+    return RedirectResponse(SIGN_IN_PATH, 303, {"Set-Cookie": ended})
+
+
+def _return_path(request: Request) -> str:
+    """Where to go on, if that is a path of this server."""
+    return local_path(request.query_params.get("to", ""), but=SIGN_IN_PATH)
+
+
+def _sign_in_form(request: Request, server: Server, *, status: int = 200, mistake: str = "") -> Response:
+    """The page with the form, or with why there is none."""
+    mode, onward = server.access.mode.value, _return_path(request)
+    action = path_with_return(SIGN_IN_PATH, onward)
+    return render_page(
+        request,
+        server,
+        "sign_in.html",
+        title="Sign in",
+        status=status,
+        mode=mode,
+        mistake=mistake,
+        onward=onward,
+        action=action,
+    )
+
+
+TOKENS_PATH: Final = "/tokens"
+MAX_LIFE_DAYS: Final = 3_650
+MAX_NAME_CHARS: Final = 100
+PREFIX_SHAPE: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
+SCOPE_DESCRIPTIONS: Final = {
     Scope.UPLOAD: "send bundles and see what comes of the own ones: for CI and for a customer's shell",
     Scope.READ: "see all cases",
     Scope.ADMIN: "everything: delete and keep cases, make and revoke tokens",
@@ -35,86 +117,79 @@ NO_LOGIN: Final = "This server runs without login and looks at no token, so it m
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TokenRequest:
     """A token that somebody asks for, as they wrote it; `days` is empty for one that does not expire."""
 
     name: str = ""
     scopes: tuple[str, ...] = (Scope.READ,)
     days: str = "90"
 
-    @classmethod
-    def of(cls, fields: Fields) -> Wanted:
-        return cls(one(fields, "name").strip(), tuple(fields.get("scope", ())), one(fields, "days").strip())
-
     @property
     def lifetime(self) -> float | None:
         """Seconds; UsageError if it is no number of days."""
         if not self.days:
             return None
-        if not (self.days.isascii() and self.days.isdigit() and len(self.days) <= len(str(LONGEST_LIFE))):
+        if not (self.days.isascii() and self.days.isdigit() and len(self.days) <= len(str(MAX_LIFE_DAYS))):
             raise UsageError("a token is valid for a whole number of days, or as long as nobody revokes it")
-        if not 1 <= int(self.days) <= LONGEST_LIFE:
-            raise UsageError(f"a token is valid for 1 to {LONGEST_LIFE:,} days, or as long as nobody revokes it")
+        if not 1 <= int(self.days) <= MAX_LIFE_DAYS:
+            raise UsageError(f"a token is valid for 1 to {MAX_LIFE_DAYS:,} days, or as long as nobody revokes it")
         return int(self.days) * DAY
 
 
-def routes(server: Server) -> list[BaseRoute]:
-    async def create(request: Request) -> Response:
-        request.state.fields = await posted(request)
-        return await run_in_threadpool(endpoint(server, created), request)
-
-    return [
-        Route(PATH, endpoint(server, listed), methods=["GET"]),
-        Route(PATH, create, methods=["POST"]),
-        Route(f"{PATH}/{{prefix}}/revoke", endpoint(server, revoked), methods=["POST"]),
-    ]
+def token_list(request: Request, server: Server) -> Response:
+    return _token_page(request, server, TokenRequest())
 
 
-def listed(request: Request, server: Server) -> Response:
-    return _page(request, server, Wanted())
+async def create_token(request: Request, server: Server) -> Response:
+    return await run_in_threadpool(_create_token, request, server, await read_form(request))
 
 
-def created(request: Request, server: Server) -> Response:
+def _create_token(request: Request, server: Server, fields: FormFields) -> Response:
     """A new token with its secret, or what is wrong with the form."""
-    wanted = Wanted.of(request.state.fields)
+    name, days = form_field(fields, "name").strip(), form_field(fields, "days").strip()
+    wanted = TokenRequest(name, tuple(fields.get("scope", ())), days)
     if server.access.mode is Mode.NONE:
-        return _page(request, server, wanted, status=409, mistake=NO_LOGIN)
+        return _token_page(request, server, wanted, status=409, mistake=NO_LOGIN)
     try:
-        secret, prefix = _made(server, wanted)
+        secret, token = _mint_token(wanted, server.clock())
     except UsageError as error:
         words = str(error)
-        return _page(request, server, wanted, status=400, mistake=f"{words[:1].upper()}{words[1:]}.")
-    note(request, server, Action.CREATE_TOKEN, prefix)
-    return _page(request, server, Wanted(), secret=secret, fresh=prefix)
+        return _token_page(request, server, wanted, status=400, mistake=f"{words[:1].upper()}{words[1:]}.")
+    server.storage.tokens.add(token)
+    server.record_action(request, Action.CREATE_TOKEN, token.prefix)
+    return _token_page(request, server, TokenRequest(), secret=secret, fresh=token.prefix)
 
 
-def revoked(request: Request, server: Server) -> Response:
+def _mint_token(wanted: TokenRequest, now: float) -> tuple[str, TokenRow]:
+    lifetime = wanted.lifetime
+    if len(wanted.name) > MAX_NAME_CHARS:
+        raise UsageError(f"the name of a token has {MAX_NAME_CHARS} characters at the most")
+    return mint_token(wanted.name, parse_scopes(wanted.scopes), now, None if lifetime is None else now + lifetime)
+
+
+def revoke_token(request: Request, server: Server) -> Response:
     """The token ends with this answer, and every session that was begun with it."""
     prefix = request.path_params["prefix"]
-    if not (PREFIX.fullmatch(prefix) and server.storage.tokens.remove(prefix)):
-        return missing(request, server, "There is no such token. It may have been revoked already.")
-    note(request, server, Action.REVOKE_TOKEN, prefix)
-    return RedirectResponse(PATH, 303)
+    if not (PREFIX_SHAPE.fullmatch(prefix) and server.storage.tokens.remove(prefix)):
+        return not_found_page(request, server, "There is no such token. It may have been revoked already.")
+    server.record_action(request, Action.REVOKE_TOKEN, prefix)
+    return RedirectResponse(TOKENS_PATH, 303)
 
 
-def _made(server: Server, wanted: Wanted) -> tuple[str, str]:
-    """The secret and the prefix of a token that is kept now."""
-    now, lifetime = server.clock(), wanted.lifetime
-    if len(wanted.name) > LONGEST_NAME:
-        raise UsageError(f"the name of a token has {LONGEST_NAME} characters at the most")
-    secret, kept = mint(wanted.name, scopes(wanted.scopes), now, None if lifetime is None else now + lifetime)
-    server.storage.tokens.add(kept)
-    return secret, kept.prefix
-
-
-def _page(
-    request: Request, server: Server, wanted: Wanted, *, status: int = 200, mistake: str = "", secret: str = "",
-    fresh: str = "",
-) -> Response:  # fmt: skip
+def _token_page(request: Request, server: Server, wanted: TokenRequest, **context: Any) -> Response:
+    """The list and the form; `context` has what differs: status, mistake, secret and prefix of a fresh token."""
     now = server.clock()
-    return shown(
-        request, server, "tokens.html", title="Tokens", status=status,
-        tokens=server.storage.tokens.all(), alive=lambda token: alive(token, now), wanted=wanted, mistake=mistake,
-        secret=secret, fresh=fresh, means=MEANS, without_login=server.access.mode is Mode.NONE,
-        longest_name=LONGEST_NAME, longest_life=LONGEST_LIFE,
-    )  # fmt: skip
+    return render_page(
+        request,
+        server,
+        "tokens.html",
+        title="Tokens",
+        tokens=server.storage.tokens.all(),
+        alive=lambda token: is_alive(token, now),
+        wanted=wanted,
+        means=SCOPE_DESCRIPTIONS,
+        without_login=server.access.mode is Mode.NONE,
+        longest_name=MAX_NAME_CHARS,
+        longest_life=MAX_LIFE_DAYS,
+        **{"mistake": "", "secret": "", "fresh": "", **context},
+    )

@@ -1,31 +1,49 @@
-"""Cases: what came of the analysis of a bundle, under an id that nobody can guess.
+"""Cases: what came of the analysis of a bundle, under an id that nobody can guess, and lists of them.
 
-The same bundle analysed again in the same way (version of thpdiag, rules, options) has the same case.
+The same bundle analysed again in the same way (version of thpdiag, rules, options) has the same case. Lists are by
+host, verdict, mechanism, rule and time, the latest first, page by page. A case with several hosts is found by any of
+them; all that is asked of a host must hold of the same one.
 """
 
 from __future__ import annotations
 
 import json
+import string
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256 as digest
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
 
-from thpdiag.json_text import compact
-from thpdiag.serve.storage.bundles import hold
-from thpdiag.serve.storage.clock import Clock
-from thpdiag.serve.storage.database import adding, reading, writing
-from thpdiag.serve.storage.form import case, document, finding, host, job
-from thpdiag.serve.storage.ids import is_id, new_id
-from thpdiag.serve.storage.jobs import DONE, Claim, held
-from thpdiag.triage.store.bundle import Analysis
-from thpdiag.triage.store.packed import Packed
-from thpdiag.triage.store.rows import FINDING, HOST, Cells
+from thpdiag.model.document import compact
+from thpdiag.serve.storage.database import (
+    MAX_SHORT_CHARS,
+    Clock,
+    case,
+    document,
+    fetch_row,
+    fetch_rows,
+    fetch_value,
+    finding,
+    host,
+    is_id,
+    job,
+    lock_bundle,
+    new_id,
+    shorten,
+    upsert,
+    write_transaction,
+)
+from thpdiag.serve.storage.jobs import DONE, Claim, is_claimed_by
+from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis, PackedResult
 
-PORTION: Final = 100
+CASES_PER_QUERY: Final = 100
+CASES_PER_PAGE: Final = 50
+_ANY_HOST: Final = host.alias("any_host")  # beside the one that leads
+_LEADING_HOST: Final = (host.c.case == case.c.number) & (host.c.place == 0)
+_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,58 +74,114 @@ class Case:
     recorded: str | None
 
 
-_OF_CASE: Final = tuple(Case.__dataclass_fields__)[:11]
-_OF_HOST: Final = tuple(Case.__dataclass_fields__)[11:]
+_CASE_COLUMNS: Final = tuple(Case.__dataclass_fields__)[:11]
+_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:])
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFilter:
+    """What is empty or None is not asked for.
+
+    `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
+    of any finding; `since` and `until` are of when the case was made.
+    """
+
+    host: str = ""
+    same_host: str | None = None
+    verdict: str = ""
+    mechanism: str = ""
+    rule: str = ""
+    sha256: str = ""
+    since: float | None = None
+    until: float | None = None
+
+    def conditions(self) -> Iterator[ColumnElement[bool]]:
+        """Of a case."""
+        if self.sha256:
+            yield case.c.sha256 == self.sha256
+        if self.since is not None:
+            yield case.c.made >= self.since
+        if self.until is not None:
+            yield case.c.made < self.until
+        of_host = list(self._host_conditions())
+        if of_host:  # the numbers are found once: a subquery per case would read an index anew for each
+            numbers = select(_ANY_HOST.c.case).where(*of_host)
+            if self.rule:
+                same = (finding.c.case == _ANY_HOST.c.case) & (finding.c.host == _ANY_HOST.c.place)
+                numbers = numbers.join(finding, same)
+            yield case.c.number.in_(numbers)
+
+    def _host_conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self.verdict:
+            yield _ANY_HOST.c.verdict == self.verdict
+        if self.mechanism:
+            yield _ANY_HOST.c.mechanism == self.mechanism
+        if self.same_host is not None:
+            yield _ANY_HOST.c.name == self.same_host
+        if self.host:
+            part = shorten(self.host)[:MAX_SHORT_CHARS].translate(_ASCII_LOWER)
+            yield func.lower(_ANY_HOST.c.name).contains(part, autoescape=True)
+        if self.rule:
+            yield finding.c.rule == self.rule
 
 
 class Cases:
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
 
-    def found(self, key: str) -> Case | None:
-        if not is_id(key):
-            return None
-        with reading(self._engine) as connection:
-            row = connection.execute(rows().where(case.c.id == key)).first()
+    def find(self, key: str) -> Case | None:
+        row = fetch_row(self._engine, _select_cases().where(case.c.id == key)) if is_id(key) else None
         return None if row is None else Case(*row)
 
     def document(self, key: str) -> dict[str, Any] | None:
         """The result document as it was made; None for a case that is not there."""
         if not is_id(key):
             return None
-        with reading(self._engine) as connection:
-            whole = select(document.c.packed).join(case, document.c.case == case.c.number).where(case.c.id == key)
-            packed = connection.scalar(whole)
-        return None if packed is None else _unpacked(packed)
+        packed = select(document.c.packed).join(case, document.c.case == case.c.number).where(case.c.id == key)
+        return _unpack(fetch_value(self._engine, packed))
 
     def documents(self) -> Iterator[tuple[Case, dict[str, Any]]]:
         """All of them in the order in which they were made, in memory that does not grow with their number."""
         last = 0
-        whole = rows().add_columns(document.c.packed).join(document, document.c.case == case.c.number)
-        while True:
-            with reading(self._engine) as connection:
-                portion = whole.where(case.c.number > last).order_by(case.c.number).limit(PORTION)
-                found = connection.execute(portion).all()
-            yield from ((Case(*row[:-1]), _unpacked(row[-1])) for row in found)
-            if not found:
-                return
-            last = found[-1][0]
+        whole = _select_cases().add_columns(document.c.packed).join(document, document.c.case == case.c.number)
+        in_order = whole.order_by(case.c.number).limit(CASES_PER_QUERY)
+        while rows := fetch_rows(self._engine, in_order.where(case.c.number > last)):
+            yield from ((Case(*row[:-1]), _unpack(row[-1]) or {}) for row in rows)
+            last = rows[-1][0]
+
+    def page(
+        self, question: CaseFilter, below: int | None = None, limit: int = CASES_PER_PAGE, above: int | None = None
+    ) -> list[Case]:
+        """The latest cases; the next page is that `below` the number of the last one of this.
+
+        With `above` they are those that come just before that number in the list: the way back. Latest first too.
+        """
+        wanted = _select_cases().where(*question.conditions()).limit(limit)
+        if below is not None:
+            wanted = wanted.where(case.c.number < below)
+        if above is None:
+            return [Case(*row) for row in fetch_rows(self._engine, wanted.order_by(case.c.number.desc()))]
+        way_back = wanted.where(case.c.number > above).order_by(case.c.number.asc())
+        return [Case(*row) for row in fetch_rows(self._engine, way_back)][::-1]
+
+    def count(self, question: CaseFilter) -> int:
+        counted = select(func.count()).select_from(case).where(*question.conditions())
+        return int(fetch_value(self._engine, counted) or 0)
 
     def counts(self) -> dict[str, int]:
         """How many cases there are by the verdict of the host that leads; empty where none is told."""
-        leads = (host.c.case == case.c.number) & (host.c.place == 0)
-        counted = select(host.c.verdict, func.count()).select_from(case.outerjoin(host, leads)).group_by(host.c.verdict)
-        with reading(self._engine) as connection:
-            return {told or "": int(number) for told, number in connection.execute(counted)}
+        by_verdict = select(host.c.verdict, func.count()).select_from(case.outerjoin(host, _LEADING_HOST))
+        rows = fetch_rows(self._engine, by_verdict.group_by(host.c.verdict))
+        return {verdict or "": int(number) for verdict, number in rows}
 
-    def keep(self, key: str) -> bool:
-        """Have retention spare it, and its bundle; False if it is not there."""
-        return self._set_kept(key, kept=True)
+    def set_kept(self, key: str, *, kept: bool) -> bool:
+        """Have retention spare it, and its bundle, or treat it as any other; False if it is not there."""
+        if not is_id(key):
+            return False
+        with write_transaction(self._engine) as connection:
+            return connection.execute(update(case).where(case.c.id == key).values(kept=kept)).rowcount > 0
 
-    def release(self, key: str) -> bool:
-        return self._set_kept(key, kept=False)
-
-    def complete(self, claim: Claim, result: Packed, analysis: Analysis) -> str | None:
+    def complete(self, claim: Claim, result: PackedResult, analysis: Analysis) -> str | None:
         """Store what came of a job and end it, both or none; the id of the case.
 
         None if the job is no longer this claim's: it was claimed again, or its bundle was deleted meanwhile. A result
@@ -115,54 +189,50 @@ class Cases:
         """
         if result.document is None:
             raise ValueError("no document: the job has failed")
-        now = self._clock()
-        with writing(self._engine) as connection:
-            hold(connection, claim.job.sha256)  # first, as everybody does: two who hold and wait would wait for ever
-            row = connection.execute(select(job.c.number, job.c.name).where(held(claim)).with_for_update()).first()
+        now, sha256 = self._clock(), claim.job.sha256
+        with write_transaction(self._engine) as connection:
+            lock_bundle(connection, sha256)  # first, as everybody does: two who hold and wait would wait for ever
+            claimed = select(job.c.number, job.c.name).where(is_claimed_by(claim)).with_for_update()
+            row = connection.execute(claimed).first()
             if row is None:
                 return None
-            number, key = self._case(connection, claim.job.sha256, row.name, result, analysis)
+            number, key = self._add(connection, sha256, row.name, result, analysis)
             ended = {"state": DONE, "case": number, "claim": None, "ended": now, "reason": result.reason, "stage": ""}
             connection.execute(update(job).where(job.c.number == row.number).values(ended))
         return key
 
-    def _set_kept(self, key: str, *, kept: bool) -> bool:
-        if not is_id(key):
-            return False
-        with writing(self._engine) as connection:
-            return connection.execute(update(case).where(case.c.id == key).values(kept=kept)).rowcount > 0
-
-    def _case(
-        self, connection: Connection, sha256: str, name: str, result: Packed, analysis: Analysis
+    def _add(
+        self, connection: Connection, sha256: str, name: str, result: PackedResult, analysis: Analysis
     ) -> tuple[int, str]:
         """Number and id of the case, which is added unless the same analysis has made it already."""
         made = {
-            "id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "tool_version": analysis.tool_version,
-            "rules_digest": analysis.rules_digest, "options": analysis.options_text, "name": name,
-            "status": result.status, "reason": result.reason, "made": self._clock(), "kept": False,
-        }  # fmt: skip
-        add = adding(connection, case).values(made).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
+            **{"id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "name": name},
+            **{"tool_version": analysis.tool_version, "rules_digest": analysis.rules_digest},
+            **{"options": analysis.options_text, "status": result.status, "reason": result.reason},
+            **{"made": self._clock(), "kept": False},
+        }
+        add = upsert(connection, case).values(made).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
         added = connection.execute(add.returning(case.c.number, case.c.id)).first()
         if added is None:
-            row = connection.execute(_numbers(sha256, analysis)).one()
+            row = connection.execute(_select_same_analysis(sha256, analysis)).one()
             return row.number, row.id
         connection.execute(insert(document).values(case=added.number, packed=result.document))
         for place, (cells, findings) in enumerate(result.hosts):
-            _add_host(connection, {"case": added.number, "place": place}, cells, findings)
+            columns: dict[str, Any] = dict(zip(HOST_FIELDS, cells, strict=True))
+            undecided = None if columns["undecided"] is None else int(columns["undecided"])
+            columns |= {"case": added.number, "place": place, "undecided": undecided}
+            connection.execute(insert(host).values(columns))
+            rows = [dict(zip(FINDING_FIELDS, found, strict=True)) for found in findings]
+            if rows:
+                of_host = {"case": added.number, "host": place}
+                connection.execute(insert(finding), [{**of_host, "place": at, **row} for at, row in enumerate(rows)])
         return added.number, added.id
 
 
-def analysed(connection: Connection, sha256: str, analysis: Analysis) -> int | None:
+def case_number(connection: Connection, sha256: str, analysis: Analysis) -> int | None:
     """The number of the case of a bundle, if this analysis has made one."""
-    row = connection.execute(_numbers(sha256, analysis)).first()
+    row = connection.execute(_select_same_analysis(sha256, analysis)).first()
     return None if row is None else int(row.number)
-
-
-def rows(*where: ColumnElement[bool]) -> Select[Any]:
-    """Cases with the host that leads, in the columns of `Case`."""
-    told = [host.c["name" if name == "host" else name] for name in _OF_HOST]
-    leads = (host.c.case == case.c.number) & (host.c.place == 0)
-    return select(*(case.c[name] for name in _OF_CASE), *told).select_from(case.outerjoin(host, leads)).where(*where)
 
 
 def analysis_key(analysis: Analysis) -> str:
@@ -171,21 +241,16 @@ def analysis_key(analysis: Analysis) -> str:
     return digest(whole.encode()).hexdigest()
 
 
-def _numbers(sha256: str, analysis: Analysis) -> Select[tuple[int, str]]:
+def _select_cases() -> Select[Any]:
+    """Cases with the host that leads, in the columns of `Case`."""
+    columns = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
+    return select(*columns).select_from(case.outerjoin(host, _LEADING_HOST))
+
+
+def _select_same_analysis(sha256: str, analysis: Analysis) -> Select[tuple[int, str]]:
     same = (case.c.sha256 == sha256) & (case.c.analysis == analysis_key(analysis))
     return select(case.c.number, case.c.id).where(same)
 
 
-def _add_host(connection: Connection, key: Mapping[str, int], cells: Cells, findings: tuple[Cells, ...]) -> None:
-    told: dict[str, Any] = dict(zip(HOST, cells, strict=True))
-    undecided = told["undecided"]
-    connection.execute(insert(host).values({**told, **key, "undecided": None if undecided is None else int(undecided)}))
-    of_host = {"case": key["case"], "host": key["place"]}
-    if findings:
-        rows = [{**of_host, "place": at, **dict(zip(FINDING, one, strict=True))} for at, one in enumerate(findings)]
-        connection.execute(insert(finding), rows)
-
-
-def _unpacked(packed: bytes) -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads(zlib.decompress(packed))
-    return whole
+def _unpack(packed: bytes | None) -> dict[str, Any] | None:
+    return None if packed is None else json.loads(zlib.decompress(packed))

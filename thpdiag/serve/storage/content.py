@@ -1,16 +1,80 @@
-"""Bundles on disk by the sha256 of their content: `bundles/ab/cdef...`. No name of a stranger is part of a path.
+"""Content of bundles on disk, and the room for more. `bundles/ab/cdef...`: no name of a stranger is part of a path.
 
 A file comes in by a rename, whole or not at all, and is read-only from then on. Who puts and who removes holds the row
 of the bundle in the database, so that none removes what another has just put.
+
+Room for more bytes is what the quota leaves and the disk has. It is reserved in the database before a byte is written,
+so that two senders are not given the same room. What counts is what bundles take and what uploads under way have
+reserved; rows of the database are small and covered by `spare`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from thpdiag.serve.storage.ids import is_sha256
+from sqlalchemy import Connection, func, select
+
+from thpdiag.errors import StoreFullError
+from thpdiag.serve.storage.database import advisory_lock, bundle, is_sha256, upload
+
+SPARE_BYTES: Final = 1 << 30
+_RESERVATION_LOCK: Final = 0x54687052  # the lock of PostgreSQL under which room is given: "ThpR"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLimits:
+    """Bytes that all bundles and uploads may take (None: as many as fit), and bytes that stay free on the disk."""
+
+    quota: int | None = None
+    spare: int = SPARE_BYTES
+
+
+def free_bytes(folder: Path) -> int:
+    """What an ordinary user may still write there."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+class Room:
+    def __init__(self, spool: Path, limits: StorageLimits, free: Callable[[Path], int] = free_bytes) -> None:
+        self._spool, self._limits, self._free = spool, limits, free
+
+    @property
+    def quota(self) -> int | None:
+        return self._limits.quota
+
+    def free(self) -> int:
+        """Bytes that may still be written on the disk."""
+        return self._free(self._spool)
+
+    def taken(self, connection: Connection) -> tuple[int, int]:
+        """Bytes that uploads have reserved, and bytes of bundles."""
+        reserved = connection.scalar(select(func.sum(upload.c.reserved)))
+        stored = connection.scalar(select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None)))
+        return int(reserved or 0), int(stored or 0)
+
+    def reserve(self, connection: Connection, more: int) -> None:
+        """StoreFullError if `more` bytes cannot be promised; `connection` is one that writes."""
+        advisory_lock(connection, _RESERVATION_LOCK)
+        reserved, stored = self.taken(connection)
+        quota = self._limits.quota
+        if quota is not None and reserved + stored + more > quota:
+            raise StoreFullError(f"the quota of {quota} bytes has no room for {more} more; delete cases or prune")
+        rows = connection.execute(select(upload.c.id, upload.c.reserved).where(upload.c.reserved > 0))
+        promised = sum(max(0, reserved - _file_size(self._spool / key)) for key, reserved in rows)  # not on disk yet
+        if self.free() - promised - more < self._limits.spare:
+            raise StoreFullError(f"the disk has no room for {more} more bytes; delete cases or prune")
+
+
+def _file_size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # it became a bundle in this moment
+        return 0
 
 
 class Content:
@@ -49,7 +113,7 @@ class Content:
         sync_folder(place.parent)
         return size
 
-    def found(self) -> Iterator[tuple[str, float]]:
+    def files(self) -> Iterator[tuple[str, float]]:
         """Digest and time of change of every file that has the name of a bundle."""
         for file in self._folder.glob("??/*"):
             sha256 = file.parent.name + file.name

@@ -16,22 +16,34 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, literal, select, update
-from sqlalchemy import case as whether
+from sqlalchemy import case as case_when
 
-from thpdiag.json_text import compact
-from thpdiag.serve.storage.clock import Clock
-from thpdiag.serve.storage.database import reading, writing
-from thpdiag.serve.storage.form import case, job, upload
-from thpdiag.serve.storage.ids import is_id, new_id
+from thpdiag.model.document import compact
+from thpdiag.serve.storage.database import (
+    Clock,
+    case,
+    fetch_row,
+    fetch_rows,
+    fetch_value,
+    is_id,
+    job,
+    new_id,
+    upload,
+    write_transaction,
+)
 
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = "failed"
-LIVE: Final = (QUEUED, RUNNING)
-ATTEMPTS: Final = 3
-PORTION: Final = 500  # ids in one question
-LOST: Final = "the analysis was begun {} times, and each time the server ended before it did"
+LIVE_STATES: Final = (QUEUED, RUNNING)
+MAX_ATTEMPTS: Final = 3
+JOBS_PER_QUERY: Final = 500
+SERVER_ENDED: Final = "the analysis was begun {} times, and each time the server ended before it did"
+FILE_GONE: Final = "the file of the bundle is gone"
+_QUEUED_VALUES: Final[Mapping[str, Any]] = {
+    **{"state": QUEUED, "claim": None, "started": None, "heartbeat": None, "stage": ""},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobRequest:
     """An analysis that somebody asks for; the name is that of the upload, for people."""
 
     sha256: str
@@ -78,14 +90,11 @@ class Wanted:
 
 
 class Jobs:
-    def __init__(self, engine: Engine, clock: Clock, attempts: int = ATTEMPTS) -> None:
+    def __init__(self, engine: Engine, clock: Clock, attempts: int = MAX_ATTEMPTS) -> None:
         self._engine, self._clock, self._attempts = engine, clock, attempts
 
-    def found(self, key: str) -> Job | None:
-        if not is_id(key):
-            return None
-        with reading(self._engine) as connection:
-            row = connection.execute(_jobs().where(job.c.id == key)).first()
+    def find(self, key: str) -> Job | None:
+        row = fetch_row(self._engine, _select_jobs().where(job.c.id == key)) if is_id(key) else None
         return None if row is None else Job(*row)
 
     def sent_by(self, key: str, owner: str) -> Job | None:
@@ -93,41 +102,36 @@ class Jobs:
 
         The same content of two senders is one job, and what the other has called it is nobody's business.
         """
-        found = self.found(key)
-        if found is None:
+        known = self.find(key)
+        if known is None:
             return None
-        sent = select(upload.c.name).join(job, upload.c.job == job.c.number)
-        last = sent.where(job.c.id == key, upload.c.owner == owner).order_by(upload.c.begun.desc()).limit(1)
-        with reading(self._engine) as connection:
-            name = connection.scalar(last)
+        sent = select(upload.c.name).join(job, upload.c.job == job.c.number).order_by(upload.c.begun.desc()).limit(1)
+        name = fetch_value(self._engine, sent.where(job.c.id == key, upload.c.owner == owner))
         if name is None:
-            return found if found.owner == owner else None
-        return replace(found, name=str(name))
+            return known if known.owner == owner else None
+        return replace(known, name=str(name))
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state; states without any are left out."""
-        with reading(self._engine) as connection:
-            counted = connection.execute(select(job.c.state, func.count()).group_by(job.c.state))
-            return {state: int(number) for state, number in counted}
+        rows = fetch_rows(self._engine, select(job.c.state, func.count()).group_by(job.c.state))
+        return {state: int(number) for state, number in rows}
 
     def ahead(self, key: str) -> int:
         """How many are claimed before this one, if it waits."""
         own = select(job.c.number).where(job.c.id == key).scalar_subquery()
-        with reading(self._engine) as connection:
-            waiting = select(func.count()).where(job.c.state == QUEUED, job.c.number < own)
-            return int(connection.scalar(waiting) or 0)
+        waiting = select(func.count()).where(job.c.state == QUEUED, job.c.number < own)
+        return int(fetch_value(self._engine, waiting) or 0)
 
     def several(self, keys: Collection[str]) -> dict[str, tuple[Job, int]]:
         """Those of these ids that are there, each with how many are claimed before it."""
         others = job.alias("others")
         before = select(func.count()).where(others.c.state == QUEUED, others.c.number < job.c.number).correlate(job)
-        ahead = whether((job.c.state == QUEUED, before.scalar_subquery()), else_=literal(0))
+        ahead = case_when((job.c.state == QUEUED, before.scalar_subquery()), else_=literal(0))
         wanted = [key for key in keys if is_id(key)]
         found: dict[str, tuple[Job, int]] = {}
-        with reading(self._engine) as connection:
-            for at in range(0, len(wanted), PORTION):
-                rows = _jobs().add_columns(ahead).where(job.c.id.in_(wanted[at : at + PORTION]))
-                found |= {row[0]: (Job(*row[:-1]), int(row[-1])) for row in connection.execute(rows)}
+        for at in range(0, len(wanted), JOBS_PER_QUERY):
+            portion = _select_jobs().add_columns(ahead).where(job.c.id.in_(wanted[at : at + JOBS_PER_QUERY]))
+            found |= {row[0]: (Job(*row[:-1]), int(row[-1])) for row in fetch_rows(self._engine, portion)}
         return found
 
     def claim(self) -> Claim | None:
@@ -136,18 +140,13 @@ class Jobs:
         PostgreSQL skips rows that another is claiming in this moment; SQLite has one writer at a time.
         """
         secret, now = secrets.token_hex(16), self._clock()
-        first = (
-            select(job.c.number).where(job.c.state == QUEUED).order_by(job.c.number).limit(1)
-            .with_for_update(skip_locked=True).scalar_subquery()
-        )  # fmt: skip
-        values = {
-            "state": RUNNING, "claim": secret, "attempts": job.c.attempts + 1, "started": now, "heartbeat": now,
-            "stage": "",
-        }  # fmt: skip
-        taken = update(job).where(job.c.number == first, job.c.state == QUEUED).values(values)
-        with writing(self._engine) as connection:
+        queued = select(job.c.number).where(job.c.state == QUEUED).order_by(job.c.number).limit(1)
+        first = queued.with_for_update(skip_locked=True).scalar_subquery()
+        values = {"state": RUNNING, "claim": secret, "attempts": job.c.attempts + 1, "started": now, "heartbeat": now}
+        taken = update(job).where(job.c.number == first, job.c.state == QUEUED).values({**values, "stage": ""})
+        with write_transaction(self._engine) as connection:
             number = connection.execute(taken.returning(job.c.number)).scalar()
-            row = None if number is None else connection.execute(_jobs().where(job.c.number == number)).first()
+            row = None if number is None else connection.execute(_select_jobs().where(job.c.number == number)).first()
         return None if row is None else Claim(Job(*row), secret)
 
     def beat(self, claim: Claim, stage: str) -> bool:
@@ -161,7 +160,7 @@ class Jobs:
 
     def give_back(self, claim: Claim) -> bool:
         """Let another do it, at a clean stop: it does not count as an attempt."""
-        return self._change(claim, {**_WAITING, "attempts": job.c.attempts - 1})
+        return self._change(claim, {**_QUEUED_VALUES, "attempts": job.c.attempts - 1})
 
     def take_up(self, silent_since: float | None = None) -> int:
         """Queue again what was running when the server ended; how many jobs that were.
@@ -172,42 +171,38 @@ class Jobs:
         lost = job.c.state == RUNNING
         if silent_since is not None:
             lost &= job.c.heartbeat < silent_since
-        why = {"status": "lost", "reason": LOST.format(self._attempts)}
+        why = {"status": "lost", "reason": SERVER_ENDED.format(self._attempts)}
         spent = {"state": FAILED, "claim": None, "ended": self._clock(), **why}
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             connection.execute(update(job).where(lost, job.c.attempts >= self._attempts).values(spent))
-            return connection.execute(update(job).where(lost).values(_WAITING)).rowcount
+            return connection.execute(update(job).where(lost).values(_QUEUED_VALUES)).rowcount
 
     def _change(self, claim: Claim, values: Mapping[str, Any]) -> bool:
-        with writing(self._engine) as connection:
-            return connection.execute(update(job).where(held(claim)).values(values)).rowcount > 0
+        with write_transaction(self._engine) as connection:
+            return connection.execute(update(job).where(is_claimed_by(claim)).values(values)).rowcount > 0
 
 
-_WAITING: Final[Mapping[str, Any]] = {"state": QUEUED, "claim": None, "started": None, "heartbeat": None, "stage": ""}
-
-
-def held(claim: Claim) -> ColumnElement[bool]:
+def is_claimed_by(claim: Claim) -> ColumnElement[bool]:
     """The job of a claim, as long as it is its own."""
     return (job.c.id == claim.job.id) & (job.c.state == RUNNING) & (job.c.claim == claim.secret)
 
 
-def queued(connection: Connection, wanted: Wanted, now: float, number: int | None) -> int:
+def add_job(connection: Connection, wanted: JobRequest, now: float, number: int | None) -> int:
     """Add a job, which is done at once if the case is there (by its number); the number of the job."""
     row = {
-        "id": new_id(), "sha256": wanted.sha256, "options": compact(wanted.options), "name": wanted.name,
-        "owner": wanted.owner, "state": QUEUED if number is None else DONE, "attempts": 0, "queued": now,
-        "ended": None if number is None else now, "stage": "", "status": "", "reason": "", "case": number,
-    }  # fmt: skip
-    added = connection.execute(insert(job).values(row).returning(job.c.number))
-    return int(added.scalar_one())
+        **{"id": new_id(), "sha256": wanted.sha256, "options": compact(wanted.options), "name": wanted.name},
+        **{"owner": wanted.owner, "attempts": 0, "queued": now, "stage": "", "status": "", "reason": ""},
+        **({"state": QUEUED} if number is None else {"state": DONE, "ended": now, "case": number}),
+    }
+    return int(connection.execute(insert(job).values(row).returning(job.c.number)).scalar_one())
 
 
-def waiting(connection: Connection, wanted: Wanted) -> int | None:
+def find_live_job(connection: Connection, wanted: JobRequest) -> int | None:
     """The number of a job that is to do the same."""
-    same = (job.c.sha256 == wanted.sha256) & (job.c.options == compact(wanted.options)) & job.c.state.in_(LIVE)
+    same = (job.c.sha256 == wanted.sha256) & (job.c.options == compact(wanted.options)) & job.c.state.in_(LIVE_STATES)
     return connection.scalar(select(job.c.number).where(same).order_by(job.c.number).limit(1))
 
 
-def _jobs() -> Select[Any]:
+def _select_jobs() -> Select[Any]:
     columns = [job.c[name] for name in Job.__dataclass_fields__ if name != "case"]
     return select(*columns, case.c.id).select_from(job.outerjoin(case, job.c.case == case.c.number))

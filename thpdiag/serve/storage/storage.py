@@ -30,28 +30,33 @@ from typing import Final, Self
 from sqlalchemy import URL, Connection, Engine, select, update
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.storage.audit import AuditTable
-from thpdiag.serve.storage.bundles import Bundles, came, mark_lost
-from thpdiag.serve.storage.cases import Cases, analysed
-from thpdiag.serve.storage.clock import DAY, Clock
-from thpdiag.serve.storage.content import Content, sync_folder
-from thpdiag.serve.storage.database import address, opened, reading, writing
-from thpdiag.serve.storage.form import case, job, upload
-from thpdiag.serve.storage.ids import is_id, new_id
-from thpdiag.serve.storage.jobs import Jobs, Wanted, queued, waiting
-from thpdiag.serve.storage.removal import Removal
-from thpdiag.serve.storage.retention import Retention
-from thpdiag.serve.storage.room import Bounds, Room, free_bytes
-from thpdiag.serve.storage.search import Search
-from thpdiag.serve.storage.tokens import TokenTable
+from thpdiag.serve.storage.access import AuditTable, TokenTable
+from thpdiag.serve.storage.bundles import Bundles, add_bundle, mark_lost
+from thpdiag.serve.storage.cases import Cases, case_number
+from thpdiag.serve.storage.content import Content, Room, StorageLimits, free_bytes, sync_folder
+from thpdiag.serve.storage.database import (
+    DAY,
+    Clock,
+    case,
+    is_id,
+    job,
+    new_id,
+    open_database,
+    parse_database_url,
+    read_transaction,
+    upload,
+    write_transaction,
+)
+from thpdiag.serve.storage.jobs import JobRequest, Jobs, add_job, find_live_job
+from thpdiag.serve.storage.retention import Removal, Retention
 from thpdiag.serve.storage.uploads import ARRIVED, FINISHED, GoneError, Uploads
-from thpdiag.triage.store import ballast
-from thpdiag.triage.store.bundle import Analysis
-from thpdiag.triage.store.lock import Busy, Lock
-from thpdiag.triage.store.trouble import NO_ROOM
+from thpdiag.store import folder as ballast
+from thpdiag.store.folder import Busy, Lock
+from thpdiag.store.results import Analysis
+from thpdiag.store.schema import DISK_FULL_ERRNOS
 
-NAME: Final = "serve.sqlite"
-UNBOUNDED: Final = Bounds()
+DATABASE_FILE: Final = "serve.sqlite"
+NO_LIMITS: Final = StorageLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,6 @@ class Storage:
     bundles: Bundles
     jobs: Jobs
     cases: Cases
-    search: Search
     removal: Removal
     retention: Retention
     tokens: TokenTable
@@ -86,31 +90,31 @@ class Storage:
         cls,
         folder: Path,
         database: str | None = None,
-        bounds: Bounds = UNBOUNDED,
+        bounds: StorageLimits = NO_LIMITS,
         clock: Clock = time,
         patience: float = DAY,
         free: Callable[[Path], int] = free_bytes,
     ) -> Self:
         """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds."""
         spool = folder / "uploads"
-        with _usable(folder):
+        with _os_errors_as_store_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             spool.mkdir(mode=0o700, exist_ok=True)
-            content, identity = Content(folder / "bundles"), _identity(folder)
-            if database is None:
-                _private(folder / NAME)
-            own = URL.create("sqlite", database=str((folder / NAME).absolute()))
-            url = own if database is None else address(database)
-            ballast.load(folder)
-        engine = opened(url, identity)
+            content, identity = Content(folder / "bundles"), _folder_identity(folder)
+            if database is None:  # nobody else on this machine may read it, though the folder may be open to others
+                os.close(os.open(folder / DATABASE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            own = URL.create("sqlite", database=str((folder / DATABASE_FILE).absolute()))
+            url = own if database is None else parse_database_url(database)
+            ballast.load_ballast(folder)
+        engine = open_database(url, identity)
         room, audit = Room(spool, bounds, free), AuditTable(engine)
         uploads = Uploads(engine, spool, room, clock, patience)
         removal = Removal(engine, content, folder)
         retention = Retention(engine, content, uploads, removal, audit, clock)
         return cls(
-            folder, engine, content, uploads, Bundles(engine), Jobs(engine, clock), Cases(engine, clock),
-            Search(engine), removal, retention, TokenTable(engine), audit, room, clock,
-        )  # fmt: skip
+            *(folder, engine, content, uploads, Bundles(engine), Jobs(engine, clock), Cases(engine, clock)),
+            *(removal, retention, TokenTable(engine), audit, room, clock),
+        )
 
     def close(self) -> None:
         self.engine.dispose()
@@ -136,7 +140,7 @@ class Storage:
         for key in self.uploads.arrived():
             with suppress(GoneError):  # its file is not there either
                 self.accept(key, analysis)
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             mark_lost(connection, self.content, self.clock())
         self.jobs.take_up()
 
@@ -150,21 +154,25 @@ class Storage:
         if done is not None:
             return done
         sha256, size = self.uploads.arrive(key)
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             arrived = (upload.c.id == key) & (upload.c.state == ARRIVED)
             row = connection.execute(select(upload.c.name, upload.c.owner).where(arrived)).first()
             if row is None:
                 raise GoneError("no such upload")
             now = self.clock()
-            came(connection, sha256, size, now)
-            wanted = Wanted(sha256, row.name, row.owner, analysis.options)
-            number = analysed(connection, sha256, analysis)
-            again = waiting(connection, wanted) if number is None else None
-            task = queued(connection, wanted, now, number) if again is None else again
+            add_bundle(connection, sha256, size, now)
+            wanted = JobRequest(sha256, row.name, row.owner, analysis.options)
+            number = case_number(connection, sha256, analysis)
+            again = find_live_job(connection, wanted) if number is None else None
+            task = add_job(connection, wanted, now, number) if again is None else again
             ended = {"state": FINISHED, "reserved": 0, "ended": now, "job": task}
             connection.execute(update(upload).where(upload.c.id == key).values(ended))
-            self._put(key, sha256)
-            made = _accepted(connection, key)
+            file = self.uploads.file(key)
+            if file.exists():  # last of all; if a process ended between that and the rows, it is in already
+                self.content.put(file, sha256)
+            elif not self.content.has(sha256):
+                raise GoneError("the file of the upload is gone")
+            made = _find_accepted(connection, key)
         if made is None:
             raise GoneError("no such upload")
         return made
@@ -173,34 +181,18 @@ class Storage:
         """What became of an upload; None as long as nothing has."""
         if not is_id(key):
             return None
-        with reading(self.engine) as connection:
-            return _accepted(connection, key)
-
-    def _put(self, key: str, sha256: str) -> None:
-        """Move the file in, last of all; if the process ended between that and the rows, it is in already."""
-        file = self.uploads.file(key)
-        if file.exists():
-            self.content.put(file, sha256)
-        elif not self.content.has(sha256):
-            raise GoneError("the file of the upload is gone")
+        with read_transaction(self.engine) as connection:
+            return _find_accepted(connection, key)
 
 
-def _accepted(connection: Connection, key: str) -> Accepted | None:
+def _find_accepted(connection: Connection, key: str) -> Accepted | None:
     columns = (upload.c.sha256, upload.c.size, job.c.id.label("job"), case.c.id.label("case"))
     whole = upload.join(job, upload.c.job == job.c.number).outerjoin(case, job.c.case == case.c.number)
     row = connection.execute(select(*columns).select_from(whole).where(upload.c.id == key)).first()
     return None if row is None else Accepted(*row)
 
 
-def _private(file: Path) -> None:
-    """Make the file of the database, which nobody else on this machine may read; SQLite makes its log alike.
-
-    The folder may be one that others can look into.
-    """
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-
-
-def _identity(folder: Path) -> str:
+def _folder_identity(folder: Path) -> str:
     """The identity of a folder, which is made with it."""
     file = folder / "folder"
     if file.exists():
@@ -218,9 +210,9 @@ def _identity(folder: Path) -> str:
 
 
 @contextmanager
-def _usable(folder: Path) -> Iterator[None]:
+def _os_errors_as_store_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = StoreFullError if error.errno in NO_ROOM else StoreError
+        full = StoreFullError if error.errno in DISK_FULL_ERRNOS else StoreError
         raise full(f"{folder}: cannot be written ({error.strerror})") from error

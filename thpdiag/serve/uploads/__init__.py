@@ -1,1 +1,1 @@
-"""Takes bundles over HTTP: resumable (tus 1.0.0), as the body of a PUT, as a plain form; into whatever keeps them."""
+"""Three ways in which a bundle comes in: a PUT (`whole.py`), a form (`form.py`), resumable parts (`tus.py`)."""

@@ -1,0 +1,178 @@
+"""The reference pages of the site, made from the code at each build, so that they cannot go stale. A hook of mkdocs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from thpdiag.authoring.catalogue import catalogue  # noqa: E402
+from thpdiag.cli import COMMANDS, DeferredGroup, cli  # noqa: E402
+from thpdiag.cli.options import SUFFIXES  # noqa: E402
+from thpdiag.engine.load import builtin_rules, load_rules  # noqa: E402
+from thpdiag.errors import EXIT_CODES  # noqa: E402
+from thpdiag.parsers import all_parsers, bulk_parsers  # noqa: E402
+from thpdiag.report import FORMATS  # noqa: E402
+
+SCHEMAS = ("result", "explain", "comparison", "fleet", "profile")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages to those that lie in docs/."""
+    for path, text in pages():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Path below docs/ and Markdown of each generated page."""
+    yield "reference/commands.md", commands()
+    yield "reference/formats.md", formats()
+    yield "reference/reports.md", reports()
+    yield "reference/exit-codes.md", exit_codes()
+    yield "reference/dependencies.md", dependencies()
+    yield "reference/result.md", result()
+    yield from rules()
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
+
+
+def commands() -> str:
+    """Every command and subcommand with its arguments and options."""
+    parts = ["# Commands", "", table(("Command", "Purpose"), [(f"`thpdiag {n}`", t) for n, t in COMMANDS.items()]), ""]
+    parent = click.Context(cli, info_name="thpdiag")
+    for name in COMMANDS:
+        parts += command(cli.load(name), f"thpdiag {name}", parent, 2)
+    return "\n".join(parts)
+
+
+def command(found: click.Command, name: str, parent: click.Context, depth: int) -> list[str]:
+    """A section for a command, and one for each of its subcommands."""
+    context = click.Context(found, info_name=name.rpartition(" ")[2], parent=parent)
+    text = (found.help or "").replace("\b", "").strip()
+    usage = " ".join(found.collect_usage_pieces(context))
+    parts = [f"{'#' * depth} {name}", "", escaped(text), "", f"    {name} {usage}", ""]
+    rows = [
+        (
+            ", ".join(f"`{o}`" for o in (*p.opts, *p.secondary_opts)),
+            escaped(p.help or "").replace("\n", " ").replace("|", "\\|"),
+        )
+        for p in found.params
+        if isinstance(p, click.Option) and not p.hidden
+    ]
+    if rows:
+        parts += [table(("Option", "Meaning"), rows), ""]
+    if isinstance(found, click.Group):
+        for sub in found.list_commands(context):
+            inner = found.load(sub) if isinstance(found, DeferredGroup) else found.get_command(context, sub)
+            if inner is not None:
+                parts += command(inner, f"{name} {sub}", context, depth + 1)
+    return parts
+
+
+def escaped(text: str) -> str:
+    """Text of a program as Markdown: angle brackets and stars stay what they are."""
+    return re.sub(r"([<>*_\[\]])", r"\\\1", text)
+
+
+def formats() -> str:
+    """Every input format with its parser's file."""
+    parsers = {parser.name: parser for parser in (*bulk_parsers(), *all_parsers())}
+    rows = [(f"`{n}`", p.title, f"`{p.read.__module__.replace('.', '/')}.py`") for n, p in sorted(parsers.items())]
+    text = (
+        "Folders, single files, standard input, tar (plain, gzip, bzip2, xz, zstd), zip, and archives inside archives, read in one pass "
+        "without unpacking to disk. Formats are recognized by content, also in the middle of a mail or a terminal session."
+    )
+    return f"# Input formats\n\n{text}\n\n{table(('Parser', 'Format', 'Source'), rows)}\n"
+
+
+def reports() -> str:
+    """Every report format with its suffix."""
+    suffixes = {name: suffix for suffix, name in SUFFIXES.items()} | {n: n for n in ("html", "json", "csv", "sarif")}
+    rows = []
+    for name, render in sorted(FORMATS.items()):
+        told = str(sys.modules[render.__module__].__doc__).partition("\n")[0].rstrip(".")
+        rows.append(
+            (f"`{name}`", f"`.{suffixes[name]}`" if name in suffixes else "", escaped(told).replace("|", "\\|"))
+        )
+    text = (
+        "`-f FORMAT` prints a report, `-o FORMAT=PATH` writes it to a file as well, as often as you like; `-` is stdout. Without a format the "
+        "suffix of PATH decides. `thpdiag render RESULT` makes reports later from a result in JSON or from a page. With several hosts each report "
+        "holds all of them, the worst first."
+    )
+    return f"# Reports\n\n{text}\n\n{table(('Format', 'Suffix', 'Content'), rows)}\n"
+
+
+def rules() -> Iterator[tuple[str, str]]:
+    """A page per rule, and an index of them: what `thpdiag rules docs` writes, cut at its headings."""
+    text = catalogue(load_rules([builtin_rules()]))
+    text = re.sub(r"\[([A-Z]+-\d+)\]\(#[^)]*\)", r"[\1](\1.md)", text)
+    index = ["# Rules", "", "`thpdiag explain ID BUNDLE` shows why a rule fires on a bundle or does not.", ""]
+    for role in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, *sections = re.split(r"^### ", role, flags=re.MULTILINE)
+        rows = []
+        for section in sections:
+            title, _, body = section.partition("\n")
+            name, _, finding = title.partition(": ")
+            yield f"reference/rules/{name}.md", f"# {escaped(title)}\n{body}"
+            rows.append((f"[{name}]({name}.md)", escaped(finding)))
+        index += [f"## {heading.strip()}", "", table(("Rule", "Finding"), rows), ""]
+    yield "reference/rules/index.md", "\n".join(index)
+
+
+def exit_codes() -> str:
+    """Exit codes with their meaning and order."""
+    rows = [(str(code), text) for code, text in EXIT_CODES.items()]
+    order = "If several apply, the first of 70, 2, 4, 1, 3, 6, 5, 0 counts. With 3, 5 and 6 `analyze` still prints a result."
+    return f"# Exit codes\n\n{table(('Code', 'Meaning'), rows)}\n\n{order}\n"
+
+
+def dependencies() -> str:
+    """Every dependency with its reason, from the comments in pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text().partition("[dependency-groups]")[0]
+    tomllib.loads(text)
+    rows = [
+        (f"`{name}`", why.strip())
+        for line, _, why in (line.partition("  #") for line in text.splitlines())
+        if why
+        for name in re.findall(r'"([\w-]+)(?:\[[\w,]+\])?>=', line)
+    ]
+    return f"# Dependencies\n\n{table(('Package', 'Reason'), rows)}\n"
+
+
+def result() -> str:
+    """The JSON documents, from their schemas."""
+    parts = ["# The result document", "", "`thpdiag analyze -f json` prints one JSON document. Other programs may rely on it: keys change only"
+             " with the version in `schema`. The same input gives the same bytes.", ""]  # fmt: skip
+    for name in SCHEMAS:
+        for file in sorted((ROOT / "thpdiag").rglob(f"{name}.schema.json")):
+            schema: dict[str, Any] = json.loads(file.read_text())
+            properties = schema.get("properties", {})
+            rows = [
+                (f"`{key}`", escaped(str(value.get("description", ""))).replace("|", "\\|"))
+                for key, value in properties.items()
+            ]
+            parts += [
+                f"## {schema.get('$id', name)}",
+                "",
+                escaped(str(schema.get("description", ""))),
+                "",
+                table(("Key", "Meaning"), rows),
+                "",
+            ]
+            parts += [f"The schema is `{file.relative_to(ROOT)}`.", ""]
+    return "\n".join(parts)

@@ -1,0 +1,159 @@
+"""How a page looks: in dark, on a telephone, on paper, to keys and to a screen reader."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from browser_fixtures import Show
+from browser_pages import CAPTURE, RESULTS, STORY, document, near, page_of
+
+SOURCES = (*RESULTS, STORY, CAPTURE)
+WIDE = {"width": 1200, "height": 900}
+TELEPHONE = {"width": 390, "height": 800}
+SETTINGS = [("light", WIDE), ("dark", TELEPHONE)]
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+
+
+def _name(part: object) -> str:
+    assert isinstance(part, Path)
+    return part.parent.name if part.name == "bundle" else part.stem
+
+
+@pytest.mark.parametrize(("scheme", "size"), SETTINGS, ids=["light and wide", "dark and narrow"])
+@pytest.mark.parametrize("source", SOURCES, ids=_name)
+def test_axe_finds_nothing(source: Path, scheme: str, size: dict[str, int], show: Show) -> None:
+    """No violation of axe-core's rules with everything unfolded: contrast, names, landmarks, headings, focus."""
+    shown = show(page_of(source), color_scheme=scheme, viewport=size)
+    shown.page.evaluate(OPEN_ALL)
+    found = Axe().run(shown.page).response
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == []
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=_name)
+def test_a_telephone_needs_no_scrolling_sideways(source: Path, show: Show) -> None:
+    """At 390 px nothing of the page is wider than the screen, unfolded too; a wide table scrolls in itself."""
+    page = show(page_of(source), viewport=TELEPHONE).page
+    page.evaluate(OPEN_ALL)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    wide = page.evaluate(
+        """[...document.querySelectorAll('main *, footer *')].filter((one) => {
+          const box = one.getBoundingClientRect();
+          return box.width && box.right > 391 && !one.closest('.scroll, svg');
+        }).map((one) => one.outerHTML.slice(0, 80))"""
+    )
+    assert wide == []
+
+
+@pytest.mark.parametrize("size", [WIDE, TELEPHONE], ids=["wide", "narrow"])
+@pytest.mark.parametrize("source", [STORY, CAPTURE], ids=_name)
+def test_no_line_number_is_broken(source: Path, size: dict[str, int], show: Show) -> None:
+    """`ticket.txt:29` in a narrow column does not read as line 2."""
+    page = show(page_of(source), viewport=size).page
+    page.evaluate(OPEN_ALL)
+    broken = page.evaluate(
+        """[...document.querySelectorAll('.place wbr')].filter((one) => {
+          const range = document.createRange();
+          range.selectNodeContents(one.nextSibling);
+          return new Set([...range.getClientRects()].map((box) => box.top)).size > 1;
+        }).map((one) => one.parentNode.textContent)"""
+    )
+    assert page.locator(".place wbr").count() > 20
+    assert broken == []
+
+
+def test_charts_are_to_be_read_in_the_dark(show: Show) -> None:
+    """Paper, lines and letters change with the colours that the reader asked for, and lines stay visible."""
+    for scheme, paper, line in (("light", "#ffffff", "#2b6cb0"), ("dark", "#15191e", "#79b8ff")):
+        shown = show(page_of(CAPTURE), color_scheme=scheme)
+        found = shown.colours(shown.page.locator(".panel").first)
+        assert sum(count for colour, count in found.items() if near(colour, paper, 8)) > 1000
+        assert sum(count for colour, count in found.items() if near(colour, line, 40)) > 100
+
+
+def test_paper_has_what_a_person_would_print(show: Show, tmp_path: Path) -> None:
+    """A PDF holds findings, evidence and advice unfolded, and every rule; of a rule that found nothing only a line."""
+    pdftotext = shutil.which("pdftotext")
+    if not pdftotext:
+        pytest.skip("no pdftotext (Debian: poppler-utils)")
+    shown = show(page_of(CAPTURE))
+    folded = shown.page.locator("details.finding:not([open]) li").last.evaluate("(one) => one.textContent")
+    trees = shown.page.locator(".group:not(.matched) .tree > li > code").all_text_contents()
+    matched = shown.page.locator(".matched .tree li code").first.text_content() or ""
+    shown.page.pdf(path=tmp_path / "report.pdf", format="A4", print_background=True)
+    done = subprocess.run([pdftotext, "-layout", tmp_path / "report.pdf", "-"], capture_output=True, check=True)
+    text = re.sub(r"\s+", "", done.stdout.decode())
+    said = document(CAPTURE)["verdict"]["sentence"]
+    assert re.sub(r"\s+", "", said)[:60] in text
+    assert re.sub(r"\s+", "", folded)[:40] in text
+    assert all(rule["id"] in text for rule in document(CAPTURE)["rules"])
+    assert re.sub(r"\s+", "", matched) in text
+    assert not [tree for tree in trees if len(tree) > 60 and re.sub(r"\s+", "", tree) in text]
+    sheets = re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())
+    assert 5 < len(sheets) <= 30
+
+
+def test_nothing_is_cut_on_paper(show: Show) -> None:
+    """On paper no chart is broken over two sheets, boxes do not scroll, what is for hands is gone, all is unfolded."""
+    page = show(page_of(CAPTURE)).page
+    page.emulate_media(media="print")
+    assert page.locator(".panel").first.evaluate("(one) => getComputedStyle(one).breakInside") == "avoid"
+    assert page.locator(".scroll").first.evaluate("(one) => getComputedStyle(one).overflowX") == "visible"
+    assert page.locator(".hint, .told, .icicle label").evaluate_all(
+        "all => all.every((one) => getComputedStyle(one).display === 'none')"
+    )
+    folded = page.locator("details.finding:not([open]) > :not(summary)").first
+    expect(folded).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_has_the_focus_is_seen(scheme: str, show: Show) -> None:
+    """Each kind of element that keys can reach has an outline when it has the focus."""
+    page = show(page_of(CAPTURE), color_scheme=scheme).page
+    seen: set[str] = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        kind, width, style = page.evaluate(
+            """() => { const one = document.activeElement, look = getComputedStyle(one);
+            return [one.className || one.tagName, parseFloat(look.outlineWidth), look.outlineStyle]; }"""
+        )
+        assert width >= 1, kind
+        assert style != "none", kind
+        seen.add(kind)
+    assert {"A", "SUMMARY", "axis live"} <= seen
+
+
+def test_details_open_by_key(show: Show) -> None:
+    """Enter and the space bar unfold and fold, without scripts too."""
+    page = show(page_of(CAPTURE), java_script_enabled=False).page
+    folded = page.locator("details").first
+    folded.locator("summary").first.focus()
+    for key, is_open in (("Enter", True), ("Space", False), ("Space", True)):
+        page.keyboard.press(key)
+        assert folded.evaluate("(one) => one.open") == is_open
+
+
+def test_the_contents_lead_to_the_sections(show: Show) -> None:
+    """Each link below the verdict brings its heading into view, in the order of the page, by keys too."""
+    page = show(page_of(STORY)).page
+    links = page.locator("nav.contents a")
+    targets = links.evaluate_all("all => all.map((one) => one.getAttribute('href').slice(1))")
+    assert targets == page.locator("h2").evaluate_all("all => all.map((one) => one.id)")[: len(targets)]
+    assert len(targets) > 5
+    links.nth(2).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#{targets[2]}")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("source", [STORY, CAPTURE], ids=_name)
+def test_the_first_screen_has_cause_proof_and_command(source: Path, show: Show) -> None:
+    """Without scrolling on a screen of 1080 lines: the verdict, its proof with the place, what to try first."""
+    page = show(page_of(source), viewport={"width": 1280, "height": 1000}).page
+    for wanted in ("h1", ".verdict dt >> text=Proof", ".verdict dd .place >> nth=0", ".verdict .command >> nth=0"):
+        expect(page.locator(wanted)).to_be_in_viewport(ratio=1)

@@ -1,0 +1,59 @@
+"""The all-clear speaks of what the counters answer, and names what they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyze_bytes import document
+from conftest import ROOT
+
+KILLED = ROOT / "fixtures/readers/kernel_log/el7_oom_cgroup/dmesg.txt"
+SHELL = "[root@db1 ~]# "
+
+
+def quiet_counters() -> str:
+    """Two minutes in which nothing asked for a huge page."""
+    text = f"{SHELL}cat /sys/kernel/mm/transparent_hugepage/hpage_pmd_size\n2097152\n"
+    text += f"{SHELL}while sleep 10; do date +%s; cat /proc/vmstat; done\n"
+    for i in range(12):
+        text += f"{1700000000 + 10 * i}\nnr_free_pages 4000000\nallocstall_normal 0\nallocstall_movable 0\n"
+        text += "compact_stall 7\nthp_fault_alloc 20\nthp_fault_fallback 0\nthp_collapse_alloc 3\n"
+    return text
+
+
+@pytest.mark.parametrize(("huge", "start"), [(True, "None of the main"), (False, "No huge-page problem:")])
+def test_a_group_killed_in_huge_pages_stays_open_beside_quiet_counters(huge: bool, start: str) -> None:
+    """Quiet counters say nothing of the huge pages that filled a control group before they began."""
+    log = KILLED.read_text()
+    assert "rss_huge:1892352KB" in log
+    text = quiet_counters() + f"{SHELL}dmesg\n" + (log if huge else log.replace("rss_huge:1892352KB", "rss_huge:0KB"))
+    verdict = document(text.encode())["verdict"]
+    assert verdict["status"] == "nothing_found"
+    assert verdict["sentence"].startswith(start)
+    assert ("control group" in verdict["sentence"]) is huge
+
+
+@pytest.mark.parametrize(
+    ("looks", "status", "told"),
+    [
+        (12, "nothing_found", ""),
+        (5, "nothing_found", "watched for 40 s only"),
+        (3, "nothing_found", "watched for 20 s only"),
+        (2, "cannot_tell", "watched for 10 s, which is too short"),
+        (1, "cannot_tell", ""),
+    ],
+)
+def test_how_long_the_counters_were_watched_is_told(looks: int, status: str, told: str) -> None:
+    """Twenty seconds without any demand are an all-clear of these twenty seconds; ten are too short for one."""
+    rounds = quiet_counters().split("17000")
+    verdict = document("17000".join(rounds[: looks + 1]).encode())["verdict"]
+    assert verdict["status"] == status
+    assert told in verdict["sentence"]
+    assert ("watched" in verdict["sentence"]) is bool(told)
+
+
+def test_a_short_look_is_told_where_something_stays_open_too() -> None:
+    """Before what is open."""
+    text = "17000".join(quiet_counters().split("17000")[:4]) + f"{SHELL}dmesg\n" + KILLED.read_text()
+    sentence = document(text.encode())["verdict"]["sentence"]
+    assert sentence.index("watched for 20 s only") < sentence.index("Still open")

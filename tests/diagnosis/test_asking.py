@@ -1,0 +1,104 @@
+"""What the customer is asked for: useful, short, and only what can still change the answer."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyze_bytes import STRICT, result_of, rules
+from conftest import ROOT
+from thpdiag.diagnosis.missing_data import MAX_REQUESTS, PROFILE_REQUEST
+from thpdiag.pipeline import analyze
+
+FIXTURES = sorted(p.parent.relative_to(ROOT / "fixtures") for p in (ROOT / "fixtures").glob("*/*/bundle"))
+
+
+def _asked(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    document = result_of(ROOT / "fixtures" / name / "bundle")
+    return document["verdict"], document["ask"]
+
+
+def test_a_profile_and_the_counters_come_first() -> None:
+    """Where nothing was recorded, call stacks, counters and CPU time decide most."""
+    _, ask = _asked("stories/sudo-echo")
+    assert "capture-script" in ask["text"]
+    assert ask["commands"][:3] == [PROFILE_REQUEST, "cat /proc/vmstat, every 10 s", "vmstat -n 2 60"]
+
+
+def test_what_is_missing_to_be_surer_is_asked_for_and_nothing_else() -> None:
+    """A profile alone names the convoy; counters, CPU time and a switch would confirm it, /proc/buddyinfo would not."""
+    _, ask = _asked("stories/hadoop-centos62-flat-only")
+    assert {"cat /proc/vmstat, every 10 s", "vmstat -n 2 60"} <= set(ask["commands"])
+    assert any("after the setting was switched" in c for c in ask["commands"])
+    assert not any("buddyinfo" in c or "dmesg" in c for c in ask["commands"])
+
+
+@pytest.mark.parametrize("name", ["stories/hadoop-centos62", "captures/alloc-churn", "captures/fork-exec"])
+def test_what_is_confirmed_asks_for_nothing(name: str) -> None:
+    """More data would only be work for the customer."""
+    verdict, ask = _asked(name)
+    assert (verdict["confidence"], ask["commands"]) == ("confirmed", [])
+    assert "no further data" in ask["text"]
+
+
+def test_a_host_without_huge_pages_is_not_asked_about_them() -> None:
+    """Only what could be wrong besides is of use there."""
+    _, ask = _asked("stories/uek-without-thp")
+    assert ask["commands"]
+    assert not any("hugepage" in c or "setting was switched" in c for c in ask["commands"])
+
+
+def test_a_cause_that_is_not_about_huge_pages_needs_no_switch_of_them() -> None:
+    """What takes packets from the network is not surer when huge pages were switched."""
+    _, ask = _asked("stories/redis-shop-first-test")
+    assert PROFILE_REQUEST in ask["commands"]
+    assert not any("setting was switched" in c for c in ask["commands"])
+
+
+def test_the_names_of_a_recording_that_is_there_come_before_a_new_one(tmp_path: Path) -> None:
+    """The kernel's functions in it have none; with them nobody asks for names."""
+    recording = ROOT / "fixtures/recordings/fault-compaction"
+    shutil.copy(recording / "perf.data", tmp_path / "hurts.data")
+    document = analyze([tmp_path], rules(), STRICT)
+    first, second, *_ = document["ask"]["commands"]
+    assert first.startswith("sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of hurts.data")
+    assert second == PROFILE_REQUEST
+    assert [(i["reader"], i["records"]) for i in document["inputs"]] == [("perf_data", 107)]
+
+    shutil.copy(recording / "kallsyms", tmp_path)
+    document = analyze([tmp_path], rules(), STRICT)
+    assert not any("kallsyms" in command for command in document["ask"]["commands"])
+
+
+def test_a_name_of_a_file_is_no_command(tmp_path: Path) -> None:
+    """What the customer is asked to type as root has the name of a recording in quotes."""
+    shutil.copy(ROOT / "fixtures/recordings/fault-compaction/perf.data", tmp_path / "a;reboot;b.data")
+    document = analyze([tmp_path], rules(), STRICT)
+    assert "perf script --no-inline -i 'a;reboot;b.data' > perf.script" in document["ask"]["commands"][0]
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=str)
+def test_a_request_is_short_and_says_nothing_twice(folder: object) -> None:
+    """At most eight commands; none that another one contains."""
+    _, ask = _asked(str(folder))
+    assert len(ask["commands"]) <= MAX_REQUESTS
+    bare = [c.partition(", every")[0] for c in ask["commands"]]
+    assert len(set(bare)) == len(bare)
+    assert not ("cat /proc/cmdline" in bare and any(c.startswith("cat /proc/cmdline;") for c in bare))
+
+
+@pytest.mark.parametrize("name", ["healthy/sosreport-debian12", "stories/uek-without-thp", "stories/sudo-echo"])
+def test_who_has_no_suspicion_is_asked_to_switch_nothing(name: str) -> None:
+    """Which setting it would be nobody could say."""
+    _, ask = _asked(name)
+    assert ask["commands"]
+    assert not any("switched" in command for command in ask["commands"])
+
+
+def test_a_host_without_huge_pages_is_not_said_to_be_perhaps_hurt_by_them() -> None:
+    """They are off where an application wants them: what is open is whether that hurts."""
+    verdict, _ = _asked("acceptance/mongodb-8-with-never")
+    assert verdict["sentence"].endswith(". Whether that hurts this host cannot be told from the input.")

@@ -1,0 +1,199 @@
+"""`thpdiag triage`: every bundle has its result or its reason, whatever the others do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hostile_archives as hostile
+from command_line import Run
+from packed_bundles import files, gz, tar
+from thpdiag.store.reading import StoreReader
+from triage_runs import STORY, Done, bad, ends, progress, results, small, triage
+
+MIB = 1 << 20
+GOOD = [f"in/web{number:04}" for number in range(4)]
+ENDS = {
+    "in/aborts": "signal 6",
+    "in/allocates": "limit",
+    "in/bomb.tar.gz": "refused",
+    "in/cut.tar.gz": "partial",
+    "in/endless": "limit",
+    "in/kills_itself": "signal 9",
+    "in/leaves": "bug",
+    "in/nothing.txt": "refused",
+    "in/pipe": "refused",
+    "in/prints_without_end": "limit (output)",
+    "in/raises": "partial",
+    "in/story": "ok",
+    "in/waits_without_end": "timeout",
+    **dict.fromkeys(GOOD, "ok"),
+}
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+    """A folder of good and bad bundles, whose results are in `out`, and the run that made them."""
+    folder = tmp_path_factory.mktemp("batch")
+    place = small(folder / "in", 4)
+    (place / "story").mkdir()
+    shutil.copy(STORY, place / "story/session.txt")
+    for word in ("aborts", "allocates", "raises", "leaves", "waits_without_end", "prints_without_end", "kills_itself"):
+        bad(place / word, word)
+    with (place / "bomb.tar.gz").open("wb") as out:
+        hostile._bomb("gz")(out, 64)
+    (place / "cut.tar.gz").write_bytes(gz(tar(files(STORY.parent)))[:-200])
+    shutil.copytree(place / "web0000", place / "endless")
+    with (place / "endless/messages").open("wb") as out:
+        out.truncate(64 * MIB)
+    os.mkfifo(place / "pipe")
+    (place / "nothing.txt").write_text("a shopping list\n")
+    return folder, triage(place, "--out-dir", folder / "out", "-j", "2", "--progress", "json")
+
+
+def test_every_bundle_has_its_result_or_its_reason(batch: tuple[Path, Done]) -> None:
+    """The good ones are done, whatever the others do; each of the others has a name for its end, and a reason."""
+    folder, _ = batch
+    found = results(folder / "out")
+
+    assert {path: result.status for path, result in found.items()} == ENDS
+    assert all(result.reason and "\n" not in result.reason for result in found.values() if result.status != "ok")
+    assert "named pipe" in found["in/pipe"].reason
+    assert "memory" in found["in/allocates"].reason
+    assert "limit" in found["in/bomb.tar.gz"].reason
+    assert found["in/kills_itself"].document is None
+
+
+def test_the_documents_are_those_of_analyze(batch: tuple[Path, Done], run: Run) -> None:
+    """The same bytes come to the same result, alone or among others."""
+    folder, _ = batch
+    found = results(folder / "out")
+
+    assert found["in/story"].document == run("analyze", folder / "in/story", "-f", "json").document
+
+
+def test_progress_for_machines(batch: tuple[Path, Done]) -> None:
+    """A line of JSON after each bundle; the last one tells all."""
+    lines = progress(batch[1].stderr)
+
+    assert [line["done"] for line in lines] == list(range(1, len(ENDS) + 1))
+    assert (lines[-1]["found"], lines[-1]["listed"], lines[-1]["findings"]["high"]) == (len(ENDS), True, 1)
+
+
+def test_nothing_is_left_behind(batch: tuple[Path, Done]) -> None:
+    """No file that was unpacked or fetched stays, and no process."""
+    folder, _ = batch
+
+    assert not (folder / "out/scratch").exists()
+    assert not [line for line in Path("/proc").glob("[0-9]*/cmdline") if _of(folder, line)]
+
+
+def _of(folder: Path, line: Path) -> bool:
+    try:
+        return os.fsencode(folder) in line.read_bytes()
+    except OSError:  # it has ended
+        return False
+
+
+def test_results_that_are_there_are_not_written_over(batch: tuple[Path, Done], run: Run) -> None:
+    """Without --resume a folder with results is refused, and stays as it is."""
+    folder, _ = batch
+    before = ends(folder / "out")
+    again = run("triage", folder / "in", "--out-dir", folder / "out")
+
+    assert (again.code, "--resume" in again.err) == (2, True)
+    assert ends(folder / "out") == before
+
+
+def test_resume_does_what_is_new(tmp_path: Path) -> None:
+    """By content: a bundle that changed is done, one that has another name is not; failures wait to be asked for."""
+    place, out = small(tmp_path / "in", 2), tmp_path / "out"
+    bad(place / "bad", "aborts")
+    triage(place, "--out-dir", out, "-j", "1")
+    (place / "web0001").rename(place / "other")
+    (place / "web0000/proc/loadavg").write_text("0.41 0.32 0.20 2/345 6789\n")
+    first = triage(place, "--out-dir", out, "-j", "1", "--resume", "--progress", "json")
+    again = triage(place, "--out-dir", out, "-j", "1", "--resume", "--retry-failed", "--progress", "json")
+
+    told = [
+        (line["skipped"], sum(line["statuses"].values())) for line in (progress(r.stderr)[-1] for r in (first, again))
+    ]
+    assert told == [(2, 1), (2, 1)]
+    with StoreReader.at(out) as store:
+        every = sorted((one.result.path, one.result.status, one.result.attempts) for one in store.results())
+    assert every == [
+        ("in/bad", "signal 6", 2), ("in/web0000", "ok", 1), ("in/web0000", "ok", 1), ("in/web0001", "ok", 1),
+    ]  # fmt: skip
+
+
+def test_every_failed_upload_is_told_by_its_name(tmp_path: Path, run: Run) -> None:
+    """They are all alike, empty or the same page of an error; one that succeeds later leaves no word of its failure."""
+    place, out = small(tmp_path / "in", 1), tmp_path / "out"
+    for name in ("web1", "web2"):
+        (place / f"{name}.tar.xz").touch()
+        (place / f"{name}.txt").write_text("<Error><Code>AccessDenied</Code></Error>\n")
+    first = run("triage", place, "--out-dir", out, "-j", "1")
+    failed = {f"in/{name}.{kind}" for name in ("web1", "web2") for kind in ("tar.xz", "txt")}
+
+    assert first.code == 5
+    assert {path: result.status for path, result in results(out).items()} == {
+        "in/web0000": "ok",
+        **dict.fromkeys(failed, "refused"),
+    }
+    for number, path in enumerate(sorted(failed)):
+        place.parent.joinpath(path).write_text(f"nr_free_pages {number}\ncompact_stall 1\n")
+    run("triage", place, "--out-dir", out, "-j", "1", "--resume")
+
+    assert {result.status for result in results(out).values()} <= {"ok", "partial"}
+    assert set(results(out)) == {"in/web0000", *failed}
+
+
+def test_a_host_that_came_unpacked_beside_archives_of_others(tmp_path: Path, run: Run) -> None:
+    """Its files are no archive of the collection, and have a result nevertheless; one with packed logs is one host."""
+    hosts = small(tmp_path / "hosts", 3)
+    packed = {f"c/web{number}.tar.gz": gz(tar(files(hosts / f"web{number:04}"))) for number in (0, 1)}
+    plain = {f"c/web2/proc/{name}": (hosts / f"web0002/proc/{name}").read_bytes() for name in ("meminfo", "vmstat")}
+    logs = {f"c/{name}-logs.tar.gz": gz(tar({f"{name}.log": os.urandom(900)})) for name in ("hadoop", "yarn")}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/several.tar").write_bytes(tar({**packed, **plain}))
+    (tmp_path / "in/case.tar").write_bytes(tar({**logs, **{path.rpartition("/")[2]: plain[path] for path in plain}}))
+    ended = run("triage", tmp_path / "in", "--out-dir", tmp_path / "out", "-j", "1")
+
+    assert {path: result.status for path, result in results(tmp_path / "out").items()} == {
+        "in/several.tar/web0.tar.gz": "ok",
+        "in/several.tar/web1.tar.gz": "ok",
+        "in/several.tar/(beside its archives)": "ok",
+        "in/case.tar": "ok",
+    }
+    assert ended.code == 0
+
+
+def test_the_same_content_twice_is_one_result(tmp_path: Path, run: Run) -> None:
+    """Two copies in one run: whichever comes first is stored, the other is counted."""
+    place = small(tmp_path / "in", 1)
+    shutil.copytree(place / "web0000", place / "copy")
+    ended = run("triage", place, "--out-dir", tmp_path / "out", "-j", "1", "--progress", "json")
+
+    assert progress(ended.err)[-1]["twice"] == 1
+    assert len(results(tmp_path / "out")) == 1
+
+
+def test_the_folder_of_results_is_no_bundle(tmp_path: Path, run: Run) -> None:
+    """It may lie within what is named."""
+    place = small(tmp_path, 1)
+    run("triage", place, "--out-dir", place / "out", "-j", "1")
+    run("triage", place, "--out-dir", place / "other", "-j", "1")
+
+    assert list(ends(place / "other")) == [f"{place.name}/web0000"]
+
+
+@pytest.mark.parametrize("wrong", [("--shard", "3/2"), ("no-such-place",), (), ("--from", "no-such-list")])
+def test_mistakes_are_told_before_anything_begins(wrong: tuple[str, ...], tmp_path: Path, run: Run) -> None:
+    """Exit 2 or 3, one sentence, and no store."""
+    ended = run("triage", *wrong, "--out-dir", tmp_path / "out")
+
+    assert (ended.code in {2, 3}, len(ended.err.splitlines())) == (True, 1)
+    assert not (tmp_path / "out").exists()

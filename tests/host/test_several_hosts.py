@@ -1,0 +1,82 @@
+"""Bundles of several hosts in one input: what has no name of its own belongs to the bundle that it lies in."""
+
+from __future__ import annotations
+
+from thpdiag.detect import TaggedRecord
+from thpdiag.host.hosts import group_by_host
+from thpdiag.model import Citation, Fact, Sample
+
+
+def readings(root: str, host: str) -> dict[str, list[TaggedRecord]]:
+    """A capture: uname in a file of its own, a copy of /proc, and a loop that names nobody."""
+    named = Fact("host.name", host, Citation(f"{root}/host.txt", 2))
+    build = Fact("kernel.build", "#1 SMP", Citation(f"{root}/host.txt", 2))
+    copied = Fact("kernel.release", "6.18.0", Citation(f"{root}/proc/version", 1))
+    row = Sample("system", {"node_load1": 1.0}, Citation(f"{root}/loops/counters.txt", 7), "x")
+    return {
+        f"{root}/host.txt": [TaggedRecord(named, "uname", ("", host)), TaggedRecord(build, "uname", ("", host))],
+        f"{root}/proc/version": [TaggedRecord(copied, "proc_version", ("", ""))],
+        f"{root}/loops/counters.txt": [TaggedRecord(row, "x", ("", ""))],
+    }
+
+
+def test_unnamed_members_join_the_host_of_their_bundle() -> None:
+    """Two captures side by side stay two hosts, each with its own loop."""
+    piles = group_by_host({**readings("a", "node1"), **readings("b", "node2")}).hosts
+    found = {pile.host: {record.cite.member for record in pile.records} for pile in piles}
+    assert found == {
+        "node1": {"a/host.txt", "a/proc/version", "a/loops/counters.txt"},
+        "node2": {"b/host.txt", "b/proc/version", "b/loops/counters.txt"},
+    }
+
+
+def test_uname_decides_where_a_bundle_names_two() -> None:
+    """A tool's header with another spelling of the name does not take the loop away from the host."""
+    members = readings("a", "node1") | readings("b", "node2")
+    cpu = Sample("system", {"node_load1": 1.0}, Citation("a/mpstat.txt", 3), "mpstat")
+    members["a/mpstat.txt"] = [TaggedRecord(cpu, "mpstat", ("", "alias"))]
+    found = {pile.host: {record.cite.member for record in pile.records} for pile in group_by_host(members).hosts}
+    assert "a/loops/counters.txt" in found["node1"]
+    assert found["alias"] == {"a/mpstat.txt"}
+
+
+def test_a_bundle_without_a_name_is_not_the_host_of_the_one_that_has_one() -> None:
+    """Of two nodes of a must-gather only one has a log that names it; loose files beside them may be of neither."""
+    unnamed = Sample("system", {"node_load1": 1.0}, Citation("b/proc/vmstat", 7), "x")
+    loose = Sample("system", {"node_load1": 1.0}, Citation("vmstat.txt", 7), "x")
+    members = readings("a", "node1")
+    members["b/proc/vmstat"] = [TaggedRecord(unnamed, "x", ("", ""))]
+    assert {pile.host for pile in group_by_host(members).hosts} == {"node1", ""}
+    alone = {**readings("a", "node1"), "vmstat.txt": [TaggedRecord(loose, "x", ("", ""))]}
+    assert [pile.host for pile in group_by_host(alone).hosts] == ["node1"]
+
+
+def test_another_kernel_is_another_host() -> None:
+    """A copied tree that names nobody and has another kernel is not the host that a text beside it names."""
+
+    def beside(kernel: str) -> dict[str, set[str]]:
+        ticket = {
+            "ticket.txt": [
+                TaggedRecord(Fact("host.name", "node1", Citation("ticket.txt", 1)), "uname", ("", "node1")),
+                TaggedRecord(Fact("kernel.release", kernel, Citation("ticket.txt", 1)), "uname", ("", "node1")),
+            ]
+        }
+        members = {path: rows for path, rows in readings("a", "x").items() if not path.endswith("host.txt")}
+        return {pile.host: {r.cite.member for r in pile.records} for pile in group_by_host({**ticket, **members}).hosts}
+
+    tree = {"a/proc/version", "a/loops/counters.txt"}
+    assert beside("6.18.0") == {"node1": {"ticket.txt", *tree}}
+    assert beside("2.6.32-220.el6") == {"node1": {"ticket.txt"}, "": tree}
+
+
+def test_a_file_without_a_name_belongs_to_the_host_of_its_folder() -> None:
+    """One folder per host: perf's text beside a uname is of that host, though another folder names another."""
+    row = Sample("system", {"node_load1": 1.0}, Citation("a/vmstat.txt", 3), "x")
+    loose = Sample("system", {"node_load1": 1.0}, Citation("vmstat.txt", 3), "x")
+    members = {}
+    for folder, host in (("a", "node1"), ("b", "node2")):
+        named = Fact("host.name", host, Citation(f"{folder}/uname.txt", 1))
+        members[f"{folder}/uname.txt"] = [TaggedRecord(named, "uname", ("", host))]
+    members |= {"a/vmstat.txt": [TaggedRecord(row, "x", ("", ""))], "vmstat.txt": [TaggedRecord(loose, "x", ("", ""))]}
+    found = {pile.host: {record.cite.member for record in pile.records} for pile in group_by_host(members).hosts}
+    assert found == {"node1": {"a/uname.txt", "a/vmstat.txt"}, "node2": {"b/uname.txt"}, "": {"vmstat.txt"}}

@@ -1,0 +1,74 @@
+"""Every reader on its fixtures: fixtures/readers/PARSER/CASE/... beside CASE.golden.json."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from golden_records import compare, dump
+from thpdiag.bundle import members
+from thpdiag.detect import Detector, TaggedRecord
+from thpdiag.knowledge.paths import system_path
+from thpdiag.model import Problem
+from thpdiag.model.parser import Content
+from thpdiag.parsers import all_parsers, bulk_parsers
+
+FOLDER = ROOT / "fixtures" / "readers"
+CASES = sorted(case for reader in FOLDER.iterdir() if reader.is_dir() for case in reader.iterdir() if case.is_dir())
+WITHOUT_FORMAT = {"operator_actions", "prose"}  # called for prompts and prose, they claim no block
+
+
+def readings(case: Path) -> list[TaggedRecord]:
+    found: list[TaggedRecord] = []
+    recogniser = Detector(all_parsers(), strict=True)
+    for member in members([case], lambda _: True):
+        if isinstance(member, Problem):
+            found.append(TaggedRecord(member, "", ("", "")))
+            continue
+        path, head = system_path(member.path) or member.path, member.head()
+        if bulk := next((r for r in bulk_parsers() if r.claims(path, head, member.size)), None):
+            found.extend(recogniser.bulk(bulk, member.path, Content(member.chunks(), member.size, member.file)))
+        else:
+            found.extend(recogniser.read(member.path, member.lines(), member.head().decode("utf-8", "replace")))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_a_fixture_reads_as_its_golden_says(case: Path) -> None:
+    """What is read equals the golden, and something is read."""
+    found = readings(case)
+    assert found, "nothing recognised"
+    compare(case.parent / f"{case.name}.golden.json", dump(r.record for r in found))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_a_fixture_is_claimed_by_exactly_its_reader(case: Path) -> None:
+    """Only the reader that the folder is named after finds blocks in it."""
+    claimed = Counter(r.reader for r in readings(case) if r.reader not in WITHOUT_FORMAT)
+    assert set(claimed) == {case.parent.name}
+
+
+def test_every_reader_has_a_fixture() -> None:
+    """A reader without a recorded input is not tested."""
+    names = {reader.name for reader in (*all_parsers(), *bulk_parsers())}
+    assert names == {case.parent.name for case in CASES}
+
+
+def test_no_reader_lies_where_it_is_not_found() -> None:
+    """One in a room of a room would be silently missing."""
+    files = sorted((ROOT / "thpdiag" / "parsers").rglob("*.py"))
+    declared = re.findall(
+        r"^[A-Z0-9_]+ = (Parser|BulkParser|member_parser)\(", "".join(file.read_text() for file in files), re.MULTILINE
+    )
+    declared = [name.replace("member_parser", "BulkParser") for name in declared]
+
+    assert Counter(declared) == {"Parser": len(all_parsers()), "BulkParser": len(bulk_parsers())}
+
+
+def test_every_fixture_folder_says_where_it_comes_from() -> None:
+    """ORIGIN.md names kernel, command, and what was reconstructed."""
+    assert [c.parent.name for c in CASES if not (c.parent / "ORIGIN.md").is_file()] == []

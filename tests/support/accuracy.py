@@ -1,0 +1,173 @@
+"""How often the diagnosis is right: expected mechanisms against given ones, over all fixtures, and with less input.
+
+    make accuracy                                   20 smaller inputs per fixture
+    python tests/support/accuracy.py --drops 100 --seed 3   more, others
+
+With less input a diagnosis may become weaker. It must not become another one, and no likely or confirmed finding may
+appear that the full input does not have (a breach).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from analyze_bytes import STRICT, rules, sure
+from expected_diagnosis import NONE, Expected, every
+from random_reductions import less_at_random
+from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.host.cases import host_cases
+from thpdiag.host.reading import ParsedInput, read_input
+from thpdiag.model import CONFIDENCES, SEVERITIES
+from thpdiag.pipeline import diagnose_case
+
+RIGHT, WEAKER, NOTHING, UNKNOWN = "right", "weaker", "nothing", "unknown"
+PLAIN = (RIGHT, WEAKER, NOTHING, UNKNOWN)  # columns; every other column is a wrong mechanism
+# What is said of the same cause where the input tells no more: the kind of compaction, the knee, the group that swaps.
+GENERAL = {
+    "compaction-lock-convoy": "fault-compaction",
+    "compaction-tlb-shootdown": "fault-compaction",
+    "allocation-knee": "fault-compaction",
+    "cgroup-reclaim": "swap-storm",
+}
+LIKELY = CONFIDENCES.index("likely")
+NAME, CELL = 30, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What came out for one input: the mechanism of the verdict and its level, the status, and the sure findings."""
+
+    mechanism: str
+    level: int
+    status: str
+    sure: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One input of a fixture with what came out, as a column of the table, and what breaks the law."""
+
+    expected: Expected
+    gone: str
+    given: Given
+    column: str
+    breaches: tuple[str, ...]
+
+
+def given(data: ParsedInput) -> Given:
+    """The verdict on readings: of several hosts the worst."""
+    found = [diagnose_case(case, rules(), STRICT) for case in host_cases(data, STRICT)]
+    levels: dict[str, str] = {}
+    for finding in (f for one in found for f in one.findings):
+        known = levels.get(finding.outcome.rule, "possible")
+        levels[finding.outcome.rule] = max(known, finding.confidence, key=CONFIDENCES.index)
+    worst = max(found, key=_weight, default=None)
+    leader = worst.leader if worst else None
+    if leader is None:
+        return Given(NONE, -1, worst.status if worst else "cannot_tell", sure(levels))
+    return Given(leader.mechanism, CONFIDENCES.index(leader.confidence), "found", sure(levels))
+
+
+def _weight(diagnosis: Diagnosis) -> tuple[int, int]:
+    leader = diagnosis.leader
+    return (SEVERITIES.index(leader.severity), CONFIDENCES.index(leader.confidence)) if leader else (-1, -1)
+
+
+def column(expected: Expected, given: Given) -> str:
+    """Which column of the table the answer falls into.
+
+    A hypothesis (`possible`) about something else is weaker, not wrong; so is the general case of the same cause.
+    """
+    if given.mechanism == NONE:
+        if NONE in expected.mechanisms:
+            return RIGHT
+        return UNKNOWN if given.status == "cannot_tell" else NOTHING
+    if given.mechanism in expected.mechanisms:
+        return RIGHT if given.level >= expected.least else WEAKER
+    general = given.mechanism in {GENERAL.get(name) for name in expected.mechanisms}
+    return WEAKER if general or given.level < LIKELY else given.mechanism
+
+
+def answers(expected: Expected, drops: int, seed: int) -> Iterator[Answer]:
+    """The full input first, then so many smaller ones."""
+    data = read_input([expected.bundle], STRICT)
+    full = given(data)
+    yield Answer(expected, "", full, column(expected, full), ())
+    chance = random.Random(f"{seed} {expected.name}")
+    for _ in range(drops):
+        gone, rest = less_at_random(data, chance)
+        less = given(rest)
+        breaches = tuple(sorted(r for r, level in less.sure.items() if level > full.sure.get(r, 0)))
+        yield Answer(expected, gone, less, column(expected, less), breaches)
+
+
+# The table.
+
+
+def table(all_of_them: Sequence[Answer]) -> Iterator[str]:
+    """Rows of expected mechanisms, columns of given ones; letters stand for wrong mechanisms, told below."""
+    wrong = sorted({a.column for a in all_of_them} - set(PLAIN))
+    letters = [chr(ord("a") + n) for n in range(len(wrong))]
+    width = max(3, (78 - NAME - CELL * (len(PLAIN) + 1)) // max(1, len(wrong)))
+    width = min(width, 5)
+    yield "expected".ljust(NAME) + "".join(c.rjust(CELL) for c in ("inputs", *PLAIN)) + _row(letters, width)
+    for name in sorted({a.expected.mechanisms[0] for a in all_of_them}, key=lambda n: (n == NONE, n)):
+        counts = Counter(a.column for a in all_of_them if a.expected.mechanisms[0] == name)
+        plain = (counts.total(), *(counts[c] for c in PLAIN))
+        yield (
+            name.ljust(NAME)
+            + "".join(_count(n).rjust(CELL) for n in plain)
+            + _row((_count(counts[c]) for c in wrong), width)
+        )
+    for letter, name in zip(letters, wrong, strict=True):
+        yield f"  {letter} = {name}"
+
+
+def _row(cells: Iterable[str], width: int) -> str:
+    return "".join(cell.rjust(width) for cell in cells)
+
+
+def _count(number: int) -> str:
+    return str(number) if number else "."
+
+
+def summary(all_of_them: Sequence[Answer]) -> str:
+    """The figures in one line."""
+    counts = Counter(a.column for a in all_of_them)
+    wrong = counts.total() - sum(counts[c] for c in PLAIN)
+    broken = sum(bool(a.breaches) for a in all_of_them)
+    weaker = counts[WEAKER] + counts[UNKNOWN]
+    return (
+        f"{counts.total()} inputs: {counts[RIGHT]} right, {weaker} weaker or unknown, {counts[NOTHING]} nothing found, "
+        f"{wrong} wrong, {broken} breaches"
+    )
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--drops", type=int, default=20, help="smaller inputs per fixture")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--list", action="store_true", help="name every answer that is wrong, or surer than the full one"
+    )
+    asked = parser.parse_args()
+    found = [answer for expected in every() for answer in answers(expected, asked.drops, asked.seed)]
+    for title, part in (("Everything that was sent", False), ("With less of it", True)):
+        chosen = [a for a in found if bool(a.gone) == part]
+        sys.stdout.write("\n".join(["", title, "", *table(chosen), summary(chosen), ""]))
+        for answer in chosen if asked.list else ():
+            if answer.column not in PLAIN or answer.breaches:
+                sys.stdout.write(f"{answer.expected.name}: {answer.column} {answer.breaches} without {answer.gone}\n")
+
+
+if __name__ == "__main__":
+    main()

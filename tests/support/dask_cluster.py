@@ -1,0 +1,33 @@
+"""A scheduler and so many workers for tests: says its address; each line on standard input kills a worker, in turn.
+
+In place of a killed one another begins at once, as a machine that joins. They have no nannies: one gives up if its
+worker is killed before it has joined.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from distributed import LocalCluster
+
+
+def worker(address: str) -> subprocess.Popen[bytes]:
+    program = [sys.executable, "-m", "distributed.cli.dask_worker", address]
+    quiet = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    return subprocess.Popen([*program, *quiet], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
+        workers = [worker(cluster.scheduler_address) for _ in range(int(sys.argv[1]))]
+        print(cluster.scheduler_address, flush=True)
+        for turn, _ in enumerate(sys.stdin):
+            number = turn % len(workers)
+            workers[number].kill()
+            workers[number].wait()
+            print(workers[number].pid, flush=True)
+            workers[number] = worker(cluster.scheduler_address)
+        for one in workers:
+            one.terminate()
+            one.wait()

@@ -1,0 +1,172 @@
+"""What a child of the guard is made to do in tests: well-behaved calls, and a misbehaving one for each named end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event
+
+from thpdiag.errors import InputError
+from thpdiag.sandbox import confine as landlock
+from thpdiag.sandbox.layers import try_layers
+from thpdiag.sandbox.outcome import Answer, Status
+
+PIECE = 1 << 24
+
+
+def answers() -> Answer:
+    return Answer(b"an answer")
+
+
+def answers_much() -> Answer:
+    return Answer(b"x" * (1 << 20))
+
+
+def lost_something() -> Answer:
+    return Answer(b"half of it", Status.PARTIAL)
+
+
+def loops() -> Answer:
+    while True:
+        pass
+
+
+def allocates() -> Answer:
+    held = []
+    while True:
+        held.append(bytearray(PIECE))
+
+
+def aborts() -> Answer:
+    os.abort()
+
+
+def reads_address_zero() -> Answer:
+    return Answer(ctypes.string_at(0))
+
+
+def kills_itself() -> Answer:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return answers()
+
+
+def kills_its_parent() -> Answer:
+    os.kill(os.getppid(), signal.SIGKILL)
+    return answers()
+
+
+def prints_without_end() -> Answer:
+    while True:
+        os.write(1, b"x" * 9999)
+
+
+def waits_without_end() -> Answer:
+    Event().wait()
+    return answers()
+
+
+def raises() -> Answer:
+    raise ValueError("a mistake of ours")
+
+
+def leaves() -> Answer:
+    sys.exit(0)
+
+
+def leaves_at_once() -> Answer:
+    os._exit(3)
+
+
+def closes_everything() -> Answer:
+    os.closerange(0, 256)
+    Event().wait()
+    return answers()
+
+
+def answers_nonsense() -> Answer:
+    for pipe in range(3, 256):
+        try:
+            os.write(pipe, b'{"status": "ok"}\n{"a": 1}')
+        except OSError:
+            continue
+    os._exit(0)
+
+
+def refuses() -> Answer:
+    raise InputError("there is nothing to read")
+
+
+def reads(path: Path) -> Answer:
+    return Answer(path.read_bytes())
+
+
+def lists(path: Path) -> Answer:
+    return Answer(" ".join(sorted(entry.name for entry in path.iterdir())).encode())
+
+
+def writes(path: Path) -> Answer:
+    path.write_bytes(b"written")
+    return Answer(path.read_bytes())
+
+
+def spools(size: int) -> Answer:
+    with TemporaryFile() as file:
+        for _ in range(0, size, PIECE):
+            file.write(bytes(PIECE))
+    return answers()
+
+
+def opens_files() -> Answer:
+    held = []
+    while True:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+
+
+def connects(port: int) -> Answer:
+    with socket.create_connection(("127.0.0.1", port), 5):
+        return answers()
+
+
+def sends_a_packet() -> Answer:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gram:
+        gram.sendto(b"x", ("127.0.0.1", 9))
+    return answers()
+
+
+def leaves_a_program_behind() -> Answer:
+    code = "import os; print(os.getpid(), flush=True)\nwhile True: os.read(0, 1) or __import__('signal').pause()"
+    left = subprocess.Popen([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert left.stdout
+    left.stdout.readline()
+    return Answer(str(left.pid).encode())
+
+
+def leaves_a_program_behind_and_dies() -> Answer:
+    os.write(2, leaves_a_program_behind().content)
+    return kills_itself()
+
+
+def starts_a_program_and_waits(told: Path) -> Answer:
+    """Writes down its own process and that of the program."""
+    left = leaves_a_program_behind().content.decode()
+    told.write_text(f"{os.getpid()} {left}\n")
+    return waits_without_end()
+
+
+def what_is_open() -> Answer:
+    return Answer(" ".join(sorted(os.listdir("/proc/self/fd"), key=int)).encode())  # noqa: PTH208
+
+
+def reads_stdin() -> Answer:
+    return Answer(sys.stdin.buffer.read())
+
+
+def tries_without_landlock() -> Answer:
+    landlock.landlock_version = lambda: 0
+    return try_layers()

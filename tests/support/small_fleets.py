@@ -1,0 +1,106 @@
+"""Small fleets for tests of their page: stores made of results by hand, and the page of each."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable, Iterable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import lxml.html
+
+from small_results import ANALYSIS, content
+from thpdiag.fleet.overview import Fleet
+from thpdiag.fleet.page import write_page
+from thpdiag.model.result import SCHEMA
+from thpdiag.report.baseline import Judge, parse_suppressions
+from thpdiag.report.presentation import NEVER
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import Analysis, BundleResult
+from thpdiag.store.store import Store
+
+GRADES = ("critical", "high", "medium", "low", "info")
+WELL = "No huge-page problem: every mechanism that could hurt was measured and none is at work."
+
+
+def found(severity: str, **more: Any) -> dict[str, Any]:
+    """A verdict with a finding."""
+    return {
+        "status": "found", "rule": "THP-010", "mechanism": "fault-compaction", "severity": severity,
+        "confidence": "likely", "state": "present", "sentence": "Page faults compact memory themselves.", **more,
+    }  # fmt: skip
+
+
+def said(status: str) -> dict[str, Any]:
+    """A verdict without a finding."""
+    return {"status": status, "sentence": WELL if status == "nothing_found" else "The input does not decide it."}
+
+
+def host(name: str, verdict: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A result document of one host; `host` of `more` is added to what is known of it."""
+    known = {"name": name, "kernel": "6.1.0-28-amd64", "os": "Debian GNU/Linux 12", "platform": "debian12",
+             "era": "E7", "apps": ["redis"], **more.pop("host", {})}  # fmt: skip
+    findings = [{**verdict, "fingerprint": content(0)[:16]}] if verdict["status"] == "found" else []
+    return {"schema": SCHEMA, "case": name, "verdict": verdict, "findings": findings, "host": known, **more}
+
+
+def bundle(number: int, document: dict[str, Any] | None = None, **more: Any) -> BundleResult:
+    """The result of a bundle, `ok` if it has a document and nothing else is said."""
+    status = "timeout" if document is None else "ok"
+    path = f"nightly/{number}.tar"
+    return BundleResult(content(number), **{"path": path, "size": 1, "status": status, "document": document, **more})
+
+
+def store(folder: Path, bundles: Iterable[BundleResult], analysis: Analysis = ANALYSIS) -> Path:
+    with Store.open(folder, analysis) as made:
+        for one in bundles:
+            made.add(one)
+    return folder
+
+
+def page(folder: Path, page: Callable[[Any], str] = lambda row: "", known: str = "") -> str:
+    """The page of the store in a folder; `page` gives the addresses of its hosts' pages, `known` is a suppression."""
+    out, judge = io.StringIO(), Judge(parse_suppressions("known.yaml", known) if known else [], date(2027, 1, 1), {})
+    with StoreReader.at(folder) as reading:
+        write_page(Fleet(reading, judge, NEVER, page), out)
+    return out.getvalue()
+
+
+def page_of(folder: Path, bundles: Iterable[BundleResult], **more: Any) -> str:
+    return page(store(folder, bundles), **more)
+
+
+def many(hosts: int) -> list[BundleResult]:
+    """Hosts of which each tenth has a finding and each hundredth bundle failed; of one in 50 huge pages are off."""
+    made = []
+    for number in range(hosts):
+        if number % 100 == 99:
+            made.append(bundle(number, reason="it took longer than 600 s", attempts=2))
+            continue
+        verdict = found(GRADES[number % 50 // 10]) if number % 10 == 0 else said("nothing_found")
+        settings = {"thp.enabled": {"value": "never" if number % 50 == 1 else "always", "provenance": "measured"}}
+        stalls = 400.0 if number % 50 == 2 else random.Random(number).uniform(1, 2)
+        known = {
+            "kernel": f"6.1.{number % 7}", "apps": ["redis", "jvm"][: number % 3],
+            "settings": settings, "measures": {"node_vmstat_compact_stall": {"value": stalls, "unit": "1/s"}},
+        }  # fmt: skip
+        made.append(bundle(number, host(f"web{number}", verdict, host=known)))
+    return made
+
+
+def read(html: str) -> Any:
+    """The page as another program reads it, which must know what end tags may be left out."""
+    return lxml.html.fromstring(html)
+
+
+def texts(tree: Any, path: str) -> list[str]:
+    """What the elements at an XPath say."""
+    return [" ".join(one.text_content().split()) for one in tree.xpath(path)]
+
+
+def rows(tree: Any, table: str) -> list[list[str]]:
+    """The cells of all rows of a long table."""
+    found = tree.xpath(f"//*[@id='{table}']//tbody/tr")
+    return [[" ".join(cell.text_content().split()) for cell in row] for row in found]

@@ -1,0 +1,90 @@
+"""Batches under test: folders of small bundles, the command beside the test, and what is in its store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from command_line import ROOT
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import BundleResult
+
+FULL = os.environ.get("THPDIAG_PROOF") == "1"
+STORY = ROOT / "fixtures/stories/redis-shop-ubuntu/bundle/session.txt"
+MEMINFO = "MemTotal:       {total} kB\nMemFree:        {free} kB\nAnonHugePages:  {huge} kB\n"
+MOCKED = ROOT / "tests/support/triage_misbehaving.py"
+Done = subprocess.CompletedProcess[str]
+
+
+def small(folder: Path, count: int) -> Path:
+    """A folder of so many bundles, each a folder with files of /proc; no two alike."""
+    for number in range(count):
+        bundle = folder / f"web{number:04}" / "proc"
+        bundle.mkdir(parents=True)
+        (bundle / "meminfo").write_text(MEMINFO.format(total=65_000_000 + number, free=9000 + number, huge=2048))
+        (bundle / "vmstat").write_text(f"nr_free_pages {2250 + number}\ncompact_stall {number}\n")
+    return folder
+
+
+def bad(folder: Path, word: str) -> Path:
+    """A bundle whose reader does what the word says (`guarded_calls`)."""
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text(f"thpdiag_mock {word}\n")
+    (folder / "proc").mkdir()
+    (folder / "proc/loadavg").write_text("0.41 0.32 0.20 2/345 6789\n")
+    return folder
+
+
+def command(*arguments: str | Path, mocked: bool = True) -> list[str]:
+    """`thpdiag triage`, with the reader that misbehaves and little limits."""
+    program = [str(MOCKED)] if mocked else ["-m", "thpdiag"]
+    return [sys.executable, *program, "triage", *map(str, arguments)]
+
+
+def triage(*arguments: str | Path, mocked: bool = True) -> Done:
+    return subprocess.run(
+        command(*arguments, mocked=mocked), capture_output=True, text=True, check=False, cwd=ROOT / "tests/support"
+    )
+
+
+def results(out_dir: Path) -> dict[str, BundleResult]:
+    """What is stored, by path; the store is whole."""
+    with StoreReader.at(out_dir) as store:
+        store.check()
+        every = [stored.result for stored in store.results()]
+    found = {result.path: result for result in every}
+    assert len(found) == len(every)
+    return found
+
+
+def ends(out_dir: Path) -> dict[str, str]:
+    """How each bundle ended."""
+    return {path: result.status for path, result in results(out_dir).items()}
+
+
+def progress(text: str) -> list[dict[str, Any]]:
+    """The lines of `--progress json` on stderr."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def started(place: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    """The command, telling of each result; in a group of its own, as a shell would start it."""
+    return subprocess.Popen(
+        command(place, "--out-dir", out, "-j", "2", "--resume", "--progress", "json", *more),
+        stderr=subprocess.PIPE, text=True, cwd=ROOT / "tests/support", start_new_session=True,
+    )  # fmt: skip
+
+
+def after(run: subprocess.Popen[str], lines: int) -> int:
+    """Read so many lines of progress, or all there are; how many came."""
+    assert run.stderr is not None
+    return sum(1 for _, line in zip(range(lines), run.stderr, strict=False) if line.startswith("{"))
+
+
+def ended(run: subprocess.Popen[str]) -> str:
+    """What else it says until it has ended."""
+    return run.communicate(timeout=300)[1]

@@ -1,0 +1,203 @@
+"""The small hosts of a rule's cases: notation of facts, stacks and series into a Case.
+
+    stacks: ["_spin_lock_irq < compact_zone < do_huge_pmd_anonymous_page 94", "cpu_idle 6 [swapper]"]
+    series: {node_vmstat_compact_fail: "100+40x30 @2s", "process_resident_memory_bytes{pid=7,comm=java}": "5 7 9 @10s"}
+
+The series notation is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_`
+is a missing value; `@2s` is the step, without it the series has no times.
+
+The cases beside the rules: small hosts, and what the rule must say of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from pydantic import ValidationError
+
+from thpdiag.engine.lint.issue import Cases, cases_beside
+from thpdiag.engine.load import Pack, Rule, pack_of
+from thpdiag.engine.quantity import parse_quantity
+from thpdiag.engine.schema import CaseFile
+from thpdiag.errors import RuleError
+from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.knowledge.platforms import era_of_behaviour
+from thpdiag.knowledge.vocabulary import entities_of, term
+from thpdiag.model import (
+    Case,
+    Citation,
+    Clock,
+    Event,
+    Fact,
+    Frame,
+    Ledger,
+    Moment,
+    Profile,
+    Sample,
+    StackCounts,
+    Stacks,
+    State,
+    Task,
+)
+
+_STACK = re.compile(r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:\s+\[(?P<comm>[^\]]+)\])?")
+_SERIES = re.compile(r"(?P<values>.+?)(?:\s*@(?P<step>\d+(?:\.\d+)?)\s*(?P<unit>s|min|h))?")
+_STEPS = re.compile(r"(?P<start>-?[\d.]+)(?:(?P<sign>[+-])(?P<add>[\d.]+))?x(?P<times>\d+)")
+_NAME = re.compile(r"(?P<metric>[^{]+)(?:\{(?P<labels>[^}]*)\})?")
+_FIRST = 1_700_000_000.0
+
+
+def parse_case(file: CaseFile) -> Case:
+    """The case that a rule's case describes."""
+    cite = Citation(f"case '{file.name}'", 1)
+    base = file.model_dump()
+    states = [_state(f"s{i}", i, row, cite) for i, row in enumerate(base["states"])] or [_state("s0", 0, base, cite)]
+    facts = tuple(_facts(base if file.states else {}, cite)) + tuple(_sources(file, cite))
+    return Case("case", facts, tuple(states), events=tuple(_events(base if file.states else {}, cite)))
+
+
+def _sources(file: CaseFile, cite: Citation) -> Iterator[Fact]:
+    if "kernel_log" in file.read:
+        yield Fact("log.read", "kernel_log", cite)
+    if "processes" in file.read or file.processes:
+        yield Fact("process.command", "init", cite, (("pid", "1"), ("comm", "init")))
+    for number, line in enumerate(file.processes, start=100):
+        comm = line.split()[0].rsplit("/", 1)[-1]
+        yield Fact("process.command", line, cite, (("pid", str(number)), ("comm", comm)))
+
+
+def _state(name: str, order: int, row: Mapping[str, Any], cite: Citation) -> State:
+    facts = tuple(_facts(row, cite))
+    settings = {f.name: str(f.value) for f in facts if (t := term(f.name)) and t.kind == "setting" and not f.provenance}
+    profiles = [
+        _profile(row.get("stacks") or [], Stacks.FULL, cite),
+        _profile(row.get("flat") or [], Stacks.NONE, cite),
+    ]
+    return State(
+        name, settings, order, facts, tuple(_samples(row.get("series") or {}, cite)),
+        tuple(p for p in profiles if p), tuple(_events(row, cite)),
+    )  # fmt: skip
+
+
+def _facts(row: Mapping[str, Any], cite: Citation) -> Iterator[Fact]:
+    for name, value in (row.get("facts") or {}).items():
+        for item in value if isinstance(value, list) else [value]:
+            labels = dict(item) if isinstance(item, dict) else {"value": item}
+            plain = labels.pop("value")
+            provenance = str(labels.pop("provenance", ""))
+            number = era_of_behaviour(str(plain)) if name == "kernel.era" else _number(plain)
+            yield Fact(name, number, cite, tuple((k, str(v)) for k, v in labels.items()), provenance=provenance)
+
+
+def _number(value: Any) -> str | int | float:
+    """A quantity with a unit becomes its base unit; words and plain numbers stay."""
+    if isinstance(value, str) and re.fullmatch(r"[\d.]+\s+\S+", value):
+        return parse_quantity(value)
+    return value if isinstance(value, (int, float)) else str(value)
+
+
+def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None:
+    if not lines:
+        return None
+    frames: dict[str, int] = {}
+    counts, total = StackCounts(), 0.0
+    for line in lines:
+        found = _STACK.fullmatch(line.strip())
+        if not found:
+            raise ValueError(f"'{line}' is no stack; write 'leaf < caller WEIGHT [comm]'")
+        names = [n.strip() for n in found["frames"].split(" < ")]
+        stack = tuple(frames.setdefault(n, len(frames)) for n in names)
+        weight = float(found["weight"])
+        comm = found["comm"] or "work"
+        samples = 0 if stacks is Stacks.NONE else int(weight * 10)
+        counts.add(stack, weight, samples, cite, Task(comm, _pid(comm)))
+        total += weight
+    unlisted = max(0.0, 100.0 - total) if stacks is Stacks.NONE else 0.0
+    return Profile(
+        "case", "cycles", tuple(Frame(n) for n in frames), counts.chains(), counts.tasks(), counts.rows(), stacks, cite,
+        Ledger(unlisted=unlisted), percent_only=stacks is Stacks.NONE,
+    )  # fmt: skip
+
+
+def _pid(comm: str) -> int:
+    """A pid for a command name, the same in every run."""
+    return 1000 + sum(ord(c) for c in comm)
+
+
+def _samples(series: Mapping[str, str], cite: Citation) -> Iterator[Sample]:
+    rows: dict[tuple[str, tuple[tuple[str, str], ...], float, int], dict[str, float]] = {}
+    for spelled, notation in series.items():
+        found = _NAME.fullmatch(spelled.strip())
+        if not found:
+            raise ValueError(f"'{spelled}' is no metric name")
+        known = term(found["metric"])
+        if known is None:
+            raise ValueError(f"'{found['metric']}' is not in the vocabulary")
+        pairs = [p.split("=", 1) for p in (found["labels"] or "").split(",") if p]
+        default = [("pid", "7"), ("comm", "work")] if known.entity == "process" else []
+        entity = tuple((k.strip(), v.strip()) for k, v in pairs) or tuple(default)
+        kind = next((kind for kind in entities_of(found["metric"])[1:] if dict(entity).keys() == {kind}), known.entity)
+        step, values = _values(notation)
+        for i, value in enumerate(values):
+            if value is not None:
+                rows.setdefault((kind, entity, step, i), {})[found["metric"]] = value
+    for (kind, entity, step, i), metrics in sorted(rows.items(), key=lambda item: (item[0][3], item[0][0], item[0][1])):
+        time = Moment(_FIRST + i * step, Clock.UTC) if step else None
+        yield Sample(kind, metrics, Citation(cite.member, i + 1), "case", entity, time)
+
+
+def _values(notation: str) -> tuple[float, list[float | None]]:
+    found = _SERIES.fullmatch(notation.strip())
+    if not found:
+        raise ValueError(f"'{notation}' is no series")
+    step = parse_quantity(f"{found['step']} {found['unit']}") if found["step"] else 0.0
+    values: list[float | None] = []
+    for word in found["values"].split():
+        if word == "_":
+            values.append(None)
+        elif steps := _STEPS.fullmatch(word):
+            add = float(steps["add"] or 0) * (-1 if steps["sign"] == "-" else 1)
+            values += [float(steps["start"]) + add * i for i in range(int(steps["times"]) + 1)]
+        else:
+            values.append(float(word))
+    return step, values
+
+
+def _events(row: Mapping[str, Any], cite: Citation) -> Iterator[Event]:
+    for item in row.get("events") or []:
+        fields = {k: str(v) for k, v in item.items() if k not in ("kind", "stack")}
+        stack = tuple(s.strip() for s in str(item.get("stack", "")).split(" < ") if s.strip())
+        yield Event(str(item["kind"]), cite, fields=fields, stack=stack)
+
+
+def load_cases(places: Iterable[Traversable | Pack], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
+    """The cases of every rule, by rule id. RuleError if a cases file cannot be read."""
+    return {identity: tuple(_checked_cases(cases)) for identity, cases in cases_beside(places, rules)[0].items()}
+
+
+def _checked_cases(cases: Cases) -> Iterator[CaseFile]:
+    for i, row in enumerate(cases.rows):
+        try:
+            yield CaseFile.model_validate(row)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise RuleError(cases.source.complaint(f"{first['loc']}: {first['msg']}", (i,))) from error
+
+
+GAPS = "unnoticed.txt"  # beside rules: what may be wrong in them without a case that notices, a line each
+
+
+def known_gaps(folders: Iterable[Traversable | Pack]) -> frozenset[str]:
+    """The lines of the lists of known gaps, without remarks."""
+    files = [pack_of(folder).folder / GAPS for folder in folders]
+    texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+    rows = (line.strip() for text in texts for line in text.splitlines())
+    return frozenset(row for row in rows if row and not row.startswith("#"))
+
+
+def build_host(case: CaseFile) -> Case:
+    """The small host with derived facts, as `analyze` would have it."""
+    return add_derived_facts(parse_case(case))

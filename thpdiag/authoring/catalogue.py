@@ -1,0 +1,275 @@
+"""`rules docs`: all rules as one page of Markdown, a section each, for those who have no YAML before them.
+
+A check as a sentence: `spinning: {profile: {self: spin_lock, at_least: $share}}` -> "at least 20 % of the samples
+that are not idle end in spinning for locks".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from thpdiag.engine.expression import Expression
+from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import (
+    COMPARED,
+    Change,
+    Check,
+    EventCheck,
+    FactCheck,
+    ProcessCheck,
+    Profile,
+    ProfileCheck,
+    RuleCheck,
+    SeriesCheck,
+    Toggle,
+    ToggleCheck,
+    as_list,
+)
+from thpdiag.engine.wording import metric_words, term_meaning
+from thpdiag.knowledge.mechanisms import mechanisms, remedies
+from thpdiag.knowledge.symbols import families
+from thpdiag.knowledge.vocabulary import event
+
+FIGURES = {
+    "level": "{}", "mean": "the mean of {}", "last": "the last value of {}", "rate": "{} per second",
+    "delta": "the growth of {} over the recording", "slope": "the steady growth of {} per second",
+    "spread": "how far {} varies, as a part of its largest value",
+    "step": "the largest change of {}, relative to what was before",
+    "knee": "the growth of {} after its bend, relative to before",
+    "since_boot_rate": "{} since boot per second of uptime",
+}  # fmt: skip
+PLACES = {
+    "all": "the samples that are not idle", "comm": "the samples of one command", "thread": "the samples of one thread",
+    "cpu": "the samples of one CPU", "symbol": "the samples in these functions",
+    "callers": "the samples in what calls it",
+}  # fmt: skip
+
+
+def check_words(check: Check) -> str:
+    """The sentence of a check, without a full stop."""
+    match check:
+        case FactCheck():
+            return _fact(check)
+        case SeriesCheck():
+            return _series(check)
+        case ProfileCheck():
+            return _profile(check.profile)
+        case EventCheck():
+            return _event(check)
+        case ProcessCheck():
+            return _process(check)
+        case ToggleCheck():
+            return _toggle(check.toggle)
+        case RuleCheck():
+            return f"{check.rule} {'fires' if check.is_ == 'fires' else 'does not fire'}"
+        case _:
+            return _change(check.change)
+
+
+def for_whom(rule: Rule) -> str:
+    """What `for_each` says, as the beginning of a sentence."""
+    return f"for one and the same {rule.file.for_each}: " if rule.file.for_each else ""
+
+
+def _or(words: Iterable[object]) -> str:
+    return " or ".join(map(str, words))
+
+
+def _bounds(above: object, below: object, at_least: object = None) -> Iterator[str]:
+    for word, bound in (("at least", at_least), ("above", above), ("below", below)):
+        if bound is not None:
+            yield f"{word} {bound}"
+
+
+def _fact(check: FactCheck) -> str:
+    tests = [f"is `{check.is_}`"] if check.is_ is not None else []
+    tests += [f"is {_or(f'`{word}`' for word in check.one_of)}"] if check.one_of else []
+    tests += [f"is not `{check.is_not}`"] if check.is_not is not None else []
+    tests += [f"is {bound}" for bound in _bounds(check.above, check.below)]
+    tests += [f"matches `{check.matches}`"] if check.matches is not None else []
+    told = " and ".join(tests) or "is in the input"
+    return f"`{check.fact}` ({term_meaning(check.fact)}){_where(check.where)} {told}"
+
+
+def _where(labels: dict[str, str]) -> str:
+    return f" with {' and '.join(f'{key} `{value}`' for key, value in labels.items())}" if labels else ""
+
+
+def _series(check: SeriesCheck) -> str:
+    figure = FIGURES[check.as_].format(f"`{check.series}` ({metric_words([check.series])})")
+    lasting = f" for {check.for_}" if check.for_ else ""
+    samples = f", seen in {check.min_samples} samples or more" if check.min_samples > 1 else ""
+    return f"{figure} is {' and '.join(_bounds(check.above, check.below))}{lasting}{samples}"
+
+
+def _change(change: Change) -> str:
+    per = f" per {' + '.join(f'`{name}`' for name in as_list(change.per))}" if change.per else ""
+    how = "grew by" if change.as_ == "growth" else "rose by at most from a low to a later high"
+    told = f"what {' + '.join(f'`{name}`' for name in as_list(change.of))} {how}{per}"
+    bounds = " and ".join(_bounds(change.above, change.below))
+    told += f" is {bounds}" if bounds else ""
+    if change.at_least is not None:
+        told += f"{' and' if bounds else ' is'} at least {change.at_least}{' in all' if per else ''}"
+    told += f", out of at least {change.per_at_least}" if change.per_at_least is not None else ""
+    told += f", over {change.over} or more" if change.over is not None else ""
+    return told + (f", in any {change.within} of it" if change.within is not None else "")
+
+
+def _families(names: list[str]) -> str:
+    known = families()
+    return _or(f"`{n[1:]}`" if n.startswith("=") else known[n].title if n in known else n for n in names)
+
+
+def _profile(spec: Profile) -> str:
+    share = f"at least {spec.at_least}" if spec.at_least is not None else f"less than {spec.below}"
+    command = f" of commands that match `{spec.comm}`" if spec.comm else ""
+    place = f"end in {_families(as_list(spec.self_))}" if spec.self_ else f"are in {_families(as_list(spec.anywhere))}"
+    under = f", called by {' by '.join(_families([name]) for name in as_list(spec.under))}" if spec.under else ""
+    without = f", not called by {_families(as_list(spec.not_under))}" if spec.not_under else ""
+    return f"{share} of {PLACES[spec.of]}{command} {place}{under}{without}"
+
+
+def _event(check: EventCheck) -> str:
+    kinds = [known.means.split(" (")[0] if (known := event(kind)) else kind for kind in as_list(check.event)]
+    trace = f", with {_families(as_list(check.anywhere))} in its stack" if check.anywhere else ""
+    trace += f" called by {' by '.join(_families([name]) for name in as_list(check.under))}" if check.under else ""
+    trace += f", without {_families(as_list(check.not_anywhere))}" if check.not_anywhere else ""
+    often = f", {check.at_least} times or more" if check.at_least > 1 else ""
+    return f"{_or(kinds)}{_where(check.where)}{trace}{often}"
+
+
+def _process(check: ProcessCheck) -> str:
+    spec = check.process
+    told = [f"{what} matches `{p}`" for what, p in (("command", spec.comm), ("command line", spec.args)) if p]
+    who = _or(as_list(spec.app)) if spec.app else f"a process whose {' and whose '.join(told)}"
+    return f"{who} uses more than {spec.cpu_above} of a CPU" if spec.cpu_above is not None else f"{who} runs here"
+
+
+def _toggle(toggle: Toggle) -> str:
+    metrics = _or(COMPARED[metric].title for metric in toggle.metrics)
+    settings = _or(f"`{name}`" for name in as_list(toggle.setting))
+    return f"measured with two values of {settings}, {metrics} differ by {toggle.ratio} times or more"
+
+
+ROLES = {
+    "root_cause": "Causes",
+    "contributing": "What makes it worse",
+    "configuration": "Configuration",
+    "risk": "Risks",
+    "alternative": "Causes that look alike and are none of huge pages",
+    "context": "Context",
+}
+LISTS = (
+    ("excluded_by", "Not given where one of these fires"),
+    ("demoted_by", "Steps back behind"),
+    ("raised_by", "Becomes surer by"),
+    ("explains", "Explains, if both fire"),
+)
+
+
+def catalogue(rules: Sequence[Rule]) -> str:
+    """The whole page, by role and id."""
+    by_id = {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
+    lines = ["# The rules of thpdiag", "", f"{len(by_id)} rules. `thpdiag rules docs` writes this page.", ""]
+    for role, heading in ROLES.items():
+        of_role = [rule for rule in by_id.values() if rule.file.role == role]
+        if of_role:
+            lines += [f"- [{heading}](#{_anchor(heading)}): {', '.join(_link(rule) for rule in of_role)}"]
+    for role, heading in ROLES.items():
+        of_role = [rule for rule in by_id.values() if rule.file.role == role]
+        if of_role:
+            lines += ["", f"## {heading}"]
+        for rule in of_role:
+            lines += ["", *_section(rule, by_id)]
+    return "\n".join(lines) + "\n"
+
+
+def _anchor(text: str) -> str:
+    """As the usual renderers of Markdown make them of a heading."""
+    return re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
+
+
+def _heading(rule: Rule) -> str:
+    return f"{rule.id}: {rule.file.title}"
+
+
+def _link(rule: Rule) -> str:
+    return f"[{rule.id}](#{_anchor(_heading(rule))})"
+
+
+def _section(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
+    file, known = rule.file, mechanisms().get(rule.file.mechanism)
+    yield f"### {_heading(rule)}"
+    yield ""
+    mechanism = f"`{file.mechanism}`{f' ({known.title})' if known else ''}"
+    yield f"{file.severity}, {file.role.replace('_', ' ')}, {file.status}; mechanism {mechanism}"
+    yield ""
+    yield _flat(file.means)
+    yield ""
+    yield from _when(rule)
+    yield from _parameters(rule)
+    yield from _related(rule, rules)
+    yield from _what_to_do(rule)
+    yield from _listing("Beware", file.false_positives)
+    yield from _listing("From", file.references)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _when(rule: Rule) -> Iterator[str]:
+    yield f"Fires when {for_whom(rule)}{_quoted(rule.when, rule)}."
+    for level, expression in rule.confidence.items():
+        yield f"{level.capitalize()} when {_quoted(expression, rule)}."
+    yield ""
+    yield from (f"- *{name}*: {check_words(check)}" for name, check in rule.checks.items())
+
+
+def _quoted(expression: Expression, rule: Rule) -> str:
+    """The condition with the names of checks set off."""
+    return re.sub(r"[A-Za-z_][\w-]*", lambda f: f"*{f[0]}*" if f[0] in rule.checks else f[0], str(expression))
+
+
+def _parameters(rule: Rule) -> Iterator[str]:
+    if rule.file.params:
+        yield from ("", "| parameter | value | why |", "| --- | --- | --- |")
+    for name, param in rule.file.params.items():
+        yield f"| {name} | {param.default} | {_flat(param.means).replace('|', '/')} |"
+
+
+def _related(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
+    told = [(words, getattr(rule.file, key)) for key, words in LISTS]
+    told = [(words, names) for words, names in told if names]
+    if told:
+        yield ""
+    for words, names in told:
+        yield f"- {words}: {', '.join(_link(rules[n]) if n in rules else n for n in names)}"
+
+
+def advised(rule: Rule) -> Iterator[tuple[str, str]]:
+    """The remedies of a rule by name, each with why it helps; empty if nothing is said of that."""
+    known = remedies()
+    for name in rule.file.remedies:
+        row = known.get(name, {})
+        own = (
+            one for one in row.get("variants", ()) if one.get("mechanism", rule.file.mechanism) == rule.file.mechanism
+        )
+        reason = row.get("because", {}).get(rule.file.mechanism) or row.get("reason")
+        reason = reason or next((one["reason"] for one in own if "reason" in one), "")
+        yield name, _flat(reason)
+
+
+def _what_to_do(rule: Rule) -> Iterator[str]:
+    if rule.file.remedies:
+        yield from ("", "What to do, as far as it fits the host:", "")
+    yield from (f"- `{name}`{f': {reason}' if reason else ''}" for name, reason in advised(rule))
+    if rule.file.verify:
+        yield from ("", f"Verify: {_flat(rule.file.verify)}")
+
+
+def _listing(title: str, texts: Sequence[str]) -> Iterator[str]:
+    if texts:
+        yield from ("", f"{title}:", "")
+    yield from (f"- {_flat(text)}" for text in texts)

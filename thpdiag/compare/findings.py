@@ -1,0 +1,230 @@
+"""What became of a finding: fixed, improved, unchanged, worse, new, or that it cannot be told, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from thpdiag.compare.figures import (
+    CORE,
+    ENDED_BY_BOOT,
+    FALLBACK,
+    IN_CPU_TIME,
+    Change,
+    direction,
+    own_changes,
+    own_names,
+)
+from thpdiag.compare.model import Status
+from thpdiag.compare.pair import SWITCHES, Pair, entity, known_setting
+from thpdiag.compare.text import describe_changes
+from thpdiag.model.result import Finding, Result
+
+OF_SETTINGS = ("configuration", "risk")
+_PSEUDONYMS = "but the names of one side are pseudonyms: whether it was about the same cannot be told"
+_UNCHANGED = "; no setting is known to have changed, so it may come back"
+_SINCE_BOOT = "a total since boot, which says nothing about now"
+_UNDECIDED = {
+    "absent": "The rule was not asked after.",
+    "excluded": "After, another rule took its place.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A finding of either side with what became of it. `needs_load`: a second look at the same work would tell."""
+
+    status: Status
+    reason: str
+    before: Finding | None
+    after: Finding | None
+    changes: Sequence[Change] = ()
+    needs_load: bool = False
+
+    @property
+    def finding(self) -> Finding:
+        found = self.after or self.before
+        if found is None:
+            raise ValueError("a finding of neither side")
+        return found
+
+
+def finding_key(finding: Finding) -> tuple[str, str]:
+    return finding.rule, entity(finding)
+
+
+def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
+    """A finding as it was, as it is, or both."""
+    if before is None:
+        if after is None:
+            raise ValueError("a finding of neither side")
+        return _appeared(after, pair)
+    changes = own_changes(before, *pair.sides, pair.load_of(before).work)
+    if after is not None:
+        return _found_again(before, after, changes, pair)
+    judged = partial(Judged, before=before, after=None, changes=changes)
+    outcome = pair.outcomes(before.rule)[1]
+    if outcome == "fires":  # about another process, zone or device
+        reason = _PSEUDONYMS if pair.half_redacted else "about something else; about this one nothing was found"
+        return judged("cannot_tell", f"found after too, {reason}")
+    if {evidence.kind for evidence in before.evidence} == {"total"}:
+        return Judged("cannot_tell", f"no longer found; it was {_SINCE_BOOT}", before, None)
+    if _is_about_settings(before):
+        if outcome == "silent":
+            return judged("fixed", "about settings, and its rule finds nothing after")
+        return judged("cannot_tell", _describe_undecided(outcome))
+    return _gone(before, outcome, changes, pair)
+
+
+def _describe_undecided(outcome: str) -> str:
+    return _UNDECIDED.get(outcome, "After, its rule cannot be decided by what is there.")
+
+
+def _is_about_settings(finding: Finding) -> bool:
+    """Whether it is about settings only, which are as they are under any load."""
+    kinds = {evidence.kind for evidence in finding.evidence}
+    return finding.role in OF_SETTINGS and kinds <= {"policy", "state", "action", "application", None}
+
+
+def _is_cleared(host: Result, finding: Finding) -> bool:
+    """Whether the all-clear of a result speaks of the mechanism, though a rule of it is undecided."""
+    return host.verdict.status == "nothing_found" and finding.mechanism in CORE
+
+
+def _appeared(after: Finding, pair: Pair) -> Judged:
+    outcome, load = pair.outcomes(after.rule)[0], pair.load
+    changes = own_changes(after, *pair.sides, load.work)
+    rose = direction(changes) == "up"
+    judged = partial(Judged, before=None, after=after, changes=changes)
+    if outcome == "silent" and load.word == "more" and not rose and not _is_about_settings(after):
+        return judged("cannot_tell", f"found after; before it was not, but {load.text}")
+    if outcome == "fires" and pair.half_redacted and after.entity:
+        return judged("cannot_tell", f"found before too, {_PSEUDONYMS}")
+    if outcome == "silent" or (_is_cleared(pair.before, after) and rose):
+        moved = f": {describe_changes(changes)}" if rose else ""
+        work = f"; {load.text}" if load.word == "more" else ""
+        return judged("new", f"it was looked for before and not found{moved}{work}")
+    if outcome == "fires":
+        return judged("new", "before it was found about something else only")
+    why = "was not asked" if outcome == "absent" else "could not be decided"
+    return judged("cannot_tell", f"found after; before, the rule {why}, so it may have been there")
+
+
+def _found_again(before: Finding, after: Finding, changes: Sequence[Change], pair: Pair) -> Judged:
+    """Found on both sides: more, less, or as it was, by its own figures."""
+    way, load, moved = direction(changes), pair.load_of(before), describe_changes(changes)
+    judged = partial(Judged, before=before, after=after, changes=changes)
+    if not pair.looked_twice(before, after):
+        reason = "AFTER rests on the same lines of the same files as BEFORE, which is no second look"
+        return Judged("cannot_tell", reason, before, after)
+    if way == "apart":
+        return judged("cannot_tell", f"found again; its figures disagree: {moved}")
+    if way == "up":
+        return _more_of_it(before, after, changes, pair)
+    if way == "down" and load.comparable:
+        return judged("improved", f"still found, with less of it: {moved}; {load.text}")
+    if way == "down":
+        return judged("cannot_tell", f"still found, with less of it ({moved}), but {load.text}", needs_load=True)
+    if way == "same" and not all(change.direction == "same" for change in changes):
+        return judged("unchanged", f"found again; what differs is within the noise: {moved}")
+    work = f"; {load.text}" if any(change.alone != "same" for change in changes) else ""
+    return judged("unchanged", "found again" + (f": {moved}{work}" if changes else ""))
+
+
+def _more_of_it(before: Finding, after: Finding, changes: Sequence[Change], pair: Pair) -> Judged:
+    """Found again, with more of it."""
+    moved, load = describe_changes(changes), pair.load_of(before)
+    judged = partial(Judged, before=before, after=after, changes=changes)
+    if own_names(before) == (FALLBACK,) and "never" in (known_setting(pair.after, name) for name in SWITCHES):
+        reason = f"found again: {moved}; small pages at once, instead of waiting, are what this setting is for"
+        return judged("unchanged", reason)
+    if load.word == "unknown" and any(change.before.unit == "1/s" for change in changes):
+        return judged("cannot_tell", f"found again, with more of it ({moved}), but {load.text}", needs_load=True)
+    if load.word not in ("less", "more") or not all(c.of_stacks for c in changes if c.direction == "up"):
+        return judged("worse", f"found again, with more of it: {moved}")
+    # Only a share of call stacks rose, and what uses the CPU beside it changed with the work.
+    reason = f"found again, with a larger part of the samples: {moved}; {load.text}"
+    if load.word == "more" and not all(c.of_stacks for c in changes):  # its counters did not rise for the same work
+        return judged("unchanged", reason)
+    return judged("cannot_tell", reason, needs_load=True)
+
+
+def _gone(before: Finding, outcome: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """No longer found: is it gone, was it not looked at, or did the work end?"""
+    way, load, moved = direction(changes), pair.load_of(before), describe_changes(changes)
+    decided = outcome == "silent" or (_is_cleared(pair.after, before) and way == "down")
+    undecided = _describe_undecided(outcome)
+    judged = partial(Judged, before=before, after=None, changes=changes)
+    if way == "up":
+        return judged(*_risen(outcome, load.word, moved, load.text), needs_load=load.word == "unknown")
+    if not load.comparable:
+        reason = f"no longer found, but {load.text}" if decided else f"{load.text}. {undecided}"
+        return judged("cannot_tell", reason, needs_load=True)
+    if pair.rebooted and before.mechanism in ENDED_BY_BOOT:  # memory is whole then, whatever was changed
+        why = f"the host was booted in between ({pair.rebooted})"
+        if way == "down" and not load.weak and any(name in SWITCHES for name, _, _ in pair.switched):
+            return judged("improved", f"{moved}; but {why}, which alone does that for a while")
+        return judged("cannot_tell", f"no longer found, but {why}: that alone ends it for a while")
+    if decided:
+        return _decided(before, outcome, changes, pair)
+    if way == "down":
+        return judged("improved", f"{moved}; {load.text}. {undecided}")
+    return _by_switch(before, undecided, changes, pair)
+
+
+def _by_switch(before: Finding, undecided: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """Not looked at after. A switch of huge pages that gave the kernel's CPU time to programs is an experiment."""
+    judged = partial(Judged, before=before, after=None)
+    if before.mechanism not in IN_CPU_TIME or changes or pair.kernel_time is None:
+        return judged("cannot_tell", undecided, changes=changes)
+    if pair.toggled is not None:
+        return judged("improved", f"{_experiment(pair)}. {undecided}", changes=[pair.toggled])
+    kept = f" ({describe_changes([pair.programs_time])})" if pair.programs_time is not None else ""
+    reason = (
+        f"across the switch {describe_changes([pair.kernel_time])}, but programs did not get that time{kept}, and "
+        f"system time alone proves nothing. {undecided}"
+    )
+    return judged("cannot_tell", reason, changes=changes)
+
+
+def _risen(outcome: str, load: str, moved: str, load_text: str) -> tuple[Status, str]:
+    """More of what it counts, though it was not found again: other things count there as well, reading of files for
+    one (compaction, reclaim), so nothing is worse where the rule says no."""
+    if load == "unknown":
+        return "cannot_tell", f"its figures rose ({moved}), but {load_text}"
+    if outcome in ("unknown", "absent"):
+        return "worse", f"its own figures rose: {moved}. {_describe_undecided(outcome)}"
+    why = "its rule finds nothing" if outcome == "silent" else "another rule took its place"
+    return "cannot_tell", f"{why}, but its own figures rose: {moved}"
+
+
+def _decided(before: Finding, outcome: str, changes: Sequence[Change], pair: Pair) -> Judged:
+    """The rule says no, or the all-clear does: what do the mechanism's own figures say?"""
+    way, load, moved = direction(changes), pair.load_of(before), describe_changes(changes)
+    fixed: Status = "fixed" if pair.changed and not load.weak else "improved"
+    why = "its rule finds nothing" if outcome == "silent" else "the mechanism was measured and is not at work"
+    back = "" if pair.changed else _UNCHANGED
+
+    def judged(status: Status, reason: str, *, needs_load: bool = False) -> Judged:
+        return Judged(status, f"{why}{reason}", before, None, changes, needs_load)
+
+    if way == "down":
+        return judged(fixed, f": {moved}; {load.text}{back}")
+    if way == "apart":
+        return judged("cannot_tell", f", but its figures disagree: {moved}")
+    if way == "same":
+        return judged("cannot_tell", f", but its own figures hardly changed: {moved}")
+    if not own_names(before) and load.weak:
+        return judged("cannot_tell", f", but {load.weak}", needs_load=True)
+    if not own_names(before):
+        return judged(fixed, f"; {load.text}{back}")
+    if pair.toggled is not None and before.mechanism in IN_CPU_TIME:
+        return Judged("improved", f"{why}; {_experiment(pair)}", before, None, [pair.toggled])
+    return judged("cannot_tell", ", but no figure of its own was measured on both sides")
+
+
+def _experiment(pair: Pair) -> str:
+    """What the switch did, by CPU time alone."""
+    moved = [one for one in (pair.toggled, pair.programs_time) if one is not None]
+    return f"across the switch {describe_changes(moved)}; {pair.load.weak or pair.load.text}"

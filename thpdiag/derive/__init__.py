@@ -1,1 +1,0 @@
-"""Facts from facts: pure functions, one subject per file."""

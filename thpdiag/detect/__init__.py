@@ -1,0 +1,5 @@
+"""Blocks of known formats in a text, and what stands around them: prompts, quoting, time lines, prose."""
+
+from thpdiag.detect.blocks import MAIN, Detector, TaggedRecord
+
+__all__ = ["MAIN", "Detector", "TaggedRecord"]

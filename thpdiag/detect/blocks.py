@@ -1,0 +1,369 @@
+"""Find the blocks of known formats in a member and have each read by its parser.
+
+A whole /proc/vmstat, a terminal session with twenty commands, a mail that quotes a perf report, a loop that prints
+the date between two outputs: all are texts in which blocks of known formats stand between other lines. One walk
+finds them: prompts and time lines set the context, a line that a parser `opens` at starts a block, the parser's
+`continues` ends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from thpdiag.detect.session import folder_after, is_refusal, operator_actions, prose_facts, with_absolute_settings
+from thpdiag.detect.timestamps import (
+    RECORDER_MARK,
+    parse_timestamp,
+    recorder_of,
+    utc_offset_of_line,
+    utc_offset_of_pair,
+)
+from thpdiag.detect.transcript import (
+    Prompt,
+    TextLine,
+    WholeText,
+    clean_lines,
+    looks_like_html,
+    parse_prompt,
+    parse_speaker,
+)
+from thpdiag.knowledge.paths import output_of, system_path
+from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
+from thpdiag.model.parser import BulkParser, Content, Foreign, Format, Parser, Source
+from thpdiag.model.text import quoted
+
+MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
+_FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
+_GETCONF = re.compile(r"(?:sudo\s+)?(getconf)\s+(PAGE_?SIZE)\s*$")  # prints a bare value; named like a file of it
+_LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
+_PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
+MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # of lines of which it is remembered who may open at them
+ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
+MAIN = ""  # the speaker of the text itself
+_AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedRecord:
+    """A record with the parser it came from and the group (speaker and host) that the text puts it in."""
+
+    record: Record
+    reader: str
+    group: tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Context:
+    """What the lines above say about the next block."""
+
+    member: str
+    path: str
+    speaker: str = MAIN
+    host: str = ""
+    time: Moment | None = None
+    command: str = ""
+    folder: str = ""
+    paths: deque[str] = field(default_factory=deque)
+    looping: bool = False
+    timed: int = 0  # the line of that time
+    ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return (self.speaker, self.host)
+
+    def source(self) -> Source:
+        path = self.paths[0] if self.paths else self.path
+        return Source(self.member, time=self.time, command=self.command, path=path)
+
+    def take_prompt(self, typed: Prompt) -> None:
+        if typed.folder.startswith("/"):
+            self.folder = typed.folder
+        self.folder = folder_after(self.folder, typed.command)
+        self.command = with_absolute_settings(typed.command, self.folder)
+        if typed.host:
+            self.host = typed.host.split(".")[0]
+        if self.looping:  # the time of a loop's last round says nothing of the next command
+            self.time = None
+        found = _FILE_COMMAND.search(self.command)
+        paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
+        if asked := _GETCONF.match(self.command):
+            paths = ["/".join(asked.groups())]
+        self.looping = bool(_LOOP.search(self.command))
+        if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
+            paths = [p for p in paths if "transparent_hugepage/" in p]
+            paths = paths if len(paths) == 1 else []
+        self.paths = deque(paths)
+
+    def set_speaker(self, name: str) -> None:
+        self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
+        self.paths.clear()
+
+    def set_quoting(self, depth: int) -> None:
+        """Quoted lines of a mail are another speaker than the lines around them."""
+        speaker = f"quoted {depth}" if depth else MAIN
+        if self.speaker != speaker and (depth or self.speaker.startswith("quoted ")):
+            self.set_speaker(speaker)
+
+
+class _LookaheadLines:
+    """An iterator over cleaned lines that can be looked ahead into."""
+
+    def __init__(self, lines: Iterator[TextLine]) -> None:
+        self._lines = lines
+        self._buffer: deque[TextLine] = deque()
+
+    def peek(self, count: int) -> list[TextLine]:
+        """The lines that come next, fewer at the end."""
+        self._buffer.extend(islice(self._lines, max(count - len(self._buffer), 0)))
+        return list(islice(self._buffer, count))
+
+    def next(self) -> TextLine | None:
+        """The line that is taken next."""
+        if not self._buffer and (line := next(self._lines, None)) is not None:
+            self._buffer.append(line)
+        return self._buffer[0] if self._buffer else None
+
+    def take(self) -> TextLine | None:
+        return self._buffer.popleft() if self._buffer else next(self._lines, None)
+
+
+class Detector:
+    """Splits members into blocks with a fixed set of parsers. `strict` re-raises a parser's own mistakes (tests)."""
+
+    def __init__(self, formats: Sequence[Format], *, strict: bool = False) -> None:
+        self._opening = sorted(formats, key=lambda f: (-f.priority, f.name))
+        self._by_path = [f for f in formats if f.paths]
+        self._strict = strict
+        self._recent: dict[str, tuple[Parser, ...]] = {}
+
+    def read(
+        self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
+    ) -> Iterator[TaggedRecord]:
+        """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs.
+
+        A parser may know the member by its own path, else by one of `aliases`, the paths of links that lead to it.
+        """
+        recorder, paths = recorder_of(member), [system_path(path) or path for path in (member, *aliases)]
+        known_path = next((path for path in paths if self._parser_of_path(path)), paths[0])
+        context = _Context(member, known_path, time=recorder.begun, command=output_of(member) or recorder.command)
+        markup = looks_like_html(head)
+        if whole := self._parser_of_path(context.path):
+            rest = WholeText(lines, markup=markup)
+            yield from self._block(whole, context, rest.number, rest)
+            return
+        ahead = _LookaheadLines(clean_lines(lines, markup=markup))
+        silent = 0
+        while (line := ahead.next()) and silent < MAX_UNCLAIMED_LINES:
+            before = silent
+            for reading in self._step(line, context, ahead):
+                silent = -1
+                yield reading
+            silent = before + 1 if silent >= 0 else 0
+        if line:
+            cite = Citation(member, line.number)
+            text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"
+            yield TaggedRecord(Problem(cite, text, ProblemKind.LIMIT), "", context.group)
+
+    def _step(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
+        """Deal with one line: a prompt, a time, a speaker, the opening of a block, or nothing of these."""
+        if not line.text:
+            ahead.take()
+            return
+        context.set_quoting(line.depth)
+        if (typed := parse_prompt(line.text)) is not None:
+            ahead.take()
+            yield from self._command(line, typed, context, ahead)
+            return
+        # A block has no indentation, or that of its first line.
+        margins = dict.fromkeys(("", line.text[: len(line.text) - len(line.text.lstrip())]))
+        for margin in () if line.text.startswith(RECORDER_MARK) else margins:
+            if parser := self._parser_at(ahead, margin):
+                yield from self._block(parser, context, line.number, self._lines(parser, ahead, margin))
+                return
+        if (moment := parse_timestamp(line.text)) is not None:
+            before = context.time if 0 < line.number - context.timed <= ADJACENT_LINES else None
+            context.time, context.timed = moment, line.number
+            yield from self._clock(line, moment, before, context)
+        else:
+            yield from self._words(line, context, ahead)
+        ahead.take()
+
+    def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: _Context) -> Iterator[TaggedRecord]:
+        """Time lines may tell the zone of the host, each time anew."""
+        ahead = utc_offset_of_line(line.text)
+        ahead = utc_offset_of_pair(line.text, at, context.command, before) if ahead is None else ahead
+        if ahead is not None and ahead != context.ahead:
+            context.ahead = ahead
+            utc = at if at.clock is Clock.UTC else Moment(at.seconds - ahead, Clock.UTC)
+            fact = Fact("host.utc_offset", ahead, Citation(context.member, line.number, line.text), time=utc)
+            yield TaggedRecord(fact, "prose", context.group)
+
+    def _words(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
+        """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""
+        following = ahead.peek(2)
+        if not line.depth and (name := parse_speaker(line.text, following[1].text if len(following) > 1 else "")):
+            context.set_speaker(name)
+            return
+        cite = Citation(context.member, line.number, line.text)
+        for record in _prose_records(cite, line.text):
+            yield TaggedRecord(record, "prose", context.group)
+
+    def _command(
+        self, line: TextLine, typed: Prompt, context: _Context, ahead: _LookaheadLines
+    ) -> Iterator[TaggedRecord]:
+        """A typed command: operator actions, and the path of what it prints."""
+        context.take_prompt(typed)
+        cite = Citation(context.member, line.number, line.text)
+        answer = ahead.next()
+        how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
+        for record in operator_actions(cite, context.command, how=how):
+            yield TaggedRecord(record, "operator_actions", context.group)
+        while (
+            not context.looping
+            and context.paths
+            and (parser := self._parser_of_path(context.paths[0]))
+            and (first := ahead.next())
+            and first.text.strip()
+            and not parse_prompt(first.text)
+        ):
+            only = len(context.paths) == 1
+            output = self._paragraph(parser, ahead) if only else iter([(first.number, first.text)])
+            yield from self._block(parser, context, first.number, output)
+            if not only:
+                ahead.take()
+            context.paths.popleft()
+
+    def _parser_of_path(self, path: str) -> Parser | None:
+        return next((f.load() for f in self._by_path if any(p.search(path) for p in f.paths)), None)
+
+    def _parser_at(self, ahead: _LookaheadLines, margin: str, skip: int = 0) -> Parser | None:
+        """The parser whose block opens at the next line, or that after `skip` ones, once the margin is off.
+
+        The margin is the indentation of a whole paste.
+        """
+        first = ahead.next() if not skip else next(iter(ahead.peek(skip + 1)[skip:]), None)
+        for parser in self._openers(first.text.removeprefix(margin)) if first else ():
+            if parser.confirm is None:
+                return parser
+            lines = ahead.peek(skip + parser.lookahead + 1)[skip:]
+            if parser.confirm([line.text.removeprefix(margin) for line in lines]):
+                return parser
+        return None
+
+    def _openers(self, text: str) -> tuple[Parser, ...]:
+        """The parsers that may open at a line, as asked; recorders print the same headers again and again."""
+        known = self._recent.get(text)
+        if known is None:
+            known = tuple(f.load() for f in self._opening if f.opens_at(text))
+            if len(text) <= MAX_CACHED_CHARS:
+                if len(self._recent) >= MAX_CACHED_LINES:
+                    self._recent.clear()
+                self._recent[text] = known
+        return known
+
+    def bulk(self, parser: BulkParser, member: str, content: Content) -> Iterator[TaggedRecord]:
+        """All records of a member that is read as bytes; lines of another format in it go to the line parsers."""
+        source = Source(member, command=output_of(member), path=system_path(member) or member)
+        host = ""
+        for record in self.guard(parser.name, Citation(member), parser.read(source, content)):
+            if isinstance(record, Foreign):
+                yield from self.read(member, record.lines)
+                continue
+            host = _named_host(record) or host
+            yield TaggedRecord(record, parser.name, (MAIN, host))
+
+    def _block(
+        self, parser: Parser, context: _Context, first: int | None, lines: Iterator[tuple[int, str]]
+    ) -> Iterator[TaggedRecord]:
+        """Have a parser read its lines from the `first` on; what it leaves unread is still taken off the text."""
+        source = context.source()
+        cite = Citation(source.member, first)
+        for record in self.guard(parser.name, cite, parser.read(source, lines)):
+            context.host = _named_host(record) or context.host
+            yield TaggedRecord(record, parser.name, context.group)
+        for _ in lines:
+            pass
+
+    def guard(self, parser: str, cite: Citation, records: Iterable[_AnyRecord]) -> Iterator[_AnyRecord | Problem]:
+        """The same; a mistake of the parser becomes a problem behind what it gave before."""
+        try:
+            yield from records
+        except Exception as error:
+            if self._strict:
+                raise
+            if isinstance(error, MemoryError):
+                text = f"needs more memory than there is for reader {parser}; the rest was not read"
+                yield Problem(cite, text, ProblemKind.LIMIT, parser)
+                return
+            text = f"a mistake of thpdiag: reader {parser} failed ({type(error).__name__}: {quoted(error)})"
+            yield Problem(cite, text, ProblemKind.BUG, parser)
+
+    def _lines(self, parser: Parser, ahead: _LookaheadLines, margin: str) -> Iterator[tuple[int, str]]:
+        """The lines of a block without its margin: the opening one, and further ones while they belong.
+
+        A single foreign line between two that belong (a row that was cut, a message to all terminals) is given to the
+        parser, which says that it is odd; to end the block there would lose all that follows without a word.
+        """
+        line = ahead.take()
+        depth = line.depth if line else 0
+        while line is not None:
+            yield line.number, line.text.removeprefix(margin)
+            further = self._is_continuation(parser, ahead.next(), margin, depth)
+            if not further and not self._is_intruder(parser, ahead, margin, depth):
+                return
+            line = ahead.take()
+
+    @staticmethod
+    def _is_continuation(parser: Parser, following: TextLine | None, margin: str, depth: int) -> bool:
+        """Whether the following line is a further one of the block."""
+        if following is None or following.depth != depth or parse_prompt(following.text):
+            return False
+        return bool(parser.continues(following.text.removeprefix(margin)))
+
+    def _is_intruder(self, parser: Parser, ahead: _LookaheadLines, margin: str, depth: int) -> bool:
+        """Whether the next line is a foreign one in the middle of a block: it says nothing, and the block goes on."""
+        following = ahead.peek(2)
+        if len(following) < 2 or not following[0].text.strip() or not following[1].text.strip():
+            return False
+        foreign, after = following
+        if foreign.text.startswith(RECORDER_MARK) or not self._is_continuation(parser, after, margin, depth):
+            return False
+        if self._parser_at(ahead, margin, skip=1) not in (None, parser):
+            return False
+        return not self._has_meaning(foreign.text, after.text) and self._parser_at(ahead, margin) is None
+
+    @staticmethod
+    def _has_meaning(text: str, following: str) -> bool:
+        """Whether a line outside of blocks would mean something."""
+        return (
+            parse_prompt(text) is not None
+            or parse_timestamp(text) is not None
+            or parse_speaker(text, following) is not None
+            or any(True for _ in _prose_records(Citation(""), text))
+        )
+
+    def _paragraph(self, parser: Parser, ahead: _LookaheadLines) -> Iterator[tuple[int, str]]:
+        """The lines to the next empty one or prompt, or to a block of another parser that this one has no use for."""
+        while (line := ahead.next()) and line.text.strip() and not parse_prompt(line.text):
+            other = self._parser_at(ahead, "") if not parser.continues(line.text) else None
+            if other not in (None, parser):
+                return
+            ahead.take()
+            yield line.number, line.text
+
+
+def _named_host(record: Record) -> str:
+    """The host that a record names, without its domain."""
+    return str(record.value).split(".")[0] if isinstance(record, Fact) and record.name == "host.name" else ""
+
+
+def _prose_records(cite: Citation, text: str) -> Iterator[Record]:
+    """What a line of prose tells of commands and hosts."""
+    yield from operator_actions(cite, text, how="prose")
+    yield from prose_facts(cite, text)

@@ -1,0 +1,142 @@
+"""What an operator did to kernel settings, from the commands in a session, a ticket or a script; what prose tells.
+
+    # echo never > /sys/kernel/mm/redhat_transparent_hugepage/enabled
+    sudo echo never > /sys/kernel/mm/transparent_hugepage/defrag       (the shell opens the file, without root)
+    sysctl -w vm.compact_memory=1
+
+Yields setting_written (fields setting, value, path, how), operator_compaction and operator_drop_caches events. `how` is
+`prompt` for a command at a prompt, `prose` for one that a text merely shows, `sudo-redirect` and `failed` for those
+without effect. `for` loops over words and braces are expanded as the shell does; a relative name counts after `cd`.
+
+Kernel releases, distributions and versions of applications named in running text:
+
+    ... an HPC cluster running CentOS 7.0.1406 with kernel version 3.10.0-229.14.1.el7.x86_64.
+    12:C 25 Jul 2024 10:00:00.000 # Redis version=6.2.6, bits=64, commit=00000000, modified=0, pid=12, just started
+
+What an application logs or prints of its version is its own word (knowledge/applications.yaml, says). The other facts
+carry the provenance `prose`: they count only where nothing was measured, and only for the host that the same speaker
+measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.knowledge.applications import version_in_text
+from thpdiag.model import Citation, Event, Fact
+
+_PATH = r"(?:/sys/kernel/mm/(?:redhat_|\*)?transparent_hugepage/[\w/-]{1,60}|/proc/sys/vm/\w{1,40})"
+_PRINTED = (
+    r"(?:echo|printf)\s{1,8}(?:-\w{1,3}\s{1,8}){0,2}(?:['\"]?%s(?:\\n)?['\"]?\s{1,8})?"
+    r"['\"]?(?P<value>[\w+]{1,40})(?:\\n)?['\"]?"
+)
+_SUDO = r"\bsudo\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}"
+_REDIRECTED = re.compile(rf"(?P<sudo>{_SUDO})?(?:/bin/)?{_PRINTED}\s{{0,8}}>>?\s{{0,8}}['\"]?(?P<paths>{_PATH})")
+_TEE = r"tee\s{1,8}(?:-\w{1,3}\s{1,8}){0,2}"
+_PIPED = re.compile(rf"{_PRINTED}\s{{0,8}}\|\s{{0,8}}(?:{_SUDO})?{_TEE}(?P<paths>[^|;&<>]{{1,400}})")
+_HERE_STRING = re.compile(rf"\b{_TEE}(?P<paths>[^|;&<>]{{1,400}})<<<\s{{0,8}}['\"]?(?P<value>[\w+]{{1,40}})")
+_SYSCTL = re.compile(r"\bsysctl\s{1,8}(?:-\w{1,3}\s{1,8}){0,3}(?P<pairs>['\"]?vm\.\w{1,40}\s?=\s?\d[^;|&]{0,200})")
+_PAIR = re.compile(r"\bvm\.(?P<name>\w{1,40})\s?=\s?(?P<value>\d{1,20})")
+_LOOP = re.compile(
+    r"\bfor\s{1,8}(?P<name>\w{1,20})\s{1,8}in\s{1,8}(?P<words>[^;]{1,400});\s{0,8}do\s{1,8}(?P<body>.{1,400}?);?\s{0,8}done\b"
+)
+_BRACES = re.compile(r"(?P<stem>/[\w/.*-]{0,200})\{(?P<items>[\w,/-]{1,200})\}")
+_SEARCH = re.compile(r"(?:sudo\s{1,8})?(?:z?[ef]?grep|rg|history|man|vim?|nano|#)\b|#")
+_CD = re.compile(r"(?:^|[;&]\s{0,8})cd(?:\s{1,8}['\"]?(?P<to>[\w./~-]{1,200}))?")
+_NAME = re.compile(
+    r"(?<=[\s>])(?:(?:khugepaged/)?(?:defrag|pages_to_scan|(?:alloc|scan)_sleep_millisecs|max_ptes_\w{1,10})|enabled|"
+    r"shmem_enabled|use_zero_page)(?=[\s;|&]|$)"
+)
+_REFUSED = re.compile(
+    r".{0,200}(?:permission denied|invalid argument|read-only file system|write error|operation not permitted|"
+    r"no such file or directory|input/output error|cannot create|a password is required|not in the sudoers)",
+    re.IGNORECASE,
+)
+_SHELL_WRAPPED = re.compile(rf"{_SUDO}(?:ba|da|k)?sh\s{{1,8}}-c\b")
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether the line after a command says that it had no effect."""
+    return bool(_REFUSED.match(answer))
+
+
+def folder_after(folder: str, command: str) -> str:
+    """The working folder after the `cd` in a command, empty if it is not known."""
+    for found in _CD.finditer(command):
+        to = found["to"] or ""
+        folder = to.rstrip("/") if to.startswith("/") else (f"{folder}/{to}".rstrip("/") if folder and to else "")
+    return folder
+
+
+def with_absolute_settings(command: str, folder: str) -> str:
+    """The command with the settings of the working folder by their whole names."""
+    if "transparent_hugepage" not in folder:
+        return command
+    return _NAME.sub(lambda name: f"{folder}/{name[0]}", command)
+
+
+def operator_actions(cite: Citation, command: str, *, how: str) -> Iterator[Event]:
+    """The operator events of one command line. `how`: prompt, root (a prompt of root), prose or failed."""
+    if ("transparent_hugepage" not in command and "vm" not in command) or _SEARCH.match(command.strip()):
+        return
+    text = _BRACES.sub(lambda b: " ".join(b["stem"] + item for item in b["items"].split(",")), command)
+    text = _LOOP.sub(_unroll_loop, text)  # as the shell expands them
+    for pattern in (_REDIRECTED, _PIPED, _HERE_STRING):
+        for found in pattern.finditer(text):
+            for path in re.findall(rf"(?<![\w/.*-]){_PATH}", found["paths"]):
+                yield _event(cite, path, found["value"], _manner(found, text, how))
+    for settings in _SYSCTL.finditer(text):
+        for pair in _PAIR.finditer(settings["pairs"]):
+            yield _event(cite, f"/proc/sys/vm/{pair['name']}", pair["value"], _manner(pair, text, how))
+
+
+def _unroll_loop(loop: re.Match[str]) -> str:
+    name = re.compile(rf"\$(?:{loop['name']}\b|\{{{loop['name']}\}})")
+    return "; ".join(name.sub(word.replace("\\", "\\\\"), loop["body"]) for word in loop["words"].split())
+
+
+def _manner(found: re.Match[str], text: str, how: str) -> str:
+    if found.groupdict().get("sudo") and how in ("prompt", "prose") and not _SHELL_WRAPPED.search(text):
+        return "sudo-redirect"
+    return "prompt" if how == "root" else how
+
+
+def _event(cite: Citation, path: str, value: str, how: str) -> Event:
+    kinds = {"sysctl.vm.compact_memory": "operator_compaction", "sysctl.vm.drop_caches": "operator_drop_caches"}
+    if path.startswith("/proc/"):
+        setting = f"sysctl.vm.{path.rsplit('/', 1)[1]}"
+    else:
+        setting = "thp." + path.partition("transparent_hugepage/")[2].strip("/").replace("/", ".")
+    fields = {"setting": setting, "value": value, "path": path, "how": how}
+    return Event(kinds.get(setting, "setting_written"), cite, fields=fields)
+
+
+_HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|suse|uptime")
+_RELEASE = re.compile(r"(?<![\w.-])(?P<release>[2-7]\.\d{1,2}\.(?:\d{1,3}|x)(?:-[\w.+~-]{1,60})?)(?![\w-])")
+_KERNEL_WORD = re.compile(r"(?i)kernel")
+_OS = re.compile(
+    r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu"
+    r"|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+"
+    r"(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)"
+)
+_UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
+
+
+_VERSION = re.compile(r"ersion|Starting|erver v=")  # most lines have none of these
+_MAX_VERSION_LINE = 2000  # characters of a line in which a version is looked for
+
+
+def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
+    """What a line of prose says about the host."""
+    if _VERSION.search(text):
+        for app, version in version_in_text(text[:_MAX_VERSION_LINE]):
+            yield Fact("app.version", version, cite, (("app", app.name),))
+    if not _HINT.search(text):
+        return
+    if _KERNEL_WORD.search(text) and (found := _RELEASE.search(text)):
+        yield Fact("kernel.release", found["release"].rstrip(".-"), cite, provenance="prose")
+    if system := _OS.search(text):
+        yield Fact("os.name", f"{system['name']} {system['version']}", cite, provenance="prose")
+    if uptime := _UPTIME.search(text):
+        yield Fact("uptime.seconds", int(uptime["days"] or uptime["days2"]) * 86400, cite, provenance="prose")

@@ -1,0 +1,180 @@
+"""Lines that are nothing but a time: the framing of recording loops.
+
+    Fri Nov 20 03:35:43 UTC 2026        date(1), C locale; also with AM/PM, day before month, German and ISO forms
+    1795145743.25                       date +%s, date +%s.%N
+    zzz ***Fri Nov 20 03:35:43 UTC 2026 OSWatcher; `zzz <11/20/2026 03:35:43> Count:12` ExaWatcher
+    TS 1351688400.123456789 2012-10-31 12:00:00   pt-stalk
+
+Epochs and stamps with an offset are UTC; anything else is the host's wall clock (Clock.LOCAL), for zone
+abbreviations are ambiguous (CST, IST) and UTC itself is the only one taken at its word.
+
+What the name of a recorder's file tells of its contents: the command that wrote it, and when it began.
+
+    2026_11_20_10_54_10-vmstat              pt-stalk: one name for all files of a collection, its local time first
+    oswvmstat/node1_vmstat_26.11.20.1000.dat     OSWatcher: a file per command and hour; times stand in it
+
+pt-stalk runs its commands with its own default interval (--sleep-collect) of 1 s, which is rarely changed.
+Source: percona-toolkit pt-stalk 2.1 to 3.6, OSWatcher 3 to 8.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from thpdiag.model import Clock, Moment
+from thpdiag.model.facts import zoned_moment
+
+_MONTH_NAMES = "jan feb mar/mär/mrz apr may/mai jun jul aug sep oct/okt nov dec/dez"
+MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES.split(), 1) for name in names.split("/")}
+ZONE_STEP, FARTHEST_ZONE = 900, 14 * 3600  # seconds
+RECORDER_MARK = ("zzz *", "zzz <")  # of a line above an output, and of nothing else
+MAX_PAIR_SECONDS = 5  # seconds between two commands that were typed in one line
+FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
+
+_DECORATION = re.compile(r"^[\s#=*\-+>|]*(?:zzz\s*\*+\s*)?|[\s=*\-#|]*$")
+_EPOCH = re.compile(r"(?:TS\s+)?(\d{9,10}(?:\.\d{1,9})?)(?:\s+\d{4}-\d\d-\d\d[ T][\d:.]+)?$")
+_PLAIN = re.compile(  # date of the C locale: most of what recorders print
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) ([A-Z]{3,5}) ((?:19|20)\d\d)$", re.ASCII
+)
+_BOTH = re.compile(r"TS\s+(\d{9,10})(?:\.\d{1,9})?\s+(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)$", re.ASCII)
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|UTC|[+-]\d\d:?\d\d)?(?:\s+[A-Z]{2,5})?$"
+)
+_EXAWATCHER = re.compile(r"zzz <(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)>(?: (?:sub)?[Cc]ount: ?\d{1,9})?$", re.ASCII)
+_CLOCK = re.compile(r"\b(\d{1,2}):(\d\d):(\d\d)(?:[.,]\d+)?(?:\s*([AaPp])\.?[Mm]\.?)?(?:\s|$)")
+_YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
+_DAY = re.compile(r"(?<![\d:])(\d{1,2})\.?(?![\d:])")
+_MONTH = re.compile(r"\b([A-Za-zäÄ]{3})[a-zä]*\.?\b")
+_OFFSET = re.compile(r"\b(UTC|GMT|Z)\b|\s([+-]\d\d:?\d\d)\b")
+_DATE_WORDS = re.compile(
+    r"[A-Za-zäÄ]{2,9}\.?,?$|[\d:.,]+$|[+-]\d\d:?\d\d$|[A-Z]{2,5}$|[AaPp]\.?[Mm]\.?$|\d+月$|\d+日|\d+年"
+)
+
+
+def parse_timestamp(line: str) -> Moment | None:
+    """The moment a line states, None if it says anything besides a time."""
+    text = _DECORATION.sub("", line[:120]).strip()
+    text = re.sub(r"\s*Sample interval:.*$", "", text)
+    if exa := _EXAWATCHER.match(text):
+        month, day, year, hour, minute, second = (int(part) for part in exa.groups())
+        return _moment((year, month, day, hour, minute, second), "", 0.0)
+    if not text or not any(c.isdigit() for c in text):
+        return None
+    return _epoch(text) or _iso(text) or _date(text)
+
+
+def utc_offset_of_line(line: str) -> int | None:
+    """Seconds that the wall clock is ahead of UTC, from a line with both (pt-stalk); to the quarter of an hour."""
+    found = _BOTH.match(line)
+    local = _iso(found[2]) if found else None
+    if not found or local is None:
+        return None
+    ahead = round((local.seconds - float(found[1])) / ZONE_STEP) * ZONE_STEP
+    return ahead if abs(ahead) <= FARTHEST_ZONE else None
+
+
+def utc_offset_of_pair(line: str, moment: Moment, command: str, before: Moment | None) -> int | None:
+    """The same from `date` that prints UTC of its own accord, or from two time lines below each other on two clocks."""
+    if moment.clock is Clock.UTC and command == "date" and _OFFSET.search(line):
+        return 0 if re.search(r"\b(?:UTC|GMT)\b", line) else None
+    if before is None or {moment.clock, before.clock} != {Clock.UTC, Clock.LOCAL}:
+        return None
+    local, utc = (moment, before) if before.clock is Clock.UTC else (before, moment)
+    ahead = round((local.seconds - utc.seconds) / ZONE_STEP) * ZONE_STEP
+    near = abs(local.seconds - utc.seconds - ahead) <= MAX_PAIR_SECONDS
+    return ahead if near and abs(ahead) <= FARTHEST_ZONE else None
+
+
+def _epoch(text: str) -> Moment | None:
+    found = _EPOCH.match(text)
+    if not found or not FIRST_EPOCH <= float(found[1]) <= LAST_EPOCH:
+        return None
+    return Moment(float(found[1]), Clock.UTC)
+
+
+def _iso(text: str) -> Moment | None:
+    found = _ISO.match(text)
+    if not found:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    fraction = float(f"0.{found[7]}") if found[7] else 0.0
+    return _moment((year, month, day, hour, minute, second), found[8] or "", fraction)
+
+
+def _date(text: str) -> Moment | None:
+    """`date` in its many locales: a clock, a year, a month name and a day, in whatever order, and no other words."""
+    if (plain := _PLAIN.match(text)) and (month := MONTHS.get(plain[1].lower())):
+        day, hour, minute, second, of_year = (int(part) for part in plain.group(2, 3, 4, 5, 7))
+        zone = plain[6] if plain[6] in ("UTC", "GMT") else ""
+        return _moment((of_year, month, day, hour, minute, second), zone, 0.0)
+    words = text.split()
+    if not 4 <= len(words) <= 8 or not all(_DATE_WORDS.match(word) for word in words):
+        return None
+    clock, year = _CLOCK.search(text), _YEAR.search(text)
+    months = [MONTHS[m.lower()] for m in _MONTH.findall(text) if m.lower() in MONTHS]
+    if not clock or not year or not months:
+        return None
+    rest = text[: clock.start()] + " " + text[clock.end() :]
+    days = [int(d) for d in _DAY.findall(_YEAR.sub(" ", rest)) if 1 <= int(d) <= 31]
+    if len(days) != 1:
+        return None
+    hour = int(clock[1])
+    if clock[4]:
+        hour = hour % 12 + (12 if clock[4] in "Pp" else 0)
+    offset = _OFFSET.search(text[clock.end(3) :])
+    zone = (offset[1] or offset[2]) if offset else ""
+    return _moment((int(year[1]), months[0], days[0], hour, int(clock[2]), int(clock[3])), zone, 0.0)
+
+
+def _moment(parts: tuple[int, int, int, int, int, int], zone: str, fraction: float) -> Moment | None:
+    try:
+        seconds = datetime(*parts, tzinfo=UTC).timestamp() + fraction
+    except ValueError:  # 30 February and friends
+        return None
+    return zoned_moment(seconds, zone)
+
+
+_STALK = re.compile(r"(?:^|/)(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)-([a-z_-]{2,30})$", re.ASCII)
+_WATCHER = re.compile(r"(?:^|/)[^/]{1,255}_([a-z]{2,12})_\d\d\.\d\d\.\d\d\.\d{4}\.dat$", re.ASCII)
+STALK_COMMANDS = {
+    "vmstat": "vmstat 1",
+    "vmstat-overall": "vmstat 30",
+    "top": "top -b",
+    "ps": "ps -eaF",
+    "iostat": "iostat -dx 1",
+    "sysctl": "sysctl -a",
+    "dmesg": "dmesg",
+    "numastat": "cat numastat",
+}
+STAMPED = frozenset({"procvmstat", "procstat", "meminfo", "slabinfo", "interrupts", "diskstats", "df", "numastat"})
+WATCHER_COMMANDS = {"vmstat": "vmstat 1 3", "ps": "ps -elf", "top": "top -b -n 2", "iostat": "iostat -xk 1 3"}
+
+
+class Recorder(NamedTuple):
+    """`command` is empty and `begun` None where the name does not tell."""
+
+    command: str = ""
+    begun: Moment | None = None
+
+
+UNKNOWN = Recorder()
+
+
+def recorder_of(path: str) -> Recorder:
+    """What is told by the name of a member that a recorder wrote.
+
+    >>> recorder_of("stalk/2026_11_20_10_54_10-vmstat").command
+    'vmstat 1'
+    >>> recorder_of("archive/oswvmstat/node1_vmstat_26.11.20.1000.dat").command
+    'vmstat 1 3'
+    """
+    if found := _STALK.search(path):
+        what = found[7]
+        year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+        begun = None if what in STAMPED else _moment((year, month, day, hour, minute, second), "", 0.0)
+        return Recorder(STALK_COMMANDS.get(what, ""), begun)
+    if found := _WATCHER.search(path):
+        return Recorder(WATCHER_COMMANDS.get(found[1], ""))
+    return UNKNOWN

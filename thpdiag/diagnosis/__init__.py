@@ -1,0 +1,1 @@
+"""From outcomes of rules to one diagnosis and its result document."""

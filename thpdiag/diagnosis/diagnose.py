@@ -1,0 +1,178 @@
+"""From outcomes to one diagnosis: what leads (`thpdiag.diagnosis.ranking`), what is ruled out, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from thpdiag.diagnosis.all_clear import all_clear, decided
+from thpdiag.diagnosis.ranking import LEADING, THP, leads, mechanism_kind, ranked
+from thpdiag.engine.check_result import DYNAMIC, NO, UNKNOWN, YES
+from thpdiag.engine.load import Rule
+from thpdiag.engine.state_view import StateView
+from thpdiag.host.recency import are_old_messages
+from thpdiag.model import Case, Evidence, Finding, RuleOutcome, State
+
+VETO = "not-applicable"  # a context rule of this mechanism silences all findings about huge pages; others only inform
+DECISIVE = ("thp.enabled", "thp.defrag")  # settings that decide whether the state of a finding still holds
+
+
+class RuledOut(NamedTuple):
+    """A rule that could have explained the symptom and does not."""
+
+    rule: Rule
+    because: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with one host. `leader` is the finding of the verdict; `outcomes` hold one outcome per rule."""
+
+    case: Case
+    status: str
+    leader: Finding | None
+    findings: tuple[Finding, ...]
+    ruled_out: tuple[RuledOut, ...]
+    outcomes: Mapping[str, RuleOutcome]
+    rules: Sequence[Rule]
+    state: str | None  # present, past, unknown
+    by_state: Sequence[StateOutcomes] = ()  # for `explain`
+
+
+def diagnose(case: Case, rules: Sequence[Rule], by_state: Sequence[StateOutcomes]) -> Diagnosis:
+    """The diagnosis of a host from the outcomes of all rules in all its states."""
+    by_id = {rule.id: rule for rule in rules}
+    surest = {rule.id: _surest(rule.id, by_state) for rule in rules}
+    fired = {i: _finding(by_id[i], o, case) for i, o in surest.items() if o is not None}
+    vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
+    if vetoed:
+        fired = {i: f for i, f in fired.items() if mechanism_kind(f.mechanism) != THP}
+    findings = ranked(fired, by_id)
+    leader = leads(findings)
+    outcomes = {rule.id: surest[rule.id] or _doubted(_not_fired(rule.id, by_state, leader), case) for rule in rules}
+    if leader is not None:  # decided in this order (DESIGN 5)
+        status = "found"
+    elif vetoed:
+        status = "not_applicable"
+    else:
+        status = "nothing_found" if all_clear(outcomes, by_id, [view for view, _ in by_state]) else "cannot_tell"
+    ruled_out = tuple(_ruled_out(rules, outcomes, fired, leader))
+    state = _state(case, leader) if leader else None
+    return Diagnosis(case, status, leader, findings, ruled_out, outcomes, rules, state, by_state)
+
+
+StateOutcomes = tuple[StateView, Mapping[str, RuleOutcome]]
+
+
+def _surest(rule: str, by_state: Sequence[StateOutcomes]) -> RuleOutcome | None:
+    """The outcome of the state in which the rule fires most surely, a later one before an earlier.
+
+    None if it fires in none.
+    """
+    options = [
+        (outcomes[rule].sureness, scene.state.order or 0, outcomes[rule])
+        for scene, outcomes in by_state
+        if outcomes[rule].value is YES
+    ]
+    return max(options, key=lambda option: option[:2])[2] if options else None
+
+
+def _not_fired(rule: str, by_state: Sequence[StateOutcomes], leader: Finding | None) -> RuleOutcome:
+    """What is said of a rule that fires nowhere.
+
+    Where there is a leading finding, the states with its settings decide: that something was not there after the
+    cure does not rule it out before. Without one, a single state that cannot tell leaves the rule unknown.
+    """
+    own = _state_of(leader.outcome, by_state[0][0].case) if leader else None
+    near = [
+        (view, outcomes[rule])
+        for view, outcomes in by_state
+        if own is None or view.state.id == own.id or _since(view.state, own) == "present"
+    ]
+    denied = [o for _, o in near if o.value is NO and decided(o)]
+    open_ = [o for s, o in near if o.value is UNKNOWN and (s.state.samples or s.state.profiles or s.state.events)]
+    ordered = [*denied, *open_] if leader else [*open_, *denied]
+    rest = [o for _, o in near if o.value is NO] + [o for _, o in near]
+    return (ordered or rest or [by_state[0][1][rule]])[0]
+
+
+def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
+    """Where an archive is damaged nobody knows what it held: only measured settings and facts still say no."""
+    if outcome.value is not NO or outcome.firm or outcome.excluded or "*" not in case.hidden:
+        return outcome
+    return replace(outcome, value=UNKNOWN)
+
+
+def _finding(rule: Rule, outcome: RuleOutcome, case: Case) -> Finding:
+    file, own, last = rule.file, _state_of(outcome, case), _latest(case)
+    sure = outcome.confidence or "possible"
+    past = own.order is not None and last is not None and _since(own, last) == "past"
+    return Finding(outcome, file.severity, sure, file.role, file.title, file.mechanism, under=_deciding(own), past=past)
+
+
+def _ruled_out(
+    rules: Sequence[Rule], outcomes: Mapping[str, RuleOutcome], fired: Mapping[str, Finding], leader: Finding | None
+) -> Iterator[RuledOut]:
+    """Causes and alternatives that the input speaks against, with the number that does."""
+    for rule in sorted(rules, key=lambda r: r.id):
+        outcome = outcomes[rule.id]
+        if rule.file.role not in LEADING or outcome.value is not NO or rule.id in fired:
+            continue
+        same = leader is not None and rule.file.mechanism == leader.mechanism
+        speaking = [e for e in outcome.against if e.excludes or (e.cite is not None and e.kind in DYNAMIC)]
+        if speaking and not same:
+            # What the host is, where that alone rules it out: a better reason than how busy it was at the time.
+            lasting = outcome.against if outcome.firm and not outcome.excluded else ()
+            told = [*(e for e in lasting if e.kind == "state" and e.cite is not None), *speaking]
+            yield RuledOut(rule, told[0].text, tuple(told[:3]))
+
+
+def _state(case: Case, leader: Finding) -> str:
+    """Whether the state in which the finding holds is the latest one."""
+    spoken = [e.cite for e in leader.outcome.evidence if e.cite and e.kind in (*DYNAMIC, "log")]
+    if _other_kernel(case, leader) or are_old_messages(case, spoken):
+        return "unknown"
+    if len(case.states) == 1:
+        return "present"
+    own, last = _state_of(leader.outcome, case), _latest(case)
+    if own.order is None or last is None:
+        return "unknown"
+    return "present" if own.id == last.id else _since(own, last)
+
+
+def _state_of(outcome: RuleOutcome, case: Case) -> State:
+    return next(s for s in case.states if s.id == outcome.state)
+
+
+def _latest(case: Case) -> State | None:
+    """The last of the states whose order is known."""
+    return max((s for s in case.states if s.order is not None), key=lambda s: s.order or 0, default=None)
+
+
+def _other_kernel(case: Case, leader: Finding) -> bool:
+    """Whether it was measured under one kernel, and other parts of the input show the host with another."""
+    members = {e.cite.member for e in leader.outcome.evidence if e.cite and e.kind in DYNAMIC}
+    named = [f for f in case.facts if f.name == "kernel.release" and not f.provenance]
+    here = {f.value for f in named if f.cite.member in members}
+    return bool(here) and not here.issuperset(f.value for f in named)
+
+
+def _since(own: State, last: State) -> str:
+    """Whether the settings of one state are those of another: present, past, or unknown where one of them lacks one.
+
+    A stretch before the first recorded setting counts as the present one where an assumed default equals it.
+    """
+    then, now = _deciding(own), _deciding(last)
+    if any(now[name] != then[name] for name in then.keys() & now.keys()):
+        return "past"
+    return "present" if then.keys() == now.keys() else "unknown"
+
+
+def _deciding(state: State) -> dict[str, str]:
+    """The values in force of the settings that decide; where none was measured the first that is told."""
+    values = dict(state.settings)
+    for fact in state.facts:
+        values.setdefault(fact.name, str(fact.value))
+    return {name: value for name, value in values.items() if name in DECISIVE}

@@ -1,0 +1,309 @@
+"""Why a rule fires on a host or does not: the document of `thpdiag explain`, with the smallest change that would have
+turned it: which checks, by how much, or with which data.
+
+It says nothing of its own: outcome, confidence and role are those of the result, what checks said is what the engine
+kept of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from thpdiag import __version__
+from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.diagnosis.host_document import state_words
+from thpdiag.diagnosis.missing_data import request, requests
+from thpdiag.diagnosis.result_document import digest, result
+from thpdiag.diagnosis.times import stretch_text
+from thpdiag.engine.bounds import Bound, check_bounds, deciding_bound
+from thpdiag.engine.check_result import CheckResult
+from thpdiag.engine.expression import Expression, smallest_change, smallest_silencing_change
+from thpdiag.engine.load import Rule
+from thpdiag.engine.schema import ChangeCheck, Check, FactCheck, SeriesCheck, as_list
+from thpdiag.engine.state_view import StateView, outcome_word
+from thpdiag.engine.wording import kernel_names
+from thpdiag.model import Citation, Finding, Moment, RuleOutcome, State, Verdict3
+from thpdiag.model import explanation as model
+from thpdiag.model.explanation import (
+    SCHEMA,
+    Change,
+    ExplainedFinding,
+    ExplainedHost,
+    ExplainedRule,
+    ExplainedWindow,
+    Explanation,
+    ExplanationTool,
+    Level,
+    MissingName,
+    Node,
+    OtherRule,
+    Param,
+    SettingsState,
+    StateOutcome,
+    Step,
+    Surer,
+)
+from thpdiag.model.text import sentence
+
+NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
+OPS = {"and": "all of", "or": "any of", "not": "not"}
+DAMAGED = "part of the input could not be read, so that a no is none"
+OUTSIDE = "it fires only outside of the time that was asked for, or that time does not decide it"
+Quotes = Mapping[Citation, tuple[int, str]]  # the line that says it, which may stand below the one that is cited
+
+
+def explain(
+    rule: Rule, diagnoses: Sequence[Diagnosis], quotes: Quotes, options: Mapping[str, str] | None = None
+) -> Explanation:
+    """The document; without diagnoses it says what the rule means."""
+    return Explanation.model_construct(
+        schema_=SCHEMA,
+        rule=_rule(rule),
+        hosts=[_host(rule, one, quotes) for one in diagnoses],
+        tool=ExplanationTool.model_construct(
+            version=__version__, rules_digest=digest(diagnoses[0].rules) if diagnoses else None,
+            options=dict(options or {}),
+        ),
+    )  # fmt: skip
+
+
+def citations(rule: Rule, diagnoses: Sequence[Diagnosis]) -> Iterator[Citation]:
+    """The lines that the explanation points at."""
+    for diagnosis in diagnoses:
+        for outcome in (diagnosis.outcomes[rule.id], *(o[rule.id] for _, o in diagnosis.by_state)):
+            for name, answer in outcome.answers.items():
+                if isinstance(answer, CheckResult) and answer.cite and answer.cite.line is not None:
+                    yield _with_names(answer.cite, raw_names(rule.checks[name]))
+            others = (*outcome.against, *(e for o in outcome.excluders for e in o.evidence[:1]))
+            yield from (_with_names(e.cite, ()) for e in others if e.cite and e.cite.line is not None)
+
+
+def _with_names(cite: Citation, names: Sequence[str]) -> Citation:
+    """A citation with the names that the kernel gives what it is cited for: a snapshot is cited by its first line."""
+    return Citation(cite.member, cite.line, " ".join(names))
+
+
+def raw_names(check: Check) -> tuple[str, ...]:
+    """What /proc/vmstat, meminfo and status call what a check looks at."""
+    match check:
+        case SeriesCheck():
+            return kernel_names(check.series)
+        case FactCheck():
+            return kernel_names(check.fact)
+        case ChangeCheck():
+            return kernel_names(as_list(check.change.of)[0])
+        case _:
+            return ()
+
+
+def _rule(rule: Rule) -> ExplainedRule:
+    file = rule.file
+    return ExplainedRule.model_construct(
+        id=rule.id, title=file.title, severity=file.severity, role=file.role, mechanism=file.mechanism,
+        means=" ".join(file.means.split()), when=str(rule.when),
+        confidence={level: str(expression) for level, expression in rule.confidence.items()},
+        params=[
+            Param.model_construct(name=n, value=str(p.default), means=p.means, set=n in rule.changed)
+            for n, p in file.params.items()
+        ],
+        excluded_by=list(file.excluded_by), demoted_by=list(file.demoted_by), explains=list(file.explains),
+        verify=" ".join(file.verify.split()),
+        false_positives=[" ".join(line.split()) for line in file.false_positives],
+        references=[" ".join(line.split()) for line in file.references],
+    )  # fmt: skip
+
+
+def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> ExplainedHost:
+    outcome = diagnosis.outcomes[rule.id]
+    finding = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
+    view = next((v for v, _ in diagnosis.by_state if v.state.id == outcome.state), None)
+    behind = dict.fromkeys((*rule.file.demoted_by, *(finding.demoted_by if finding else ())))  # mechanisms demote too
+    return ExplainedHost.model_construct(
+        case=diagnosis.case.name, outcome=_outcome(outcome), notes=list(_notes(rule, diagnosis, outcome, finding)),
+        state=_state(view.state if view else None), entity=outcome.entity or None, window=_window(outcome.window),
+        tree=_tree(rule.when, rule, outcome, quotes),
+        levels=[_level(name, rule, outcome, quotes) for name in rule.confidence],
+        excluders=[_other_rule(o, quotes) for o in outcome.excluders],
+        demoters=[_other_rule(diagnosis.outcomes[i], quotes) for i in behind if i in diagnosis.outcomes],
+        finding=_finding(finding, diagnosis) if finding else None,
+        missing=[MissingName.model_construct(name=name, ask_for=request(name)) for name in outcome.missing],
+        change=change(rule, outcome),
+        states=[_in_state(view, outcomes[rule.id], rule) for view, outcomes in diagnosis.by_state],
+    )  # fmt: skip
+
+
+def _outcome(outcome: RuleOutcome) -> model.Outcome:
+    return cast("model.Outcome", outcome_word(outcome))
+
+
+def _notes(rule: Rule, diagnosis: Diagnosis, outcome: RuleOutcome, finding: Finding | None) -> Iterator[str]:
+    """What decided beside the condition itself."""
+    here = _value(rule.when, outcome) if outcome.answers else None  # a mistake of ours may have left none
+    if outcome.value is YES and finding is None:
+        context = next((f for f in diagnosis.findings if f.role == "context"), None)
+        because = f", as {context.outcome.rule} has it: {context.title}" if context else ""
+        yield f"it fires and is left out of the findings{because}"
+    if outcome_word(outcome) == "excluded":
+        yield from (e.text for e in outcome.against if e.excludes)
+    elif here is not None and here is not outcome.value:
+        yield DAMAGED if "*" in diagnosis.case.hidden and here is NO else OUTSIDE
+    if finding and finding.demoted_by:
+        by = ", ".join(finding.demoted_by)
+        yield f"it only contributes: {by} explain{'s' if len(finding.demoted_by) == 1 else ''} the trouble better"
+    leader = diagnosis.leader
+    if leader and finding and rule.id in leader.consequences:
+        yield f"it follows from {leader.outcome.rule}, which leads the verdict"
+
+
+def _answer(outcome: RuleOutcome, name: str) -> CheckResult:
+    answer = outcome.answers.get(name)
+    return answer if isinstance(answer, CheckResult) else CheckResult(None, UNKNOWN, "it was not judged")
+
+
+def _value(expression: Expression, outcome: RuleOutcome) -> Verdict3:
+    """What the condition comes to by the answers alone."""
+    return expression.value(lambda name: _answer(outcome, name).value)
+
+
+def _word(value: Verdict3) -> Any:
+    return value.word
+
+
+def _tree(expression: Expression, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> Node:
+    """The condition as it stands, each part with its answer."""
+    if expression.op == "name":
+        return _leaf(expression.name, rule, outcome, quotes)
+    return Node.model_construct(
+        expr=str(expression), op=OPS.get(expression.op, f"{expression.count} of"),
+        value=_word(_value(expression, outcome)),
+        children=[_tree(child, rule, outcome, quotes) for child in expression.children],
+    )  # fmt: skip
+
+
+def _leaf(name: str, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> Node:
+    answer, check = _answer(outcome, name), rule.checks[name]
+    measured = answer.measured
+    if isinstance(measured, float) and not math.isfinite(measured):
+        measured = None
+    return Node.model_construct(
+        expr=name, op="check", value=_word(answer.value), text=answer.text, needed=answer.needed, class_=answer.kind,
+        measured=measured, unit=answer.unit or None, **_source(answer.cite, quotes, raw_names(check)),
+        window=_window(answer.window), weak=answer.weak, assumed=answer.assumed,
+        bounds=list(map(_bound, check_bounds(check, answer))), missing=list(answer.missing), children=[],
+    )  # fmt: skip
+
+
+def _bound(bound: Bound) -> model.Bound:
+    limit, measured, gap = (
+        float(f"{number:.9g}") if math.isfinite(number) else None for number in (bound.limit, bound.measured, bound.gap)
+    )
+    return model.Bound.model_construct(
+        word=cast("Any", bound.word), limit=limit, measured=measured, gap=gap, unit=bound.unit or None,
+        met=bound.is_met, text=bound.margin(),
+    )  # fmt: skip
+
+
+def _source(cite: Citation | None, quotes: Quotes, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Where it stands: the line that the result cites, and the one that names it, with its text."""
+    if cite is None:
+        return {"member": None, "line": None, "source_line": None, "source": None}
+    line, source = quotes.get(_with_names(cite, names), (None, None))
+    return {"member": cite.member, "line": cite.line, "source_line": line, "source": source}
+
+
+def _window(span: tuple[Moment, Moment] | None) -> ExplainedWindow | None:
+    """A stretch of time in numbers and words."""
+    if span is None:
+        return None
+    first, last = span
+    return ExplainedWindow.model_construct(
+        from_=first.seconds, to=last.seconds, clock=first.clock.value, text=stretch_text(span)
+    )
+
+
+def _level(name: str, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> Level:
+    """What the rule asks for a level, with the checks that do not stand in its condition."""
+    expression, known = rule.confidence[name], set(rule.when.names())
+    further = [n for n in dict.fromkeys(expression.names()) if n not in known]
+    return Level.model_construct(
+        level=cast("Any", name), expr=str(expression),
+        value=_word(_value(expression, outcome) if outcome.answers else UNKNOWN),
+        checks=[_leaf(n, rule, outcome, quotes) for n in further],
+    )  # fmt: skip
+
+
+def _other_rule(outcome: RuleOutcome, quotes: Quotes) -> OtherRule:
+    """Another rule that would silence or demote this one: what it came to, and its number."""
+    first = next(iter(outcome.evidence if outcome.value is YES else outcome.against), None)
+    return OtherRule.model_construct(
+        rule=outcome.rule, outcome=_outcome(outcome), confidence=cast("Any", outcome.confidence),
+        text=first.text if first else None, **_source(first.cite if first else None, quotes),
+        missing=list(outcome.missing),
+    )  # fmt: skip
+
+
+def _finding(finding: Finding, diagnosis: Diagnosis) -> ExplainedFinding:
+    """How sure it is and why, as the result has it, and what to ask for to be surer."""
+    told = next(f for f in result([diagnosis]).findings if f.rule == finding.outcome.rule)
+    raises = finding.outcome.raises if told.confidence != "confirmed" else ()
+    return ExplainedFinding.model_construct(
+        confidence=told.confidence, role=told.role or "", severity=told.severity or "",
+        classes_spoken=told.classes_spoken, classes_missing=told.classes_missing,
+        raise_confidence=told.raise_confidence, consequences=told.consequences, demoted_by=told.demoted_by,
+        surer=[
+            Surer.model_construct(to=cast("Any", r.to), classes=list(r.classes), ask_for=requests(r.missing))
+            for r in raises
+        ],
+    )  # fmt: skip
+
+
+def _state(state: State | None) -> SettingsState | None:
+    if state is None:
+        return None
+    settings = {k: str(v) for k, v in sorted(state.settings.items())}
+    return SettingsState.model_construct(id=state.id, text=state_words(settings), settings=settings)
+
+
+def _in_state(view: StateView, outcome: RuleOutcome, rule: Rule) -> StateOutcome:
+    """One of several states, in short."""
+    return StateOutcome.model_construct(
+        state=_state(view.state), outcome=_outcome(outcome), confidence=cast("Any", outcome.confidence),
+        window=_window(outcome.window), entity=outcome.entity or None, change=change(rule, outcome),
+    )  # fmt: skip
+
+
+def change(rule: Rule, outcome: RuleOutcome) -> Change | None:
+    """The smallest change; None where nothing would do it, or a mistake of ours left the rule without answers."""
+    answers = {name: a for name, a in outcome.answers.items() if isinstance(a, CheckResult)}
+    if not answers:
+        return None
+    values = {name: answer.value for name, answer in answers.items()}
+    far = {n: b.part for n, a in answers.items() if (b := deciding_bound(rule.checks[n], a)) is not None}
+    if outcome.value is YES:
+        wanted = smallest_silencing_change(rule.when, values, far)
+        steps = [_step(name, to, rule, answers) for name, to in wanted or ()]
+        return Change.model_construct(to="silent", steps=steps) if steps else None
+    met = rule.when.value(lambda name: values[name]) is YES
+    wanted = [] if met else smallest_change(rule.when, values, far)
+    steps = [_step(name, to, rule, answers) for name, to in wanted]
+    steps += [
+        Step.model_construct(
+            check=None, to="no", needed="nothing else explains it", text=e.text, by=None, window=None, ask_for=[]
+        )
+        for e in outcome.against
+        if e.excludes
+    ]
+    return Change.model_construct(to="fire", steps=steps) if steps else None
+
+
+def _step(name: str, to: Verdict3, rule: Rule, answers: Mapping[str, CheckResult]) -> Step:
+    answer, undecided = answers[name], answers[name].value is UNKNOWN
+    bound = deciding_bound(rule.checks[name], answer)
+    return Step.model_construct(
+        check=name, to=_word(to), needed=answer.needed if to is YES else sentence(f"no longer {answer.needed}"),
+        text=answer.text, by=bound.describe() if bound and not undecided else None,
+        window=stretch_text(answer.window) if answer.window else None,
+        ask_for=requests(answer.missing) if undecided else [],
+    )  # fmt: skip

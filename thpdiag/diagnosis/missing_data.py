@@ -1,0 +1,228 @@
+"""What the verdict lacks: how sure a finding is, why something is not in the input, what to ask the customer for.
+
+That sos gave up on something, was told to leave it out or is too old to know it is another thing than a host that has
+no such file, and it says how to get it. A request names the most useful first, and no more than somebody will send.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from shlex import quote
+from typing import Any, cast
+
+from thpdiag.diagnosis.capture import sections
+from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.diagnosis.ranking import LEADING, THP, mechanism_kind
+from thpdiag.engine.check_result import DYNAMIC, check_class
+from thpdiag.engine.schema import OTHER_SETTING
+from thpdiag.knowledge.paths import SosSource, is_older, sos_source, system_path
+from thpdiag.knowledge.vocabulary import event, term
+from thpdiag.model import CONFIDENCES, Case, Fact, Finding, Verdict3
+from thpdiag.model.result import Raise, Request
+from thpdiag.model.text import path_name, quoted, sentence
+
+PROFILE_REQUEST = (
+    "perf record -a -g -F 99 -o thp.data -- sleep 30; "
+    "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script"
+)
+# After a restart the kernel lies elsewhere; perf on that host has kept the symbols of then (perf-buildid-cache(1)).
+NAMES_REQUEST = (
+    "sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of {member}, before it is restarted; "
+    "afterwards there: perf script --no-inline -i {member} > perf.script)"
+)
+LOG = "capture.log"  # of the capture script
+LONGER = 600  # seconds
+AGAIN = f"sh thp-capture.sh -d {LONGER}"
+RAISING = DYNAMIC | {"toggle"}  # classes that can make a finding surer
+MAX_REQUESTS = 8  # a longer list is not sent
+MAX_REASONS = 3  # why something is not in the input; all stand with the rules that lack it
+# Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
+_FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
+_REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
+_SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
+_MORE = "ask for what the script did not record"
+_AGAIN = "let the script run again while the host is slow, and for longer: what it recorded does not show it"
+_OF_CLASS = {
+    "stack": "profile", "counter": "node_vmstat_compact_stall", "cpu": "cpu_ratio.sys_total",
+    "effect": "process_resident_memory_bytes", "toggle": OTHER_SETTING,
+}  # fmt: skip
+
+
+def request(name: str) -> str:
+    """The command that gets a vocabulary name from a customer."""
+    if name == "profile":
+        return PROFILE_REQUEST
+    known = term(name) or event(name)
+    return known.ask_for if known else ""
+
+
+def requests(names: Iterable[str]) -> list[str]:
+    """Those of several names, each once."""
+    return list(dict.fromkeys(filter(None, map(request, names))))
+
+
+# How sure a finding is
+
+
+def sureness(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
+    """The keys of a finding that say how sure it is; what would make it surer may be there already."""
+    steps = [s for s in finding.outcome.raises if CONFIDENCES.index(s.to) > CONFIDENCES.index(finding.confidence)]
+    return {
+        "classes_spoken": list(finding.outcome.spoken),
+        "classes_missing": missing_classes(finding, diagnosis),
+        "raises": [
+            Raise.model_construct(
+                to=cast("Any", step.to), classes=cast("Any", list(step.classes)), ask_for=requests(step.missing)
+            )
+            for step in steps
+        ],
+    }
+
+
+def missing_classes(finding: Finding, diagnosis: Diagnosis) -> list[str]:
+    """The classes of evidence that the rules about the mechanism ask for, and of which the input holds nothing in the
+    same state, whatever it says."""
+    own = finding.outcome
+    rules = [
+        rule
+        for rule in diagnosis.rules
+        if rule.id == own.rule or (rule.file.mechanism == finding.mechanism and rule.file.role in LEADING)
+    ]
+    wanted = {check_class(check) for rule in rules for check in rule.checks.values()} & RAISING
+    outcomes = [own, *(diagnosis.outcomes[rule.id] for rule in rules)]
+    heard = {one for outcome in outcomes if outcome.state == own.state for one in outcome.heard}
+    return sorted(wanted - set(own.spoken) - heard)
+
+
+# Why something is not in the input
+
+
+def missing_reasons(case: Case) -> Callable[[Iterable[str]], list[str]]:
+    """What gives a sentence for each thing that names of the vocabulary stand for and that sos did not bring."""
+    facts = [fact for fact in case.facts if fact.name.startswith("capture.")]
+    present = {path for item in case.inputs if facts and item.reader and (path := system_path(item.member))}
+
+    def reasons(names: Iterable[str]) -> list[str]:
+        wanted = dict.fromkeys(row for name in names if (row := sos_source(name))) if facts else {}
+        return [reason for row in wanted if (reason := _reason(row, facts, present))]
+
+    return reasons
+
+
+def _reason(row: SosSource, facts: list[Fact], present: set[str]) -> str:
+    """Of several captures the last one tells."""
+    stopped = [f for f in facts if f.name == "capture.timed_out" and f.label("plugin") in row.plugins]
+    stopped = [f for f in stopped if not (ran := f.label("command")) or (row.command and row.command.fullmatch(ran))]
+    there = any(row.paths.fullmatch(path) for path in present)
+    if stopped:
+        plugin, seconds = stopped[0].label("plugin"), stopped[0].label("seconds")
+        limit = f", after {seconds} s" if seconds else ""
+        where = f"(plugin {quoted(plugin)}{limit})"
+        if stopped[0].label("command"):
+            return sentence(f"{row.what} is missing or incomplete because sos stopped the command {where}.")
+        if not there:
+            return sentence(f"{row.what} is missing because sos timed out collecting it {where}.")
+    return "" if there else _left_out(row, facts)
+
+
+def _left_out(row: SosSource, facts: list[Fact]) -> str:
+    versions = [str(f.value).removeprefix("sos ") for f in facts if f.name == "capture.tool"]
+    if row.since and versions and all(is_older(version, row.since) for version in versions):
+        return f"{row.what} is missing because sos {versions[-1]} does not copy it; sos {row.since} and later do."
+    ran = [set(str(f.value).split()) for f in facts if f.name == "capture.plugins"]
+    if ran and not any(plugins & set(row.plugins) for plugins in ran):
+        return f"{row.what} is missing because sos did not run its plugin {row.plugins[0]}."
+    return ""
+
+
+# What to ask for
+
+
+def customer_request(diagnosis: Diagnosis) -> Request:
+    """One request: for what would make the finding surer, or for what the open questions lack.
+
+    What the capture script recorded is not asked for once more by name: the script is to run again, for longer.
+    """
+    lacking = [list(names) for names in _lacking_names(diagnosis)]
+    # The log of the script lies above what it recorded of this host, in the same folder.
+    read = {item.member: item.member.rpartition("/")[2] for item in diagnosis.case.inputs}
+    folders = [member[: -len(LOG)] for member, name in read.items() if name == LOG]
+    others = [item.member for item in diagnosis.case.inputs if item.reader and read[item.member] != LOG]
+    files = {member[len(folder) :] for member in others for folder in folders if member.startswith(folder)}
+    recorded = [section for section in sections() if section.is_in(files)]
+    fresh = [[name for name in names if not any(s.gives(name) for s in recorded)] for names in lacking]
+    commands = [*_symbol_requests(diagnosis, fresh), *_ordered([list(map(request, names)) for names in fresh])]
+    about = "To be surer" if diagnosis.leader else "To decide it"
+    if diagnosis.status in ("not_applicable", "nothing_found"):
+        about = "If the host is slow all the same"
+    if not commands and any(lacking) and diagnosis.status in ("found", "cannot_tell"):
+        return Request.model_construct(text=f"{about}, {_AGAIN}.", commands=[AGAIN], missing=_askable(lacking))
+    if not commands:
+        return Request.model_construct(text="The verdict needs no further data.", commands=[], missing=[])
+    reasons = missing_reasons(diagnosis.case)(name for names in fresh for name in names)[:MAX_REASONS]
+    text = sentence(" ".join([f"{about}, {_MORE if recorded else _SCRIPT}.", *map(format, reasons)]))
+    return Request.model_construct(text=text, commands=commands[:MAX_REQUESTS], missing=_askable(fresh))
+
+
+def _askable(names: Iterable[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(name for some in names for name in some if request(name)))
+
+
+def _lacking_names(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
+    """The vocabulary names that each question lacks whose answer can be the verdict; what is confirmed lacks nothing.
+
+    A setting is switched to try a suspicion; who has none would not know which. Where huge pages play no part only what
+    is not about them is of use.
+    """
+    leader, outcomes = diagnosis.leader, diagnosis.outcomes
+    undecided = {name for name, outcome in outcomes.items() if outcome.value is Verdict3.UNKNOWN}
+    if leader is not None:
+        if leader.confidence != "confirmed":
+            own = next(rule for rule in diagnosis.rules if rule.id == leader.outcome.rule)
+            yield leader.outcome.missing
+            # What would raise the confidence, tried out; else a name for each class of evidence that is missing.
+            tried = [name for step in leader.outcome.raises for name in step.missing]
+            yield [*tried, *(_OF_CLASS[one] for one in missing_classes(leader, diagnosis) if one in _OF_CLASS)]
+            yield from (outcomes[name].missing for name in own.file.excluded_by if name in undecided)
+        return
+    for rule in sorted(diagnosis.rules, key=lambda r: r.id):
+        counts = rule.file.role in LEADING
+        if diagnosis.status != "cannot_tell":
+            counts = rule.file.role == "alternative" and mechanism_kind(rule.file.mechanism) not in {"", THP}
+        if counts and rule.id in undecided:
+            yield [name for name in outcomes[rule.id].missing if name != OTHER_SETTING]
+
+
+def _symbol_requests(diagnosis: Diagnosis, lacking: Iterable[Sequence[str]]) -> list[str]:
+    """What names the kernel's functions in recordings that are there: no new recording is as good as that one."""
+    if not any("profile" in names for names in lacking):
+        return []
+    profiles = [p for state in diagnosis.case.states for p in state.profiles]
+    members = dict.fromkeys(p.cite.member for p in profiles if p.facts.get("symbols", "").startswith("none"))
+    return [
+        sentence(NAMES_REQUEST.format(member=path_name(quote(member.rpartition("/")[2]))))
+        for member in list(members)[:1]
+    ]
+
+
+def _ordered(wanted: Sequence[Sequence[str]]) -> list[str]:
+    """Each request once; one that another one contains is left out."""
+    count = Counter(command for commands in wanted for command in dict.fromkeys(commands) if command)
+
+    def rank(command: str) -> tuple[int, int]:
+        first = next((i for i, pattern in enumerate(_FIRST) if pattern.fullmatch(command)), len(_FIRST))
+        return first, -count[command]
+
+    ranked = sorted(count, key=rank)
+    parts = {command: _parts(command) for command in ranked}
+    return [c for c in ranked if not any(c != other and parts[c] < parts[other] for other in ranked)]
+
+
+def _parts(command: str) -> frozenset[str]:
+    """What a request gets: a file that is read again and again is also read twice, and once."""
+    once = _REPEATED.sub("", command)
+    twice = [f"{once}, twice"] if ", every" in command or ", twice" in command else []
+    further = [command] if once != command and ", twice" not in command else []
+    return frozenset([*once.split("; "), *twice, *further])

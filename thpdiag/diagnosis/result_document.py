@@ -1,0 +1,348 @@
+"""The result: what all reports are made from. Same input, same result: no clock, no timing, no random order, no path of
+the analyst's machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, cast
+
+from thpdiag import __version__
+from thpdiag.diagnosis.all_clear import BRIEF, LONG_ENOUGH, watched_seconds_of_demand, zero_counters
+from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
+from thpdiag.diagnosis.host_document import host, settings, state_words
+from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, requests, sureness
+from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
+from thpdiag.diagnosis.ranking import THP, mechanism_kind
+from thpdiag.diagnosis.remedies import host_state, remedies_of
+from thpdiag.diagnosis.timeline import timeline
+from thpdiag.diagnosis.times import clock_text, stretch_of_day
+from thpdiag.engine.load import Pack, Rule
+from thpdiag.engine.state_view import outcome_word, state_views
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.model import Case, Evidence, Finding, InputRecord, Problem, Verdict3
+from thpdiag.model import result as document_model
+from thpdiag.model.document import plain_document, present_keys
+from thpdiag.model.facts import ExcerptRequest
+from thpdiag.model.finding import CONFIDENCES, SEVERITIES, fingerprint
+from thpdiag.model.result import (
+    SCHEMA,
+    ConditionTree,
+    Gap,
+    InputFile,
+    Moment,
+    Note,
+    Result,
+    RuledOut,
+    RuleResult,
+    Tool,
+    UnknownRule,
+    Verdict,
+    Window,
+)
+from thpdiag.model.text import names_in, quoted, sentence
+
+STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
+MAX_GAPS = 50
+WORST = "the worst window found"
+PART = "a part of what was recorded"
+_HEADLINE_ORDER = {"stack": 0, "cpu": 1, "effect": 1, "counter": 2, "toggle": 3}
+
+
+def document(
+    diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None, quotes: Quotes | None = None
+) -> dict[str, Any]:
+    """The result as JSON has it."""
+    return plain_document(result(diagnoses, options, quotes))
+
+
+def result(
+    diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None, quotes: Quotes | None = None
+) -> Result:
+    """One result per input; with several hosts the keys at the top are those of the worst, all are under `cases`.
+
+    `quotes` are the lines that evidence cites, as far as they could be read again.
+    """
+    cases = [_host_result(one, options or {}, quotes or {}) for one in diagnoses]
+    cases.sort(key=_badness, reverse=True)
+    return cases[0] if len(cases) == 1 else cases[0].model_copy(update={"cases": cases})
+
+
+def cited(diagnoses: Sequence[Diagnosis]) -> Iterator[ExcerptRequest]:
+    """The lines that results of the diagnoses cite."""
+    yield from excerpt_requests(diagnoses)
+    for diagnosis in diagnoses:
+        for setting in settings(diagnosis, {}).values():
+            boot = [setting.next_boot] if setting.next_boot else []
+            places = (setting, *setting.said, *boot, *setting.contradictions, *setting.other_states)
+            yield from (ExcerptRequest(one.member, one.line) for one in places if one.member and one.line)
+
+
+def digest(rules: Iterable[Rule]) -> str:
+    """A hash of the rule set: two results of one digest were judged alike."""
+    whole = hashlib.sha256()
+    for rule in sorted(rules, key=lambda r: r.id):
+        whole.update(rule.source.text.encode())
+        if rule.changed:
+            whole.update(repr(sorted(rule.changed.items())).encode())
+    return whole.hexdigest()[:16]
+
+
+def by_pack(rules: Iterable[Rule]) -> dict[Pack, list[Rule]]:
+    """The rules of each pack, in the order in which the packs came."""
+    found: dict[Pack, list[Rule]] = {}
+    for rule in rules:
+        if rule.source.pack is not None:
+            found.setdefault(rule.source.pack, []).append(rule)
+    return dict(sorted(found.items(), key=lambda entry: (not entry[0].own, entry[0].label)))
+
+
+def _badness(one: Result) -> tuple[int, int, int, str]:
+    verdict = one.verdict
+    severity = SEVERITIES.index(verdict.severity) if verdict.severity else -1
+    confidence = CONFIDENCES.index(verdict.confidence) if verdict.confidence else -1
+    return STATUS_ORDER.index(verdict.status), confidence, severity, one.case or ""
+
+
+def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> Result:
+    case, seen, views = diagnosis.case, signatures(diagnosis), state_views(diagnosis.case)
+    out = sorted(diagnosis.ruled_out, key=lambda o: (o.rule.file.role != "alternative", o.rule.id))
+    packs = [  # what a result was judged by besides our rules; folders by their own name
+        document_model.Pack.model_construct(
+            name=pack.name if pack.version else PurePath(pack.name).name, version=pack.version or None,
+            rules=len(own), digest=digest(own),
+        )
+        for pack, own in by_pack(diagnosis.rules).items()
+        if not pack.own
+    ]  # fmt: skip
+    return Result.model_construct(
+        schema_=SCHEMA,
+        case=case.name,
+        verdict=_verdict(diagnosis),
+        findings=[_finding(finding, diagnosis, seen, quotes) for finding in diagnosis.findings],
+        ruled_out=[
+            RuledOut.model_construct(
+                rule=one.rule.id, title=one.rule.file.title, because=one.because,
+                evidence=[_evidence(evidence, one.rule, quotes) for evidence in one.evidence],
+            )
+            for one in out
+        ],
+        unknown=_unknown_rules(diagnosis),
+        rules=[
+            RuleResult.model_construct(
+                id=rule.id, outcome=cast("Any", outcome_word(outcome)), title=rule.file.title, role=rule.file.role,
+                mechanism=rule.file.mechanism, tree=_tree(outcome.tree),
+            )
+            for rule in sorted(diagnosis.rules, key=lambda r: r.id)
+            for outcome in [diagnosis.outcomes[rule.id]]
+        ],
+        host=host(diagnosis, views, quotes),
+        timeline=timeline(diagnosis, views, seen),
+        profiles=profile_documents(diagnosis, seen),
+        inputs=list(map(_input, case.inputs)),
+        problems=_problems(case.problems),
+        notes=[Note.model_construct(text=note.text, **place(note.cite)) for note in case.notes],
+        ask=customer_request(diagnosis),
+        tool=Tool.model_construct(
+            version=__version__, rules_digest=digest(diagnosis.rules), packs=packs, names_listed=True,
+            options=dict(options),
+        ),
+    )  # fmt: skip
+
+
+# Verdict
+
+
+def _verdict(diagnosis: Diagnosis) -> Verdict:
+    leader, status = diagnosis.leader, cast("Any", diagnosis.status)
+    if leader is None:
+        return Verdict.model_construct(status=status, sentence=_sentence_without_leader(diagnosis))
+    answer = f"{leader.title}."
+    found = [e for e in leader.outcome.evidence if e.kind in _HEADLINE_ORDER]
+    if strongest := min(found, key=lambda e: _HEADLINE_ORDER[e.kind], default=None):
+        told = strongest.brief
+        # A name has its own spelling, and so has a counter of the kernel.
+        spelled = any(told.startswith(name.value) for name in names_in(told)) or re.match(r"[a-z]+_\w+", told)
+        answer += f" {told if spelled else told[:1].upper() + told[1:]}."
+    answer += _before_the_switch(diagnosis, leader)
+    return Verdict.model_construct(
+        status=status, rule=leader.outcome.rule, mechanism=mechanisms()[leader.mechanism].name,
+        severity=cast("Any", leader.severity), confidence=cast("Any", leader.confidence),
+        state=cast("Any", diagnosis.state), sentence=sentence(answer),
+        **present_keys(window=_window(leader, diagnosis.case)),
+    )  # fmt: skip
+
+
+def _before_the_switch(diagnosis: Diagnosis, leader: Finding) -> str:
+    """A cause as sure as this one of the time before a switch, where this one hurts under the new value."""
+    causes = {rule.id for rule in diagnosis.rules if rule.file.role == "root_cause" and not leader.past}
+    gone = (f for f in diagnosis.findings if f.past and f.outcome.rule in causes and not f.demoted_by)
+    first = next((f for f in gone if f.sureness >= max(1, leader.sureness)), None)
+    if first is None:
+        return ""
+    switched = [(n, old, leader.under[n]) for n, old in first.under.items() if leader.under.get(n, old) != old]
+    told = " and ".join(f"{name} was switched from {quoted(old)} to {quoted(new)}" for name, old, new in switched)
+    return f" Before {told}: {first.title} ({first.confidence})." if told else ""
+
+
+def _window(finding: Finding, case: Case, part: str = WORST) -> Window | None:
+    windows = [w for w in (finding.outcome.window, *(e.window for e in finding.outcome.evidence)) if w]
+    if not windows:
+        return None
+    first, last = windows[0]
+    own = f"{clock_text(first)} to {clock_text(last)}"
+    recording = next((p for s in case.states for p in s.profiles if (p.start, p.end) == windows[0]), None)
+    day = stretch_of_day(first, last, recording, case.anchors) if recording else ""
+    text = f"seen from {day}; in the recording {own}" if day else f"seen from {own}"
+    text += f", {part}" if finding.outcome.window else ""
+    return Window.model_construct(from_=first.seconds, to=last.seconds, clock=first.clock.value, text=text)
+
+
+def _sentence_without_leader(diagnosis: Diagnosis) -> str:
+    views = [view for view, _ in diagnosis.by_state]
+    if diagnosis.status == "not_applicable":
+        context = next((f for f in diagnosis.findings if f.role == "context"), None)
+        why = f": {context.title[:1].lower()}{context.title[1:]}" if context else ""
+        return f"Transparent huge pages play no part on this host{why}."
+    if diagnosis.status == "nothing_found":
+        brief = _brief_watch(watched_seconds_of_demand(views)) + _zero_since_boot(*zero_counters(views))
+        if still_open := [finding for finding in diagnosis.findings if _stays_open(finding)]:
+            clear = f"None of the main huge-page problems was at work in what was measured.{brief}"
+            unanswered = next((f.title for f in still_open if not f.demoted_by), None)
+            return f"{clear} Still open: {unanswered}." if unanswered else clear
+        return f"No huge-page problem: every mechanism that could hurt was measured and none is at work.{brief}"
+    if not any(row.reader for row in diagnosis.case.inputs):
+        return "Nothing can be said: no file of the input was recognised."
+    beside = (f for f in diagnosis.findings if f.role in ("configuration", "contributing") and not f.demoted_by)
+    if seen := next((finding.title for finding in beside), None):
+        return f"{seen}. Whether that hurts this host cannot be told from the input."
+    undecided = [r for r in diagnosis.rules if diagnosis.outcomes[r.id].value is Verdict3.UNKNOWN]
+    lacking = f"{len(undecided)} of {len(diagnosis.rules)} rules lack data"
+    brief = _brief_watch(watched_seconds_of_demand(views), LONG_ENOUGH)
+    return f"The input does not decide it: {lacking}; see what to ask for.{brief}"
+
+
+def _brief_watch(seconds: float | None, least: float = BRIEF) -> str:
+    """What to think of counters that were watched for a moment only."""
+    if seconds is None or seconds >= least:
+        return ""
+    watched = f" The counters were watched for {seconds:.0f} s"
+    return (
+        f"{watched}, which is too short." if least == LONG_ENOUGH else f"{watched} only; bursts may have been missed."
+    )
+
+
+def _zero_since_boot(metrics: Sequence[str], up: float) -> str:
+    """What to think of counters that were read once, and are 0."""
+    if not metrics:
+        return ""
+    names = [m.removeprefix("node_").removeprefix("vmstat_").removesuffix("_total") for m in metrics]
+    since = f"{up / 3600:.0f} h" if up < 2 * 86400 else f"{up / 86400:.0f} days"
+    return f" Not watched over time, but 0 in the {since} since boot: {', '.join(names)}."
+
+
+def _stays_open(finding: Finding) -> bool:
+    """Whether it speaks of huge pages, and the counters that allow the all-clear do not answer it.
+
+    Such as a control group that was killed with its memory in huge pages: that can be over when the counters begin.
+    """
+    grave = SEVERITIES.index(finding.severity) >= SEVERITIES.index("medium")
+    return finding.role == "contributing" and grave and mechanism_kind(finding.mechanism) == THP
+
+
+# Findings and rules
+
+
+def _finding(
+    finding: Finding, diagnosis: Diagnosis, seen: Sequence[Signature], quotes: Quotes
+) -> document_model.Finding:
+    outcome, case = finding.outcome, diagnosis.case
+    own = [(check, s) for s in reversed(seen) for rule, check in s.spoken_by if rule == outcome.rule]
+    onsets = {check: onset for check, s in own if (onset := onset_moment(s, case.anchors))}
+    rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
+    state = host_state(finding, diagnosis)
+    return document_model.Finding.model_construct(
+        rule=outcome.rule, fingerprint=fingerprint(outcome.rule, case.host or case.name, outcome.entity),
+        mechanism=finding.mechanism, title=finding.title, severity=cast("Any", finding.severity),
+        confidence=cast("Any", finding.confidence), role=cast("Any", finding.role),
+        state=state_words(state.settings) if state else None,
+        **present_keys(entity=outcome.entity, window=_window(finding, case, PART) if outcome.window else None),
+        means=rule.file.means.strip(),
+        evidence=[_evidence(e, rule, quotes, onsets.get(e.check)) for e in outcome.evidence],
+        against=[_evidence(e, rule, quotes) for e in outcome.against],
+        **sureness(finding, diagnosis),
+        raise_confidence=list(outcome.raise_confidence), consequences=list(finding.consequences),
+        demoted_by=list(finding.demoted_by), attached=list(finding.attached),
+        remedies=remedies_of(finding, diagnosis),
+    )  # fmt: skip
+
+
+def _evidence(evidence: Evidence, rule: Rule, quotes: Quotes, onset: Moment | None = None) -> document_model.Evidence:
+    value = evidence.value
+    if isinstance(value, float):
+        value = float(f"{value:.9g}") if math.isfinite(value) else None
+    return document_model.Evidence.model_construct(
+        check=evidence.check, text=evidence.text, kind=cast("Any", evidence.kind), **place(evidence.cite),
+        **present_keys(value=value, unit=evidence.unit, onset=onset), **excerpt(evidence, rule, quotes),
+    )  # fmt: skip
+
+
+def _unknown_rules(diagnosis: Diagnosis) -> list[UnknownRule]:
+    found, reasons = [], missing_reasons(diagnosis.case)
+    for rule in sorted(diagnosis.rules, key=lambda r: r.id):
+        outcome = diagnosis.outcomes[rule.id]
+        if outcome.value is Verdict3.UNKNOWN:
+            commands = requests(outcome.missing)
+            found.append(
+                UnknownRule.model_construct(
+                    rule=rule.id, missing=list(outcome.missing), ask_for=commands,
+                    **present_keys(because=reasons(outcome.missing)),
+                )
+            )  # fmt: skip
+    return found
+
+
+def _tree(node: Mapping[str, Any]) -> ConditionTree:
+    parts = {"children": list(map(_tree, node["children"]))} if "children" in node else {}
+    return ConditionTree.model_construct(**{**node, **parts})
+
+
+# What was read
+
+
+def _input(item: InputRecord) -> InputFile:
+    unknown: dict[str, Any] = {} if item.size is None else {"size": item.size, "first_line": item.first_line}
+    longest = sorted(item.gaps, key=lambda gap: gap[0].seconds - gap[1].seconds)[:MAX_GAPS]
+    gaps = [
+        Gap.model_construct(
+            from_=clock_text(first), to=clock_text(last), seconds=round(last.seconds - first.seconds, 3)
+        )
+        for first, last in sorted(longest)
+    ]
+    return InputFile.model_construct(
+        member=item.member, reader=item.reader or None, records=item.records, sha256=item.sha256,
+        problems=item.problems, **unknown,
+        **present_keys(
+            first=clock_text(item.first) if item.first else None, last=clock_text(item.last) if item.last else None,
+            period=None if item.period is None else round(item.period, 3), gaps=gaps,
+        ),
+    )  # fmt: skip
+
+
+def _problems(problems: Iterable[Problem]) -> list[document_model.Problem]:
+    """Problems in a stable order; the same sentence about the same member once."""
+    first: dict[tuple[str, str, str], Problem] = {}
+    for problem in problems:
+        first.setdefault((problem.cite.member, problem.kind.value, problem.text), problem)
+    return [
+        document_model.Problem.model_construct(
+            kind=cast("Any", one.kind.value), text=one.text, count=one.count, **place(one.cite),
+            **present_keys(reader=one.reader, hides=True if one.hides_data else None),
+        )
+        for one in first.values()
+    ]  # fmt: skip

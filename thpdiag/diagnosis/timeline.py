@@ -1,0 +1,199 @@
+"""The timeline of the result: series in at most 1,500 buckets each and 6,000 in all, by the panel of the chart that
+they belong to; episodes that checks found; operator actions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.diagnosis.excerpts import place
+from thpdiag.diagnosis.profiles import Signature, share_series
+from thpdiag.diagnosis.times import shared_axis
+from thpdiag.engine.state_view import StateView
+from thpdiag.engine.wording import metric_words
+from thpdiag.host.catalogue import Catalogue
+from thpdiag.host.rates import rates
+from thpdiag.host.series import Points, Track
+from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Clock
+from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.document import present_keys
+from thpdiag.model.numeric import np
+from thpdiag.model.result import Action, Episode, Panel, Timeline, TimelineSeries
+from thpdiag.model.text import path_name, quoted, sentence
+
+MAX_BUCKETS = 1500  # of a series
+LEAST_BUCKETS = 200  # of a series among many
+ALL_BUCKETS = 6000  # of a document: a page holds them all
+OF_HOST: Mapping[Panel, tuple[str, ...]] = {
+    "cpu": (
+        "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.user_total", "cpu_ratio.softirq",
+        "cpu_ratio.iowait",
+    ),
+    "huge_pages": (
+        "node_vmstat_compact_stall", "node_vmstat_compact_fail", "node_vmstat_thp_fault_alloc",
+        "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc",
+    ),
+    "memory": ("node_memory_AnonHugePages_bytes", "node_memory_MemFree_bytes"),
+}  # fmt: skip
+HOW = {
+    "prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried in vain to write",
+    "failed": "failed to write", "sudo-redirect": "tried in vain (shell redirection without root) to write",
+}  # fmt: skip
+BLOCKS = "node_buddyinfo_blocks_order{}"
+ORDERS = 11  # 0 to 10, more than most kernels have
+_VIRTUAL = "process_virtual_memory_bytes"
+OF_PROCESSES = ("process_resident_memory_bytes", _VIRTUAL, "process_faults_total")
+MAX_PROCESSES = 3
+_PID = re.compile(r"([0-9]+)\)?\Z")
+_ZONE = 900  # seconds: time zones differ by whole quarters of an hour
+_BEGUN_TOGETHER = 30  # seconds
+
+
+def timeline(diagnosis: Diagnosis, views: Sequence[StateView], seen: Sequence[Signature] = ()) -> Timeline:
+    """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
+    anchors = diagnosis.case.anchors
+    shares = [share_series(one, anchors) for one in seen]
+    tracks = [(panel, track) for view in views for panel, track in _tracks(view.catalogue)]
+    most = max(LEAST_BUCKETS, min(MAX_BUCKETS, ALL_BUCKETS // max(1, len(tracks))))
+    return Timeline.model_construct(
+        series=[
+            *(one for one in shares if len(one.points) > 1),  # one point is no course
+            *(_series(track, panel, most) for panel, track in tracks),
+        ],
+        episodes=_episodes(diagnosis, seen, anchors),
+        actions=_actions(diagnosis),
+    )
+
+
+def _tracks(catalogue: Catalogue) -> Iterator[tuple[Panel, Track]]:
+    """What is drawn of a state, by panel: of the host, of the processes that grew most, of the largest zone."""
+    for panel, metrics in OF_HOST.items():
+        for metric in metrics:
+            tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 1]
+            # Sources that move come first (vmstat 4.0.0 to 4.0.2 repeats the memory of its first row), then dated ones.
+            tracks.sort(key=lambda t: (not _range(t), t.table.clock is Clock.DAY))
+            yield from ((panel, t) for t in tracks[:1])
+    threads = {t.name for t in catalogue.tracks(_VIRTUAL) if not t.column.any()}  # of the kernel: no memory
+    for metric in OF_PROCESSES:
+        tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
+        tracks = [t for t in tracks if t.name not in threads] or tracks  # none but those tells that no program ran
+        # Sources that tell the name of the process and the date come first.
+        tracks.sort(key=lambda t: (t.name.startswith("process "), t.table.clock is Clock.DAY))
+        tracks = sorted(_first_source(tracks), key=lambda t: (-_range(t), -t.last, t.name))  # still ones: the largest
+        yield from (("processes", t) for t in tracks[:MAX_PROCESSES])
+    zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
+    if zones:
+        largest = max(zones, key=lambda t: (_free_pages(catalogue, t), t.name))
+        yield from (("free_blocks", track) for track in _orders(catalogue, largest))
+
+
+def _range(track: Track) -> float:
+    values = track.points.values
+    return float(values.max() - values.min())
+
+
+def _orders(catalogue: Catalogue, zone: Track) -> Iterator[Track]:
+    """The free blocks of each order in the zone of a track, by the same source."""
+    for order in range(ORDERS):
+        yield from (t for t in catalogue.tracks(BLOCKS.format(order)) if t.table is zone.table)
+
+
+def _free_pages(catalogue: Catalogue, zone: Track) -> float:
+    """Of a zone in its last sample."""
+    return sum(track.last * 2.0**order for order, track in enumerate(_orders(catalogue, zone)))
+
+
+def _first_source(tracks: Iterable[Track]) -> Iterator[Track]:
+    """Of sources that watched one process at one time the first; others say the same again.
+
+    Of two with other clocks (top tells the time of day only) that is so if they began together, but for the time zone.
+    A process goes by its id: `churn (4711)` of one source is `process 4711` of another.
+    """
+    seen: list[tuple[str, Clock | None, float, float]] = []
+    for track in tracks:
+        times, pid = track.points.index, _PID.search(track.name)
+        if not len(times):
+            continue
+        one = (pid[1] if pid else track.name, track.table.clock, float(times[0]), float(times[-1]))
+        if not any(_same_watch(one, other) for other in seen):
+            seen.append(one)
+            yield track
+
+
+def _same_watch(one: tuple[str, Clock | None, float, float], other: tuple[str, Clock | None, float, float]) -> bool:
+    name, clock, first, last = one
+    if name != other[0]:
+        return False
+    if clock is other[1]:
+        return first <= other[3] and other[2] <= last
+    apart = (first - other[2] + _ZONE / 2) % _ZONE - _ZONE / 2
+    return Clock.BOOT not in (clock, other[1]) and abs(apart) <= _BEGUN_TOGETHER
+
+
+def _series(track: Track, panel: Panel, most: int) -> TimelineSeries:
+    known = term(track.metric)
+    counter = known is not None and known.kind == "counter"
+    points = rates(track) if counter else track.points
+    clock = track.table.clock.value if track.table.clock else None
+    return TimelineSeries.model_construct(
+        metric=f"{track.metric}{':rate' if counter else ''}", means=metric_words([track.metric]),
+        unit="1/s" if counter else (known.unit if known else ""), source=str(track.cite(0)), panel=panel,
+        **present_keys(entity=track.name, clock=clock),
+        points=buckets(points, most) if points is not None else [],
+    )  # fmt: skip
+
+
+def buckets(points: Points, most: int = MAX_BUCKETS) -> list[list[float | None]]:
+    """[time, min, max, mean] per bucket, values to four digits; a bucket is one sample while there are few enough."""
+    if not len(points):
+        return []
+    size = -(-len(points) // most)
+    values, starts = points.values, np.arange(0, len(points), size)
+    columns = (
+        points.index[starts],
+        np.minimum.reduceat(values, starts),
+        np.maximum.reduceat(values, starts),
+        np.add.reduceat(values, starts) / np.diff(starts, append=len(values)),
+    )
+    return [
+        [float(f"{at:.12g}"), *(float(f"{v:.4g}") for v in values)]
+        for at, *values in zip(*(c.tolist() for c in columns), strict=True)
+    ]
+
+
+def _episodes(diagnosis: Diagnosis, seen: Sequence[Signature], anchors: Sequence[ClockAnchor]) -> list[Episode]:
+    """Stretches that findings speak of; what began while recording stacks, from then on."""
+    onsets = {by: s.onset.at for s in seen if s.onset for by in s.spoken_by}
+    recordings = {(p.cite.member, p.start, p.end): p for state in diagnosis.case.states for p in state.profiles}
+    found = []
+    for outcome in (finding.outcome for finding in diagnosis.findings):
+        for evidence in outcome.evidence:
+            if not evidence.window:
+                continue
+            first, last = evidence.window
+            recording = recordings.get((evidence.cite.member if evidence.cite else "", first, last))
+            first = onsets.get((outcome.rule, evidence.check), first)
+            if recording and (axis := shared_axis(recording, anchors)):
+                first, last = axis[0].wall_time(first), axis[0].wall_time(last)
+            found.append(
+                Episode.model_construct(
+                    from_=first.seconds, to=last.seconds, clock=first.clock.value, text=evidence.text,
+                    rule=outcome.rule,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _actions(diagnosis: Diagnosis) -> list[Action]:
+    found = []
+    for event in diagnosis.case.events:
+        how = event.fields.get("how", "prompt")
+        value, path = quoted(event.fields.get("value", "")), path_name(event.fields.get("path", ""))
+        text = sentence(f"{HOW.get(how, how)} {value} to {path}")
+        time: dict[str, Any] = {"t": event.time.seconds, "clock": event.time.clock.value} if event.time else {}
+        found.append(Action.model_construct(**time, text=text, **place(event.cite)))
+    return found

@@ -1,0 +1,183 @@
+"""What one check said, and the class of evidence that it is.
+
+A result holds values: verdict, what was measured, where it stands. Its words are made when somebody reads them: of one
+result per check, entity and window few are reported.
+
+Classes of evidence, and which of them are independent of one another:
+
+- `policy`: settings in force. `state`: what the host is and how its memory lies. `total`: a count since boot, or of a
+  process's whole life. None of them proves that anything hurts now.
+- `stack`: call stacks. `counter`: a kernel counter's change, whichever tool printed it (vmstat's si is the change of
+  pswpin). `cpu`: how CPU time is split. `effect`: growth of memory, pace, load. These speak of a stretch of time.
+- `toggle`: the same with the setting on and off.
+- `log`: kernel messages. `application`: what a program says of itself. `action`: what an operator did. They support: a
+  program warns of a setting, not of what the setting does; a message says that something hung, not why.
+
+CPU split and growth are two faces of one thing, what it did to the host: one kind of DESIGN 1's three, `effect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from thpdiag.engine.schema import (
+    ChangeCheck,
+    Check,
+    EventCheck,
+    FactCheck,
+    ProcessCheck,
+    ProfileCheck,
+    SeriesCheck,
+    ToggleCheck,
+    as_list,
+)
+from thpdiag.engine.wording import requirement
+from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Citation, Evidence, Moment, Verdict3
+from thpdiag.model.facts import OPERATOR_KINDS
+from thpdiag.model.text import sentence
+
+NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
+
+# Of the classes that speak of a stretch of time, the kind that each is of: two kinds confirm a finding.
+INDEPENDENT: Mapping[str, str] = {"stack": "stack", "counter": "counter", "cpu": "effect", "effect": "effect"}
+DYNAMIC = frozenset(INDEPENDENT)
+LASTING = frozenset({"policy", "state", "total", "application"})  # no further recording could turn a no of theirs
+CPU = ("cpu_ratio.", "process_cpu")
+EFFECTS = ("process_", "node_load", "node_procs", "node_pressure", "vmstat_cache")
+OF_ITSELF = ("app.thp_warning", "app.latency", "app.log")  # facts that an application wrote about itself
+
+
+def independent_kinds(classes: frozenset[str] | set[str]) -> frozenset[str]:
+    """The independent kinds among classes of evidence."""
+    return frozenset(INDEPENDENT[one] for one in classes if one in INDEPENDENT)
+
+
+def metric_class(metric: str, as_: str) -> str:
+    """The class of a figure of a metric."""
+    if as_ == "since_boot_rate" or metric.endswith(".lifetime"):
+        return "total"
+    if metric.startswith(CPU):
+        return "cpu"
+    if metric.startswith(EFFECTS) or as_ in ("knee", "step"):
+        return "effect"
+    known = term(metric)
+    if known and known.kind in ("counter", "rate"):
+        return "counter"
+    return "effect" if as_ in ("delta", "slope") else "state"
+
+
+def fact_class(name: str) -> str:
+    """The class of a fact, or of the latest value of a metric."""
+    if name.startswith(OF_ITSELF):
+        return "application"
+    known = term(name)
+    return {"setting": "policy", "counter": "total", "rate": "counter"}.get(known.kind, "state") if known else "state"
+
+
+def check_class(check: Check) -> str:
+    """The class of a yes of the check; of a process's CPU use, where it is that of a stretch of time."""
+    match check:
+        case FactCheck():
+            return fact_class(check.fact)
+        case SeriesCheck():
+            return metric_class(check.series, check.as_)
+        case ChangeCheck():
+            return metric_class(as_list(check.change.of)[0], "delta")
+        case ProfileCheck():
+            return "stack"
+        case EventCheck() if check.anywhere is not None or check.under is not None:
+            return "stack"
+        case EventCheck():
+            return "action" if set(as_list(check.event)) <= OPERATOR_KINDS else "log"
+        case ToggleCheck():
+            return "toggle"
+        case ProcessCheck() if check.process.cpu_above is not None:
+            return "cpu"
+        case _:
+            return "state"
+
+
+Words = str | Callable[[], str]  # a text, or what makes it when it is read
+
+
+def text_of(words: Words) -> str:
+    return words if isinstance(words, str) else words()
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The answer of a check: `words` says what was found.
+
+    `class_` is the evidence class, where it is not that of the check. `missing` are vocabulary names whose absence made
+    it unknown. An `assumed` yes rests on a default that nobody measured. `window` is the time it speaks of, which
+    begins `reach` seconds (an interval of the source) before. `weak` evidence (a total since boot) never raises the
+    confidence above possible; `surer` says what would make it solid. `held` is for how long (or in how many samples, or
+    in what share of them) the values were where they must stay, `short_of` the bound that decided, where that is not
+    the usual one. `confidence` is that of the rule that it speaks of. `headline` is the text without what a headline
+    has no room for.
+    """
+
+    check: Check | None
+    value: Verdict3
+    words: Words
+    cite: Citation | None = None
+    measured: float | str | None = None
+    unit: str = ""
+    missing: tuple[str, ...] = ()
+    class_: str = ""
+    assumed: bool = False
+    weak: bool = False
+    surer: str = ""
+    window: tuple[Moment, Moment] | None = None
+    reach: float = 0.0
+    held: float | None = None
+    short_of: str = ""
+    confidence: str = ""
+    headline: Words = ""
+
+    @cached_property
+    def text(self) -> str:
+        """What was found."""
+        return sentence(text_of(self.words))
+
+    @cached_property
+    def kind(self) -> str:
+        """The evidence class."""
+        return self.class_ or (check_class(self.check) if self.check else "state")
+
+    @property
+    def needed(self) -> str:
+        """What a yes takes."""
+        return requirement(self.check) if self.check else ""
+
+    def evidence(self, check: str) -> Evidence:
+        brief = text_of(self.headline)
+        return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window, brief)
+
+    def with_remark(self, remark: Words, value: Verdict3) -> CheckResult:
+        """The result with another verdict, and the reason for that after its text."""
+        return replace(self, value=value, words=lambda: self.text + text_of(remark))
+
+    def with_lost_input(self, hidden: frozenset[str], tainted: frozenset[str] = frozenset()) -> CheckResult:
+        """The same answer when parts of the input were lost: a no that no intact member speaks for is unknown.
+
+        What a member says whose checksum does not fit is weak: it may be wrong.
+        """
+        if self.value is YES and tainted and (self.cite is None or self.cite.member in tainted):
+            return replace(self, weak=True)
+        if self.value is NO and hidden and (self.cite is None or self.cite.member in hidden):
+            lost = "; but part of the input could not be read"
+            return replace(self, value=UNKNOWN, words=lambda: f"{self.text}{lost}")
+        return self
+
+
+CheckResults = Mapping[str, CheckResult]  # of the checks of a rule, by their names
+
+
+def unknown_result(check: Check, missing: str | Sequence[str], words: Words, class_: str = "") -> CheckResult:
+    """An answer that the input does not hold."""
+    names = (missing,) if isinstance(missing, str) else tuple(missing)
+    return CheckResult(check, UNKNOWN, words, class_=class_, missing=names)

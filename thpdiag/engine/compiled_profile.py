@@ -1,0 +1,318 @@
+"""A profile made ready for many questions: which frames belong to a family, which chains hold families in order.
+
+Every name is tested once per profile; after that a question works on whole arrays of chains, never on samples one by
+one (perf.md 5.3). Three answers are possible for a chain: it surely fits, it surely does not, or what the source does
+not show (callers that were cut off, kernel functions without names) could make it fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thpdiag.engine.stacks import Place, function_families
+from thpdiag.knowledge.symbols import families, is_idle_task, is_unresolved
+from thpdiag.model import Profile, Rows, Stacks, Task
+from thpdiag.model.profile import UNKNOWN
+from thpdiag.model.ragged import any_of
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Choice = tuple[str, ...]  # families, or `=name` for one function
+Objects = tuple[re.Pattern[str] | None, ...]  # of the families of a choice
+
+IDLE_HOST = 0.02  # of all CPU time; a fiftieth is what a host without load takes for itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainMatches:
+    """Per chain: `sure` ones match, `possible` ones may; `astray` ones may hold the function itself with other callers,
+    `held` ones hold it for sure or are possible.
+
+    What is sure is possible too.
+    """
+
+    sure: Bools
+    possible: Bools
+    astray: Bools
+    held: Bools
+
+
+class GroupWeights(NamedTuple):
+    """Weights of a group: what surely matched, may match, may be astray, is held (`Found`), and all of it."""
+
+    group: str
+    sure: float
+    possible: float
+    astray: float
+    held: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """Rows and the group that each belongs to."""
+
+    rows: Rows
+    group: Ints
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class CompiledProfile:
+    """A profile with its frames' families and without idle rows."""
+
+    profile: Profile
+    _masks: dict[Choice, Bools] = field(default_factory=dict, repr=False)
+    _places: dict[Choice, Ints] = field(default_factory=dict, repr=False)
+    _veils: dict[Objects, Ints] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def members(self) -> tuple[frozenset[str], ...]:
+        """The families of each frame."""
+        return tuple(function_families(frame.name) for frame in self.profile.frames)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Rows that are not idle (`thpdiag.knowledge.symbols.is_idle` of every frame and its task)."""
+        profile, rows, idle = self.profile, self.profile.rows, families()["idle"]
+        names, comms = [f.name for f in profile.frames], [t.comm for t in profile.tasks]
+        halts, maybe, unnamed = (
+            any_of(_marks(names, test)[profile.chains.frames], profile.chains.starts)
+            for test in (idle.matches, idle.doubtful, is_unresolved)
+        )
+        idler, swapper = _marks(comms, is_idle_task), _marks(comms, lambda comm: comm.startswith("swapper"))
+        chain, task = rows.chain, rows.task
+        doubt = maybe[chain] | (swapper[task] & unnamed[chain])
+        return rows.only(~(halts[chain] | (idler[task] & doubt)))
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """Non-idle weight of each chain."""
+        return self._weights(self.rows)
+
+    @cached_property
+    def weight(self) -> float:
+        """Non-idle weight, with what a percent source does not list."""
+        return float(self.rows.weight.sum()) + self.profile.ledger.unlisted
+
+    @cached_property
+    def samples(self) -> int | None:
+        """Non-idle samples, None where the source has only percentages and no total."""
+        if self.profile.percent_only:
+            return self.profile.total_samples
+        return int(self.rows.samples.sum())
+
+    @cached_property
+    def idle_host(self) -> bool:
+        """Whether the title of perf top says that hardly any CPU had anything to do: samples per second are far
+        below the frequency times the number of CPUs."""
+        told = self.profile.facts
+        most = float(told.get("frequency", 0)) * float(told.get("cpus", 0))
+        return "irqs_per_second" in told and float(told["irqs_per_second"]) < IDLE_HOST * most
+
+    def share(self, family: str, *, without: Choice = ()) -> float:
+        """Of the non-idle weight, what has a function of the family anywhere in its chain, and none of `without`."""
+        inside = float(self.weights[self.holding((family,)) & ~self.holding(without)].sum())
+        return inside / self.weight if self.weight > 0 else 0.0
+
+    def holding(self, choice: Choice) -> Bools:
+        """The chains with a function of the choice anywhere."""
+        return any_of(self._mask(choice)[self.profile.chains.frames], self.profile.chains.starts)
+
+    def find(self, where: Choice, place: Place, *, under: Sequence[Choice] = (), never: Choice = ()) -> ChainMatches:
+        """Chains that hold a function of `where` (as the running function: `Place.SELF`), called from `under` in order
+        from the leaf outwards with gaps, and from none of `never`; of several such functions the innermost counts.
+
+        What a chain hides (functions without names, callers that were cut off) may be any function: it is sure that the
+        chain fits if it does whatever that is, and possible if it does for some of it.
+        """
+        begins, ends = self.profile.chains.starts[:-1], self.profile.chains.starts[1:]
+        upto = np.minimum(ends, begins + 1) if place is Place.SELF else ends
+        at = self._first(self._places_of(where), begins, upto)
+        hit = at >= 0
+        upto = np.where(hit, at, upto)
+        veiled = self._first(self._unnamed_places(where), begins, upto)  # it may be the innermost one
+        open_end = ((begins == ends) | (self._incomplete if place is Place.ANYWHERE else False)) & ~hit
+
+        outermost = np.where(hit, at, self._last(self._unnamed_places(where), begins, upto))
+        fits = self._fits_surely(outermost, np.where(veiled >= 0, veiled, at), under, never)
+        if under or never:
+            fits &= ~open_end
+
+        innermost = np.maximum(begins, self._last(self._places_of(never), begins, ends))
+        best = self._first(self._unnamed_places(where), innermost, upto)
+        best = np.where((best < 0) & (at >= innermost), at, best)
+        possible = open_end | ((best >= 0) & self._may_fit(best, under))
+        return ChainMatches(hit & fits, possible, (hit | (veiled >= 0) | open_end) & ~fits, hit | possible)
+
+    def sums(self, found: ChainMatches, grouping: Grouping) -> list[GroupWeights]:
+        """What was found in each group."""
+        if grouping.rows is self.rows and len(grouping.names) == 1:
+            marks = (found.sure, found.possible, found.astray, found.held, slice(None))
+            return [GroupWeights(grouping.names[0], *(float(self.weights[m].sum()) for m in marks))]
+        if not grouping.names:
+            return []
+        rows = grouping.rows
+        columns = [
+            np.bincount(grouping.group, np.where(m[rows.chain], rows.weight, 0.0), len(grouping.names)).tolist()
+            for m in (found.sure, found.possible, found.astray, found.held, np.ones(len(found.sure), np.bool_))
+        ]
+        return [GroupWeights(name, *values) for name, *values in zip(grouping.names, *columns, strict=True)]
+
+    def grouping(self, of: str, only: Callable[[str], object] | None = None) -> Grouping:
+        """All rows as one group, or one per `comm`, `thread` or `cpu`. `only` picks commands."""
+        rows = self.rows
+        if only is not None:
+            rows = rows.only(_marks((t.comm for t in self.profile.tasks), lambda comm: bool(only(comm)))[rows.task])
+        return GROUPS[of](self.profile, rows) if of in GROUPS else Grouping(rows, np.zeros(len(rows), np.int64), [""])
+
+    def pairs(self, grouping: Grouping) -> Iterator[tuple[int, int, float]]:
+        """Chain, number of the group and weight of all that occur together."""
+        rows, count = grouping.rows, max(1, len(self.profile.chains))
+        keys, places = np.unique(grouping.group * count + rows.chain, return_inverse=True)
+        weights = np.bincount(places, rows.weight, len(keys)).tolist()
+        yield from zip((keys % count).tolist(), (keys // count).tolist(), weights, strict=True)
+
+    def heaviest(self, found: ChainMatches, grouping: Grouping, name: str) -> int | None:
+        """The chain that gives most of what surely matched in a group."""
+        rows, every = grouping.rows, self.weights
+        if rows is not self.rows or len(grouping.names) > 1:
+            every = self._weights(rows.only(grouping.group == grouping.names.index(name)))
+        weights = np.where(found.sure, every, 0.0)
+        return int(weights.argmax()) if len(weights) and weights.max() > 0 else None
+
+    def _weights(self, rows: Rows) -> NDArray[np.float64]:
+        return np.bincount(rows.chain, rows.weight, len(self.profile.chains)).astype(np.float64, copy=False)
+
+    def _fits_surely(self, at: Ints, inner: Ints, under: Sequence[Choice], never: Choice) -> Bools:
+        """Whether what is shown beyond `at` holds `under`, and nothing beyond `inner` can be of `never`."""
+        ends = self.profile.chains.starts[1:]
+        fits = np.ones(len(ends), np.bool_)
+        for choice in under:
+            at = self._first(self._places_of(choice), at + 1, ends)
+            fits &= at >= 0
+            at = np.where(at >= 0, at, ends)
+        if never:
+            for places in (self._places_of(never), self._unnamed_places(never)):
+                fits &= self._first(places, inner + 1, ends) < 0
+            fits &= ~self._incomplete
+        return fits
+
+    def _may_fit(self, at: Ints, under: Sequence[Choice]) -> Bools:
+        """Whether what is beyond `at` can hold `under`."""
+        ends = self.profile.chains.starts[1:]
+        fits = np.ones(len(ends), np.bool_)
+        for choice in under:
+            named, veiled = (
+                self._first(places, at + 1, ends) for places in (self._places_of(choice), self._unnamed_places(choice))
+            )
+            at = np.where((named < 0) | ((veiled >= 0) & (veiled < named)), veiled, named)
+            fits &= at >= 0
+            at = np.where(at >= 0, at, ends)
+        return fits | self._incomplete
+
+    def _first(self, places: Ints, low: Ints, high: Ints) -> Ints:
+        """The first of the places from `low` up to `high` in each chain, -1 if there is none."""
+        if not len(places):
+            return np.full(len(low), -1, np.int64)
+        found = places[np.minimum(np.searchsorted(places, low), len(places) - 1)]
+        return np.where((found >= low) & (found < high), found, -1)
+
+    def _last(self, places: Ints, low: Ints, high: Ints) -> Ints:
+        """The last of the places from `low` up to `high` in each chain, -1 if there is none."""
+        if not len(places):
+            return np.full(len(low), -1, np.int64)
+        found = places[np.maximum(np.searchsorted(places, high) - 1, 0)]
+        return np.where((found >= low) & (found < high), found, -1)
+
+    def _places_of(self, choice: Choice) -> Ints:
+        """Where in the flat array of frames the choice is."""
+        places = self._places.get(choice)
+        if places is None:
+            places = self._places[choice] = np.flatnonzero(self._mask(choice)[self.profile.chains.frames])
+        return places
+
+    def _unnamed_places(self, choice: Choice) -> Ints:
+        """Where it holds frames without a name that might be of the choice."""
+        objects = tuple((family.objects if (family := families().get(name)) else None) for name in choice)
+        places = self._veils.get(objects)
+        if places is None:
+            veil = self._unnamed_frames(objects)
+            places = np.flatnonzero(veil[self.profile.chains.frames]) if veil.any() else np.zeros(0, np.int64)
+            self._veils[objects] = places
+        return places
+
+    def _mask(self, choice: Choice) -> Bools:
+        """The frames that belong to the choice."""
+        mask = self._masks.get(choice)
+        if mask is None:
+            mask = np.fromiter((not m.isdisjoint(choice) for m in self.members), np.bool_, len(self.members))
+            self._masks[choice] = mask
+        return mask
+
+    def _unnamed_frames(self, objects: Objects) -> Bools:
+        """Frames without a name that might be of families in these objects; None stands for the kernel."""
+        known = [o for o in objects if o is not None]
+        return np.fromiter(
+            (
+                nameless and ((None in objects and frame.kernel is True) or any(o.search(frame.dso) for o in known))
+                for frame, nameless in zip(self.profile.frames, self._nameless, strict=True)
+            ),
+            np.bool_,
+            len(self.profile.frames),
+        )
+
+    @cached_property
+    def _nameless(self) -> tuple[bool, ...]:
+        return tuple(is_unresolved(frame.name) for frame in self.profile.frames)
+
+    @cached_property
+    def _incomplete(self) -> Bools:
+        """Chains whose callers the source does not show, or not all of them that run in the kernel."""
+        profile, starts = self.profile, self.profile.chains.starts
+        lengths = np.diff(starts)
+        if profile.stacks is Stacks.NONE:
+            return np.ones(len(lengths), np.bool_)
+        short = lengths <= (1 if profile.stacks is Stacks.PARTIAL else -1)
+        if profile.chains.cut is not None:
+            program = np.fromiter((f.kernel is False for f in profile.frames), np.bool_, len(profile.frames))
+            cut = np.flatnonzero(profile.chains.cut & (lengths > 0))
+            short[cut] |= ~program[profile.chains.frames[starts[cut + 1] - 1]]
+        return short
+
+
+def _marks(texts: Iterable[str], test: Callable[[str], bool]) -> Bools:
+    return np.fromiter((test(text) for text in texts), np.bool_)
+
+
+def _group_by(label: Callable[[Task], str]) -> Callable[[Profile, Rows], Grouping]:
+    """Groups of tasks."""
+
+    def group_tasks(profile: Profile, rows: Rows) -> Grouping:
+        numbers: dict[str, int] = {}
+        of = np.fromiter((numbers.setdefault(label(t), len(numbers)) for t in profile.tasks), np.int64)
+        return Grouping(rows, of[rows.task], list(numbers))
+
+    return group_tasks
+
+
+def _by_cpu(_profile: Profile, rows: Rows) -> Grouping:
+    """Groups of CPUs; none where a row does not tell its CPU, which leaves the answer open."""
+    numbers, groups = np.unique(rows.cpu, return_inverse=True)
+    if UNKNOWN in numbers:
+        return Grouping(rows, np.zeros(len(rows), np.int64), [])
+    return Grouping(rows, groups.astype(np.int64), [f"CPU {number}" for number in numbers.tolist()])
+
+
+def _thread(task: Task) -> str:
+    return f"{task.comm} ({task.tid if task.tid is not None else task.pid})"
+
+
+GROUPS = {"comm": _group_by(lambda task: task.comm), "thread": _group_by(_thread), "cpu": _by_cpu}

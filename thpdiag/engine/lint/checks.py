@@ -1,0 +1,464 @@
+"""What checks ask for and compare with: names that exist; numbers with a reason, a fitting unit, a possible size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from thpdiag.engine.lint.issue import LintIssue, RuleSet, lint
+from thpdiag.engine.load import Rule, Where
+from thpdiag.engine.quantity import parse_quantity, split_unit
+from thpdiag.engine.schema import (
+    ChangeCheck,
+    Check,
+    EventCheck,
+    FactCheck,
+    ProcessCheck,
+    ProfileCheck,
+    SeriesCheck,
+    ToggleCheck,
+    as_list,
+)
+from thpdiag.knowledge.applications import applications
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.platforms import behaviours, eras
+from thpdiag.knowledge.symbols import families
+from thpdiag.knowledge.vocabulary import Term, entities_of, event, names, possible_names, term
+from thpdiag.knowledge.yaml_nodes import suggestion
+
+# Names
+
+_FIELDS = re.compile(r"\((?:labels?|fields) (?P<names>[^)]*)\)")
+_ALWAYS = {"pid", "comm", "node", "zone", "cpu", "device", "size"}  # labels of entities
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "thp.enabled": ("always", "madvise", "never"),
+    "thp.defrag": ("always", "defer", "defer+madvise", "madvise", "never"),
+    "thp.shmem_enabled": ("always", "within_size", "advise", "never", "deny", "force"),
+    "boot.transparent_hugepage": ("always", "madvise", "never"),
+    "thp.applicable": ("yes", "no"),
+    "thp.khugepaged.defrag": ("0", "1", "yes", "no"),
+}
+
+
+def families_of(check: Check) -> list[str]:
+    """The symbol families that a check asks for, without single functions (`=name`)."""
+    match check:
+        case ProfileCheck():
+            spec = check.profile
+            parts = (spec.self_, spec.anywhere, spec.under, spec.not_under)
+        case EventCheck():
+            parts = (check.anywhere, check.under, check.not_anywhere, None)
+        case _:
+            return []
+    return [word for part in parts for word in as_list(part) if not word.startswith("=")]
+
+
+@lint("a fact or metric that the vocabulary does not have")
+def unknown_metric(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        for word in check.metrics:
+            if term(word) is None and not _own_name(word):
+                message = f"'{word}' is not in the vocabulary{suggestion(word, names())}"
+                yield LintIssue(message, ("checks", name), word)
+
+
+@lint("a metric by the name of another tool")
+def alias_of_metric(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        for word in check.metrics:
+            if term(word) is None and (own := _own_name(word)):
+                message = f"'{word}' is what another tool calls it; write {own}"
+                yield LintIssue(message, ("checks", name), word)
+
+
+def _own_name(word: str) -> str:
+    """The vocabulary's name for what other tools or the kernel's files call so."""
+    known = [name for name in possible_names(word) if term(name) is not None and name != word]
+    spelled = [name for name in known if name in names() or name == known[0]]
+    return spelled[0] if spelled and re.fullmatch(r"[\w%/-]+", word) and _is_short(word) else ""
+
+
+def _is_short(word: str) -> bool:
+    """No typing mistake in a name of ours, which a pattern for any counter of the kernel would take for one of its."""
+    return not word.startswith(("node_", "process_", "cpu_ratio", "thp.", "sysctl")) and ":" not in word
+
+
+@lint("an event that no reader yields")
+def unknown_event(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        for word in as_list(check.event) if isinstance(check, EventCheck) else ():
+            if event(word) is None:
+                yield LintIssue(f"unknown event '{word}'{suggestion(word, names())}", ("checks", name), word)
+
+
+@lint("a symbol family that symbols.yaml does not have")
+def unknown_family(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        for word in families_of(check):
+            if word not in families():
+                message = f"unknown symbol family '{word}'{suggestion(word, families())}"
+                yield LintIssue(message, ("checks", name), word)
+
+
+@lint("a mechanism that mechanisms.yaml does not have")
+def unknown_mechanism(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    word = rule.file.mechanism
+    if word not in mechanisms():
+        yield LintIssue(f"unknown mechanism '{word}'{suggestion(word, mechanisms())}", ("mechanism",), word)
+
+
+@lint("an application that applications.yaml does not have")
+def unknown_application(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    known = [app.name for app in applications()]
+    for name, check in rule.checks.items():
+        for word in as_list(check.process.app) if isinstance(check, ProcessCheck) else ():
+            if word not in known:
+                yield LintIssue(f"unknown application '{word}'{suggestion(word, known)}", ("checks", name), word)
+
+
+@lint("a word that a setting never has")
+def unknown_value(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        if not isinstance(check, FactCheck) or (known := _words_of(check.fact)) is None:
+            continue
+        for value in (check.is_, check.is_not, *(check.one_of or ())):
+            if value is not None and str(value) not in known:
+                words = behaviours() if check.fact == "kernel.era" else known
+                message = f"{check.fact} is never '{value}', but one of {', '.join(words)}"
+                yield LintIssue(message + suggestion(str(value), words), ("checks", name), str(value))
+
+
+def _words_of(fact: str) -> tuple[str, ...] | None:
+    if fact == "kernel.era":
+        return eras()
+    if fact == "app":
+        return tuple(app.name for app in applications())
+    return WORDS.get(fact)
+
+
+@lint("a label or field that such facts and events do not have")
+def unknown_field(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        if isinstance(check, FactCheck) and (known := term(check.fact)):
+            fields = _labels_in(known.means) | _ALWAYS
+        elif isinstance(check, EventCheck):
+            fields = {word for kind in as_list(check.event) if (one := event(kind)) for word in _labels_in(one.means)}
+        else:
+            continue
+        for word in check.where:
+            if word not in fields:
+                hint = suggestion(word, fields) or (f"; it has {', '.join(sorted(fields))}" if fields else "")
+                yield LintIssue(f"nothing of that kind has a '{word}'{hint}", ("checks", name, "where", word))
+
+
+def _labels_in(means: str) -> set[str]:
+    """The labels or fields that the vocabulary names in brackets."""
+    found = _FIELDS.search(means)
+    return set(re.findall(r"[a-z_]+", found["names"])) if found else set()
+
+
+@lint("for_each of something that no check looks at")
+def for_each_unused(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    wanted = rule.file.for_each
+    if wanted is None:
+        return
+    kinds = {kind for check in rule.checks.values() for word in check.metrics for kind in entities_of(word)}
+    if wanted not in kinds:
+        message = f"no check looks at a metric of a {wanted}; take for_each out, or ask for one"
+        yield LintIssue(message, ("for_each",), wanted)
+
+
+# Every number that a rule compares with: its place, and the unit of what it is compared with
+
+TIMES = ("for", "over", "within")
+QUANTITIES = ("above", "below", "at_least", "per_at_least", "ratio", "cpu_above", *TIMES)
+ANY = "any"  # ratios of unlike things have a unit that nobody writes
+FIGURES = ("spread", "step", "knee")  # ratios, whatever the metric is
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """`written` is as the check has it (maybe `$param`), `text` what that stands for.
+
+    `unit` is that of what it is held against; `whole` names what cannot be more than all of it.
+    """
+
+    check: str
+    key: str
+    where: Where
+    written: str | float
+    text: str | float
+    unit: str
+    whole: str = ""
+
+    @property
+    def number(self) -> float:
+        return split_unit(self.text)[0]
+
+    @property
+    def own_unit(self) -> str:
+        """The unit as it is written: `%`, `MiB/s`, nothing."""
+        return split_unit(self.text)[1]
+
+
+def thresholds(rule: Rule) -> Iterator[Threshold]:
+    """All of a rule, in the order of its file; `for` only where it is a time."""
+    for name, check in rule.checks.items():
+        for where, key, written in _quantities(rule.file.checks[name], ("checks", name)):
+            param = rule.file.params.get(written[1:]) if isinstance(written, str) and written[:1] == "$" else None
+            text = param.default if param else written
+            if not (key == "for" and "sample" in str(text)):
+                unit = _unit(check, key)
+                yield Threshold(name, key, where, written, text, unit, _limit_words(check, key))
+
+
+def _quantities(row: object, at: Where) -> Iterator[tuple[Where, str, str | float]]:
+    if not isinstance(row, dict):
+        return
+    for key, value in row.items():
+        if key == "where":
+            continue
+        if key in QUANTITIES and isinstance(value, str | int | float):
+            yield (*at, key), key, value
+        else:
+            yield from _quantities(value, (*at, key))
+
+
+def _unit_of(name: str) -> str:
+    known = term(name)
+    return known.unit if known else ANY
+
+
+def _unit(check: Check, key: str) -> str:
+    """The base unit that a threshold of a check must have."""
+    if key in TIMES:
+        return "seconds"
+    match check:
+        case FactCheck():
+            return _unit_of(check.fact) or ANY
+        case SeriesCheck():
+            return _of_series(check)
+        case ChangeCheck():
+            return _of_change(check, key)
+        case ProfileCheck() | ProcessCheck():
+            return "ratio"
+        case ToggleCheck():
+            return "factor"
+        case _:
+            return "1"
+
+
+def _of_series(check: SeriesCheck) -> str:
+    if check.as_ in FIGURES:
+        return "ratio"
+    unit = _unit_of(check.series)
+    if check.as_ in ("rate", "since_boot_rate", "slope") and unit != ANY:
+        return unit if unit.endswith("/s") else f"{unit}/s"
+    return unit
+
+
+def _of_change(check: ChangeCheck, key: str) -> str:
+    of, per = _unit_of(as_list(check.change.of)[0]), [_unit_of(name) for name in as_list(check.change.per)]
+    if key == "at_least" or (key in ("above", "below") and not per):
+        return of
+    if key == "per_at_least":
+        return per[0] if per else ANY
+    if of == per[0]:
+        return "quotient"
+    return of if per[0] in ("1", "pages", "blocks") and of not in ("1", "pages", "blocks") else ANY
+
+
+def _limit_words(check: Check, key: str) -> str:
+    """What cannot be more than all, by name; empty where more than 1 is possible."""
+    if key in TIMES:
+        return ""
+    if isinstance(check, ProfileCheck):
+        return "the samples"
+    name = check.fact if isinstance(check, FactCheck) else check.series if isinstance(check, SeriesCheck) else ""
+    figure = isinstance(check, SeriesCheck) and check.as_ not in ("level", "mean", "last", "spread")
+    spread = isinstance(check, SeriesCheck) and check.as_ == "spread"
+    if figure or not name or name.startswith("process_cpu_ratio"):
+        return ""
+    return "the largest value" if spread else "the whole" if _unit_of(name) == "ratio" else ""
+
+
+def bounds(check: Check) -> tuple[float, float]:
+    """Between what a figure must lie."""
+    match check:
+        case SeriesCheck() | FactCheck():
+            low, high = check.above, check.below
+        case ChangeCheck():
+            low, high = check.change.above, check.change.below
+        case ProfileCheck():
+            low, high = check.profile.at_least, check.profile.below
+        case _:
+            low = high = None
+    return (-inf if low is None else parse_quantity(low), inf if high is None else parse_quantity(high))
+
+
+# Numbers
+
+SHORTEST = 1.0  # seconds; vmstat, sar, collectl and top do not record more often
+LEVELS = ("level", "mean", "last", "spread")
+# Words that begin a reason: what happens beyond the number, or where the number comes from.
+_REASON = re.compile(
+    r"[;:,]|\d|\b(?:above|below|beyond|less|more|fewer|shorter|longer|larger|smaller|higher|lower|than|that|which|where|"
+    r"because|from|since|until|before|after|enough|too|so|as|at|can|cannot|could|should|must|hurts?|matters?|worth|"
+    r"noise|mean anything)\b"
+)
+FITTING = {
+    "ratio": ("%", ""),
+    "quotient": ("%", ""),
+    "factor": ("",),
+    "seconds": ("s", "ms", "min", "h", "d"),
+    "bytes": ("B", "KiB", "MiB", "GiB", "TiB"),
+    "bytes/s": ("KiB/s", "MiB/s", "GiB/s", "MiB/min", "MiB/h"),
+    "1/s": ("/s", "/min", "/h"),
+    "pages/s": ("/s", "/min", "/h"),
+    "blocks/s": ("/s", "/min", "/h"),
+    "1": ("", "samples"),
+    "pages": ("", "pages"),
+    "blocks": ("", "blocks"),
+    "seconds/s": ("%", ""),
+}
+
+
+@lint("a number in a check that is no parameter with a reason")
+def bare_threshold(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    """`0`, `1` and how long something must last need no reason."""
+    for one in thresholds(rule):
+        if one.key != "for" and str(one.written) not in ("0", "1") and not str(one.written).startswith("$"):
+            message = f"{one.key}: {one.written} has no reason; make it a parameter with `means`"
+            yield LintIssue(message, one.where)
+
+
+@lint("a parameter that no check uses")
+def unused_parameter(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    used = {one.written for one in thresholds(rule)} | set(re.findall(r"\$\w+", str(rule.file.checks)))
+    for name in rule.file.params:
+        if f"${name}" not in used:
+            yield LintIssue(f"parameter '{name}' is used by no check; take it out", ("params", name))
+
+
+@lint("a parameter that does not say why this number")
+def threshold_without_reason(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    seen: dict[str, str] = {}
+    for name, param in rule.file.params.items():
+        means = " ".join(param.means.split()).lower()
+        if means in seen:
+            message = f"'{name}' has the words of '{seen[means]}'; say why this number"
+            yield LintIssue(message, ("params", name, "means"))
+        elif not _REASON.search(means):
+            message = "says what the number is, but not why this one (what less or more would mean, where it is from)"
+            yield LintIssue(message, ("params", name, "means"))
+        seen.setdefault(means, name)
+
+
+@lint("a threshold in another unit than what it is compared with")
+def unit_mismatch(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for one in thresholds(rule):
+        fitting = FITTING.get(one.unit, ("",) if one.unit != ANY else None)
+        if fitting is None or one.own_unit in fitting or one.number == 0:
+            continue
+        what = f"'{one.text}'" + (f" ({one.written})" if one.written != one.text else "")
+        shown = " or ".join(unit for unit in fitting if unit) or "a number alone"
+        unit = {"1": "a count", "quotient": "a ratio", "factor": "a ratio"}.get(one.unit, one.unit)
+        yield LintIssue(f"{what} does not fit what is measured in {unit}; write {shown}", one.where)
+
+
+@lint("a share below 0 or above 100 %")
+def share_out_of_range(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for one in thresholds(rule):
+        if one.whole and not 0 <= one.number <= 1:
+            message = f"{one.text} of {one.whole} cannot be; write a share between 0 and 100 %"
+            yield LintIssue(message, one.where)
+
+
+@lint("a check whose bounds leave no number between them")
+def empty_range(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check in rule.checks.items():
+        low, high = bounds(check)
+        if low >= high:
+            yield LintIssue("no number is above the one and below the other; turn the bounds round", ("checks", name))
+
+
+@lint("a threshold that nothing can miss")
+def threshold_always_met(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    """`at_least: 0 %` of samples, `above: -1` of what is never negative."""
+    for one in thresholds(rule):
+        least = one.number == 0 and one.key == "at_least" and one.whole
+        if least or (one.number < 0 and one.key == "above" and one.whole):
+            yield LintIssue(f"{one.key}: {one.text} always holds; ask for more than nothing", one.where)
+
+
+@lint("a total since boot compared as if it were a level")
+def counter_as_level(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check, known in _series(rule):
+        if known.kind == "counter" and check.as_ in LEVELS:
+            message = f"{check.series} is a total since boot; `as: {check.as_}` says nothing of now, write `as: rate`"
+            yield LintIssue(f"{message} or `as: delta`", ("checks", name, "as" if check.as_ != "level" else "series"))
+
+
+@lint("the rate of what is no counter")
+def gauge_as_rate(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check, known in _series(rule):
+        if known.kind in ("gauge", "state") and check.as_ in ("rate", "since_boot_rate"):
+            message = f"{check.series} is no counter; `as: {check.as_}` of it means nothing, write delta or slope"
+            yield LintIssue(message, ("checks", name, "as"))
+    for name, other in rule.checks.items():
+        if isinstance(other, ChangeCheck) and other.change.within is not None:
+            for of in (n for n in as_list(other.change.of) if (meant := term(n)) and meant.kind != "counter"):
+                message = f"{of} is no counter; `within` of it means nothing, leave it out"
+                yield LintIssue(message, ("checks", name, "change", "within"))
+
+
+@lint("the rate or growth of what is a rate already")
+def rate_of_rate(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check, known in _series(rule):
+        if known.kind == "rate" and check.as_ in ("rate", "since_boot_rate", "delta"):
+            message = (
+                f"{check.series} is per second already; `as: {check.as_}` of it means nothing, write level or mean"
+            )
+            yield LintIssue(message, ("checks", name, "as"))
+
+
+def _series(rule: Rule) -> Iterator[tuple[str, SeriesCheck, Term]]:
+    for name, check in rule.checks.items():
+        if isinstance(check, SeriesCheck) and (known := term(check.series)):
+            yield name, check, known
+
+
+@lint("a duration shorter than any recorder's interval")
+def too_short_for(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for one in thresholds(rule):
+        if one.key in TIMES and one.number < SHORTEST:
+            message = (
+                f"{one.text} is shorter than any recorder's interval, so that one sample decides; write 1 s or more"
+            )
+            yield LintIssue(message, one.where)
+
+
+@lint("a duration with a figure of the whole recording")
+def for_without_use(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    for name, check, _known in _series(rule):
+        if check.for_ is not None and check.as_ not in ("level", "rate"):
+            message = f"`as: {check.as_}` is one figure of the whole recording, for which `for` has no meaning; drop it"
+            yield LintIssue(message, ("checks", name, "for"))
+
+
+@lint("a bound for a fact that is a word, or more events than there can be")
+def number_of_a_word(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    """`above` of a fact that is a word never holds."""
+    for name, check in rule.checks.items():
+        if isinstance(check, FactCheck) and (known := term(check.fact)) and not known.unit:
+            key = "above" if check.above is not None else "below" if check.below is not None else ""
+            if key and known.kind == "setting" and not check.fact.startswith("sysctl."):
+                yield LintIssue(f"{check.fact} is a word; compare with is or one_of", ("checks", name, key))
+        if isinstance(check, EventCheck) and check.at_least > MANY_EVENTS:
+            message = f"{check.at_least} events are more than a log of the kernel keeps"
+            yield LintIssue(message, ("checks", name, "at_least"))
+
+
+MANY_EVENTS = 10_000

@@ -1,0 +1,165 @@
+"""Machines of a cluster, by Dask distributed: it hands out the bundles, and again when a machine dies.
+
+A bundle is worked on again elsewhere when its machine is lost; the store counts it once. Few futures are in flight at a
+time, since a scheduler keeps 7 KB of each.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from thpdiag.errors import ClusterError, ThpdiagError, UsageError
+from thpdiag.fleet.sources.item import BundleItem
+from thpdiag.fleet.work import ItemResult, RunConfig, failed_result, unread_result
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+LOCAL: Final = "local"
+_ADDRESS: Final = re.compile(r"(?:tcp|tls)://(?:[^:/]+|\[[0-9a-f:]+\]):[0-9]{1,5}")
+ITEMS_PER_THREAD: Final = 4  # bundles per thread of a worker that are handed over before they are worked on
+MAX_FUTURES: Final = 1_000
+FIRST_WORKER_TIMEOUT_S: Final = 60.0  # seconds in which the first worker must have come
+NO_WORKER_TIMEOUT_S: Final = 300.0  # seconds without any worker after which no more is waited for
+COUNT_INTERVAL_S: Final = 5.0  # seconds after which the workers are counted again
+MAX_ATTEMPTS: Final = 2  # beyond those of Dask, which gives a bundle up when its machine has died three times
+RESUME_HINT: Final = "what came before is stored, and --resume goes on from there"
+NO_DASK: Final = "a cluster needs Dask: pip install 'thpdiag[cluster]'"
+DIFFERENT_INSTALL: Final = "the scheduler and all workers need what this machine has, pip install 'thpdiag[cluster]'"
+SCHEDULER_GONE: Final = f"the scheduler is gone; {RESUME_HINT}"
+NO_FIRST_WORKER: Final = f"no worker has come to the scheduler within {FIRST_WORKER_TIMEOUT_S:.0f} s"
+NO_WORKERS: Final = (
+    f"all workers have left the scheduler, and none has come within {NO_WORKER_TIMEOUT_S:.0f} s; {RESUME_HINT}"
+)
+
+
+class Cluster:
+    """The workers of a scheduler (`tcp://host:8786`), or `count` threads of a worker on this machine (`local`)."""
+
+    def __init__(self, config: RunConfig, scheduler: str, count: int) -> None:
+        self._config = config
+        with ExitStack() as undo:
+            self._client = _connect(scheduler, config, count, undo)
+            self._counted = self._peopled = time.monotonic()
+            try:
+                self._client.wait_for_workers(1, timeout=FIRST_WORKER_TIMEOUT_S)
+            except TimeoutError as error:
+                raise ClusterError(NO_FIRST_WORKER) from error
+            self._threads: int = sum(self._client.nthreads().values())
+            self._name = undo.enter_context(self._register_plugins())
+            self._undo = undo.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._undo.close()
+
+    @property
+    def room(self) -> int:
+        return min(MAX_FUTURES, ITEMS_PER_THREAD * self._threads)
+
+    def submit(self, item: BundleItem, /) -> Future:
+        from distributed.client import ClosedClientError
+
+        from thpdiag.fleet.dask_worker import work_in_thread
+
+        try:
+            return self._client.submit(work_in_thread, self._name, item, pure=False)
+        except ClosedClientError as error:
+            raise ClusterError(SCHEDULER_GONE) from error
+
+    def collect(self, begun: Future, item: BundleItem, attempt: int) -> list[ItemResult] | None:
+        from distributed import KilledWorker
+
+        if begun.status not in ("finished", "error"):
+            raise ClusterError(SCHEDULER_GONE)
+        with _scheduler_errors():
+            if begun.status == "finished":
+                found: list[ItemResult] = begun.result()
+                return found
+            error = begun.exception()
+        if isinstance(error, KilledWorker):
+            told = "the machines that worked on it were lost, one after the other"
+            return [unread_result(item, "lost", told, attempt)] if attempt >= MAX_ATTEMPTS else None
+        if isinstance(error, ImportError):
+            raise UsageError(f"a worker cannot begin ({error}); {DIFFERENT_INSTALL}") from error
+        if isinstance(error, ThpdiagError):
+            raise error
+        return [failed_result(item, error, attempt)] if attempt >= MAX_ATTEMPTS else None
+
+    def look(self) -> None:
+        """The scheduler is there, and so is somebody who works."""
+        if self._client.status != "running":
+            raise ClusterError(SCHEDULER_GONE)
+        now = time.monotonic()
+        if now - self._counted < COUNT_INTERVAL_S:
+            return
+        with _scheduler_errors():
+            threads = sum(self._client.nthreads().values())
+        self._counted = now
+        if threads:
+            self._threads, self._peopled = threads, now
+        elif now - self._peopled > NO_WORKER_TIMEOUT_S:
+            raise ClusterError(NO_WORKERS)
+
+    @contextmanager
+    def _register_plugins(self) -> Iterator[str]:
+        """Give each worker a pool of this run, also those that join later; its name."""
+        from thpdiag.fleet.dask_worker import PLUGIN_PREFIX, CleanupPlugin, WorkersPlugin
+
+        name = f"{PLUGIN_PREFIX}{uuid.uuid4().hex}"
+        try:
+            self._client.register_plugin(CleanupPlugin(self._client.id, name), name=name)
+            self._client.register_plugin(WorkersPlugin(self._config), name=name)
+        except ImportError as error:
+            raise UsageError(f"the cluster cannot begin ({error}); {DIFFERENT_INSTALL}") from error
+        try:
+            yield name
+        finally:
+            with suppress(OSError, ValueError):  # it is gone, or has taken it away itself
+                if self._client.status == "running":
+                    self._client.unregister_worker_plugin(name)
+
+
+def _connect(scheduler: str, config: RunConfig, count: int, undo: ExitStack) -> Client:
+    if scheduler != LOCAL and not _ADDRESS.fullmatch(scheduler):
+        raise UsageError(f"--scheduler takes tcp://HOST:PORT or {LOCAL}, not {scheduler!r}")
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise UsageError(NO_DASK) from error
+    for name in ("distributed", "distributed.client", "asyncio", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we tell what concerns the user
+    try:
+        # That of this machine is threads of this process, whose pool has the processes: no signal ends a part of it.
+        place: str | LocalCluster = scheduler if scheduler != LOCAL else undo.enter_context(
+            LocalCluster(
+                n_workers=1, threads_per_worker=count, processes=False, dashboard_address=None,
+                local_directory=str(config.scratch), silence_logs=logging.CRITICAL + 1,
+            )
+        )  # fmt: skip
+        client: Client = undo.enter_context(Client(place, set_as_default=False))
+    except (OSError, ValueError, TypeError) as error:  # the last one for TLS without its configuration
+        raise ClusterError(f"{scheduler}: no scheduler answers ({error})") from error
+    return client
+
+
+@contextmanager
+def _scheduler_errors() -> Iterator[None]:
+    """Questions to a scheduler that may be gone."""
+    from concurrent.futures import CancelledError
+
+    from distributed.client import FutureCancelledError
+
+    try:
+        yield
+    except (OSError, CancelledError, FutureCancelledError) as error:
+        raise ClusterError(SCHEDULER_GONE) from error

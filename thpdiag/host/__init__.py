@@ -1,0 +1,1 @@
+"""What is known of one host: its records, clocks, states, settings and metrics."""

@@ -1,0 +1,383 @@
+"""Cases: one per host of the input, its records on one clock and cut into states, with derived facts.
+
+A state is a stretch in which the huge-page settings did not change. It ends where an operator wrote another value at a
+prompt, where a later reading of a setting differs in the same member, where another bundle of the same host was
+recorded under other settings, or at a reboot that may have brought what was read after it. Records that cannot be
+placed are a state of their own with unknown settings, so that a profile from before a fix never meets the setting after
+it. A recording of many rows is cut where the states of its host change; each part lies in one of them.
+
+Reboots: a bundle tells of the host as it was booted last; its recordings (sar of a month) may be older. `never` that is
+read after the boot may be the cure, with the reboot that brought it: what was recorded before is a state of its own, in
+which that setting is not known. A setting that allows huge pages is taken to have held before as well, so that nothing
+is surer for a boot that is not in the input. Counters start anew at a boot; that is a gap (`thpdiag.host.rates`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple, TypeGuard
+
+from thpdiag.host.captures import collector_notes, drop_repeated_messages, growth_notes, order_by_capture
+from thpdiag.host.clock.anchors import boot_facts, reboots
+from thpdiag.host.clock.wall_clock import HostClock, unify_clocks
+from thpdiag.host.clock.window import records_in_window, unplaced_recordings
+from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.hosts import HostRecords, group_by_host, root_finder
+from thpdiag.host.options import Options
+from thpdiag.host.reading import ParsedInput
+from thpdiag.host.series import select_marked
+from thpdiag.knowledge.paths import root_of
+from thpdiag.model import Case, Clock, Event, Fact, Moment, Note, Profile, Record, Sample, Series, State
+from thpdiag.model.numeric import Ints, np
+
+FORBIDDING_SETTINGS = frozenset({("thp.enabled", "never"), ("thp.defrag", "never")})
+UNPLACED = "unplaced"
+
+
+class Span(NamedTuple):
+    """First and last second on a clock, right to `within`."""
+
+    first: float
+    last: float
+    within: float
+
+    def holds(self, moment: Moment) -> bool:
+        """Whether the moment may be inside."""
+        off = self.within + moment.within
+        return self.first - off <= moment.seconds <= self.last + off
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of one member (or one bundle root) between changes."""
+
+    key: str
+    settings: dict[str, str] = field(default_factory=dict)
+    order: int | None = None
+    facts: list[Fact] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+    def add(self, record: Record) -> None:
+        if not isinstance(record, Fact):
+            self.records.append(record)
+            return
+        self.facts.append(record)
+        if _is_measured(record):
+            self.settings[record.name] = str(record.value)
+
+
+def is_runtime_setting(name: str) -> bool:
+    """Whether a fact is a setting that can change while the host runs."""
+    return name.startswith("thp.") and not name.endswith((".accepts", ".hpage_pmd_size", ".directory", ".applicable"))
+
+
+def _is_measured(record: Record) -> TypeGuard[Fact]:
+    """Whether a record says what the kernel itself shows of a setting of the whole host."""
+    if not isinstance(record, Fact) or record.labels or record.provenance:
+        return False
+    return is_runtime_setting(record.name)
+
+
+def _is_written(record: Record) -> TypeGuard[Event]:
+    """Whether somebody wrote a setting at a prompt."""
+    return isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "prompt"
+
+
+def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tuple[State, ...]:
+    """The states of one host, in the order of their places."""
+    clock = clock or HostClock()
+    placed: list[Record] = [
+        r
+        for r in records
+        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and is_runtime_setting(r.name))
+    ]
+    placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
+    changes = _setting_changes(placed)
+    segments = _segments_by_line(placed, changes, clock) if changes else _segments_by_root(placed, clock)
+    states = [
+        State(
+            part.key,
+            part.settings,
+            part.order,
+            tuple(part.facts),
+            tuple(r for r in part.records if isinstance(r, Sample | Series)),
+            tuple(r for r in part.records if isinstance(r, Profile)),
+            tuple(r for r in part.records if isinstance(r, Event)),
+        )
+        for segment in segments
+        for part in _split_at_reboot(segment, clock)
+        if part.records or part.facts
+    ]
+    return tuple(states) or (State("all", {}, 0),)
+
+
+def mark_ineffective_writes(records: Iterable[Record]) -> list[Record]:
+    """The records with writes marked `no-effect` that the next reading of the same setting contradicts."""
+    result = list(records)
+    for number, record in enumerate(result):
+        if _is_written(record):
+            seen = _next_reading(result[number + 1 :], record)
+            if seen is not None and str(seen.value) != record.fields["value"]:
+                result[number] = replace(record, fields={**record.fields, "how": "no-effect"})
+    return result
+
+
+def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
+    setting = event.fields["setting"]
+    for record in later:
+        if isinstance(record, Sample | Series | Profile):
+            return None
+        if isinstance(record, Event) and record.fields.get("setting") == setting:
+            return None
+        if isinstance(record, Fact) and record.name == setting and record.cite.member == event.cite.member:
+            return record
+    return None
+
+
+def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
+    """Real changes by member, in line order, as the setting's new value: writes at a prompt, and readings that differ
+    from the one before."""
+    found: dict[str, list[Fact]] = defaultdict(list)
+    known: dict[tuple[str, str], str] = {}
+    told = [r for r in records if _is_measured(r) or (_is_written(r) and is_runtime_setting(r.fields["setting"]))]
+    for record in sorted(told, key=lambda r: (r.cite.member, r.cite.line or 0)):
+        if isinstance(record, Event):
+            change = Fact(record.fields["setting"], record.fields["value"], record.cite)
+        else:
+            change = Fact(record.name, str(record.value), record.cite)
+        key = (change.cite.member, change.name)
+        before, known[key] = known.get(key), str(change.value)
+        if before != change.value and (before is not None or isinstance(record, Event)):
+            found[change.cite.member].append(change)
+    return found
+
+
+def _segments_by_line(
+    records: Sequence[Record], changes: Mapping[str, Sequence[Fact]], clock: HostClock
+) -> list[Segment]:
+    """Segments of the members that hold changes; what stands elsewhere is placed by time, else left unplaced."""
+    segments: list[Segment] = []
+    for member, cuts in changes.items():
+        own = [r for r in records if r.cite.member == member]
+        segments += _member_segments(member, own, cuts, len(segments) if len(changes) == 1 else None)
+    unplaced = Segment(UNPLACED)
+    spans = [(segment, {of: _span(segment, of, clock) for of in Clock}) for segment in segments]
+    for record in (r for r in records if r.cite.member not in changes):
+        parts: Sequence[Record] = [record]
+        if isinstance(record, Series) and record.seconds is not None and record.clock is not None:
+            # a row belongs to the state it was recorded in
+            known = [(span, span.within + record.within) for _, times in spans if (span := times[record.clock])]
+            parts = split_at_times(record, [(span.first - off, span.last + off) for span, off in known])
+        for part in parts:
+            (_segment_at_time(part, spans, clock) or unplaced).add(part)
+    return [*segments, unplaced]
+
+
+def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact], first: int | None) -> list[Segment]:
+    """The stretches of a member between the lines of its changes; `first` is the place of the first in time."""
+    lines = sorted({cut.cite.line or 0 for cut in cuts})
+    settings = {
+        record.name: str(record.value)
+        for record in records
+        if isinstance(record, Fact)
+        and is_runtime_setting(record.name)
+        and not record.labels
+        and (record.cite.line or 0) < lines[0]
+    }
+    segments = [Segment(f"{member}:1", dict(settings), first)]
+    for number, line in enumerate(lines, start=1):
+        facts = [cut for cut in cuts if (cut.cite.line or 0) == line]
+        settings |= {cut.name: str(cut.value) for cut in facts}
+        order = None if first is None else first + number
+        segments.append(Segment(f"{member}:{line}", dict(settings), order, facts))
+    parts = (
+        part
+        for r in records
+        for part in (_split_by_code(r, np.searchsorted(lines, r.lines, "right")) if isinstance(r, Series) else (r,))
+    )
+    for record in sorted(parts, key=lambda r: r.cite.line or 0):
+        segments[bisect_right(lines, record.cite.line or 0)].add(record)
+    return segments
+
+
+def split_at_times(series: Series, spans: Iterable[tuple[float, float]]) -> list[Series]:
+    """The rows by which of these stretches of time (first and last second) they are in."""
+    code = np.zeros(len(series), np.int64)
+    for first, last in spans:
+        if series.seconds is not None:
+            inside = (series.seconds >= first) & (series.seconds <= last)
+            code = np.unique(code * 2 + inside, return_inverse=True)[1]  # which of the stretches, as a small number
+    return _split_by_code(series, code)
+
+
+def _split_by_code(series: Series, code: Ints) -> list[Series]:
+    return [select_marked(series, code == one) for one in np.unique(code)]
+
+
+def _segment_at_time(
+    record: Record, spans: Sequence[tuple[Segment, Mapping[Clock, Span | None]]], clock: HostClock
+) -> Segment | None:
+    """The segment whose own times hold the record's; None if they cannot be compared, or it may be of two."""
+    begun, ended = clock.span(record)
+    if begun is None or ended is None:
+        return None
+    first, last = (
+        [(segment, span) for segment, times in spans if (span := times[moment.clock]) and span.holds(moment)]
+        for moment in (begun, ended)
+    )
+    if not first or (len(first) > 1 and (begun.within or any(span.within for _, span in first))):
+        return None
+    segment = first[0][0]
+    return segment if not last or any(other is segment for other, _ in last) else None
+
+
+def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segment]:
+    """One segment, or one per bundle root where two of the host's bundles were recorded under different settings."""
+    measured = [record for record in records if _is_measured(record)]
+    segments: dict[str, Segment] = {}
+    unplaced = Segment(UNPLACED)
+    if len({fact.cite.member for fact in measured}) > 1:
+        place = _bundle_finder(records, measured)
+        for fact in measured:
+            key = place(fact.cite.member)
+            segments.setdefault(key, Segment(key or "input")).settings.setdefault(fact.name, str(fact.value))
+    known = [segment.settings for segment in segments.values()]
+    if not any(one[name] != value for one in known for other in known for name, value in other.items() if name in one):
+        whole = Segment("all", order=0)
+        for record in records:
+            whole.add(record)
+        return [whole]
+    for record in records:
+        segments.get(place(record.cite.member), unplaced).add(record)
+    return [*_order_by_time(list(segments.values()), clock), unplaced]
+
+
+def _bundle_finder(records: Sequence[Record], measured: Sequence[Fact]) -> Callable[[str], str]:
+    """What a member belongs to: the bundle root above it, else its folder; itself where a folder's files disagree."""
+    root = root_finder({r.cite.member for r in records})
+
+    def folder(member: str) -> str:
+        return root(member) or member.rpartition("/")[0]
+
+    seen: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for fact in measured:
+        seen[folder(fact.cite.member), fact.name].add(str(fact.value))
+    torn = {key for (key, _), values in seen.items() if len(values) > 1}
+    return lambda member: member if folder(member) in torn else folder(member)
+
+
+def _order_by_time(segments: list[Segment], clock: HostClock) -> list[Segment]:
+    """Segments with an order where all have times of one clock and these do not overlap."""
+    for of in (Clock.UTC, Clock.LOCAL, Clock.BOOT):
+        spans = [_span(segment, of, clock) for segment in segments]
+        known = [(span, segment) for span, segment in zip(spans, segments, strict=True) if span]
+        if len(known) < len(segments):
+            continue
+        known.sort(key=lambda item: (item[0].first, item[0].last))
+        if any(one.last + one.within > other.first - other.within for (one, _), (other, _) in pairwise(known)):
+            return segments
+        for number, (_, segment) in enumerate(known):
+            segment.order = number
+        return [segment for _, segment in known]
+    return segments
+
+
+def _span(segment: Segment, of: Clock, clock: HostClock) -> Span | None:
+    """First and last second of the segment's records on a clock."""
+    times = [moment for r in segment.records for moment in clock.span(r) if moment and moment.clock is of]
+    if not times:
+        return None
+    seconds = [moment.seconds for moment in times]
+    return Span(min(seconds), max(seconds), max(moment.within for moment in times))
+
+
+def _split_at_reboot(segment: Segment, clock: HostClock) -> Sequence[Segment]:
+    """A segment in two, if its settings may hold only since the host was booted; what may be of both is since."""
+    if not segment.facts or not clock.anchors:
+        return [segment]
+    roots = {root_of(fact.cite.member) for fact in segment.facts}
+    boots = reboots(anchor for anchor in clock.anchors if root_of(anchor.cite.member) in roots)
+    if not boots:
+        return [segment]
+    forbidding = [f for f in segment.facts if (f.name, str(f.value)) in FORBIDDING_SETTINGS]
+    unknown = {id(fact) for fact in forbidding if not _is_before(fact.time, boots[-1])}
+    if not unknown:
+        return [segment]
+    before, after = Segment(f"{segment.key} before the boot"), list[Record]()
+    for record in segment.records:
+        early, late = _split_record(record, boots[-1], clock)
+        before.records += early
+        after += late
+    if not before.records:
+        return [segment]
+    for fact in segment.facts:
+        if id(fact) not in unknown:
+            before.add(fact)
+    if segment.order is not None:
+        before.order, segment.order = 2 * segment.order, 2 * segment.order + 1
+    segment.records = after
+    return [before, segment]
+
+
+def _split_record(record: Record, boot: Moment, clock: HostClock) -> tuple[list[Record], list[Record]]:
+    """A record before the boot and since; what may be of both is since."""
+    if isinstance(record, Series) and record.seconds is not None and record.clock is boot.clock:
+        early = record.seconds < boot.seconds - boot.within - record.within
+        if early.any() and not early.all():
+            return [record.only(early)], [record.only(~early)]
+    return ([record], []) if _is_before(clock.span(record)[1], boot) else ([], [record])
+
+
+def _is_before(moment: Moment | None, boot: Moment) -> bool:
+    if moment is None or moment.clock is not boot.clock:
+        return False
+    return moment.seconds + moment.within < boot.seconds - boot.within
+
+
+def host_cases(parsed: ParsedInput, options: Options) -> list[Case]:
+    """One case per host, cut into states, with derived facts."""
+    groups = group_by_host(parsed.readings)
+    hosts = groups.hosts or [HostRecords("", "")]
+    if options.case and len(hosts) > 1:
+        options = replace(options, case="")  # a name for one host names none of several
+    return [add_derived_facts(_host_case(host, parsed, groups.notes, options)) for host in hosts]
+
+
+def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], options: Options) -> Case:
+    records, clock = unify_clocks(host.records)
+    records = list(drop_repeated_messages(order_by_capture(records)))
+    notes = (*notes, *collector_notes(host.records), *clock.notes, *growth_notes(records))
+    problems = clock.problems
+    if options.window or options.process:
+        window = options.window.on_host_clock(clock.zone) if options.window else None
+        problems = (*problems, *unplaced_recordings(records, window, clock.anchors))
+        records = records_in_window(records, window, options.process, clock.anchors)
+    records = mark_ineffective_writes(records)
+    facts = [r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and r.name != "work.seconds"]
+    members = {record.cite.member for record in host.records}
+    readable = frozenset(parsed.readings)
+
+    def concerns_host(member: str) -> bool:
+        return member in members or not parsed.readings.get(member)
+
+    hidden = {p.cite.member if parsed.readings.get(p.cite.member) else "*" for p in parsed.problems if p.hides_data}
+    tainted = frozenset(p.cite.member for p in parsed.problems if p.taints)
+    tainted = tainted if tainted <= readable else readable
+    return Case(
+        name=options.case or host.host or host.root or "host",
+        facts=(*facts, *boot_facts(clock.anchors)),
+        states=cut_states(records, clock),
+        events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting")),
+        problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems),
+        inputs=tuple(row for row in parsed.inputs if concerns_host(row.member)),
+        notes=notes,
+        hidden=tainted | hidden,
+        tainted=tainted,
+        process=options.process,
+        host=host.host or host.root,
+        anchors=clock.anchors,
+    )

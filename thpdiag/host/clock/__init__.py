@@ -1,0 +1,1 @@
+"""Which clock a time was read from, and what joins the clocks of one host."""

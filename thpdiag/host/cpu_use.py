@@ -1,0 +1,132 @@
+"""CPU use of a process over the time it was recorded (1.0 is one CPU all of the time), and rounding errors of figures.
+
+CPU use is taken from the averages that tools print (top, pidstat, atop), or from the counters of CPU time
+(/proc/PID/stat, ps and top's TIME+), whichever covers more of the time. What a process used over its whole life
+(ps %CPU) says nothing about now; it stands alone, and marked, where nothing else is known.
+
+Rounding: `24G` may be 1 GiB more or less. Tools round to the nearest, down (collectl's units) or up; a quantum either
+way holds for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from thpdiag.host.catalogue import entity_key
+from thpdiag.host.rates import knee, rates
+from thpdiag.host.series import Points, Track, usual_interval
+from thpdiag.model import Moment, Series
+from thpdiag.model.numeric import Floats, np
+
+
+def value_errors(track: Track, points: Points) -> Floats:
+    """The quantum of each value of the column."""
+    if isinstance(points.samples, Series):
+        return np.full(len(points), track.resolution)
+    return np.array([s.resolution.get(track.metric, 0.0) for s in points.samples], np.float64)
+
+
+def rate_errors(track: Track, points: Points) -> Floats:
+    """The same for the rates of a counter: two readings, over the interval between them."""
+    readings = track.points.index
+    ends = np.searchsorted(readings, points.index)
+    steps = readings[ends] - readings[np.maximum(ends - 1, 0)]
+    return 2 * track.resolution / np.where(steps > 0, steps, 1.0)
+
+
+def figure_error(as_: str, track: Track, figure: float) -> float:
+    """How wrong a figure of the whole column may be."""
+    quantum = track.resolution
+    if not quantum:
+        return 0.0
+    match as_:
+        case "mean" | "last":
+            return quantum
+        case "delta":
+            return 2 * quantum
+        case "slope":  # if each value is off by a quantum in the way that tilts the line most
+            if track.seconds is None or len(track) < 2:
+                return 0.0
+            seconds = track.seconds - track.seconds.mean()
+            return quantum * float(abs(seconds).sum()) / max(float((seconds**2).sum()), 1e-12)
+        case "spread":
+            return 2 * quantum / max(float(abs(track.column).max()), quantum)
+        case "step":
+            means = abs(np.cumsum(track.column) / np.arange(1, len(track) + 1))  # that a step may be relative to
+            return 2 * quantum * (1 + abs(figure)) / max(float(means.min()), quantum)
+        case _:
+            return _knee_error(track, quantum)
+
+
+def _knee_error(track: Track, quantum: float) -> float:
+    """Two readings for each of the chords; the shorter one is the less sure."""
+    found = knee(track.points)
+    first, last = track.samples[0].time, track.samples[-1].time
+    if found is None or found.at.time is None or first is None or last is None:
+        return 0.0
+    bend = found.at.time.seconds
+    shorter = max(min(bend - first.seconds, last.seconds - bend), 1e-9)
+    return 2 * quantum * (1 + found.ratio) / (found.before * shorter)
+
+
+AVERAGE, LIFETIME = "process_cpu_ratio", "process_cpu_ratio.lifetime"
+COUNTER = "process_cpu_seconds_total"
+
+Tracks = Callable[[str], Sequence[Track]]  # of a metric, the best first
+TrackFilter = Callable[[Track], bool]
+
+
+class CpuUse(NamedTuple):
+    """What one source says of one process. `points` are None for a single figure: of one look, or of its whole life."""
+
+    track: Track
+    points: Points | None
+    mean: float
+    error: float  # by how much the mean may be wrong, for the source rounded
+
+    @property
+    def is_lifetime(self) -> bool:
+        return self.track.metric == LIFETIME
+
+    @property
+    def span(self) -> tuple[Moment, Moment] | None:
+        """First and last moment, None if unknown."""
+        if self.points is not None:
+            return self.points.span
+        at = None if self.is_lifetime else self.track.samples[-1].time
+        return (at, at) if at else None
+
+    @property
+    def seconds(self) -> float:
+        """The time that it speaks for; 0 if unknown."""
+        if self.points is None or not (span := self.span):
+            return 0.0
+        return span[1].seconds - span[0].seconds + usual_interval(self.points)
+
+
+def cpu_uses(tracks: Tracks, wanted: TrackFilter) -> Iterator[CpuUse]:
+    """The use of each process that is wanted, from the source that covers most of the time."""
+    best: dict[object, CpuUse] = {}
+    for one in _all_uses(tracks, wanted):
+        who = entity_key(one.track.table.entity)
+        if who not in best or one.seconds > best[who].seconds:
+            best[who] = one
+    yield from best.values()
+
+
+def cpu_use_over_time(tracks: Tracks, wanted: TrackFilter) -> Iterator[tuple[Track, Points]]:
+    """Each source's averages over time, one by one."""
+    yield from ((one.track, one.points) for one in _all_uses(tracks, wanted) if one.points is not None and one.seconds)
+
+
+def _all_uses(tracks: Tracks, wanted: TrackFilter) -> Iterator[CpuUse]:
+    """Averages first, then counters, then those of a lifetime."""
+    for track in filter(wanted, tracks(AVERAGE)):
+        points = track.points if len(track) > 1 else None
+        yield CpuUse(track, points, float(points.values.mean()) if points else track.last, track.resolution)
+    for track in filter(wanted, tracks(COUNTER)):
+        if (points := rates(track)) is not None:
+            off = float(rate_errors(track, points).mean()) / len(points)  # the readings in between cancel out
+            yield CpuUse(track, points, float(points.values.mean()), off)
+    yield from (CpuUse(t, None, t.last, t.resolution) for t in filter(wanted, tracks(LIFETIME)))

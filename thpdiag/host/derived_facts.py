@@ -1,0 +1,172 @@
+"""Facts that follow from others: kernel era, platform, applications, pace of khugepaged, settings, shares of memory.
+
+`add_derived_facts` is the order of all derivations. khugepaged scans pages_to_scan pages, then pauses for
+scan_sleep_millisecs (4096 pages every 10 s by default): more pages with a longer pause in proportion are the same pace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from thpdiag.host.derived_metrics import rates_of_counters, with_sums
+from thpdiag.host.memory import (
+    DEFAULT_HUGE_PAGE_BYTES,
+    huge_page_fact,
+    memory_shares,
+    partially_mapped_share,
+    zone_facts,
+)
+from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact
+from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
+from thpdiag.knowledge.platforms import era
+from thpdiag.model import Case, Fact, State
+
+
+def application_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """app and app.version. A package alone does not run: its version counts for a process that does.
+
+    Versions that processes tell of themselves come first, then those of packages.
+    """
+    processes = [fact for fact in facts if fact.name == "process.command"]
+    running: set[str] = set()
+    for fact in processes:
+        for app in running_applications(fact.label("comm") or "", str(fact.value)):
+            if app.name not in running:
+                running.add(app.name)
+                yield Fact("app", app.name, fact.cite, (("pid", fact.label("pid") or ""),))
+    known = {f.label("app") for f in facts if f.name == "app.version"}
+    told = [(app.name, v, f.cite) for f in processes for app, v in version_in_command(str(f.value))]
+    told += [(f.label("app") or "", str(f.value), f.cite) for f in facts if f.name == "package.version"]
+    for name, version, cite in told:
+        if name in running and name not in known:
+            known.add(name)
+            yield Fact("app.version", version, cite, (("app", name),))
+
+
+HOST_FACTS = {"platform": "platform", "os": "os.version", "arch": "kernel.arch", "kernel": "kernel.release"}
+
+
+def stance_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """app.stance of each application that runs here, or whose version the input tells; `none` if no process is one."""
+    versions = {f.label("app") or "": f for f in facts if f.name == "app.version"}
+    apps = {**versions, **{str(f.value): f for f in reversed(facts) if f.name == "app"}}
+    host = {key: str(f.value) for key, name in HOST_FACTS.items() if (f := first_fact(facts, name))} if apps else {}
+    for name, fact in apps.items():
+        if app := application(name):
+            version = {"version": str(versions[name].value)} if name in versions else {}
+            yield Fact("app.stance", stance(app, {**host, **version}).word, fact.cite, (("app", name),))
+    listed = (f for f in facts if f.name == "process.command" and f.label("part") is None)
+    if not apps and (process := next(listed, None)):
+        yield Fact("app.stance", "none", process.cite)
+
+
+LEAST_PAUSE = 1.0  # milliseconds that are taken for no pause at all
+
+
+def scan_rate(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """thp.khugepaged.scan_rate in pages per second, where the kernel shows both settings."""
+    names = ("thp.khugepaged.pages_to_scan", "thp.khugepaged.scan_sleep_millisecs")
+    known = {f.name: f for f in facts if f.name in names and not f.provenance and not isinstance(f.value, str)}
+    if len(known) == len(names):
+        pages, pause = (float(known[name].value) for name in names)
+        yield Fact("thp.khugepaged.scan_rate", round(pages * 1000 / max(pause, LEAST_PAUSE), 1), known[names[1]].cite)
+
+
+# The family and major release that commands differ by. Order matters: a release string is surer than a name in prose.
+_RELEASES = (
+    (re.compile(r"\.el(\d+)uek"), "oracle"),
+    (re.compile(r"\.el(\d+)(?:[._]|$)"), "el"),
+    (re.compile(r"\.fc(\d+)\b"), "fedora"),
+)
+_NAMES = (
+    (re.compile(r"(?:CentOS|Red Hat|RHEL|Oracle Linux|Rocky|Alma|Scientific)\D{0,80}(\d{1,4})"), "el"),
+    (re.compile(r"(?:SLES|SUSE Linux Enterprise)\D{0,80}(\d{1,4})"), "sles"),
+    (re.compile(r"Ubuntu\D{0,80}(\d{1,4}\.\d{1,4})"), "ubuntu"),
+    (re.compile(r"Debian\D{0,80}(\d{1,4})"), "debian"),
+    (re.compile(r"Fedora\D{0,80}(\d{1,4})"), "fedora"),
+)
+_EL6 = ((131, "6.0"), (220, "6.1"), (279, "6.2"), (358, "6.3"), (431, "6.4"))  # first build of the next minor release
+
+
+def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:
+    """kernel.era, platform and thp.applicable, each citing what it was read from."""
+    release, system = first_fact(facts, "kernel.release"), first_fact(facts, "os.name")
+    known = era(str(release.value)) if release else None
+    if known and release and known.id != "none":
+        yield Fact("kernel.era", known.id, release.cite)
+    if (place := _platform(release, system)) is not None:
+        yield place
+    shown = next((f for s in states for f in s.facts if f.name in ("thp.enabled", "thp.defrag")), None)
+    directory = None if shown else _directory(facts, release)
+    built_in = first_fact(facts, "kernel.thp_built_in")
+    if shown is not None:
+        yield Fact("thp.applicable", "yes", shown.cite)
+    elif directory is not None:
+        yield Fact("thp.applicable", "no" if directory.value == "absent" else "yes", directory.cite)
+    elif built_in is not None and str(built_in.value) == "no":
+        yield Fact("thp.applicable", "no", built_in.cite)
+    elif release is not None and known and not known.thp:
+        yield Fact("thp.applicable", "no", release.cite)
+
+
+def _platform(release: Fact | None, system: Fact | None) -> Fact | None:
+    """Family and release, of RHEL 6 with the minor release, for those differ in path and values.
+
+    By the kernel's build 6.0 to 6.4, and `6.5` for all later ones; by a name `6.6` is 6.5 too, `6` alone a late one.
+    """
+    for source, patterns in ((release, _RELEASES), (system, _NAMES)):
+        text = str(source.value) if source else ""
+        for pattern, family in patterns:
+            if source is None or not (found := pattern.search(text)):
+                continue
+            version = found[1]
+            if (family, version) == ("el", "6") and source is release:
+                build = int(number[1]) if (number := re.match(r"2\.6\.32-(\d+)", text)) else 431
+                version = next((minor for limit, minor in _EL6 if build < limit), "6.5")
+            elif (family, version) == ("el", "6"):
+                minor = re.search(r"\b6\.(\d+)", text)
+                version = f"6.{min(int(minor[1]), 5)}" if minor else "6.5"
+            return Fact("platform", f"{family}{version}", source.cite)
+    return None
+
+
+def _directory(facts: Sequence[Fact], release: Fact | None) -> Fact | None:
+    """What a listing says of the THP directory; that the mainline name is missing says nothing on RHEL 6."""
+    named = [f for f in facts if f.name == "thp.directory"]
+    present = next((f for f in named if f.value != "absent"), None)
+    red_hat_6 = release is None or ".el6" in str(release.value)
+    return present or next((f for f in named if f.label("directory") is None or not red_hat_6), None)
+
+
+def add_derived_facts(case: Case) -> Case:
+    """The case with derived facts and series added; what was read stays as it is."""
+    sized = huge_page_fact(case)
+    huge_page = float(sized.value) if sized else DEFAULT_HUGE_PAGE_BYTES
+    states = tuple(_add_to_state(state, huge_page) for state in case.states)
+    facts = (*case.facts, *((sized,) if sized else ()), *_release_of_recording(case))
+    if not facts and not any(state.facts for state in states):
+        return replace(case, states=states)  # nothing but rows and stacks, of which nothing more follows
+    facts = (*facts, *application_facts(case.facts))
+    facts = (*facts, *platform_facts(facts, states))
+    facts = (*facts, *stance_facts((*facts, *(f for s in states for f in s.facts))))
+    facts, states = add_setting_facts(replace(case, facts=facts, states=states))
+    facts = (*facts, *scan_rate(facts))
+    states = tuple(replace(s, facts=(*s.facts, *scan_rate(s.facts))) for s in states)
+    states = tuple(replace(s, facts=(*s.facts, *assumed_settings(s, facts))) for s in states)
+    return replace(case, facts=facts, states=states)
+
+
+def _release_of_recording(case: Case) -> Iterator[Fact]:
+    """The kernel's release from the header of a perf recording, where nothing else measured it."""
+    if not any(f.name == "kernel.release" and not f.provenance for f in case.facts):
+        profiles = (p for s in case.states for p in s.profiles if p.facts.get("release"))
+        yield from (Fact("kernel.release", p.facts["release"], p.cite) for p in islice(profiles, 1))
+
+
+def _add_to_state(state: State, huge_page: float) -> State:
+    samples = tuple(with_sums(s, huge_page) for s in state.samples)
+    facts = (*state.facts, *zone_facts(samples), *memory_shares(samples), *partially_mapped_share(samples))
+    return replace(state, samples=(*samples, *rates_of_counters(samples)), facts=facts)

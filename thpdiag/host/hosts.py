@@ -1,0 +1,251 @@
+"""Records by host: which host each record is about. What others say in passing becomes a note.
+
+Within one text, blocks are grouped by speaker and by host name (prompt, uname). The group with the measurements is the
+host of the text; a uname that another speaker quotes never reaches it. Across members, groups of one host name join; a
+group without a name joins the only named host. A capture keeps `proc/version` beside `loops/counters.txt`; only the
+first says by its path where the copy of the host, its root, begins.
+
+Duplicate host names: `localhost` on two machines is two hosts. A switch of a setting from one capture to the next
+proves what it did, unless they are of two machines. One machine has one boot at a time, so what the captures tell of
+boots may exclude one another; under one boot the kernel stays the same, and counters never fall. A name that
+installers give (`localhost`) says nothing, so there the boots must speak for one machine.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import NamedTuple
+
+from thpdiag.detect import MAIN, TaggedRecord
+from thpdiag.host.clock.anchors import boot_times, exclude_one_machine, same_boot
+from thpdiag.host.series import rows_having
+from thpdiag.knowledge.paths import is_default_hostname, root_of
+from thpdiag.model import Event, Fact, Note, Problem, Profile, Record, Sample, Series
+from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import OPERATOR_KINDS
+from thpdiag.model.text import host_name, quoted
+
+PAGE_FAULTS = "node_vmstat_pgfault"
+MENTIONED_FACTS = ("kernel.release", "os.name", "thp.directory")  # what a note says of a host that is not measured
+
+
+@dataclass(slots=True)
+class HostRecords:
+    """Records of one host, in reading order."""
+
+    host: str
+    root: str
+    shared_name: str = ""  # the name that other hosts of the input have too
+    records: list[Record] = field(default_factory=list)
+
+
+class HostGroups(NamedTuple):
+    """The hosts of an input, and notes about those that were only mentioned."""
+
+    hosts: Sequence[HostRecords]
+    notes: Sequence[Note]
+
+
+def root_finder(members: Iterable[str]) -> Callable[[str], str]:
+    """The root of each member: the longest root of a system tree that it lies under, empty if there is none."""
+    known = sorted({root_of(member) for member in members} - {""}, key=len, reverse=True)
+    return lambda member: next((root for root in known if member.startswith(f"{root}/")), "")
+
+
+def group_by_host(members: Mapping[str, Sequence[TaggedRecord]]) -> HostGroups:
+    """The records of all members by host. `members` maps a member to its readings in order."""
+    parts: list[HostRecords] = []
+    notes: list[Note] = []
+    root_of_member = root_finder(members)
+    for member, readings in members.items():
+        records, mentions = _records_of_member(root_of_member(member), readings)
+        parts += records
+        notes += mentions
+    hosts = _join_by_host(parts)
+    alike: dict[str, list[HostRecords]] = defaultdict(list)
+    for host in hosts:
+        if host.shared_name and host.records:
+            alike[host.shared_name].append(host)
+    for name, captures in alike.items():
+        text = (
+            f"{len(captures)} captures have a host named {host_name(name)}, and nothing shows that it is one "
+            "machine, or their boots, kernels or counters exclude it: they are taken for hosts of their own "
+            "and not compared"
+        )
+        notes.append(Note(text, captures[0].records[0].cite))
+    return HostGroups([h for h in hosts if h.host or not all(map(_is_of_capture, h.records))] or hosts, notes)
+
+
+def _is_of_capture(record: Record) -> bool:
+    """Whether it tells of a collector and of no host."""
+    return isinstance(record, Problem) or (isinstance(record, Fact) and record.name.startswith("capture."))
+
+
+def _is_measurement(record: Record) -> bool:
+    """Whether the record measures a host, rather than tell what it is or was told to do."""
+    if isinstance(record, Event):
+        return record.kind not in OPERATOR_KINDS
+    return isinstance(record, Sample | Series | Profile) or (isinstance(record, Fact) and record.name == "work.seconds")
+
+
+def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[list[HostRecords], list[Note]]:
+    """The records of one member by host; groups that only mention a host become notes.
+
+    What a speaker said before the host got a name belongs to the first one named.
+    """
+    first: dict[str, str] = {}
+    for reading in readings:
+        if reading.group[1]:
+            first.setdefault(*reading.group)
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for reading in readings:
+        speaker, host = reading.group
+        groups[speaker, host or first.get(speaker, "")].append(reading.record)
+    measured = {key for key, records in groups.items() if any(map(_is_measurement, records))}
+    hosts: dict[str, HostRecords] = {}
+    notes: list[Note] = []
+    for (speaker, host), records in groups.items():
+        if (speaker, host) in measured or (speaker == MAIN and (not measured or not host)):
+            hosts.setdefault(host, HostRecords(host, root)).records.extend(records)
+        elif facts := [r for r in records if isinstance(r, Fact) and r.name in MENTIONED_FACTS]:
+            who = f"{quoted(speaker)} speaks" if speaker else "the text speaks"
+            what = "; ".join(dict.fromkeys(f"{f.name} {quoted(f.value)}" for f in facts))
+            name = f"another host ({host_name(host)})" if host else "a host"
+            text = f"{who} of {name}: {what}; it was not measured here and has no influence"
+            notes.append(Note(text, facts[0].cite))
+    return list(hosts.values()), notes
+
+
+def _join_by_host(parts: Sequence[HostRecords]) -> list[HostRecords]:
+    """The records of each host. Those without a name join the host of their bundle root; outside of all roots the only
+    one that is named in their folder, or in the nearest folder above in which any is.
+
+    Of several copied system trees each without a name is a host of its own: to compare two hosts as if they were one
+    before and after a switch would prove anything. So is one with another kernel than the named host has. Captures
+    that have the name of their host in common may be of several machines.
+    """
+    if len(parts) < 2:
+        return list(parts)
+    apart = len({part.root for part in parts if part.root}) > 1
+    named: dict[str, set[str]] = defaultdict(set)  # the hosts that are named in a folder or below it
+    for part in parts:
+        for folder in _folders(part) if part.host else ():
+            named[folder].add(part.host)
+    of_root = {root: _host_of_root(root, parts) for root in {part.root for part in parts}}
+    machine = _root_of_machine(parts, of_root)
+    joined: dict[tuple[str, str], HostRecords] = {}
+    for part in parts:
+        other = _has_other_kernel(part, parts, of_root)
+        host = part.host or of_root[part.root]
+        if not host and not other and not (apart and part.root):
+            near = next((named[folder] for folder in _folders(part) if folder in named), set[str]())
+            host = next(iter(near)) if len(near) == 1 else ""
+        place = machine.get((host, part.root), "") if host else part.root if apart or other else ""
+        several = bool(host) and len({p for (name, _), p in machine.items() if name == host}) > 1
+        shared_name = host if several and place else ""
+        name = f"{host} ({place})" if shared_name else host
+        joined.setdefault((host, place), HostRecords(name, part.root, shared_name)).records.extend(part.records)
+    return list(joined.values())
+
+
+def _folders(part: HostRecords) -> Iterator[str]:
+    """The folder of a part's member and those above it, the nearest first."""
+    path = part.records[0].cite.member if part.records else ""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _host_of_root(root: str, parts: Sequence[HostRecords]) -> str:
+    """The host that a root is a copy of: the only one named in it, else the one that its uname names."""
+    own = [p for p in parts if p.host and p.root == root]
+    if len({p.host for p in own}) == 1:
+        return own[0].host
+    built = {p.host for p in own for r in p.records if isinstance(r, Fact) and r.name == "kernel.build"}
+    return built.pop() if root and len(built) == 1 else ""
+
+
+def _has_other_kernel(part: HostRecords, parts: Sequence[HostRecords], of_root: Mapping[str, str]) -> bool:
+    """Whether what has no name has measured a kernel, and none that a named host has: more likely another host."""
+    if part.host or of_root[part.root]:
+        return False
+    here = [part] if not part.root else [p for p in parts if p.root == part.root and not p.host]
+    there = [p for p in parts if p.host or of_root[p.root]]
+    return _kernels_differ(*([r for part in parts for r in part.records] for parts in (here, there)))
+
+
+def _root_of_machine(parts: Iterable[HostRecords], of_root: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
+    """By name and root the first root of the same machine, for names that several machines have."""
+    captures: dict[str, dict[str, list[Record]]] = defaultdict(dict)
+    for part in parts:
+        host = part.host or of_root[part.root]
+        if host and part.root:
+            captures[host].setdefault(part.root, []).extend(part.records)
+    return {
+        (host, root): group[0]
+        for host, of in captures.items()
+        if len(of) > 1
+        for group in separate_machines(host, of)
+        for root in group
+    }
+
+
+class _Capture(NamedTuple):
+    """What a capture tells of its machine."""
+
+    records: Sequence[Record]
+    boots: Sequence[ClockAnchor]
+
+    @property
+    def last_read(self) -> float | None:
+        return max((anchor.read.seconds for anchor in self.boots if anchor.read), default=None)
+
+    @property
+    def page_faults(self) -> list[float]:
+        samples = (r for r in self.records if isinstance(r, Sample | Series))
+        return [row.values[PAGE_FAULTS] for row in rows_having(samples, PAGE_FAULTS) if row.kind == "system"]
+
+
+def separate_machines(name: str, captures: Mapping[str, Sequence[Record]]) -> list[list[str]]:
+    """The captures (by root) of a name, those of one machine together, in the order given."""
+    known = {root: _Capture(records, boot_times(records)[0]) for root, records in captures.items()}
+    apart = {
+        frozenset(pair)
+        for pair in combinations(captures, 2)
+        if _are_different_machines(name, known[pair[0]], known[pair[1]])
+    }
+    groups: list[list[str]] = []
+    for root in captures:
+        own = next((g for g in groups if not any(frozenset((root, other)) in apart for other in g)), None)
+        groups.append([root]) if own is None else own.append(root)
+    return groups
+
+
+def _are_different_machines(name: str, one: _Capture, other: _Capture) -> bool:
+    """Whether two captures of a name are of two machines."""
+    if exclude_one_machine(one.boots, other.boots):
+        return True
+    if same_boot(one.boots, other.boots):
+        return _kernels_differ(one.records, other.records) or _counter_fell(one, other)
+    return is_default_hostname(name) and not (one.boots and other.boots)
+
+
+def _kernels_differ(one: Sequence[Record], other: Sequence[Record]) -> bool:
+    here, there = (
+        {str(r.value) for r in records if isinstance(r, Fact) and r.name == "kernel.release" and not r.provenance}
+        for records in (one, other)
+    )
+    return bool(here) and bool(there) and not here & there
+
+
+def _counter_fell(one: _Capture, other: _Capture) -> bool:
+    """Whether a counter was lower in the later capture, under one boot."""
+    first_read, other_read = one.last_read, other.last_read
+    if first_read is None or other_read is None or first_read == other_read:
+        return False
+    first, later = (one, other) if first_read < other_read else (other, one)
+    lowest, highest = min(first.page_faults, default=None), max(later.page_faults, default=None)
+    return lowest is not None and highest is not None and highest < lowest

@@ -1,0 +1,144 @@
+"""Memory of a host: the size of its huge pages, shares of available, reserved and unmapped memory, free blocks.
+
+The size of a huge page is 2 MiB on x86-64 and on 64-bit ARM with pages of 4 KiB, 512 MiB there with pages of 64 KiB.
+The kernel says it in hpage_pmd_size (4.10 and later). Before, Hugepagesize of /proc/meminfo is the same unless
+somebody chose another default for reserved pages (1 GiB), which is no size that page faults bring.
+
+Unmapped memory: an allocator that gives back a part of a huge page leaves the rest in it: no process maps what was
+given back, yet the kernel frees it only under pressure (from 4.5 on). It is in no AnonPages, AnonHugePages or RSS, but
+the whole page is still on the lists of anonymous pages. Measured on 6.18: 512 huge pages of which seven eighths were
+given back show as 128 MiB of RSS and 1,024 MiB on the lists; hosts without such pages differ by less than 0.1 % of the
+memory.
+
+Unusable index = (free pages - pages in blocks that are large enough) / free pages; 0 none unusable, 1 all. Linux
+mm/vmstat.c prints it times 1000 as extfrag/unusable_index. A zone with little free memory says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from thpdiag.host.series import last_row_having
+from thpdiag.model import Case, Entity, Fact, Sample, Series
+
+HUGE_PAGE_FACT = "memory.huge_page_bytes"
+DEFAULT_HUGE_PAGE_BYTES = 2.0 * 2**20
+_MAX_HUGE_PAGE_BYTES = 512.0 * 2**20
+_HUGE_PAGE_BYTES = {65536: _MAX_HUGE_PAGE_BYTES, 16384: 32.0 * 2**20, 4096: DEFAULT_HUGE_PAGE_BYTES}  # by page size
+_MIN_CHOSEN_BYTES = 2.0**30  # the default of reserved pages was chosen, it is not the size of transparent ones
+_OTHER_MACHINE = re.compile(r"aarch64|arm64|64k|ppc64|s390|riscv|loongarch|mips|sparc")
+ERROR_LABEL = "within"  # label of a fact: by how much it may be wrong, for its source rounded
+_PARTIALLY_MAPPED = "node_thp_nr_anon_partially_mapped"
+_ORDER = re.compile(r"node_buddyinfo_blocks_order(\d+)")
+MIN_FREE_PAGES = 16384  # 64 MiB of 4 KiB pages
+HUGE_ORDER = 9  # 2 MiB of 4 KiB pages; the size differs on other architectures
+
+
+def huge_page_fact(case: Case) -> Fact | None:
+    """The size as a fact, from the best place that says it.
+
+    None where it may be any: on machines with pages of several sizes the release of the kernel does not tell.
+    """
+    facts = [*case.facts, *(f for state in case.states for f in state.facts)]
+    told = {f.name: f for f in facts if not isinstance(f.value, str) and f.value > 0}
+    if (fact := told.get("thp.hpage_pmd_size")) is not None:
+        return Fact(HUGE_PAGE_FACT, float(fact.value), fact.cite)
+    if (pages := told.get("kernel.page_size")) is not None and int(pages.value) in _HUGE_PAGE_BYTES:
+        return Fact(HUGE_PAGE_FACT, _HUGE_PAGE_BYTES[int(pages.value)], pages.cite)
+    name = "node_memory_Hugepagesize_bytes"
+    row = last_row_having((sample for state in case.states for sample in state.samples), name)
+    if row and 0 < row.values[name] < _MIN_CHOSEN_BYTES:
+        return Fact(HUGE_PAGE_FACT, row.values[name], row.cite)
+    release = next((f for f in facts if f.name == "kernel.release" and not f.provenance), None)
+    if release is None or _OTHER_MACHINE.search(str(release.value)):
+        return None
+    return Fact(HUGE_PAGE_FACT, DEFAULT_HUGE_PAGE_BYTES, release.cite)
+
+
+def max_huge_page_size(case: Case) -> float:
+    """In bytes, the most that it may be: the largest on machines with pages of several sizes, if nothing says which."""
+    if (fact := huge_page_fact(case)) is not None:
+        return float(fact.value)
+    releases = (str(f.value) for f in case.facts if f.name == "kernel.release")
+    return _MAX_HUGE_PAGE_BYTES if any(map(_OTHER_MACHINE.search, releases)) else DEFAULT_HUGE_PAGE_BYTES
+
+
+def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
+    """memory.available_ratio and the shares of reserved and of unmapped memory in the last /proc/meminfo."""
+    last = last_row_having(samples, "node_memory_MemTotal_bytes")
+    if last is None or last.values["node_memory_MemTotal_bytes"] <= 0:
+        return
+    values = {name.removeprefix("node_memory_").removesuffix("_bytes"): v for name, v in last.values.items()}
+    total = values["MemTotal"]
+    if (available := _available_bytes(values)) is not None:
+        used = ("MemAvailable",) if "MemAvailable" in values else (*_AVAILABLE, "Shmem")
+        off = sum(last.resolution.get(f"node_memory_{name}_bytes", 0.0) for name in used)
+        labels = ((ERROR_LABEL, f"{min(off / total, 1.0):.4f}"),) if off else ()
+        yield Fact("memory.available_ratio", round(available / total, 4), last.cite, labels, last.time)
+    for name, size in _further_bytes(values):
+        yield Fact(f"memory.{name}_ratio", round(size / total, 4), last.cite, time=last.time)
+
+
+_AVAILABLE = ("MemFree", "Cached", "Buffers", "SReclaimable")  # what MemAvailable was guessed from before it existed
+
+
+def _available_bytes(values: Mapping[str, float]) -> float | None:
+    if "MemAvailable" in values or "MemFree" not in values or "Cached" not in values:
+        return values.get("MemAvailable")
+    return sum(values.get(part, 0.0) for part in _AVAILABLE) - values.get("Shmem", 0.0)
+
+
+def _further_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Bytes of all reserved huge pages (`Hugetlb` counts all sizes, from 4.19), of those nobody may want, and of
+    anonymous pages that nobody maps."""
+    names = ("HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize")
+    if all(name in values for name in names):
+        reserved, free, promised, size = (values[name] for name in names)
+        yield "hugetlb", max(values.get("Hugetlb", 0.0), reserved * size)
+        yield "hugetlb_unused", max(free - promised, 0.0) * size
+    names = ("Active_anon", "Inactive_anon", "AnonPages", "Shmem")
+    if all(name in values for name in names):
+        active, inactive, anon, shmem = (values[name] for name in names)
+        yield "anon_unmapped", max(active + inactive - (anon + shmem + values.get("SwapCached", 0.0)), 0.0)
+
+
+def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
+    """memory.partially_mapped_ratio from the counts of huge pages by size (6.12), as a share of all memory."""
+    last: dict[str, Sample] = {}
+    for sample in samples:
+        if sample.kind == "thp_size" and not isinstance(sample, Series) and _PARTIALLY_MAPPED in sample.values:
+            last[dict(sample.entity).get("size", "")] = sample
+    held = {
+        size: row.values[_PARTIALLY_MAPPED] * float(kilobytes) * 1024
+        for size, row in last.items()
+        if (kilobytes := size.removesuffix("kB")).isdigit()
+    }
+    memory = last_row_having(samples, "node_memory_MemTotal_bytes") if held else None
+    if memory and (total := memory.values["node_memory_MemTotal_bytes"]) > 0:
+        largest = max(held, key=lambda size: held[size])
+        yield Fact("memory.partially_mapped_ratio", round(sum(held.values()) / total, 4), last[largest].cite)
+
+
+def free_blocks(sample: Sample) -> dict[int, float]:
+    """Free blocks by order of a zone's sample."""
+    return {int(m[1]): v for name, v in sample.values.items() if (m := _ORDER.fullmatch(name))}
+
+
+def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
+    """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
+    last: dict[Entity, tuple[Sample, dict[int, float]]] = {}
+    for given in samples:
+        if given.kind == "zone" and given.values:
+            sample = given[len(given) - 1] if isinstance(given, Series) else given
+            if blocks := free_blocks(sample):
+                last[sample.entity] = sample, blocks
+    for entity, (sample, blocks) in last.items():
+        if max(blocks) < HUGE_ORDER:
+            continue
+        large = sum(count * 2 ** (order - HUGE_ORDER) for order, count in blocks.items() if order >= HUGE_ORDER)
+        pages = sum(count * 2**order for order, count in blocks.items())
+        yield Fact("memory.order9_free_blocks", large, sample.cite, entity, sample.time)
+        if pages >= MIN_FREE_PAGES:
+            index = (pages - large * 2**HUGE_ORDER) / pages
+            yield Fact("memory.unusable_index", round(index, 4), sample.cite, entity, sample.time)

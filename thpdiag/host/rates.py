@@ -1,0 +1,216 @@
+"""What happened between samples: growth and rates of counters, stretches of values, slopes and bends.
+
+A counter that falls was reset (reboot, new process): that interval is a gap, never a negative rate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from thpdiag.host.series import Points, Track, find_gaps, gaps_between, select_rows, typical_interval
+from thpdiag.model import Sample
+from thpdiag.model.numeric import Bools, Floats, np
+
+if TYPE_CHECKING:
+    Margin = float | Floats
+
+MAX_FALL = 0.1  # part of its growth that a curve may give back in between and still be one that grows
+MAX_KNEE_POINTS = 400  # points that the search for a bend looks at; longer curves are thinned evenly
+
+
+class Run(NamedTuple):
+    """A stretch of consecutive values that fit.
+
+    `seconds` has one typical step added, for a value speaks for the interval that it ends; None without a clock.
+    """
+
+    points: Points
+    seconds: float | None
+
+
+def growth(track: Track) -> float | None:
+    """What a counter grew by over the whole track, resets left out; None if no two samples tell it."""
+    if len(track) < 2:
+        return None
+    deltas, counted = track.deltas
+    return float(deltas[counted].sum()) if counted.any() else None
+
+
+def change(track: Track) -> float | None:
+    """Last value minus first, for gauges; None with fewer than two samples."""
+    return track.last - float(track.column[0]) if len(track) > 1 else None
+
+
+def climb(track: Track) -> float | None:
+    """The most that a gauge rose from a low to a later high; 0 if it only fell, None with fewer than two samples."""
+    if len(track) < 2:
+        return None
+    return float((track.column - np.minimum.accumulate(track.column)).max())
+
+
+def climb_at_most(track: Track, counter: Track) -> float | None:
+    """What a gauge may have risen by between its samples too, where only what `counter` counts makes it rise.
+
+    Between two samples it may have fallen unseen, and risen again by what was counted in this time at most. None if the
+    two cannot be laid side by side.
+    """
+    if len(track) < 2 or len(counter) < 2:
+        return None
+    risen = _grown(counter)
+    if track.seconds is not None and counter.seconds is not None:
+        starts = np.searchsorted(counter.seconds, track.seconds[:-1], side="right") - 1
+        ends = np.searchsorted(counter.seconds, track.seconds[1:])
+        counted = risen[np.minimum(ends, len(risen) - 1)] - risen[np.maximum(starts, 0)]
+    elif len(track) == len(counter):
+        counted = np.diff(risen)
+    else:
+        return None
+    before, after = track.column[:-1], track.column[1:]
+    lows = np.minimum.accumulate(np.minimum(before, np.maximum(after - counted, 0.0)))
+    apart = float(((before + counted)[1:] - lows[:-1]).max(initial=0.0))
+    return min(max(apart, float(counted.max())), float(counted.sum()))
+
+
+def _grown(counter: Track) -> Floats:
+    """What a counter had grown by at each sample since the first."""
+    deltas, counted = counter.deltas
+    return np.concatenate(([0.0], np.cumsum(np.where(counted, deltas, 0.0))))
+
+
+def rates(track: Track) -> Points | None:
+    """The counter as a rate per second at the end of each interval; None without a clock or a second sample.
+
+    What a counter grew by while nothing was recorded is no rate over hours: such gaps are left out.
+    """
+    if len(track) < 2 or not track.timed:
+        return None
+    points = track.points
+    deltas, counted = track.deltas
+    seconds = points.index
+    counted = counted & ~find_gaps(seconds)
+    if not counted.any():
+        return None
+    samples = select_rows(points.samples, np.concatenate(([False], counted)))
+    values = deltas[counted] / np.diff(seconds)[counted]
+    return Points(values, seconds[1:][counted], samples, timed=True)
+
+
+def max_rate(track: Track, over: float) -> float:
+    """The growth per second of a counter over the worst stretch of so many seconds, of all if it is shorter; 0 without
+    a clock."""
+    if track.seconds is None or len(track) < 2:
+        return 0.0
+    grown = _grown(track)
+    seconds = np.maximum.accumulate(track.seconds)
+    over = min(over, float(seconds[-1] - seconds[0]))
+    ends = np.searchsorted(seconds, seconds + over)
+    starts = np.flatnonzero(ends < len(seconds))
+    lasted = seconds[ends[starts]] - seconds[starts]
+    return float(((grown[ends[starts]] - grown[starts]) / np.where(lasted > 0, lasted, np.inf)).max(initial=0.0))
+
+
+def watched_seconds(track: Track) -> float:
+    """Seconds over which it is known what a counter grew by, as it was not reset; 0 without a clock."""
+    if track.seconds is None or len(track) < 2:
+        return 0.0
+    return float(np.diff(track.seconds)[track.deltas[1]].sum())
+
+
+def values_within(points: Points, low: float, high: float, margin: Margin = 0.0) -> Bools:
+    """Which values are above `low` and below `high` by more than `margin`; if that is negative, which perhaps are."""
+    values = points.values
+    fits: Bools = (values - margin > low) & (values + margin < high)
+    return fits
+
+
+def longest_run(points: Points, low: float, high: float, margin: Margin = 0.0) -> Run:
+    """The longest consecutive stretch of values above `low` and below `high`, without a gap; the first of several."""
+    fits = values_within(points, low, high, margin)
+    if not fits.any():
+        return Run(points.part(0, 0), None)
+    both = fits[1:] & fits[:-1] & ~gaps_between(points)  # goes on from the one before
+    begins = np.flatnonzero(fits & ~np.concatenate(([False], both)))
+    ends = np.flatnonzero(fits & ~np.concatenate((both, [False]))) + 1
+    best = int((ends - begins).argmax())
+    part = points.part(int(begins[best]), int(ends[best]))
+    if not points.timed:
+        return Run(part, None)
+    return Run(part, float(part.index[-1] - part.index[0]) + typical_interval(points.index))
+
+
+def fitting_values(points: Points, low: float, high: float, margin: Margin = 0.0) -> tuple[int, Points]:
+    """How many values are above `low` and below `high`, and the stretch from the first to the last of them."""
+    found = np.flatnonzero(values_within(points, low, high, margin))
+    return len(found), points.part(int(found[0]), int(found[-1]) + 1) if len(found) else points.part(0, 0)
+
+
+def slope(points: Points) -> float | None:
+    """Least-squares growth per second; None without a clock or with fewer than three values."""
+    if not points.timed or len(points) < 3:
+        return None
+    seconds = points.index - points.index.mean()
+    spread = float((seconds**2).sum())
+    return float((seconds * (points.values - points.values.mean())).sum()) / spread if spread else None
+
+
+def largest_step(values: Floats, least: int = 3) -> float | None:
+    """The largest change of the mean at any point, relative to the mean before; None with fewer than two `least`."""
+    if len(values) < 2 * least:
+        return None
+    counts, places = np.arange(1, len(values) + 1), np.arange(least - 1, len(values) - least)
+    before = (np.cumsum(values) / counts)[places]
+    after = (np.cumsum(values[::-1]) / counts)[len(values) - 2 - places]
+    nonzero = before != 0
+    changes = (after[nonzero] - before[nonzero]) / abs(before[nonzero])
+    return float(changes[abs(changes).argmax()]) if len(changes) else 0.0
+
+
+class Knee(NamedTuple):
+    """A curve that grows fast, then slowly: both rates per second and the sample at the bend.
+
+    `falls` where memory is given back in between: such a curve rises and falls and has no slow phase.
+    """
+
+    before: float
+    after: float
+    at: Sample
+    falls: float = 0.0  # how far it falls back below an earlier value, relative to all of its growth
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before
+
+
+def knee(points: Points, least: int = 10) -> Knee | None:
+    """The bend that leaves the smallest squared error of two chords; None with fewer than `least` timed values.
+
+    A curve that has simply ended its work has no slow phase: what follows its highest value is cut off first.
+    """
+    if not points.timed or len(points) < least:
+        return None
+    values, seconds = points.values, points.index
+    end = int(values.argmax()) + 1
+    if end < least:
+        return None
+    places = np.arange(0, end, -(-end // MAX_KNEE_POINTS))
+    v, t = values[places], seconds[places]
+    errors = _chord_errors(t, v) + _chord_errors(-t[::-1], v[::-1])[::-1]
+    bend = 1 + int(errors[1 : len(places) - 2].argmin())
+    before, after = _chord(t[: bend + 1], v[: bend + 1]), _chord(t[bend:], v[bend:])
+    falls = float((np.maximum.accumulate(v) - v).max()) / (float(v.max() - v.min()) or 1.0)
+    if falls > MAX_FALL:  # no bend to speak of: one rate from the first value to the highest
+        before = after = _chord(t, v)
+    return Knee(before, max(after, 0.0), points.samples[int(places[bend])], falls) if before > 0 else None
+
+
+def _chord(seconds: Floats, values: Floats) -> float:
+    span = float(seconds[-1] - seconds[0])
+    return float(values[-1] - values[0]) / span if span > 0 else 0.0
+
+
+def _chord_errors(seconds: Floats, values: Floats) -> Floats:
+    """For each point the squared error of the chord from the first point to it, from sums over all points before."""
+    t, v = seconds - seconds[0], values - values[0]
+    slopes = np.divide(v, t, out=np.zeros(len(t)), where=t != 0)
+    found: Floats = np.cumsum(v * v) - 2 * slopes * np.cumsum(v * t) + slopes**2 * np.cumsum(t * t)
+    return found

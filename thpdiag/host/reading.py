@@ -1,0 +1,255 @@
+"""Input: every member that may hold evidence, detected and parsed; what became of each, and what went wrong.
+
+Of a recorder's day, millions of rows, rows become columns; of what a listing says of a process in the same words each
+time, or the first line of each report of the host, only the first is kept.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO
+
+from thpdiag.bundle import Member, members
+from thpdiag.bundle.codecs import CHUNK
+from thpdiag.bundle.open import STDIN, is_rereadable
+from thpdiag.detect import Detector, TaggedRecord
+from thpdiag.detect.transcript import clean
+from thpdiag.host.captures import collector_failures, drop_link_copies
+from thpdiag.host.excerpts import MAX_CACHE_BYTES, TextCache, reread
+from thpdiag.host.options import Options
+from thpdiag.host.series import sampling_interval
+from thpdiag.host.sibling_files import SpooledMembers, is_recording, sibling_files
+from thpdiag.knowledge.paths import is_tail, is_wanted, system_path
+from thpdiag.model import (
+    Citation,
+    Fact,
+    InputRecord,
+    Problem,
+    ProblemKind,
+    Profile,
+    Record,
+    Sample,
+    Series,
+    SymbolList,
+    SymbolTable,
+)
+from thpdiag.model.case import begin_of, end_of
+from thpdiag.model.parser import Content
+from thpdiag.parsers import bulk_formats, line_formats
+
+MANY_NUMBERS = 500_000  # below, rows stay rows, which costs less than to load numpy
+ROW_NUMBERS = 10  # numbers take as much memory as what else there is of a row
+BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
+FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
+MAX_NOISE = 0.05  # share of NUL bytes, or of control characters, in the head of a member above which it is no text
+_NEVER_TYPED = bytes(sorted(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b")))  # nor printed by terminals' programs
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedInput:
+    """Everything that was read: readings by member, what became of each member, and what went wrong.
+
+    `texts` are the texts themselves, as far as there was room.
+    """
+
+    readings: Mapping[str, Sequence[TaggedRecord]]
+    inputs: Sequence[InputRecord]
+    problems: Sequence[Problem]
+    texts: TextCache = field(default_factory=TextCache)
+
+
+def read_input(
+    paths: Sequence[Path], options: Options, *, stdin: BinaryIO | None = None, progress: Progress | None = None
+) -> ParsedInput:
+    """Recognise and read every member that may hold evidence."""
+    detector = Detector(line_formats(), strict=options.strict)
+    # What a recording that is named here asks for is not read twice; few come out of archives.
+    twice = all(is_rereadable(path) for path in paths) and not any(map(is_recording, paths))
+    builder = _InputBuilder(texts=TextCache(MAX_CACHE_BYTES) if STDIN in paths else TextCache())
+    later: list[tuple[Member, str]] = []
+    with SpooledMembers() as spooled:
+        for member in members([*paths, *sibling_files(paths)], is_wanted, options.limits, stdin):
+            if isinstance(member, Problem):
+                builder.problems.append(member)
+                continue
+            if progress:
+                progress(member.path)
+            begin = _first_line(member)
+            builder.texts.watch(member)
+            found = _read_member(member, detector, spooled, twice=twice)
+            member.finish()
+            if found is None:
+                later.append((member, begin))
+            else:
+                builder.add(member, found, begin)
+        for member, begin in later:
+            builder.add(member, spooled.read(member.path, detector), begin)
+    builder.problems += collector_failures(builder.readings)
+    readings: Mapping[str, Sequence[TaggedRecord]] = builder.readings
+    if len(readings) > 1:
+        readings = drop_link_copies(readings, builder.inputs)
+    if any(isinstance(r.record, Profile | SymbolList | SymbolTable) for found in readings.values() for r in found):
+        from thpdiag.host.kernel_symbols import symbolize_profiles  # loads numpy
+
+        whole = partial(_reread_lists, builder.inputs, paths, options, detector)
+        readings, notices = symbolize_profiles(readings, detector, whole)
+        builder.problems += notices
+    return ParsedInput(
+        {member: readings[member] for member in sorted(readings, key=_folder_order)},
+        sorted(builder.inputs, key=lambda i: _folder_order(i.member)),
+        sorted(builder.problems, key=lambda p: _folder_order(p.cite.member)),
+        builder.texts,
+    )
+
+
+@dataclass(slots=True)
+class _InputBuilder:
+    """What was read so far."""
+
+    readings: dict[str, list[TaggedRecord]] = field(default_factory=dict)
+    inputs: list[InputRecord] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    texts: TextCache = field(default_factory=TextCache)
+
+    def add(self, member: Member, found: Sequence[TaggedRecord], begin: str) -> None:
+        """What is in a member; `begin` is how it begins."""
+        self.readings.setdefault(member.path, []).extend(found)
+        own = [r.record for r in found if isinstance(r.record, Problem)]
+        if member.lined and len(own) < len(found):
+            self.texts.add(member)
+        self.problems += [*own, *member.problems]
+        rows = _input_records(member, found, len(own) + len(member.problems))
+        self.inputs += [row if row.reader else row._replace(size=member.length, first_line=begin) for row in rows]
+
+
+def _reread_lists(
+    inputs: Sequence[InputRecord], paths: Sequence[Path], options: Options, detector: Detector, left: set[str]
+) -> dict[str, list[TaggedRecord]]:
+    """All of the lists that were left in these members."""
+    wanted = {member: {row.sha256 for row in inputs if row.member == member} for member in left}
+    found: dict[str, list[TaggedRecord]] = {}
+    for member in reread(wanted, paths, options.limits):
+        listed = _read_member(member, detector, SpooledMembers(), twice=False) or ()
+        member.finish()
+        if member.sha256 in wanted[member.path]:
+            found.setdefault(member.path, []).extend(r for r in listed if isinstance(r.record, SymbolList))
+    return found
+
+
+def _folder_order(member: str) -> list[str]:
+    """By folder, as a directory is walked: what an archive says does not depend on the order of its members."""
+    return member.split("/")
+
+
+def _read_member(
+    member: Member, detector: Detector, spooled: SpooledMembers, *, twice: bool
+) -> list[TaggedRecord] | None:
+    """What is in a member, None if it is spooled, to be read with others. `twice`: it can be read a second time."""
+    head = member.head()
+    paths = [system_path(path) or path for path in (member.path, *member.aliases)]
+    claiming = (f.load() for f in bulk_formats() if any(f.claims(path, head, member.size) for path in paths))
+    if reader := next(claiming, None):
+        if spooled.keeps(member, reader, paths):
+            return None
+        chunks = member.chunks() if b"\0" in head else member.chunks_of_lines()
+        left = twice and reader.on_demand
+        if left:
+            member.keep(0)
+        content = Content(chunks, member.size, member.file, again=left)
+        return list(detector.bulk(reader, member.path, content))
+    if _is_noise(head):
+        return [TaggedRecord(Problem(Citation(member.path), "not text", ProblemKind.UNRECOGNISED), "", ("", ""))]
+    lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
+    return fold_rows(detector.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
+
+
+def _is_noise(head: bytes) -> bool:
+    """Whether a member that begins so is no text. A short one is looked at all the same: that costs little."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    odd = len(head) - len(head.translate(None, _NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
+    return odd > MAX_NOISE * len(head)
+
+
+def _first_line(member: Member) -> str:
+    """How the text of a member begins: its first line that is not empty; nothing, if it is no text."""
+    head = member.head()[:FIRST_BYTES]
+    if b"\0" in head:
+        return ""
+    lines = (clean(line) for line in head.decode("utf-8", "replace").splitlines())
+    return next((line.strip()[:FIRST_LINE] for line in lines if line.strip()), "")
+
+
+def _input_records(member: Member, found: Sequence[TaggedRecord], problems: int) -> list[InputRecord]:
+    """One line per reader that found something in the member, or one that says that none did."""
+    by_reader: dict[str, list[Record]] = {}
+    for reading in found:
+        if not isinstance(reading.record, Problem):
+            by_reader.setdefault(reading.reader, []).append(reading.record)
+    if not by_reader:  # recognised all the same, if a reader says what is wrong with it
+        reader = next((reading.reader for reading in found if reading.reader), "")
+        return [InputRecord(member.path, reader, 0, sha256=member.sha256, problems=problems)]
+    rows = []
+    for reader, records in by_reader.items():
+        times = [t for record in records for t in (begin_of(record), end_of(record)) if t]
+        same = times if len({t.clock for t in times}) == 1 else []
+        first, last = (min(same), max(same)) if same else (None, None)
+        period, gaps = sampling_interval(records)
+        # samples for recordings of stacks (rows where there are only shares); rows, snapshots, facts, events otherwise
+        if profiles := [record for record in records if isinstance(record, Profile)]:
+            count = sum(profile.ledger.read or len(profile.rows) for profile in profiles)
+        else:
+            count = sum(len(record) if isinstance(record, Series) else 1 for record in records)
+        rows.append(
+            InputRecord(member.path, reader, count, first, last, member.sha256, problems, period=period, gaps=gaps)
+        )
+    return rows
+
+
+def fold_rows(readings: Iterable[TaggedRecord]) -> list[TaggedRecord]:
+    """The same records, rows as columns where they are many.
+
+    Then of what a listing says of a process in the same words each time only the first is kept, and of first lines
+    those that say something else of the host than the one before.
+    """
+    rest = iter(readings)
+    held: deque[TaggedRecord] = deque()
+    numbers = 0
+    for reading in rest:
+        held.append(reading)
+        numbers += ROW_NUMBERS + (len(reading.record.values) if isinstance(reading.record, Sample) else 0)
+        if numbers >= MANY_NUMBERS:
+            break
+    else:
+        return list(held)
+    from thpdiag.parsers._table import SeriesBuilder
+
+    columns: dict[tuple[str, tuple[str, str]], SeriesBuilder] = defaultdict(SeriesBuilder)
+    words: dict[tuple[object, ...], object] = {}
+    kept: list[TaggedRecord] = []
+    for reading in chain((held.popleft() for _ in range(len(held))), rest):
+        if isinstance(reading.record, Sample):
+            columns[reading.reader, reading.group].add(reading.record)
+        elif not isinstance(reading.record, Fact) or _is_news(reading.record, reading, words):
+            kept.append(reading)
+    for (reader, group), rows in columns.items():
+        kept += (TaggedRecord(series, reader, group) for series in rows.series())
+    return kept
+
+
+def _is_news(fact: Fact, reading: TaggedRecord, words: dict[tuple[object, ...], object]) -> bool:
+    """Whether a fact about a process, or in a first line, was not told before. `words` are what was, by its place."""
+    if fact.name.startswith("process."):
+        return words.setdefault((fact.name, fact.value, fact.labels, reading.group), fact) is fact
+    if fact.name not in BANNER or fact.time is not None:
+        return True
+    key = (fact.name, reading.reader, reading.group)
+    before, words[key] = words.get(key), fact.value
+    return before != fact.value

@@ -1,0 +1,210 @@
+"""Documents for other programs: the base of their models, what their texts tell of the customer, their JSON Schemas.
+
+A model says each key once: its type, its sentence for the schema, and by the type of a text (`Public`, `Sentence`,
+`Place`, ...) what `thpdiag.redact` does with it. Limits of numbers and lists stand in the schema; they are promises to
+readers and are not checked when a document is made or read.
+
+`compact` writes JSON in one line: sorted keys, ASCII only, the same bytes for the same document. NaN and the infinities
+are no JSON and become null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from thpdiag.model.text import names_of, without_names
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Privacy(Enum):
+    """What a text may tell of the customer."""
+
+    PUBLIC = "a word of ours, of the kernel or of the vocabulary"
+    SENTENCE = "a sentence of ours about things of the customer"
+    COMMAND = "a command of ours for the customer's shell"
+    PLACE = "a path inside the bundle, or the folder of whoever ran it"
+    QUOTED = "a text of the customer's"
+    ENTITY = "a process with its pid, a zone, a cpu, a device or a control group"
+    HOST = "the name of a host"
+    RELEASE = "a kernel release"
+    FUNCTION = "a function of a call stack"
+    STACK = "a folded call stack"
+    MODULE = "a kernel module"
+    METRIC = "a name of the vocabulary, with the state that it was measured in"
+    CHECKSUM = "a checksum of a file"
+
+
+Public = Annotated[str, Privacy.PUBLIC]
+Sentence = Annotated[str, Privacy.SENTENCE]
+Command = Annotated[str, Privacy.COMMAND]
+Place = Annotated[str, Privacy.PLACE]
+Quoted = Annotated[str, Privacy.QUOTED]
+Entity = Annotated[str, Privacy.ENTITY]
+HostName = Annotated[str, Privacy.HOST]
+Release = Annotated[str, Privacy.RELEASE]
+Function = Annotated[str, Privacy.FUNCTION]
+Stack = Annotated[str, Privacy.STACK]
+Module = Annotated[str, Privacy.MODULE]
+Metric = Annotated[str, Privacy.METRIC]
+Checksum = Annotated[str, Privacy.CHECKSUM]
+
+Number = int | float
+Count = Annotated[int, Field(json_schema_extra={"minimum": 0})]
+AtLeastOne = Annotated[int, Field(json_schema_extra={"minimum": 1})]
+Positive = Annotated[Number, Field(json_schema_extra={"minimum": 0})]
+Share = Annotated[Number, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+
+
+class Document(BaseModel):
+    """A frozen object of a document. A key that is absent in JSON has its default and counts as unset."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, serialize_by_alias=True)
+
+    @classmethod
+    def model_construct(  # type: ignore[override]  # the plugin of mypy gives it the fields of this class, which has none
+        cls, _fields_set: set[str] | None = None, **values: Any
+    ) -> Self:
+        """The object of values that are our own: nothing is checked, so that no validator has to be built for it."""
+        if any(map(names_of, values.values())):
+            names = dict.fromkeys(name for value in values.values() for name in names_of(value))
+            values = {key: without_names(value) for key, value in values.items()}
+            values["fields"] = [NameInText.model_construct(kind=kind.value, value=value) for kind, value in names]
+        made = cls.__new__(cls)
+        object.__setattr__(made, "__dict__", {**_defaults(cls), **values})
+        object.__setattr__(made, "__pydantic_fields_set__", set(values) if _fields_set is None else _fields_set)
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_private__", None)
+        return made
+
+
+@cache
+def _defaults(model: type[Document]) -> Mapping[str, Any]:
+    return {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()
+            if not field.is_required()}  # fmt: skip
+
+
+@cache
+def _keys(model: type[Document]) -> Mapping[str, str]:
+    return {name: field.alias or name for name, field in model.model_fields.items()}
+
+
+class NameInText(Document):
+    """A name of the customer's that stands in a sentence."""
+
+    kind: Literal["host", "process", "entity", "function", "path", "module", "quoted"] = Field(
+        description="What it is the name of: a host, a program, a process with its pid (or a zone, cpu, device), a "
+        "function of a call stack, a path, a kernel module; quoted is anything else that the customer's files say."
+    )
+    value: Quoted = Field(description="The name as it stands in the sentence.")
+
+
+class Worded(Document):
+    """An object with sentences of ours."""
+
+    fields: list[NameInText] = Field(
+        [], description="The customer's names that stand in the sentences and commands of this object; absent if none."
+    )
+
+
+def present_keys(**optional: Any) -> dict[str, Any]:
+    """The optional keys of an object that have something in them; the others are absent."""
+    empty = (name for name, value in optional.items() if value is None or (isinstance(value, str | list) and not value))
+    return {name: optional[name] for name in optional.keys() - set(empty)}
+
+
+D = TypeVar("D", bound=Document)
+
+
+def read_document(model: type[D], document: Mapping[str, Any]) -> D:
+    """The object of a document as JSON has it; a ValueError says in a sentence what is wrong with it first."""
+    try:
+        return model.model_validate(document, extra="ignore")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+
+
+def plain_document(model: Document) -> dict[str, Any]:
+    """What JSON has of a document: the keys that were set."""
+    values, keys = model.__dict__, _keys(type(model))
+    return {keys[name]: _plain(values[name]) for name in keys if name in model.model_fields_set}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Document):
+        return plain_document(value)
+    if isinstance(value, list | tuple):
+        return (
+            [_plain(item) for item in value] if value and not isinstance(value[0], int | float | str) else list(value)
+        )
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+class _JsonSchema(GenerateJsonSchema):
+    """Without the titles and defaults that say nothing more than the names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+# The order of a choice: Python gives a union the order in which an equal one was made first, in whatever module.
+TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+
+def json_schema(model: type[Document], name: str, title: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a document, with the objects in it under `$defs`."""
+    whole = model.model_json_schema(by_alias=True, schema_generator=_JsonSchema)
+    definitions = dict(whole.get("$defs", {}))
+    root = definitions.pop(model.__name__, None) or {key: part for key, part in whole.items() if key != "$defs"}
+    head = {"$schema": DIALECT, "$id": name, **root, "title": title, "$defs": definitions}
+    schema: dict[str, Any] = _shorten(head, f"#/$defs/{model.__name__}")
+    return schema
+
+
+def _shorten(part: Any, root: str) -> Any:
+    """A part of a schema in which what points at the root says so, and a choice of plain types is one `type`."""
+    if isinstance(part, list):
+        return [_shorten(item, root) for item in part]
+    if not isinstance(part, Mapping):
+        return part
+    short: dict[str, Any] = {
+        key: "#" if (key, item) == ("$ref", root) else _shorten(item, root) for key, item in part.items()
+    }
+    choices = short.get("anyOf", ())
+    if choices and all(isinstance(one.get("type"), str) and (len(one) == 1 or one is choices[0]) for one in choices):
+        short = {**choices[0], **short, "type": sorted((one["type"] for one in choices), key=TYPES.index)}
+        del short["anyOf"]
+        if "enum" in short and "null" in short["type"]:
+            short["enum"] = [*short["enum"], None]
+    return short
+
+
+def compact(document: Mapping[str, Any]) -> str:
+    """Without white space, for what is stored or embedded."""
+    try:
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError):  # a mapping that is no dict, a value that is no number
+        return json.dumps(plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def plain(value: object) -> object:
+    """The same of nothing but what JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

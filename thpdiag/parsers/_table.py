@@ -1,0 +1,309 @@
+"""Rows of a long recording as columns: one Series per host, entity and set of metrics.
+
+A day of rows as objects of their own takes ten times the memory of the file; here each becomes a few numbers at once.
+One recording may hold several hosts, one after the other (files appended) or in turn (rows of a fleet): columns come
+behind the last row, each host's behind its name. Needs numpy, so only parsers that read something long import it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from thpdiag.model import Clock, Entity, Fact, Moment, Record, Sample, Series
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+WINDOW_BYTES = 1 << 19
+MAX_ROW_BYTES = 256  # of a row of numbers
+_LF, _CR, _TAB, _BLANK, _DASH, _COLON, _ZERO = (ord(c) for c in "\n\r\t -:0")
+_STAMP = 19  # characters of a time
+_STAMP_DIGITS = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
+_STAMP_WEIGHTS = np.zeros((14, 4))  # of the digits in date, hour, minute, second
+_STAMP_WEIGHTS[:8, 0] = 10.0 ** np.arange(7, -1, -1)
+_STAMP_WEIGHTS[8:] = np.repeat([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], 2, axis=0) * np.array([[10], [1]] * 3)
+
+
+class GivesSeries(Protocol):
+    """What rows are put into."""
+
+    def series(self) -> Iterator[Series]:
+        """The columns."""
+        ...
+
+
+_Columns = TypeVar("_Columns", bound=GivesSeries)
+
+
+class HostSeries(Generic[_Columns]):
+    """Columns by host; what follows a host's name is its, and so is what stands before the first."""
+
+    def __init__(self, fresh: Callable[[], _Columns]) -> None:
+        self._fresh = fresh
+        self._found: dict[str, tuple[Fact, _Columns]] = {}
+        self.current: _Columns = fresh()
+
+    def note_host(self, record: Record) -> None:
+        """Takes note if a record names a host."""
+        if not isinstance(record, Fact) or record.name != "host.name":
+            return
+        name = str(record.value)
+        if name not in self._found:
+            self._found[name] = (record, self._fresh() if self._found else self.current)
+        self.current = self._found[name][1]
+
+    def series(self) -> Iterator[Record]:
+        """The columns of each host behind its name."""
+        if len(self._found) < 2:
+            yield from self.current.series()
+            return
+        for name, columns in self._found.values():
+            yield name
+            yield from columns.series()
+
+
+Key = tuple[str, Entity, str, str, tuple[str, ...], Clock | None]
+NAN = float("nan")
+ROW_NUMBERS = 4  # numbers of a row beside its metrics
+MAX_HELD_NUMBERS = 4096  # numbers that are held as rows
+
+
+@dataclass(slots=True)
+class _SeriesRows:
+    """Rows of one entity with the same metrics on one clock."""
+
+    key: Key
+    resolution: dict[str, float] = field(default_factory=dict)
+    _held: array[float] = field(default_factory=lambda: array("d"))  # the last rows, one after another
+    _columns: tuple[array[float], ...] = ()  # those before them: time, line, mark, end of the text, metrics
+    _text: BytesIO = field(default_factory=BytesIO)
+    _size: int = 0  # of the text
+    _seen: object = None
+
+    def add(self, row: Sample, seconds: float, line: int, text: str) -> None:
+        if row.resolution is not self._seen and row.resolution != self._seen:
+            self._seen = row.resolution
+            for name, quantum in row.resolution.items():
+                self.resolution[name] = max(quantum, self.resolution.get(name, 0.0))
+        self._size += self._text.write(text.encode("utf-8", "replace"))
+        self._held.extend((seconds, line, row.since_boot, self._size, *row.values.values()))
+        if len(self._held) > MAX_HELD_NUMBERS:
+            self._spread()
+
+    def _spread(self) -> None:
+        """Puts the last rows into the columns, all at once: to append to each column for each row takes three times."""
+        rows = np.array(self._held).reshape(-1, ROW_NUMBERS + len(self.key[4]))
+        self._columns = self._columns or tuple(array("d") for _ in range(rows.shape[1]))
+        for column, cells in zip(self._columns, rows.T, strict=True):
+            column.frombytes(cells.tobytes())
+        del self._held[:]
+
+    def series(self) -> Series:
+        self._spread()
+        kind, entity, member, reader, metrics, clock = self.key
+        seconds, lines, marks, ends, *values = (np.frombuffer(column, np.float64) for column in self._columns)
+        places = np.concatenate((np.zeros(1, np.int64), ends.astype(np.int64)))
+        return Series(
+            kind,
+            dict(zip(metrics, values, strict=True)),
+            member,
+            lines.astype(np.int64),
+            reader,
+            entity,
+            seconds if clock else None,
+            clock,
+            self.resolution,
+            marks > 0 if marks.any() else None,
+            self._text.getvalue(),
+            places[:-1],
+            places[1:],
+        )
+
+
+class SeriesBuilder:
+    """Rows of one source, gathered by entity and metrics."""
+
+    def __init__(self) -> None:
+        self._found: dict[Key, _SeriesRows] = {}
+
+    def add(self, row: Sample) -> None:
+        time, cite = row.time, row.cite
+        rows = self._rows(row, time.clock if time else None)
+        rows.add(row, time.seconds if time else NAN, cite.line or 0, cite.text)
+
+    def add_repeat(self, row: Sample, time: Moment | None, line: int, text: str) -> None:
+        """A row that says what another one said, at a time and line of its own."""
+        self._rows(row, time.clock if time else None).add(row, time.seconds if time else NAN, line, text)
+
+    def _rows(self, row: Sample, clock: Clock | None) -> _SeriesRows:
+        key = (row.kind, row.entity, row.cite.member, row.reader, tuple(row.values), clock)
+        rows = self._found.get(key)
+        if rows is None:
+            rows = self._found[key] = _SeriesRows(key)
+        return rows
+
+    def series(self) -> Iterator[Series]:
+        return (rows.series() for rows in self._found.values())
+
+
+def as_series(records: Iterable[Record]) -> Iterator[Record]:
+    """The same records: rows as columns, by host, behind the last of them; everything else as it comes."""
+    hosts = HostSeries(SeriesBuilder)
+    for record in records:
+        if isinstance(record, Sample):
+            hosts.current.add(record)
+        else:
+            hosts.note_host(record)
+            yield record
+    yield from hosts.series()
+
+
+def join_series(parts: Sequence[Series]) -> Series:
+    """Series of one entity, clock and text, one behind the other; NaN where one has no such metric."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = {
+        name: np.concatenate([part.values.get(name, np.full(len(part), NAN)) for part in parts])
+        for name in dict.fromkeys(name for part in parts for name in part.values)
+    }
+    resolution: dict[str, float] = {}
+    for name, quantum in (item for part in parts for item in part.resolution.items()):
+        resolution[name] = max(quantum, resolution.get(name, 0.0))
+    others: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("lines", "seconds", "since_boot", "starts", "ends")
+        if getattr(parts[0], name) is not None
+    }
+    return replace(parts[0], values=columns, resolution=resolution, **others)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberLines:
+    """The lines of a text, and the numbers of those that hold nothing else but perhaps a time at their end.
+
+    Line `i` is `text[starts[i]:ends[i]]`. It has `widths[i]` numbers, none if it is no plain row; `rows` are the plain
+    ones, `numbers[k]` those of row `k`, `seconds[k]` its `YYYY-MM-DD HH:MM:SS` as if that were UTC, NaN without one.
+    """
+
+    text: bytes
+    starts: Ints
+    ends: Ints
+    widths: Ints
+    rows: Ints
+    numbers: Ints
+    seconds: Floats
+
+    @classmethod
+    def of_text(cls, text: bytes, widths: range) -> NumberLines:
+        """`text` ends with a line feed; rows of other widths are not plain."""
+        parts, first = [], 0
+        while first < len(text):  # what is made of a window should stay in a processor's cache
+            end = text.rfind(b"\n", first, first + WINDOW_BYTES) + 1 or text.find(b"\n", first) + 1
+            parts.append(_number_lines(text, first, end, widths))
+            first = end
+        starts, ends, width, numbers, seconds = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(text, starts, ends, width, np.flatnonzero(width), numbers, seconds)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def raw(self, first: int, end: int = 0) -> bytes:
+        """A line, or the lines up to another one."""
+        return self.text[self.starts[first] : self.ends[(end or first + 1) - 1]]
+
+    def text_of(self, number: int) -> str:
+        return self.raw(number).decode("utf-8", "replace")
+
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """From, up to, width: plain rows of one width, empty lines (-1), and one by one any other line (0)."""
+        kinds = np.where(self.starts == self.ends, -1, self.widths)
+        firsts = [0, *(np.flatnonzero((kinds[1:] != kinds[:-1]) | (kinds[1:] == 0)) + 1).tolist()]
+        yield from zip(firsts, [*firsts[1:], len(self)], kinds[firsts].tolist(), strict=True)
+
+    def places(self, firsts: Ints, ends: Ints) -> Ints | slice:
+        """Where the rows of some stretches stand in `numbers`."""
+        begins, stops = np.searchsorted(self.rows, firsts), np.searchsorted(self.rows, ends)
+        if not len(begins) or (begins[1:] == stops[:-1]).all():
+            return slice(int(begins[0]), int(stops[-1])) if len(begins) else slice(0, 0)
+        return np.concatenate([np.arange(b, s) for b, s in zip(begins.tolist(), stops.tolist(), strict=True)])
+
+
+def _number_lines(text: bytes, first: int, end: int, widths: range) -> tuple[NDArray[Any], ...]:
+    """Starts, ends, widths, numbers and seconds of the lines in a window."""
+    letters = np.frombuffer(text, np.uint8, end - first, first)
+    breaks = np.flatnonzero(letters == _LF)
+    starts = np.concatenate(([0], breaks[:-1] + 1))
+    short = breaks - starts < MAX_ROW_BYTES  # its words can be counted in a byte
+    ends = breaks.copy()
+    cut = short | (letters[ends - 1] == _CR)
+    while len(trailing := np.flatnonzero(cut & (letters[ends - 1] <= _BLANK) & (ends > starts))):
+        ends[trailing] -= 1
+    seconds = np.full(len(breaks), np.nan)
+    timed = np.flatnonzero(short & (ends - starts > _STAMP))
+    timed = timed[letters[ends[timed] - 3] == _COLON]
+    if len(timed):
+        seconds[timed] = _stamp_seconds(letters, ends[timed] - _STAMP)
+        letters = letters.copy()
+        sliding_window_view(letters, _STAMP, writeable=True)[ends[seconds == seconds] - _STAMP] = _BLANK
+    filled = letters > _BLANK
+    strange = ((letters - np.uint8(_ZERO)) > 9) & filled
+    if np.count_nonzero(letters < _BLANK) > len(breaks):
+        strange |= (letters < _BLANK) & (letters != _LF) & (letters != _TAB)
+        before = breaks[breaks > 0] - 1
+        strange[before[letters[before] == _CR]] = False
+    filled[1:] &= ~filled[:-1]
+    width = np.add.reduceat(filled.view(np.uint8), starts).astype(np.int64)
+    short &= np.maximum.reduceat(strange.view(np.uint8), starts) == 0
+    width[~short | (width < widths.start) | (width >= widths.stop)] = 0
+    plain = width > 0
+    edges = np.flatnonzero(np.diff(plain, prepend=False, append=False))  # where stretches of plain rows begin and end
+    places, window = np.append(starts, end - first)[edges].tolist(), letters.tobytes()
+    rows = b"".join([window[begin:stop] for begin, stop in zip(places[::2], places[1::2], strict=True)])
+    return starts + first, ends + first, width, _matrix(rows, width[plain], widths.stop - 1), seconds[plain]
+
+
+def _matrix(rows: bytes, width: Ints, columns: int) -> Ints:
+    """The numbers of rows, each with zeros behind those that it has."""
+    matrix = np.zeros((len(width), columns), np.int64)
+    if rows:
+        numbers = np.fromstring(rows, np.int64, sep=" ")
+        if (width == width[0]).all():
+            matrix[:, : width[0]] = numbers.reshape(-1, width[0])
+        else:
+            matrix[np.arange(columns) < width[:, None]] = numbers
+    return matrix
+
+
+def _stamp_seconds(letters: NDArray[np.uint8], places: Ints) -> Floats:
+    """Seconds since 1970 of ` YYYY-MM-DD HH:MM:SS` at these places as if they were UTC; NaN for what is none."""
+    if not len(places):
+        return np.zeros(0)
+    stamps = sliding_window_view(letters, _STAMP)[places]
+    good = (stamps[:, 10] == _BLANK) & (letters[places - 1] <= _BLANK)
+    for place, sign in ((4, _DASH), (7, _DASH), (13, _COLON), (16, _COLON)):
+        good &= stamps[:, place] == sign
+    digits = stamps[:, _STAMP_DIGITS] - np.uint8(_ZERO)
+    good &= digits.max(axis=1) <= 9
+    date, hour, minute, second = (digits.astype(np.float64) @ _STAMP_WEIGHTS).T
+    good &= (hour < 24) & (minute < 60) & (second < 60)
+    firsts = np.flatnonzero(np.diff(date, prepend=-1))
+    days = np.array([_midnight(stamps[at, :10].tobytes()) for at in firsts.tolist()])
+    times = np.repeat(days, np.diff(firsts, append=len(stamps))) + (hour * 3600 + minute * 60 + second)
+    return np.where(good, times, np.nan)
+
+
+def _midnight(date: bytes) -> float:
+    """Midnight of a date in seconds, NaN if there is no such day."""
+    try:
+        return datetime.fromisoformat(date.decode("ascii")).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return NAN

@@ -1,0 +1,191 @@
+"""atop's own file (atop -w, /var/log/atop/atop_YYYYMMDD): compressed C structures of one version of atop.
+
+    EF BE ED FE, version, sizes of the structures; then per interval a record, the host's figures, those of the tasks
+
+The layout changes with every minor version. The optional package atoparser knows those from 1.26 to 2.12; the figures
+are then those of `atop -P`. Everything is decompressed within the size that the structures have. Without the package,
+and for other versions, a Problem says which text to ask for.
+Source: atop rawlog.h, photosyst.h, photoproc.h.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from thpdiag.model import Citation, Fact, Problem, ProblemKind, Record
+from thpdiag.model.parser import BulkParser, Content, Foreign, Source
+from thpdiag.model.text import quoted
+from thpdiag.parsers._lines import rows_as_series
+from thpdiag.parsers.atop import intervals as atop
+
+NAME = "atop_raw"
+MAGICS = (b"\xef\xbe\xed\xfe", b"\xfe\xed\xbe\xef")
+SINCE_BOOT = 1  # flag of a record
+MOST_TASKS = 1_000_000
+ASK = "ask for its text: atop -r FILE -P ALL > atop.txt, run on the host that wrote it"
+PSI = (("cs", "cpusome"), ("ms", "memsome"), ("mf", "memfull"), ("ios", "iosome"), ("iof", "iofull"))
+
+
+class _BrokenError(Exception):
+    """The file ends, or goes on as nothing that atop writes; the text says which."""
+
+
+class _Input:
+    """Bytes in order, as many as asked for."""
+
+    def __init__(self, content: Content) -> None:
+        self._chunks = iter(content.chunks)
+        self._held = bytearray()
+
+    def take(self, count: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        while len(self._held) < count and (chunk := next(self._chunks, None)) is not None:
+            self._held += chunk
+        found = bytes(self._held[:count])
+        del self._held[:count]
+        return found
+
+    def take_exactly(self, count: int) -> bytes:
+        found = self.take(count)
+        if len(found) < count:
+            raise _BrokenError("it ends within an interval")
+        return found
+
+    def readinto(self, target: Any) -> int:
+        """As files do, for the library's header."""
+        view = memoryview(target).cast("B")
+        found = self.take(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+    def inflate(self, count: int, size: int) -> bytes:
+        """The next bytes without their compression; never more than `size`."""
+        packed = self.take_exactly(count)
+        try:
+            found = zlib.decompressobj().decompress(packed, size)
+        except zlib.error:
+            raise _BrokenError("an interval is damaged") from None
+        if len(found) < size:
+            raise _BrokenError("an interval is shorter than its header says")
+        return found
+
+
+def _header(given: _Input) -> Any:
+    """The library's header; a sentence if it cannot read this file."""
+    try:
+        import atoparser  # its versions have no types
+    except ImportError:
+        return "the raw log of atop needs the package atoparser (pip install 'thpdiag[atop]')"
+    try:
+        return atoparser.get_header(given)
+    except (ValueError, AttributeError):  # it looks for fields that the header of a made-up version has not
+        return "a raw log of a version of atop that is not known here, or of another kind of machine"
+
+
+def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """Samples of the host, of each CPU and of each process per interval; a Fact process.command per process."""
+    cite = Citation(source.member)
+    given = _Input(content)
+    header = _header(given)
+    if isinstance(header, str):
+        yield Problem(cite, f"{header}; {ASK}", ProblemKind.UNREADABLE, NAME)
+        return
+    yield from rows_as_series(_intervals(source, given, header))
+
+
+def _intervals(source: Source, given: _Input, header: Any) -> Iterator[Record]:
+    host = header.utsname.nodename.decode("utf-8", "replace")
+    yield from _of_host(header, host, Citation(source.member))
+    commands: set[int] = set()
+    number = 0
+    try:
+        while record := given.take(header.rawreclen):
+            number += 1
+            yield from _interval(Citation(source.member, number), given, header, record, commands)
+    except _BrokenError as end:
+        cite = Citation(source.member, number)
+        yield Problem(cite, f"the raw log of atop cannot be read on: {quoted(end)}", ProblemKind.DAMAGED, NAME)
+
+
+def _of_host(header: Any, host: str, cite: Citation) -> Iterator[Fact]:
+    for name, value in (("host.name", host), ("kernel.release", header.utsname.release.decode("utf-8", "replace"))):
+        if value and value.isprintable():
+            yield Fact(name, value, cite)
+
+
+def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, commands: set[int]) -> Iterator[Record]:
+    if len(packed) < header.rawreclen:
+        raise _BrokenError("it ends within an interval")
+    record = header.Record.from_buffer_copy(packed)
+    tasks = getattr(record, "ndeviat", None)
+    tasks = record.nlist if tasks is None else tasks
+    if tasks > MOST_TASKS:
+        raise _BrokenError("an interval has more tasks than any host")
+    size = getattr(header, "tstatlen", None) or header.pstatlen
+    host = header.SStat.from_buffer_copy(given.inflate(record.scomplen, header.sstatlen))
+    listed = given.inflate(record.pcomplen, tasks * size) if tasks else given.take(record.pcomplen)
+    given.take_exactly(getattr(record, "ccomplen", 0) + getattr(record, "icomplen", 0))  # control groups
+    interval = atop.Interval(float(record.curtime), float(record.interval), bool(record.flags & SINCE_BOOT), NAME)
+    yield from _host(interval, header, host, cite)
+    for at in range(0, tasks * size, size):
+        task = header.TStat.from_buffer_copy(listed[at : at + size])
+        yield from _task(interval, header, task, cite, commands)
+
+
+def _cells(given: Any) -> dict[str, float]:
+    """The numbers of a structure by their names."""
+    pairs = ((field[0], getattr(given, field[0])) for field in given._fields_)
+    return {name: float(value) for name, value in pairs if isinstance(value, int | float)}
+
+
+def _host(interval: atop.Interval, header: Any, host: Any, cite: Citation) -> Iterator[Record]:
+    hertz, page = float(header.hertz), float(header.pagesize)
+    yield from atop.cpu(interval, _cells(host.cpu.all) | {"hertz": hertz}, cite)
+    for cpu in host.cpu.cpu[: max(0, min(int(host.cpu.nrcpu), len(host.cpu.cpu)))]:
+        yield from atop.cpu(interval, _cells(cpu) | {"hertz": hertz}, cite, str(cpu.cpunr))
+    load = {k: round(v, 2) for k, v in _cells(host.cpu).items()}  # averages are single precision there
+    yield from atop.system(interval, {k: load[k] for k in ("lavg1", "csw", "devint") if k in load}, cite)
+    memory = {k: v * page if k in atop.BYTES and v >= 0 else v for k, v in _cells(host.mem).items()}
+    for keys in (MEMORY, SWAP, PAGING):
+        yield from atop.system(interval, {k: memory[k] for k in keys if k in memory}, cite, page)
+    if getattr(host, "psi", None) is not None and host.psi.present:
+        averages = {
+            f"{short}{window}": round(getattr(getattr(host.psi, name), f"avg{window}"), 2)
+            for short, name in PSI
+            for window in (10, 60, 300)
+        }
+        yield from atop.system(interval, averages, cite)
+
+
+NO = (0, b"\0", b"n")  # a number or a character, by version: a thread has the sizes of its process, and its own faults
+SWAP = ("totswap", "freeswap", "committed", "commitlim")
+PAGING = ("allocstall", "swins", "swouts", "oomkills", "compactstall", "pgmigrate", "numamigrate")
+MEMORY = tuple(name for name in (*atop.BYTES, "tothugepage", "freehugepage") if name not in SWAP)
+
+
+def _task(interval: atop.Interval, header: Any, given: Any, cite: Citation, commands: set[int]) -> Iterator[Record]:
+    state = given.gen.state
+    task = atop.Task(
+        str(given.gen.pid),
+        _text(given.gen.name),
+        state.decode("ascii", "replace") if isinstance(state, bytes) else chr(state),
+        getattr(given.gen, "isproc", 1) not in NO,
+    )
+    command = _text(given.gen.cmdline)
+    if task.counts and command and given.gen.pid not in commands:
+        commands.add(given.gen.pid)
+        yield Fact("process.command", command, cite, (("pid", task.pid), ("comm", task.comm)), interval.time)
+    yield from atop.process_start(interval, task, _cells(given.gen), cite)
+    yield from atop.process_memory(interval, task, _cells(given.mem), cite)
+    yield from atop.process_cpu(interval, task, _cells(given.cpu) | {"hertz": float(header.hertz)}, cite)
+
+
+def _text(given: bytes) -> str:
+    text = given.decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+BULK_PARSER = BulkParser(NAME, "atop's raw log", None, read, opens=re.compile(b"|".join(MAGICS)))

@@ -1,0 +1,388 @@
+"""collectl -P: the plot format, on a terminal or in files (.tab .cpu .prc .numa .bud .slb, also .gz).
+
+    #Date Time [CPU]User% [CPU]Nice% [CPU]Sys% ... [MEM]Tot [MEM]Used [MEM]Free ...
+    20261120 09:54:03 74 23 3 0 0 0 0 0 100 0 0 633 10086 7 143 11 7.82 ...
+
+Columns go by the header, which changed with versions (AnonH since 4.0.3, RunTot since 3.6.0). The separator is a blank
+or any other character (--sep). Times are the host's wall clock, dated; in files a header tells the zone; `#UTC` has
+seconds since 1970. Percentages are whole ones. Sizes are KiB as the kernel prints them. Rates are per second, cut to
+whole numbers (`/int` in the header: per interval, not read). `Inactive` of the host is the last line of /proc/meminfo
+that begins so: Inactive(file) since 2.6.28; that of a node is all of it. `Map` is Mapped alone. `RunTot` is
+procs_running less one: collectl does not count itself. Not read: `Shared` (the last nr_shmem* of /proc/vmstat), and
+`Guest%` and `Intrpt` of a CPU, which stand in another order than their header says. Source: collectl formatit.ph, 3.5
+to 4.3.
+
+Processes (.prc): one row per process and interval, the command last.
+
+    #Date Time PID User PR PPID THRD S VmSize VmLck VmRSS ... SysT UsrT PCT AccumT ... MajF MinF Command
+    20261120 09:54:07 18615 root 20 1 0 S 528680 0 2352 ... 0.00 0.00 0 0:00:00 ... 0 0 ./sparse 512 100
+
+Sizes are KiB; MajF and MinF per second, cut by thousands (`12K`), totals with `--procopts f`; AccumT is h:mm:ss; PCT of
+one CPU; THRD is threads less one. The start is not there: a process ends where its CPU time falls or its name changes.
+With `--utc` the time is that of the playback, not of the row, and is not used. Source: collectl formatit.ph.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thpdiag.model import Citation, Clock, Fact, Problem, Record, Subject
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
+from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._time import date_seconds, day_seconds
+from thpdiag.parsers._units import Column, Readings, columns, parse_number, parse_share
+from thpdiag.parsers.collectl import _columns as collectl
+from thpdiag.parsers.collectl._columns import KIB, PLOT, rate
+from thpdiag.parsers.collectl._counters import Room, Rows, Times, printable
+from thpdiag.parsers.collectl._recording import Header, WholeLines
+
+NAME = "collectl_plot"
+MODES = {f"{title}%": mode for title, mode in collectl.MODES.items()}
+_RATES = collectl.rates(PLOT)
+_POOL = {f"Huge{name}": f"node_memory_HugePages_{name}" for name in ("Total", "Free", "Rsvd")}
+HOST: Mapping[str, Mapping[str, Column]] = {
+    "CPU": {
+        **{title: _RATES[title] for title in ("Intrpt/sec", "Ctx/sec")},
+        **columns({"L-Avg1": "node_load1"}, quantum=0.01),
+        **columns({"RunTot": "node_procs_running", "BlkTot": "node_procs_blocked"}),
+    },
+    "MEM": {**collectl.sizes(collectl.MEMORY, PLOT, "node_memory_{}_bytes"), **columns(_POOL), **_RATES},
+    "DSK": _RATES,
+}
+NODE = collectl.sizes(collectl.NODE_MEMORY, PLOT, "node_memory_numa_{}_bytes")
+_TITLE = re.compile(r"\[([A-Z]+)(?::([^\]]+))?\](\S*)$")
+_PAGES = re.compile(r"(\d{1,7})Pages?$")
+
+
+@dataclass(slots=True)
+class Group:
+    """The columns of one entity: places of CPU shares by mode, and other columns by place."""
+
+    modes: list[tuple[int, str]] = field(default_factory=list)
+    columns: list[tuple[int, Column]] = field(default_factory=list)
+
+
+def groups(names: list[str], letters: str) -> dict[Subject, Group]:
+    """The columns that are read, by entity. `letters` are those of -o."""
+    found: dict[Subject, Group] = {}
+    for place, name in enumerate(names):
+        if not (parts := _TITLE.match(name)):
+            continue
+        kind, entity, title = parts[1], printable(parts[2] or ""), parts[3]
+        subject = _subject(kind, entity)
+        if subject is None:
+            continue
+        if kind == "CPU" and title in MODES:
+            found.setdefault(subject, Group()).modes.append((place, MODES[title]))
+            continue
+        column = None if entity else HOST.get(kind, {}).get(title)
+        if kind == "NUMA":
+            column = NODE.get(title)
+        elif kind == "BUD" and (pages := _PAGES.match(title)):
+            order = int(pages[1]).bit_length() - 1
+            column = Column(f"node_buddyinfo_blocks_order{order}") if 2**order == int(pages[1]) else None
+        if column and not (column.metric.endswith(":rate") and "n" in letters):
+            found.setdefault(subject, Group()).columns.append((place, column))
+    return found
+
+
+def _subject(kind: str, entity: str) -> Subject | None:
+    if kind == "BUD":
+        zone, dash, node = entity.rpartition("-")
+        return ("zone", (("node", node), ("zone", zone)) if dash else (("node", "all"), ("zone", "all")))
+    if entity.isdigit() and kind in ("NUMA", "CPU"):
+        return ("node", (("node", entity),)) if kind == "NUMA" else ("cpu", (("cpu", entity),))
+    return ("system", ()) if kind in HOST and not entity else None
+
+
+def _threads(text: str) -> float | None:
+    threads = parse_number(text)
+    return None if threads is None else threads + 1
+
+
+ACCUMULATED = "process_cpu_seconds_total"
+TASK = {
+    **columns({"VmSize": "process_virtual_memory_bytes", "VmRSS": "process_resident_memory_bytes"}, factor=KIB),
+    "PCT": Column("process_cpu_ratio", factor=0.01, quantum=0.01),
+    "AccumT": Column(ACCUMULATED, cpu_seconds, quantum=1),
+    "THRD": Column("process_threads", _threads),
+}
+FAULTS = {"MajF": "process_major_faults_total", "MinF": "process_minor_faults_total"}
+_TOTALS = re.compile(r"--procopts[= ]\S*f")
+
+
+class PlotTask:
+    """One process."""
+
+    __slots__ = ("accumulated", "comm", "command", "line", "pid", "rows")
+
+    def __init__(self, pid: str, comm: str, command: str, line: int, room: Room) -> None:
+        self.pid, self.comm, self.command, self.line = pid, comm, command, line
+        self.accumulated = 0.0
+        self.rows = Rows(room)
+
+
+class PlotTasks:
+    """All processes of a table."""
+
+    def __init__(self, source: Source, odd: ParseErrors, room: Room) -> None:
+        self._source, self._odd, self._room = source, odd, room
+        self._places: dict[str, int] = {}
+        self._columns: dict[str, Column] = {}
+        self._played_back = False
+        self._living: dict[str, PlotTask] = {}
+        self._all: list[PlotTask] = []
+        self._resolution: dict[str, float] = {}
+        self._twice = 0
+
+    def begin(self, names: list[str], header: Header) -> None:
+        self._places = {name: place for place, name in enumerate(names)}
+        suffix = "" if _TOTALS.search(header.printed) else ":rate"
+        self._columns = {**TASK, **columns({title: name + suffix for title, name in FAULTS.items()}, rate)}
+        self._played_back = header.played_back
+
+    def new_log(self) -> None:
+        """Processes of the next log may have the pids of other ones before."""
+        self._living.clear()
+
+    def row(self, at: int, line: int, text: str, cells: list[str]) -> bool:
+        """Whether the process was seen under this time already: another interval begins, with the same stamp."""
+        named = {title: cells[place] for title, place in self._places.items()}
+        pid, command = named["PID"], printable(named.get("Command", cells[-1]).strip())
+        if not pid.isdecimal():
+            self._odd.note(line, printable(text), "a process without a number; it is left out")
+            return False
+        found = Readings()
+        for _ in found.take(self._columns, named):
+            self._odd.note(line, printable(text), "a number of a process that is none; it is left out")
+        for name, quantum in found.resolution.items():
+            self._resolution[name] = max(quantum, self._resolution.get(name, 0.0))
+        task = self._task(pid, task_name(command), command, line, found.values.get(ACCUMULATED))
+        if task.rows.add(at, line, found.values, text.encode()):
+            return False
+        self._twice += 1
+        return True
+
+    def _task(self, pid: str, comm: str, command: str, line: int, accumulated: float | None) -> PlotTask:
+        task = self._living.get(pid)
+        if task is None or task.comm != comm or (accumulated is not None and accumulated < task.accumulated):
+            task = self._living[pid] = PlotTask(pid, comm, command, line, self._room)
+            self._all.append(task)
+        if accumulated is not None:
+            task.accumulated = accumulated
+        return task
+
+    def records(
+        self, source: tuple[str, str], seconds: NDArray[np.float64], clock: Clock | None, *, utc: bool
+    ) -> Iterator[Record]:
+        if not self._all:
+            return
+        times = Times(seconds, clock, None, self._resolution)
+        if utc and (self._twice or self._played_back):
+            times = Times(None, None, None, self._resolution)
+            text = "the times are those of the playback (collectl -p --utc), not those of the rows; they are not used"
+            yield Problem(self._source.cite(self._all[0].line), text, reader=NAME)
+        for task in self._all:
+            entity = process_entity(task.pid, task.comm)
+            yield task.rows.series("process", entity, source, times)
+            if task.command:
+                cite = self._source.cite(task.line, task.command)
+                yield Fact("process.command", task.command, cite, entity, times.moment(int(task.rows.at[0])))
+
+
+HEADER = re.compile(r"#(Date(?P<sep>.)Time|UTC)(?P<next>.)(?P<first>\[|PID\b|SlabName\b)")
+UTC = re.compile(r"(\d{9,10}(?:\.\d{1,6})?)$")
+FOLD = (1700.0, 3700.0)  # seconds that the wall clock goes back in autumn, less an interval
+_DATE = re.compile(r"\d{8}$", re.ASCII)
+
+
+class Plot:
+    """What one table or several under each other say."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.odd = source, ParseErrors(source, NAME)
+        self.header = Header()
+        self._room = Room()
+        self.tasks = PlotTasks(source, self.odd, self._room)
+        self._rows: dict[Subject, Rows] = {}
+        self._seconds = array("d")
+        self._clock: Clock | None = None
+        self._first: int | None = None  # line
+        self._names: list[str] = []
+        self._separator, self._utc, self._kind = " ", False, ""
+        self._groups: dict[Subject, Group] = {}
+        self._resolution: dict[str, float] = {}
+        self._stamp, self._shift, self._slabs = "", 0.0, 0
+        self._midnights: dict[str, float | None] = {}
+
+    def line(self, number: int, text: str) -> None:
+        self._first = self._first or number
+        if names := HEADER.match(text):
+            self._utc, self._separator, self._kind = names[1] == "UTC", names["next"], names["first"]
+            self._names = text[1:].rstrip().rstrip(self._separator).split(self._separator)
+            self._groups = groups(self._names, self.header.letters)
+            for group in self._groups.values():
+                quanta = {column.metric: column.quantum for _, column in group.columns if column.quantum}
+                self._resolution.update(quanta)
+            self.tasks.begin(self._names, self.header)
+        elif text.startswith("#"):
+            if "NEW LOG" in text:
+                self.tasks.new_log()
+            self.header.line(number, printable(text))
+        elif text.strip():
+            problem = self._row(number, text) if self._names else "a line above the names of the columns"
+            if problem:
+                self.odd.note(number, printable(text), problem)
+
+    def _row(self, line: int, text: str) -> str:
+        """Takes a row; in words why it cannot."""
+        if self._kind == "PID":
+            cells = text.rstrip().split(self._separator, len(self._names) - 1)
+        elif self._separator == " ":
+            cells = text.split()
+        else:
+            cells = text.rstrip().rstrip(self._separator).split(self._separator)
+        if len(cells) != len(self._names):
+            return "a row with other columns than its header; it is left out"
+        stamp = cells[0] if self._utc else f"{cells[0]} {cells[1]}"
+        if (stamp != self._stamp or self._kind == "[") and not self._begin_row(stamp, cells):
+            return "a row without a time; it is left out"
+        self._stamp = stamp
+        if self._kind == "[":
+            self._numbers(line, text, cells)
+        elif self._kind != "PID":
+            self._slabs += 1
+        elif self.tasks.row(len(self._seconds) - 1, line, text, cells):
+            self._seconds.append(self._seconds[-1])
+            self.tasks.row(len(self._seconds) - 1, line, text, cells)
+        return ""
+
+    def _begin_row(self, stamp: str, cells: list[str]) -> bool:
+        """The time of a new row of the table."""
+        seconds = self._time(stamp, cells)
+        zone = None if self._utc else self.header.zone
+        clock = Clock.UTC if self._utc or zone is not None else Clock.LOCAL
+        if seconds is None or (self._seconds and clock is not self._clock):
+            return False
+        self._clock = clock
+        seconds += self._shift - (zone or 0)
+        if self._seconds and zone is not None and FOLD[0] < self._seconds[-1] - seconds < FOLD[1]:
+            self._shift += 3600.0  # the hour comes a second time
+            seconds += 3600.0
+        self._seconds.append(seconds)
+        return True
+
+    def _time(self, stamp: str, cells: list[str]) -> float | None:
+        if self._utc:
+            return float(stamp) if UTC.match(stamp) else None
+        date, clock = cells[0], cells[1]
+        if date not in self._midnights:
+            known = bool(_DATE.match(date))
+            self._midnights[date] = date_seconds(int(date[:4]), int(date[4:6]), int(date[6:])) if known else None
+        midnight, seconds = self._midnights[date], day_seconds(clock)
+        return None if midnight is None or seconds is None else midnight + seconds
+
+    def _numbers(self, line: int, text: str, cells: list[str]) -> None:
+        for subject, group in self._groups.items():
+            found = Readings()
+            parts = {mode: parse_share(cells[place]) for place, mode in group.modes}
+            shares = {mode: value for mode, value in parts.items() if value is not None}
+            if parts and len(shares) == len(parts) and is_plausible(shares):
+                found.values.update(cpu_ratios(shares))
+                self._resolution.update(dict.fromkeys(found.values, 0.01))
+            elif parts:
+                self.odd.note(line, printable(text), "CPU columns that do not add up to 100 %: not used")
+            for place, column in group.columns:
+                if not found.put(column, column.parse(cells[place])):
+                    self.odd.note(line, printable(text), "a number that is none; it is left out")
+            if found.values:
+                rows = self._rows.get(subject)
+                if rows is None:
+                    rows = self._rows[subject] = Rows(self._room)
+                rows.add(len(self._seconds) - 1, line, found.values, text.encode())
+
+    def records(self) -> Iterator[Record]:
+        yield from self.header.facts(self.source)
+        seconds, source = np.array(self._seconds), (self.source.member, NAME)
+        times = Times(seconds, self._clock, None, self._resolution)
+        for (kind, entity), rows in self._rows.items():
+            yield rows.series(kind, entity, source, times)
+        yield from self.tasks.records(source, seconds, self._clock, utc=self._utc)
+        backward = int((np.diff(seconds) < 0).sum())
+        for count, text in (
+            (backward, "times go back: the clock was set, or parts stand in the wrong order"),
+            (self._slabs, "rows of slabs; nothing here needs them"),
+            (int("n" in self.header.letters), "rates are per interval, not per second (-on); they are left out"),
+        ):
+            if count:
+                yield Problem(Citation(self.source.member, self._first), text, reader=NAME, count=count, hides=False)
+        if not len(seconds):
+            yield Problem(Citation(self.source.member, self._first), "no row of numbers", reader=NAME)
+        yield from self.odd.problems()
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """All records of one table, or of several under each other."""
+    plot = Plot(source)
+    for number, text in lines:
+        plot.line(number, text)
+    yield from plot.records()
+
+
+_NAMES = re.compile(r"#(?:Date.Time|UTC).(?:\[[A-Z]+[:\]]|PID.User|SlabName.)")
+_RECORDED = r"#{30,40} RECORDED #{30,40}\s*$|#{80}\s*$"
+_COMMENT = re.compile(r"#{80}\s*$|#{30,40} RECORDED|# ?[A-Z]\w*: |# >>> NEW LOG <<<|#[\w-]+ .*$|#SLUB DATA")
+_ROW = re.compile(r"(?:\d{8}\D\d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{9,10}(?:\.\d{1,6})?)\D\S")
+_ROW_OR_COMMENT = re.compile(r"#|(?:\d{8}\D\d\d:\d\d:\d\d|\d{9,10}(?:\.\d{1,6})?\D)|\s*$")
+LONGEST_HEADER = 40
+
+
+def belongs(text: str) -> bool:
+    return bool(_ROW.match(text) or _NAMES.match(text) or _COMMENT.match(text))
+
+
+def confirm(lines: list[str]) -> bool:
+    """The names follow, below nothing but comments; with them a row, unless they are the last line."""
+    for place, text in enumerate(lines):
+        if _NAMES.match(text):
+            following = lines[place + 1 : place + 2]
+            return not following or not following[0].strip() or bool(_ROW.match(following[0]) or following[0][0] == "#")
+        if not text.startswith("#"):
+            return False
+    return False
+
+
+def claims(path: str, head: bytes, size: int | None) -> bool:
+    """The names come first, below comments, and then there is nothing but rows."""
+    whole = size is not None and size <= len(head)
+    lines = head.decode("utf-8", "replace").split("\n")
+    lines = [line.rstrip("\r") for line in (lines if whole else lines[:-1])]
+    first = next((place for place, text in enumerate(lines) if not text.startswith("#")), len(lines))
+    return any(_NAMES.match(text) for text in lines[:first]) and all(map(_ROW_OR_COMMENT.match, lines[first:]))
+
+
+def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    lines = WholeLines(content.chunks)
+    yield from read(source, ((number, line.decode("utf-8", "replace").rstrip("\r")) for number, line in lines))
+    yield from lines.problems(source, BULK_PARSER.name)
+
+
+PARSER = Parser(
+    "collectl_plot",
+    "collectl -P, plot format",
+    read,
+    opens=re.compile(f"{_NAMES.pattern}|{_RECORDED}"),
+    continues=belongs,
+    confirm=confirm,
+    lookahead=LONGEST_HEADER,
+)
+BULK_PARSER = BulkParser(
+    PARSER.name, PARSER.title, claims, read_bulk, opens=re.compile(rb"(?:#[^\n]*\n)*#(?:Date.Time|UTC)", re.DOTALL)
+)

@@ -1,0 +1,227 @@
+"""dstat --output FILE, also of pcp-dstat: CSV with five lines of head.
+
+    "Dstat 0.8.0 CSV output"
+    "Cmdline:","dstat -tcms --output dstat.csv 2 5",,,,"Date:","20 Nov 2026 11:09:02 CET"
+    "system","total cpu usage",,,,,"memory usage",,,,"swap",
+    "time","usr","sys","idl","wai","stl","used","free","buff","cach","used","free"
+    20-11 11:09:02,68.479,7.558,23.709,0.109,0.145,1012166656,16299692032,354381824,7007039488,0,0
+
+Units: percent of all CPUs, nice in usr, interrupts in sys unless hiq and siq stand beside; bytes; per second. CPU
+shares of a run's first row are averages since boot, its other rates are totals and not used. Times have no year, which
+the head's Date gives, or are epochs (-T). Varies: a run appended to the file has a head of its own; pcp-dstat writes
+`total usage:usr` for a column, counts interrupts into usr, prints memory in KiB and paging in pages; int and csw are
+counts of an interval that it does not name, and not used. Its first row has sizes only, and a group without anything a
+single empty cell.
+Source: dstat 0.6 to 0.8, pcp-dstat 4.1 to 6.0.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from thpdiag.detect.timestamps import FIRST_EPOCH, LAST_EPOCH, MONTHS
+from thpdiag.model import Clock, Fact, Moment, Record, Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._cpu import cpu_ratios, is_plausible
+from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._time import DAY, date_seconds, day_seconds
+from thpdiag.parsers._units import MAX_QUANTITY, parse_number
+
+NAME = "dstat"
+HEAD = re.compile(r'"(Dstat|pcp-dstat) [\w.]{1,20} CSV [Oo]utput"')
+MARK = re.compile(r'"(Author|Host|Cmdline):"|"(?:[\w/% .:-]{1,60})?"(?:,|\s*$)')
+ROW = re.compile(r"\d[\d.:, -]{0,2000}[\d,]\s*$|\d(?:\s*$)")
+_DATE = re.compile(r"(\d{1,2}) ([^\W\d]{3,9})\.? (\d{4}) ")
+_TIME = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)|(\d\d)-(\d\d)) (\d\d:\d\d:\d\d(?:\.\d{1,3})?)\s*$", re.ASCII)
+MODES = {"idl": "idle", "wai": "iowait", "hiq": "irq", "siq": "softirq", "stl": "steal"}
+CPU_GROUPS = ("total cpu usage", "total usage")
+Title = tuple[str, str]  # the group that a column stands in, and its own
+SIZES: dict[Title, str] = {
+    ("memory usage", "free"): "node_memory_MemFree_bytes",
+    ("memory usage", "buff"): "node_memory_Buffers_bytes",
+    ("memory usage", "cach"): "vmstat_cache_bytes",
+    ("swap", "used"): "node_memory_SwapUsed_bytes",
+    ("swap", "free"): "node_memory_SwapFree_bytes",
+    ("load avg", "1m"): "node_load1",
+}
+QUEUE = {("procs", "run"): "node_procs_running", ("procs", "blk"): "node_procs_blocked"}
+FAULTS = {
+    ("procs", "new"): "node_forks_total:rate",
+    ("virtual memory", "majpf"): "node_vmstat_pgmajfault:rate",
+    ("virtual memory", "minpf"): "node_vmstat_pgfault:rate",  # its column holds all faults
+}
+RATES = {
+    ("paging", "in"): "swap_in_bytes:rate",
+    ("paging", "out"): "swap_out_bytes:rate",
+    ("system", "int"): "node_intr_total:rate",
+    ("system", "csw"): "node_context_switches_total:rate",
+} | FAULTS
+PCP_KIB: dict[Title, str] = {
+    ("memory usage", "free"): "node_memory_MemFree_bytes",
+    ("memory usage", "buf"): "node_memory_Buffers_bytes",
+    ("memory usage", "cach"): "node_memory_Cached_bytes",
+}
+PCP_RATES = {("paging", "in"): "node_vmstat_pswpin:rate", ("paging", "out"): "node_vmstat_pswpout:rate"} | FAULTS
+TIMES = ("time", "epoch", "date/time")
+
+
+def _cells(text: str) -> list[str]:
+    """The fields of a line; empty for what is no CSV."""
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []
+
+
+@dataclass(slots=True)
+class Run:
+    """The rows below one head."""
+
+    source: Source
+    odd: ParseErrors
+    pcp: bool = False
+    began: tuple[int, float] | None = None  # year, midnight of the day it was started
+    groups: Sequence[str] = ()
+    columns: Sequence[Title] = ()
+    instances: Collection[str] = ()  # groups of pcp-dstat that leave a single empty cell where they have nothing
+    rows: int = 0
+
+    def head(self, number: int, text: str) -> Iterator[Record]:
+        words = _cells(text)
+        label = words[0] if words else ""
+        if label == "Host:":
+            if len(words) > 1 and words[1]:
+                yield Fact("host.name", words[1], self.source.cite(number, text))
+            else:
+                self._titles(words)
+        elif label == "Cmdline:":
+            date = _DATE.match(words[-1])
+            month = MONTHS.get(date[2].lower()[:3]) if date else None
+            midnight = date_seconds(int(date[3]), month, int(date[1])) if date and month else None
+            self.began = None if midnight is None or not date else (int(date[3]), midnight)
+        elif label != "Author:":
+            self._titles(words)
+
+    def _titles(self, words: Sequence[str]) -> None:
+        """Two lines: the groups, each over its first column, then the columns."""
+        if not self.groups:
+            group = ""
+            self.groups = [group := word or group for word in words]
+        elif not self.columns:
+            pairs = list(zip(self.groups, words, strict=False))
+            self.columns = [(group, word.rpartition(":")[2]) for group, word in pairs]
+            self.instances = {group for group, word in pairs if ":" in word}
+
+    def row(self, number: int, text: str) -> Iterator[Record]:
+        words = self._with_left_out(_cells(text))
+        if len(words) != len(self.columns):
+            self.odd.note(number, text, "a row of dstat with other columns than its head")
+            return
+        self.rows += 1
+        cells = dict(zip(self.columns, words, strict=True))
+        time, cite = self._time(cells), self.source.cite(number, text)
+        now = self._numbers(number, text, cells, PCP_KIB if self.pcp else SIZES, 1024 if self.pcp else 1)
+        now |= self._numbers(number, text, cells, QUEUE)
+        rates = self._numbers(number, text, cells, PCP_RATES if self.pcp else RATES)
+        shares = self._shares(cells)
+        if shares is None:
+            self.odd.note(number, text, "CPU shares of dstat that do not add up: not used")
+            shares = {}
+        quanta = {name: 0.00001 for name in shares if name != "cpu_ratio.sys_share"}
+        if self.rows > 1 or self.pcp:
+            parts = [(now | rates | shares, quanta, False)]
+        else:  # its other rates are totals divided by the delay, which are rates of nothing
+            parts = [(now, {}, False), (shares, quanta, True)]
+        for values, resolution, since_boot in parts:
+            if values:
+                yield Sample("system", values, cite, NAME, (), time, resolution, since_boot)
+
+    def _with_left_out(self, words: list[str]) -> list[str]:
+        """The row with the cells that empty groups left out."""
+        missing, at, found = len(self.columns) - len(words), 0, []
+        while missing > 0 and at < len(self.columns) and words:
+            group = self.columns[at][0]
+            size = len(list(takewhile(lambda column, group=group: column[0] == group, self.columns[at:])))  # type: ignore[misc]
+            if group in self.instances and not words[0] and missing >= size - 1:
+                found += [""] * size
+                missing -= size - 1
+                del words[0]
+            else:
+                found += words[:size]
+                del words[:size]
+            at += size
+        return found + words
+
+    def _numbers(
+        self, number: int, text: str, cells: Mapping[Title, str], names: Mapping[Title, str], unit: float = 1
+    ) -> dict[str, float]:
+        read = {name: parse_number(cells[title]) for title, name in names.items() if cells.get(title)}
+        found = {
+            name: value * unit for name, value in read.items() if value is not None and value <= MAX_QUANTITY / 1024
+        }
+        if len(found) < len(read):
+            self.odd.note(number, text, "an impossible number of dstat: not used")
+        return found
+
+    def _shares(self, cells: Mapping[Title, str]) -> dict[str, float] | None:
+        """Shares of all CPUs; None if they are none."""
+        group = next((g for g in CPU_GROUPS if (g, "usr") in cells), None)
+        read = {name: parse_number(text) for (of, name), text in cells.items() if of == group and text}
+        percent = {name: value / 100 for name, value in read.items() if value is not None}
+        if not read:
+            return {}
+        if len(percent) < len(read) or not is_plausible(percent) or not {"usr", "sys"} <= percent.keys():
+            return None
+        parts = {mode: percent[name] for name, mode in MODES.items() if name in percent}
+        if self.pcp and "hiq" not in percent:  # interrupts are in usr
+            busy = min(percent["usr"] + percent["sys"], 1.0)
+            values = {f"cpu_ratio.{mode}": value for mode, value in parts.items()}
+            return values | {"cpu_ratio.system": percent["sys"], "cpu_ratio.busy": busy}
+        whole = cpu_ratios({**parts, "user": percent["usr"], "system": percent["sys"]})
+        hidden = {"cpu_ratio.user"} | (set() if "hiq" in percent else {"cpu_ratio.system"})
+        return {name: value for name, value in whole.items() if name not in hidden}
+
+    def _time(self, cells: Mapping[Title, str]) -> Moment | None:
+        """An epoch, or a clock time whose day and month, without a year, are on or after the day in the head."""
+        text = next((text for (_, name), text in cells.items() if name in TIMES), "")
+        epoch = parse_number(text.strip())
+        if epoch is not None and FIRST_EPOCH <= epoch <= LAST_EPOCH:
+            return Moment(epoch, Clock.UTC)
+        found = _TIME.match(text)
+        clock = day_seconds(found[6]) if found else None
+        if not found or clock is None:
+            return None
+        midnight = None
+        if found[1]:
+            midnight = date_seconds(int(found[1]), int(found[2]), int(found[3]))
+        elif self.began is not None:
+            year, start = self.began
+            midnight = date_seconds(year, int(found[5]), int(found[4]))
+            if midnight is not None and midnight < start - DAY:
+                midnight = date_seconds(year + 1, int(found[5]), int(found[4]))
+        return None if midnight is None else Moment(midnight + clock, Clock.LOCAL)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """A Sample of the host per row."""
+    odd = ParseErrors(source, NAME)
+    run = Run(source, odd)
+    for number, text in lines:
+        if head := HEAD.match(text):
+            run = Run(source, odd, pcp=head[1] == "pcp-dstat")
+        elif MARK.match(text):
+            if text.startswith('"Host:"') and run.columns:
+                run = Run(source, odd, pcp=run.pcp)
+            yield from run.head(number, text)
+        elif run.columns and ROW.match(text):
+            yield from run.row(number, text)
+        elif text.strip():
+            odd.note(number, text, "a line that is none of dstat's")
+    yield from odd.problems()
+
+
+PARSER = Parser(NAME, "dstat and pcp-dstat CSV", read, opens=HEAD, continues=any_of(ROW, MARK, HEAD, blank=True))

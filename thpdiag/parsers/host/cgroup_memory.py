@@ -1,0 +1,104 @@
+"""Memory of control groups: the files memory.* of the folders below /sys/fs/cgroup, versions 1 and 2.
+
+    /sys/fs/cgroup/a.slice/memory.stat:anon_thp 2097152      /sys/fs/cgroup/memory/a/memory.stat:total_rss_huge 2097152
+    /sys/fs/cgroup/a.slice/memory.events:high 12             /sys/fs/cgroup/memory/a/memory.failcnt:12
+
+Units: bytes; events are totals since the group was made. The entity is the group's path. Of memory.stat version 1 the
+lines total_X (the group with its children, as in version 2) are taken where they are: total_rss is anon, total_rss_huge
+is anon_thp.
+failcnt of version 1 is how often the limit was met, as `max` in memory.events. No limit (`max`, or nearly 2^63) is left
+out. anon_thp exists from 5.6 class kernels. sos copies these files from 3.0 on (plugin cgroups). Source: kernel tree,
+mm/memcontrol.c, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files
+from thpdiag.parsers._snapshots import snapshots
+from thpdiag.parsers._units import NOT_A_COUNT, parse_count
+
+_KIND = r"(?:stat|events(?:\.local)?|max|high|current|peak|limit_in_bytes|usage_in_bytes|max_usage_in_bytes|failcnt)"
+_ROOT = r"(?:sys/fs/)?cgroup"  # /cgroup on RHEL 6
+_FILE = re.compile(rf"{_ROOT}/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?memory\.({_KIND})$")
+_GREPPED = rf"(?:\S{{0,100}}?/)?{_ROOT}/(?:\S{{1,400}}?/)?memory\.{_KIND}"
+_OPENS = re.compile(rf"{_GREPPED}:\S|==> \S{{0,100}}?{_GREPPED} <==\s*$")
+_CONTINUES = re.compile(rf"{_OPENS.pattern}|[a-z][\w.]{{1,60}} \d{{1,20}}\s*$|(?:max|\d{{1,20}})\s*$")
+_SIZES = {  # of one number each
+    "max": "limit", "limit_in_bytes": "limit", "high": "high_limit", "current": "usage", "usage_in_bytes": "usage",
+    "peak": "peak", "max_usage_in_bytes": "peak",
+}  # fmt: skip
+_STAT_SIZES = {
+    "anon": "anon", "total_rss": "anon", "anon_thp": "anon_thp", "total_rss_huge": "anon_thp", "file": "file",
+    "total_cache": "file", "shmem": "shmem", "total_shmem": "shmem", "file_thp": "file_thp", "shmem_thp": "shmem_thp",
+    "rss": "anon", "rss_huge": "anon_thp", "cache": "file",  # of version 1 without its children, where nothing else is
+    "slab_unreclaimable": "slab_unreclaimable", "inactive_anon": "inactive_anon", "active_anon": "active_anon",
+    "total_inactive_anon": "inactive_anon", "total_active_anon": "active_anon", "swapcached": "swapcached",
+    "total_swapcached": "swapcached",
+}  # fmt: skip
+_STAT_COUNTS = frozenset(
+    {"thp_fault_alloc", "thp_collapse_alloc", "thp_swpout", "thp_swpout_fallback", "pglazyfree", "pglazyfreed"}
+)
+_EVENTS = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill"})
+_EPOCH = re.compile(r"1[4-9]\d{8}")  # seconds, 2014 to 2033
+_PAGE = 4096
+_NO_LIMIT = 2**62  # version 1 writes the largest multiple of a page below 2^63
+
+
+@snapshots("cgroup_memory")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample per group and snapshot."""
+    rows = ValueRows(source, PARSER.name, "cgroup")
+    for number, line, path, text in lines_of_files(source, lines):
+        file = _FILE.search(path)
+        if file is None or text == "max":
+            continue
+        key, _, digits = text.rpartition(" ")
+        value = parse_count(digits)
+        if value is None and not digits.isdigit():
+            odd.note(number, line, NOT_A_COUNT)
+        elif (name := _name(file[2], key)) and value is not None and value < _NO_LIMIT:
+            group, metric = (("cgroup", f"/{file[1] or ''}"),), f"cgroup_memory_{name}"
+            if key.startswith("total_"):
+                rows.update(group, {metric: value}, number, line)
+            else:
+                yield from rows.add(group, metric, value, number, line)
+    yield from rows.finish()
+
+
+def _name(file: str, key: str) -> str:
+    """The metric of a line, nothing for those that no rule could want."""
+    if file == "stat":
+        if key in _STAT_SIZES:
+            return f"{_STAT_SIZES[key]}_bytes"
+        return f"{key}_total" if key in _STAT_COUNTS else ""
+    if file == "events":
+        return f"{key}_events_total" if key in _EVENTS else ""
+    if file == "failcnt":
+        return "max_events_total"
+    return f"{_SIZES[file]}_bytes" if file in _SIZES and not key else ""
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a line belongs to the look. A bare number may be a size below a head, or when the next look begins: sizes
+    are whole pages.
+    """
+    if not _CONTINUES.match(line):
+        return False
+    time = _EPOCH.fullmatch(line.strip())
+    return time is None or int(time[0]) % _PAGE == 0
+
+
+PARSER = Parser(
+    name="cgroup_memory",
+    title="memory of control groups below /sys/fs/cgroup",
+    read=read,
+    opens=_OPENS,
+    continues=_goes_on,
+    paths=(re.compile(rf"(?:^|/){_ROOT}/(?:.{{1,400}}/)?memory\.{_KIND}$"),),
+    priority=2,
+)

@@ -1,0 +1,190 @@
+"""Settings of the running kernel outside of THP: sysctl, KSM, tuned.
+
+Kernel settings of vm.* and a few of kernel.*: `sysctl -a`, sysctl.conf, the files of /proc/sys.
+
+    vm.swappiness = 60
+    /proc/sys/vm/zone_reclaim_mode:0
+
+Units as the kernel documents them (kilobytes, ratios, pages), kept as printed; several numbers on one line stay one
+text. sysctl.conf and sysctl.d say what is set at boot, not what holds now: their facts have the provenance `rc file`.
+A line there that means a file of /sys (kernel.mm.transparent_hugepage.enabled) sets nothing: rc.thp_write with the
+label broken. All of vm.* is read; of kernel.* NUMA balancing and the lockup detectors; the rest of the tree has nothing
+to do with memory. Source: sysctl(8), kernel tree, Documentation/admin-guide/sysctl.
+
+/sys/kernel/mm/ksm: the merging of equal pages (KSM), one number per file.
+
+    /sys/kernel/mm/ksm/run:1
+    /sys/kernel/mm/ksm/pages_sharing:4096
+
+run, pages_to_scan and sleep_millisecs are settings (ksm.run ...); pages_shared, pages_sharing, pages_unshared,
+pages_volatile, ksm_zero_pages (6.6) are gauges in pages, full_scans and pages_scanned (6.6) counters: X becomes
+node_ksm_X. Other files are tuning of no account here (merge_across_nodes, max_page_sharing, stable_node_*, smart_scan,
+advisor_* from 6.8, general_profit in bytes). Source: kernel tree, mm/ksm.c, Documentation/admin-guide/mm/ksm.rst.
+
+tuned's active profile and version: `tuned-adm active`, `tuned-adm list`, etc/tuned/active_profile, `rpm -q tuned`.
+
+    Current active profile: throughput-performance
+    tuned-2.4.1-1.el7.noarch
+
+RHEL 6 prints the state of its services below the profile. Where no profile is active, the value is `none`. Several
+merged profiles are one value with blanks. The file holds the name alone, so it is known by its path. Source:
+tuned-adm(8) of tuned 0.2 (RHEL 6) and 2.x.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Fact, Record
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files
+from thpdiag.parsers._snapshots import count_of, snapshots
+
+_TREES = r"(?:abi|crypto|debug|dev|fs|kernel|net|sunrpc|user|vm)"
+_LINE = re.compile(rf"-?\s*({_TREES}[./][\w./:*+@-]{{1,250}})\s*=(.*)$")
+_GREP = re.compile(r"\S{0,100}proc/sys/((?:vm|kernel)/\w+):(.*)$")
+_SYSCTL_OPENS = re.compile(
+    rf"-?(?:vm|kernel|abi|crypto|debug|dev|fs|net|user)\.\w[\w.:*+@-]*\s?=|-?{_TREES}/\w[\w/]*\s?=\s?\S|"
+    r"\S{0,100}proc/sys/(?:vm|kernel)/\w+:\s*\S|sysctl: (?:reading|permission denied|cannot stat)"
+)
+_MESSAGE = re.compile(r"sysctl: |[#;]")
+_SYSCTL_CONTINUES = re.compile(rf"{_SYSCTL_OPENS.pattern}|sysctl: ")
+_SYSCTL_FILE = re.compile(r"(?:^|/)proc/sys/((?:vm|kernel)/\w+)$")
+_TIGHT = re.compile(r"-?\w[\w./-]*=")  # as people write it into sysctl.conf; the command prints blanks around the sign
+_CONFIGURATION = re.compile(r"sysctl(?:\.d/[^/]+)?\.conf$")
+_WANTED = re.compile(
+    r"vm\.[\w.]+$|kernel\.(?:numa_\w+|hung_task_\w+|softlockup_\w+|hardlockup_\w+|watchdog\w*|nmi_watchdog)$"
+)
+_OF_SYSFS = re.compile(r"kernel\.mm\.(?:redhat_)?transparent_hugepage\.((?:khugepaged\.)?\w{1,40})$")
+_NUMBER = re.compile(r"-?\d{1,19}$")
+
+
+def parse_sysctl(source: Source, lines: Lines) -> Iterator[Record]:
+    """sysctl.NAME for each setting that is read."""
+    odd = ParseErrors(source, SYSCTL.name)
+    configured = _CONFIGURATION.search(source.path or source.member)
+    single = _SYSCTL_FILE.search(source.path)
+    for number, line in lines:
+        name, text = _pair(line, single[1] if single else "")
+        if not name:
+            if line.strip() and not _MESSAGE.match(line.strip()):
+                odd.note(number, line, "not a `name = value` line")
+        elif configured and (knob := _OF_SYSFS.match(name)):
+            labels = (("setting", f"thp.{knob[1]}"), ("path", source.path or source.member), ("broken", "sysctl"))
+            yield Fact("rc.thp_write", text, source.cite(number, line), labels, source.time, "rc file")
+        elif _WANTED.match(name):
+            value = _value(text)
+            if value is None:
+                odd.note(number, line, "a value that is neither numbers nor one word; it is left out")
+                continue
+            how = "rc file" if configured or _TIGHT.match(line) else ""
+            yield Fact(f"sysctl.{name}", value, source.cite(number, line), time=source.time, provenance=how)
+    yield from odd.problems()
+
+
+def _pair(line: str, single: str) -> tuple[str, str]:
+    """Name and value of a line; `single` is the setting whose file this is."""
+    if found := _GREP.match(line) or _LINE.match(line):
+        return found[1].replace("/", "."), found[2].strip()
+    return single.replace("/", "."), line.strip()
+
+
+def _value(text: str) -> int | str | None:
+    if _NUMBER.match(text):
+        return int(text)
+    words = text.split()
+    return " ".join(words) if len(words) == 1 or (words and all(_NUMBER.match(word) for word in words)) else None
+
+
+SYSCTL = Parser(
+    name="sysctl",
+    title="sysctl -a, sysctl.conf and /proc/sys",
+    read=parse_sysctl,
+    opens=_SYSCTL_OPENS,
+    continues=_SYSCTL_CONTINUES.match,
+    paths=(_SYSCTL_FILE, re.compile(r"(?:^|/)sysctl\.conf$|(?:^|/)sysctl\.d/[^/]+\.conf$")),
+)
+
+
+_KSM_SYSFS_FILE = re.compile(r"sys/kernel/mm/ksm/(\w+)$")
+_SETTINGS = frozenset({"run", "pages_to_scan", "sleep_millisecs"})
+_COUNTS = frozenset(
+    {
+        "pages_shared", "pages_sharing", "pages_unshared", "pages_volatile", "pages_skipped", "ksm_zero_pages",
+        "full_scans", "pages_scanned",
+    }
+)  # fmt: skip
+_KSM_SYSFS_OPENS = re.compile(
+    r"(?:\S{0,100}?/)?sys/kernel/mm/ksm/\w+:\S+\s*$|==> \S{0,100}sys/kernel/mm/ksm/\w+ <==\s*$"
+)
+_KSM_SYSFS_CONTINUES = re.compile(rf"{_KSM_SYSFS_OPENS.pattern}|\d{{1,19}}\s*$")
+
+
+@snapshots("ksm_sysfs")
+def parse_ksm_sysfs(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A fact per setting, and one sample of the system per snapshot."""
+    rows = ValueRows(source, KSM_SYSFS.name, "system")
+    for number, line, path, text in lines_of_files(source, lines):
+        file = _KSM_SYSFS_FILE.search(path)
+        name = file[1] if file else ""
+        if name not in _SETTINGS | _COUNTS or (value := count_of(number, line, text, odd)) is None:
+            continue
+        if name in _SETTINGS:
+            yield Fact(f"ksm.{name}", value, source.cite(number, line), time=source.time)
+        else:
+            yield from rows.add((), f"node_ksm_{name.removeprefix('ksm_')}", value, number, line)
+    yield from rows.finish()
+
+
+KSM_SYSFS = Parser(
+    name="ksm_sysfs",
+    title="merging of equal pages in /sys/kernel/mm/ksm",
+    read=parse_ksm_sysfs,
+    opens=_KSM_SYSFS_OPENS,
+    continues=_KSM_SYSFS_CONTINUES.match,
+    paths=(re.compile(r"(?:^|/)sys/kernel/mm/ksm/\w+$"),),
+)
+
+
+_ACTIVE = re.compile(r"Current active profile:\s*(\S.{0,200}?)\s*$")
+_NONE = re.compile(r"No current active profile")
+_RPM = re.compile(r"(?:ii\s+)?tuned[-\s]+(\d{1,3}(?:\.\d{1,3}){1,3})(?:[-+~]\S*)?(?:\s.*)?$")
+_PROFILE = re.compile(r"[\w.-]{1,80}(?: [\w.-]{1,80}){0,8}\s*$")
+_TUNED_OPENS = re.compile(
+    r"Current active profile:\s*\S|No current active profile|Available profiles:|(?:ii\s+)?tuned[-\s]+\d{1,3}\.\d|"
+    r"package tuned is not installed|Preset profile:"
+)
+_OTHER = re.compile(
+    r"Available profiles:|Preset profile:|Service k?tuned?|Cannot talk to|It seems that|DBus call|You need to|"
+    r"package tuned is not|Note: |Requested |- [\w.-]"
+)
+
+
+def parse_tuned(source: Source, lines: Lines) -> Iterator[Record]:
+    """tuned.profile and tuned.version."""
+    odd = ParseErrors(source, TUNED.name)
+    is_file = re.search(r"active[-_]profile$", source.path)
+    for number, line in lines:
+        text, cite = line.strip(), source.cite(number, line)
+        if active := _ACTIVE.match(text):
+            yield Fact("tuned.profile", active[1], cite, time=source.time)
+        elif _NONE.match(text):
+            yield Fact("tuned.profile", "none", cite, time=source.time)
+        elif version := _RPM.match(text):
+            yield Fact("tuned.version", version[1], cite, time=source.time)
+        elif is_file and _PROFILE.match(text):
+            yield Fact("tuned.profile", text, cite, time=source.time)
+        elif text and not _OTHER.match(text):
+            odd.note(number, line, "not a line of tuned-adm")
+    yield from odd.problems()
+
+
+TUNED = Parser(
+    name="tuned",
+    title="tuned-adm and tuned's version",
+    read=parse_tuned,
+    opens=_TUNED_OPENS,
+    continues=re.compile(rf"{_TUNED_OPENS.pattern}|{_OTHER.pattern}").match,
+    paths=(re.compile(r"(?:^|/)etc/tuned/active_profile$|(?:^|/)etc/tune-profiles/active-profile$"),),
+)

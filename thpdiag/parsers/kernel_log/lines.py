@@ -1,0 +1,303 @@
+"""Lines of a kernel log: their prefix, their times, and the headers of tasks. Not a format of its own.
+
+    Nov 20 03:35:43 host kernel: [ 1055.188049] INFO: task python3:7202 blocked for more than 120 seconds.
+    4,416,1055188049,-,caller=T136;INFO: task khugepaged:136 blocked for more than 122 seconds.
+    6.18.44,4,416,1055188049,-;...          netconsole with the kernel's release (from 6.4)
+
+Prefixes: dmesg (bracket, -T, -d, -e, -r, -x also with -t, --time-format iso), /dev/kmsg, classic and RFC 3339
+syslog, RFC 5424, journalctl short forms, each also in the log of a container; `[T1234]`/`[C3]` after the bracket is the
+caller (CONFIG_PRINTK_CALLER). Times: the offset or epoch of a stamp gives UTC, a full date without zone LOCAL, a
+bracket BOOT; a classic stamp has no year and gives DAY, counted from the midnight before the first such line. A stamp
+right before a bracket is of whoever received it (serial console, netconsole), on another clock; it says nothing.
+
+Records of /dev/kmsg, and of netconsole in its extended form, are facility and level, sequence number, microseconds
+since boot, flags, and further keys; lines that begin with a blank belong to the record above. What a program writes
+there has a facility of its own (8 and more in the first number).
+
+A line with a stamp and a bracket joins both clocks: the bracket is more exact and gives the time of the event, the
+stamp says when the boot was. What was printed before the syslog daemon ran has the stamp of its start.
+
+Source: kernel tree, kernel/printk, kernel/sched/core.c, Documentation/ABI/testing/dev-kmsg,
+Documentation/networking/netconsole.rst; util-linux dmesg.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import median
+
+from thpdiag.model import Citation, Clock, Fact, Moment
+from thpdiag.model.facts import zoned_moment
+from thpdiag.parsers._lines import printable
+
+KMSG = r"(?:\d[\w.+~-]{2,80},)?\d{1,4},\d{1,19},\d{1,16},[-c+](?:,[a-z]{1,20}=[^;,]{1,80}){0,6};"
+"""What stands before the message (no named groups: it becomes part of larger patterns)."""
+
+BELOW = r" [A-Z][A-Z0-9_]{1,40}="
+"""A line of the dictionary below a record."""
+
+_RECORD = re.compile(
+    r"(?:\d[\w.+~-]{2,80},)?(?P<priority>\d{1,4}),\d{1,19},(?P<microseconds>\d{1,16}),[-c+]"
+    r"(?P<keys>(?:,[a-z]{1,20}=[^;,]{1,80}){0,6});(?P<text>.*)"
+)
+_CALLER = re.compile(r",caller=([TC]\d{1,8})")
+_LATER_PART = re.compile(r",ncfrag=(?!0/)")  # of a message that netconsole cut in parts only the first is read
+_KERNEL_ONLY = 8  # facilities are counted in eights; that of the kernel is the first
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # with 29 February, which may occur
+_YEAR_DAYS = 366
+
+_GREP = (  # what grep puts before a line: the file, the number, `-` instead of `:` in the context of a hit
+    r"(?:(?:/[\w./@+-]{1,200}|(?:messages|syslog|kern\.log|dmesg)[\w.-]{0,40}?)[:-])?(?:\d{1,8}[:-])?"
+)
+_DECODED = r"[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: "  # dmesg -x
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  # with a comma it is dmesg's own
+_FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5}"
+_CLASSIC = r"[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
+_EPOCH = r"\d{9,10}\.\d{6}"
+_LINES_BOOT = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>| {4,20})?\]"  # journalctl -o short-delta
+_CTIME = r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}(?: <[ \d.]{1,20}>| {4,20})?\]"
+_RELATIVE = r"\[ {0,8}\+\d{1,7}\.\d{6}\]|\[[A-Z][a-z]{2}\d\d \d\d:\d\d\]"
+_BRACKET = rf"(?:{_LINES_BOOT}|{_CTIME}|{_RELATIVE})(?: ?\[ {{0,8}}[TC]\d{{1,8}}\])?"
+_STAMP = rf"(?:{_ISO}|{_FULL}|{_CLASSIC}|{_EPOCH})"
+_STRUCTURED = r"(?:-|(?:\[[\w@.-]{1,64}(?: [^\]]{0,400})?\]){1,4})"  # RFC 5424, behind process and message id
+_KERNEL = rf"(?:[a-z]{{3,7}}\.[a-z]{{3,7}} )?kernel(?::| [\w.-]{{1,64}} [\w.-]{{1,32}} {_STRUCTURED})"
+_CARRIED = rf"{_ISO} std(?:out|err) [FP] "  # containerd and CRI-O before each line of a container
+_NODE = rf"[a-z][\w.-]{{1,253}} (?={_CLASSIC} )"  # oc adm node-logs before each line of a node
+_RECEIVED = rf"(?:\[{_STAMP}\]|{_STAMP}|\[[A-Z][a-z]{{2}} {_CLASSIC}\]):? {{0,2}}"  # serial console, netconsole
+_CONSOLE = r"(?=\[ {0,5}\d{1,11}\.\d{6}\])"  # sure enough behind a stamp: programs, too, print seconds in brackets
+_LEVEL = (
+    rf"{_GREP}(?:{_CARRIED}|{_NODE})?"
+    rf"(?:<\d{{1,3}}>(?:1 )?|{_DECODED}|{_RECEIVED}(?:[\w.:-]{{1,255}} )?{_CONSOLE})?"
+)
+_DMESG_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d "
+_UNTIMED = (
+    r"(?:kern|user|daemon|syslog|auth) {0,4}:(?:emerg|alert|crit|err|warn|notice|info|debug) {0,3}: "
+    rf"(?!{_BRACKET}|{_DMESG_ISO})"
+)
+
+OPENS = rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} [\w.:-]{{1,255}} {_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
+"""A line that only a kernel log has (no named groups: it becomes part of a larger pattern)."""
+
+_CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})|{_UNTIMED}|{KMSG}")
+_CARRIER = re.compile(rf"{_GREP}(?:{_CARRIED}|{_NODE}|{_RECEIVED}(?:(?P<host>[\w.:-]{{1,255}}) )?{_CONSOLE})")
+_PROGRAM = re.compile(rf"{_GREP}(?:<(?:[89]|\d\d\d?)>(?=\[)|(?!kern\b){_DECODED})")  # wrote into /dev/kmsg
+_UNTIMED_LINE = re.compile(_UNTIMED)
+_SYSLOG = re.compile(
+    rf"{_LEVEL}(?P<stamp>{_STAMP}) (?P<host>[\w.:-]{{1,255}}) "
+    rf"(?:(?P<kernel>{_KERNEL})|(?P<other>[^ \[:]{{1,100}})(?:\[\d{{1,10}}\])?:) ?"
+)
+_DMESG = re.compile(
+    rf"{_LEVEL}(?P<bracket>\[[^\]]{{1,60}}\]|\d{{4}}-\d\d-\d\dT[\d:,+-]{{20,24}})"
+    r"(?: ?(?P<caller>\[ {0,8}[TC]\d{1,8}\]))? ?"
+)
+_DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
+SPOKEN = re.compile(r"\s{0,4}(?:<\d>|kernel: ?)(?=\s{0,8}\S)")  # on a console, by journalctl -o cat, by syslogd
+_JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
+_BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
+_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MONTH_DAY = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) ")
+_YEAR = re.compile(r" (\d{4})(?: |\]|$)")
+_OFFSET = re.compile(r"(Z|UTC|GMT|[+-]\d\d:?\d\d)$")
+
+
+def belongs(text: str) -> bool:
+    """Whether a line has the prefix of a kernel log or of the syslog around it."""
+    return _CONTINUES.match(text.lstrip(" \t")) is not None or re.match(BELOW, text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLine:
+    """A message without its prefix. `foreign` is the program when syslog says that it is not the kernel who speaks."""
+
+    text: str
+    stamp: str = ""
+    bracket: str = ""
+    host: str = ""
+    caller: str = ""
+    foreign: str = ""
+
+
+def split_line(line: str) -> KernelLine:
+    """Take the prefix off a line; a line without one is all text."""
+    line = line.lstrip(" \t")  # indented in mails and tickets
+    carrier = _CARRIER.match(line)
+    if not carrier:
+        return _split(line)
+    found = _split(line[carrier.end() :])
+    return replace(found, host=carrier["host"]) if carrier["host"] and not found.host else found
+
+
+def _split(line: str) -> KernelLine:
+    if found := _RECORD.match(line):
+        bracket, caller = f"[{int(found['microseconds']) / 1e6:12.6f}]", _CALLER.search(found["keys"])
+        by_kernel = int(found["priority"]) < _KERNEL_ONLY and not _LATER_PART.search(found["keys"])
+        foreign = "" if by_kernel else "kmsg"
+        return KernelLine(found["text"], "", bracket, caller=caller[1] if caller else "", foreign=foreign)
+    if found := _SYSLOG.match(line):
+        if found["other"]:
+            return KernelLine(line[found.end() :], found["stamp"], host=found["host"], foreign=found["other"])
+        rest = line[found.end() :]
+        inner = _DMESG.match(rest) if _DMESG_SURE.match(rest) else None
+        if inner:
+            return KernelLine(
+                rest[inner.end() :], found["stamp"], inner["bracket"], found["host"], inner["caller"] or ""
+            )
+        return KernelLine(rest, found["stamp"], host=found["host"])
+    if _DMESG_SURE.match(line) and (found := _DMESG.match(line)):
+        rest = line[found.end() :]
+        journal = _JOURNAL_HOST.match(rest)
+        host = (journal["host"] or "") if journal else ""
+        text, foreign = rest[journal.end() :] if journal else rest, "kmsg" if _PROGRAM.match(line) else ""
+        return KernelLine(text, "", found["bracket"], host, found["caller"] or "", foreign)
+    if found := _UNTIMED_LINE.match(line):
+        return KernelLine(line[found.end() :], foreign="" if line.startswith("kern") else "kmsg")
+    if spoken := SPOKEN.match(line):
+        said = split_line(line[spoken.end() :])
+        return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])
+    return KernelLine(line)
+
+
+class Times:
+    """Moments of the lines of one log. Keeps the day of the first classic stamp, from which later ones are counted."""
+
+    def __init__(self) -> None:
+        self._first_day: int | None = None
+
+    def of(self, line: KernelLine) -> Moment | None:
+        """The most exact moment that the prefix tells, None if it has none or an impossible one."""
+        stamp, boot = line.stamp or line.bracket, _BOOT_SECONDS.match(line.bracket)
+        dated = self._dated(stamp)
+        if dated is not None:
+            return dated
+        if boot:
+            return Moment(float(boot[1]), Clock.BOOT)
+        return self._day(stamp)
+
+    def wall(self, line: KernelLine) -> Moment | None:
+        """What the stamp of the syslog tells, also where a bracket tells the time since boot."""
+        return (self._dated(line.stamp) or self._day(line.stamp)) if line.stamp else None
+
+    def _dated(self, stamp: str) -> Moment | None:
+        if re.fullmatch(_EPOCH, stamp):
+            return Moment(float(stamp), Clock.UTC)
+        clock, date = _CLOCK.search(stamp), _DATE.search(stamp)
+        if not clock:
+            return None
+        if date:
+            parts = (int(date[1]), int(date[2]), int(date[3]))
+        elif (year := _YEAR.search(stamp)) and (day := _MONTH_DAY.search(stamp)) and day[1] in _MONTHS:
+            parts = (int(year[1]), _MONTHS.index(day[1]) + 1, int(day[2]))
+        else:
+            return None
+        try:
+            seconds = datetime(*parts, int(clock[1]), int(clock[2]), int(clock[3]), tzinfo=UTC).timestamp()
+        except ValueError:
+            return None
+        offset = _OFFSET.search(stamp)
+        return zoned_moment(seconds + float(f"0.{clock[4] or 0}"), offset[1] if offset else "")
+
+    def _day(self, stamp: str) -> Moment | None:
+        clock, day = _CLOCK.search(stamp), _MONTH_DAY.match(stamp)
+        if not clock or not day or day[1] not in _MONTHS:
+            return None
+        number = _DAYS_BEFORE[_MONTHS.index(day[1])] + int(day[2])
+        if self._first_day is None:
+            self._first_day = number
+        days = (number - self._first_day) % _YEAR_DAYS
+        seconds = int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3]) + float(f"0.{clock[4] or 0}")
+        return Moment(days * 86400 + seconds, Clock.DAY)
+
+
+_TASK = re.compile(
+    r"task:(?P<comm>.{0,15}\S) *state:(?P<state>[A-Z?])(?:  running task)? .{0,40}?\bpid: *(?P<pid>\d{1,8})(?!\d)"
+)
+_TASK_WIDE = re.compile(_TASK.pattern.replace(r".{0,15}\S) *", ".{15}) "))
+_OLD_TASK = re.compile(
+    r"(?P<comm>\S(?:.{0,14}\S)?) +(?P<state>[A-Z?]) +(?:running task +|[0-9a-f]{8}(?:[0-9a-f]{8})? +)?"
+    r"\d{1,6} +(?P<pid>\d{1,8}) +-?\d{1,8} +0x[0-9a-f]{8,16}\s*$"
+)
+_ON_CPU = re.compile(
+    r"(?:CPU: (?P<cpu>\d{1,5}) )?(?:UID: \d{1,10} )?(?:PID|Pid): (?P<pid>\d{1,8}),? [Cc]omm: (?P<comm>.{0,16}) "
+    r"(?:Not tainted|Tainted:|Kdump:)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Whose stack follows. `cpu` and `state` are empty where the header does not say."""
+
+    comm: str
+    pid: str
+    state: str = ""
+    cpu: str = ""
+
+
+def parse_task_header(text: str) -> Task | None:
+    """The line that `sched_show_task` prints before a stack.
+
+    To 5.9: `java            D ffff88083e786800     0  4711   4700 0x00000080` (the name cut to 13 signs in 2.6.32);
+    from 5.10: `task:java            state:D stack:    0 pid: 4711 ppid:  4700 flags:0x80`. The name is of fixed width,
+    so that a name that looks like the rest of the line cannot pass for it.
+    """
+    wide = text.startswith("task:")
+    found = (_TASK_WIDE.match(text) or _TASK.match(text)) if wide else _OLD_TASK.match(text)
+    return Task(printable(found["comm"].strip()), found["pid"], found["state"]) if found else None
+
+
+def parse_on_cpu(text: str) -> Task | None:
+    """`CPU: 3 PID: 4711 Comm: java Not tainted 5.14.0`, or `Pid: 4711, comm: java Not tainted 2.6.32` (to 3.9)."""
+    found = _ON_CPU.match(text)
+    return Task(printable(found["comm"].strip()), found["pid"], cpu=found["cpu"] or "") if found else None
+
+
+_EARLY = 60.0  # seconds since boot: the daemon may not have run yet
+_APART = 60.0  # seconds between differences of one boot, from delays and drift; beyond, the clock was set
+_REBOOT = 1.0  # seconds: lines of several CPUs may stand a little out of order
+_DAY = 86_400.0
+
+
+class TwoClocks:
+    """The lines of one log with a stamp and a bracket: of the last boot in it, if it is the log of one host."""
+
+    def __init__(self) -> None:
+        self._times = Times()
+        self._hosts: set[str] = set()
+        self._last = 0.0
+        self._pairs: list[tuple[float, Moment, Citation]] = []
+
+    def note(self, line: KernelLine, cite: Citation) -> None:
+        """Take a line in, if it has both times."""
+        boot = _BOOT_SECONDS.match(line.bracket) if line.stamp else None
+        wall = self._times.wall(line) if boot else None
+        if not boot or not wall:
+            return
+        seconds = float(boot[1])
+        if seconds < self._last - _REBOOT:
+            self._pairs.clear()
+        self._last = seconds
+        self._hosts.add(line.host)
+        self._pairs.append((seconds, wall, cite))
+
+    def facts(self) -> Iterator[Fact]:
+        """`log.boot_time`: the stamp's time at second 0 of the bracket; `within` how far the lines lie apart."""
+        pairs = [p for p in self._pairs if p[0] >= _EARLY] or self._pairs
+        clocks = {wall.clock for _, wall, _ in pairs}
+        if len(self._hosts) != 1 or len(clocks) != 1:
+            return
+        first = pairs[0][1].seconds - pairs[0][0]
+        off = [wall.seconds - seconds - first for seconds, wall, _ in pairs]
+        if Clock.DAY in clocks:
+            off = [(o + _DAY / 2) % _DAY - _DAY / 2 for o in off]
+        middle = median(off)
+        spread = max(abs(o - middle) for o in off)
+        if spread > _APART:
+            return
+        within = 1.0 + (spread if pairs[-1][0] >= _EARLY else _APART)
+        labels = (("clock", pairs[0][1].clock.value), ("within", f"{within:g}"))
+        yield Fact("log.boot_time", first + middle, pairs[0][2], labels, pairs[-1][1])

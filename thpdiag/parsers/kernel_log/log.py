@@ -1,0 +1,429 @@
+"""Kernel logs by dmesg, syslog and the journal in their forms, SysRq output, call traces alone.
+
+Kernel logs: dmesg, syslog, kern.log, messages, journalctl; in a text also a report pasted without any prefix.
+
+    [  245.528573] INFO: task khugepaged:136 blocked for more than 122 seconds.
+    Nov 20 03:35:43 host kernel: java: page allocation failure. order:9, mode:0x20
+
+Prefixes and clocks: see lines.py; reports: messages.py. Other programs' lines in the same file belong to the block but
+are no events. What a file holds between its reports is passed over, many lines at once. Files that sosreport and
+distributions name so are kernel logs from end to end, since RHEL 6 prints dmesg without brackets.
+
+SysRq: what `echo l|t|m|w > /proc/sysrq-trigger` printed, cut out of the log or read from a console.
+
+    sysrq: Show Blocked State
+    task:khugepaged      state:D stack:0     pid:38    tgid:38    ppid:2      task_flags:0x200040 flags:0x00004000
+
+t dumps all tasks, w the blocked ones, l the CPUs' current tasks, m the memory. Task headers: to 5.9 `comm S PC stack
+pid father flags` in columns, from 5.10 `task:comm state:S stack: pid:`, with tgid from 6.8. Each stack is one task at
+one moment, of weight one: it says what waits, not what costs CPU. Memory lines are the free blocks of /proc/buddyinfo.
+Source: kernel tree, drivers/tty/sysrq.c, kernel/sched/core.c (sched_show_task), lib/nmi_backtrace.c, mm/show_mem.c.
+
+A call trace pasted without the line that says why it was printed: one event of kind kernel_trace; nobody knows what it
+stands for, but its functions are as good as any. Frames alone, without `Call Trace:`, count from two on.
+
+    CPU: 3 PID: 4711 Comm: java Not tainted 3.10.0-229.14.1.el7.x86_64 #1
+    Call Trace:
+     [<ffffffff8116a2c5>] compact_zone+0x2e5/0x400
+
+`dmesg --json`: an array of messages with their level and the seconds since boot; with `--time-format iso` the time is
+a text. Source: util-linux 2.38, sys-utils/dmesg.c.
+
+    {
+       "dmesg": [
+          {
+             "pri": 6,
+             "time":  1055.188049,
+             "msg": "INFO: task khugepaged:136 blocked for more than 122 seconds."
+          },{
+
+Exports of the journal: an entry's fields, of which a line of the kernel's log is made.
+
+    __CURSOR=s=...;t=648...          Fri 2026-11-20 03:35:43.188049 UTC [s=...;t=648...;x=1]      {
+    _TRANSPORT=kernel                    _TRANSPORT=kernel                                            "_TRANSPORT" : "kernel",
+    MESSAGE=INFO: task ...               MESSAGE=INFO: task ...                                       "MESSAGE" : "INFO: ..."
+                                                                                                  }
+    {"_TRANSPORT":"kernel","__REALTIME_TIMESTAMP":"1795145743188049","_HOSTNAME":"host","MESSAGE":"INFO: task ..."}
+    data: {"_TRANSPORT":"kernel", ...}
+
+Times are microseconds: `_SOURCE_MONOTONIC_TIMESTAMP` is when the kernel spoke, since boot; `__REALTIME_TIMESTAMP`, and
+`t=` of the cursor in hexadecimal, is when the journal took it, UTC. An export ends an entry with an empty line, verbose
+begins one with its date, in the zone of who printed it. A field of bytes is no kernel message (export: its name alone
+on a line, then its length as eight bytes), or a list of numbers (json); a message that is too long is null. Source:
+systemd, src/shared/logs-show.c, the pages systemd.journal-fields and systemd.io/JOURNAL_EXPORT_FORMATS.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from thpdiag.model import Event, Fact, Problem, Record, Sample
+from thpdiag.model.facts import MAX_CITED_CHARS
+from thpdiag.model.parser import Lines, Parser, Passable, Source
+from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._snapshots import CGROUP_COUNTER
+from thpdiag.parsers.kernel_log.call_traces import frame_function, is_trace_line
+from thpdiag.parsers.kernel_log.lines import OPENS, SPOKEN, belongs
+from thpdiag.parsers.kernel_log.messages import Messages
+
+_BARE = (
+    r"[ \t]{0,8}(?:<\d>)?(?:kernel: ?)?(?:INFO: task .{1,16}:\d{1,8} blocked "
+    r"|(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup |Watchdog detected )"
+    r"|(?:rcu: )?INFO: rcu\w{0,40} (?:self-)?detected |.{1,16}: (?:page allocation (?:failure|stalls)|vmalloc)[ .:]"
+    r"|.{1,16} invoked oom-killer: |(?:khugepaged: )?raising min_free_kbytes from "
+    r"|(?:Memory cgroup o|O)ut of memory: [Kk]ill)"
+)
+_BODY = re.compile(
+    r"\s{0,8}(?:Not tainted|Tainted:|\"echo 0 >|task:|Modules linked in:|CPU \d{1,5}:?\s*$|CPU: \d|P[Ii][Dd]: \d"
+    r"|Hardware name:|Workqueue: |Call |Code:|Process \S{1,16} \(pid|Stack:|rcu: |INFO: |BUG: |WARNING: |[Ss]ending NMI"
+    r"|NMI backtrace|\(detected by|\(t=\d|\d{1,4}-[.!?A-Za-z]{3,4}: |-{4,}\[ |---\[ "
+    r"|(?:<\d> ?)?(?:[0-9a-f]{16} [0-9a-f]{16}|[0-9a-f]{8} [0-9a-f]{8})"
+    r"|Mem-Info:|(?:isolated_|in?active_|free:|unevictable:|slab_|mapped:)|Node \d{1,4} (?:[A-Z]|active_|hugepages)"
+    r"|lowmem_reserve\[|\d{1,15} (?:total pagecache|pages |reserved|pagecache)|Swap cache stats|(?:Free|Total) swap  ?="
+    r"|(?:DMA|Normal|HighMem|Movable)\w{0,4}(?: free|: \d)|\[ *(?:pid|\d{1,8}) *\] |Tasks state|Tasks in /|Task in /"
+    r"|(?:Memory cgroup )?stats for |(?:memory|memory\+swap|kmem|swap): usage|(?:Memory cgroup o|O)ut of memory"
+    rf"|Kill(?:ed)? process|oom[-_]\w|{CGROUP_COUNTER})"
+    r"|.{1,16} +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +\d{1,8} 0x"
+)
+_HEAD = re.compile(_BARE)
+_UNSTAMPED = re.compile(rf"Message from syslogd@|{SPOKEN.pattern}")  # emergencies come on every terminal
+BOOT_LINES = 400  # the kernel names itself and its command line at the start
+_VERSION = re.compile(r"\bLinux version (\d+\.\d+\S{0,80})")
+_BOOT_LINE = re.compile(r"\bKernel command line: (.{1,4000})")
+_BOOT_THP = re.compile(r"(?:^|\s)transparent_hugepage=(\w{1,16})")
+MIN_COUNTED_LINES = 20  # a quoted message or trace is no log that could show what did not happen
+
+
+def continues(text: str) -> bool:
+    """Another line of a log, or without prefixes one that can stand inside a report."""
+    return (
+        belongs(text)
+        or bool(_UNSTAMPED.match(text))
+        or is_trace_line(text)
+        or bool(_BODY.match(text) or _HEAD.match(text))
+    )
+
+
+def parse_kernel_log(source: Source, lines: Lines) -> Iterator[Record]:
+    """All that a kernel log says."""
+    return kernel_log_records(source, KERNEL_LOG.name, lines)
+
+
+def kernel_log_records(source: Source, reader: str, lines: Lines) -> Iterator[Record]:
+    """Events, the free blocks of zones that reports list, and that a log was read: its silence says something.
+
+    Of which host, in a log of many (a log server's /var/log/messages), it does not.
+    """
+    passed, messages = _Passed(source, lines), Messages(source, reader)
+    yield from messages.read(passed)
+    if len(messages.hosts) > 1:
+        return
+    yield from passed.facts
+    if passed.count > MIN_COUNTED_LINES:
+        yield Fact("log.read", passed.count, source.cite(passed.first))
+
+
+class _Passed:
+    """What goes by on the way to the messages: how many lines, and what the kernel says of itself while it boots."""
+
+    def __init__(self, source: Source, lines: Lines) -> None:
+        self.source, self.count, self.first = source, 0, 0
+        self.facts: list[Fact] = []
+        self._lines = lines
+        self._passable = lines if isinstance(lines, Passable) else None
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        for number, text in self._lines:
+            self.first = self.first or number
+            self.count += 1
+            if self.count <= BOOT_LINES and ("Linux version" in text or "ommand line" in text):
+                self._look(number, text)
+            yield number, text
+
+    def pass_over(self, words: tuple[str, ...]) -> int:
+        """The same of the lines that go by, but for those at the start, which are looked at."""
+        passed = self._passable.pass_over(words) if self._passable and self.count >= BOOT_LINES else 0
+        self.count += passed
+        return passed
+
+    def _look(self, number: int, text: str) -> None:
+        if found := _VERSION.search(text):
+            self.facts.append(Fact("kernel.release", found[1], self.source.cite(number, text)))
+        elif found := _BOOT_LINE.search(text):
+            cite = self.source.cite(number, text)
+            self.facts.append(Fact("boot.cmdline", found[1].strip(), cite))
+            if setting := _BOOT_THP.search(found[1]):
+                self.facts.append(Fact("boot.transparent_hugepage", setting[1], cite))
+
+
+KERNEL_LOG = Parser(
+    name="kernel_log",
+    title="kernel log (dmesg, syslog, journal)",
+    read=parse_kernel_log,
+    opens=re.compile(f"{OPENS}|{_BARE}"),
+    continues=continues,
+    paths=(
+        re.compile(r"(?:^|/)dmesg(?:_-T|\.old|\.\d{1,2})?$"),
+        re.compile(r"(?:^|/)var/log/(?:messages|syslog|kern\.log|kernel|warn)(?:[-.][\w.-]{1,40})?$"),
+        re.compile(r"(?:^|/)journalctl_--no-pager[^/]{0,120}$"),
+    ),
+    priority=10,
+)
+
+
+_SYSRQ_OPENS = re.compile(
+    rf"(?:(?:{OPENS}) ?)?(?:(?:sysrq: ?|SysRq ?: ?){{1,2}}Show|Mem-Info:"
+    r"|task:.{1,16} state:[A-Z]|(?:Node \d{1,4} )?(?:DMA|Normal|HighMem|Movable)\w{0,4}: \d{1,15}\*\d{1,9}kB )"
+    r"|  task {20,30}PC stack   pid father"
+    r"|\S(?:.{0,14}\S)? +[A-Z] +(?:running task +|[0-9a-f]{8,16} +)?\d{1,6} +\d{1,8} +-?\d{1,8} 0x[0-9a-f]{8,16}$"
+)
+_TABLES = re.compile(
+    r"  task {20,30}PC|Sched Debug Version|Showing |runnable tasks:|\s{0,4}\.\w+ {1,40}:|\w{2,8}_rq\[\d|cpu#\d|Mem-Info"
+)
+
+
+def parse_sysrq(source: Source, lines: Lines) -> Iterator[Record]:
+    """A task_stack for every task or CPU, a sample for every zone."""
+    return Messages(source, SYSRQ.name).read(lines)
+
+
+SYSRQ = Parser(
+    name="sysrq",
+    title="SysRq output (tasks, CPUs, memory)",
+    read=parse_sysrq,
+    opens=_SYSRQ_OPENS,
+    continues=lambda text: continues(text) or bool(_TABLES.match(text)),
+    priority=11,
+)
+
+
+_KERNEL_TRACE_OPENS = re.compile(
+    r"\s{0,8}(?:Call [Tt]race:|(?:CPU: \d{1,5} (?:UID: \d{1,10} )?PID|Pid): \d{1,8},? [Cc]omm: "
+    r"|(?:\[<[0-9a-f]{8,16}>\] )?(?:\? )?[A-Za-z_.][\w.$]{1,200}\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}(?: \[|$))"
+)
+
+
+def _kernel_trace_confirmed(lines: list[str]) -> bool:
+    """A frame somewhere below the opening line, if that is a frame itself right below it."""
+    below = [frame_function(line) is not None for line in lines]
+    return any(below[1:3]) if below[0] else any(below) or any("RIP" in line or "Modules" in line for line in lines)
+
+
+def _with_headline(lines: Lines) -> Iterable[tuple[int, str]]:
+    """Frames alone get the line that begins a trace."""
+    begun = False
+    for number, text in lines:
+        if not begun and text.strip():
+            begun = True
+            if frame_function(text) is not None:
+                yield number, "Call Trace:"
+        yield number, text
+
+
+def parse_kernel_trace(source: Source, lines: Lines) -> Iterator[Record]:
+    """One event, more if several traces follow one another."""
+    return Messages(source, KERNEL_TRACE.name).read(_with_headline(lines))
+
+
+KERNEL_TRACE = Parser(
+    name="kernel_trace",
+    title="kernel call trace without headline",
+    read=parse_kernel_trace,
+    opens=_KERNEL_TRACE_OPENS,
+    continues=continues,
+    confirm=_kernel_trace_confirmed,
+    priority=4,
+)
+
+
+_VALUE = re.compile(r'\s*"(?P<name>pri|time|msg|fac|caller)": *(?P<value>.*?),?$')
+_DMESG_JSON_CONTINUES = re.compile(r'\s*(?:[{}\[\]],?|\},\{|"[a-z]{1,16}": .*)\s*$')
+
+
+def _texts(lines: Lines, odd: ParseErrors) -> Iterator[tuple[int, str]]:
+    """The messages as `dmesg -r` prints them."""
+    known: dict[str, object] = {}
+    for number, line in lines:
+        found = _VALUE.match(line)
+        if not found:
+            known = {} if "{" in line else known
+            continue
+        try:
+            known[found["name"]] = json.loads(found["value"])
+        except ValueError:
+            odd.note(number, line, "no JSON value; the message is left out")
+            continue
+        if found["name"] == "msg":
+            yield number, _line(known)
+
+
+def _line(known: dict[str, object]) -> str:
+    time, said = known.get("time"), str(known.get("msg", ""))
+    if isinstance(time, (int, float)):
+        return f"<{known.get('pri', 6)}>[{time:12.6f}] {said}"
+    return f"{time} {said}" if isinstance(time, str) else said
+
+
+def parse_dmesg_json(source: Source, lines: Lines) -> Iterator[Record]:
+    """What a kernel log says, citing the lines of the messages."""
+    odd = ParseErrors(source, DMESG_JSON.name)
+    yield from kernel_log_records(source, DMESG_JSON.name, _texts(lines, odd))
+    yield from odd.problems()
+
+
+DMESG_JSON = Parser(
+    name="dmesg_json",
+    title="dmesg --json",
+    read=parse_dmesg_json,
+    opens=re.compile(r"\s{0,8}\{$|\s{0,8}\"dmesg\": \["),
+    continues=_DMESG_JSON_CONTINUES.match,
+    confirm=lambda lines: any(re.match(r'\s*"dmesg": \[', line) for line in lines[:2]),
+    priority=13,
+)
+
+
+MIN_COUNTED_ENTRIES = 20  # of the kernel: fewer are no log that could show what did not happen
+_MICROSECONDS = re.compile(r"\d{1,17}")
+_CURSOR_TIME = re.compile(r"(?:^|;)t=([0-9a-f]{1,14})(?:;|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry with the line that holds its message, or all of it, as it stands in the export."""
+
+    line: int
+    raw: str
+    fields: Mapping[str, object]
+
+    def text(self) -> str:
+        """The entry as journalctl prints it with `-o short-unix`, with the time since boot where it is told."""
+        said, host = self.fields.get("MESSAGE"), self.fields.get("_HOSTNAME")
+        if isinstance(said, list):  # bytes that are no text
+            said = bytes(b for b in said if isinstance(b, int) and 0 <= b < 256).decode(errors="replace")
+        wall, boot = (str(self.fields.get(f"_{name}_TIMESTAMP", "")) for name in ("_REALTIME", "SOURCE_MONOTONIC"))
+        if not _MICROSECONDS.fullmatch(wall):
+            cursor = _CURSOR_TIME.search(str(self.fields.get("__CURSOR", "")))
+            wall = str(int(cursor[1], 16)) if cursor else ""
+        bracket = f"[{int(boot) / 1e6:12.6f}] " if _MICROSECONDS.fullmatch(boot) else ""
+        stamp = f"{int(wall) / 1e6:.6f}" if wall else "0000000000.000000"
+        return f"{stamp} {host or 'localhost'} kernel: {bracket}{said or ''}"
+
+
+def journal_records(source: Source, reader: str, entries: Iterable[Entry]) -> Iterator[Record]:
+    """The records of a kernel log, citing the lines of the export."""
+    raw: dict[int, str] = {}
+
+    def texts() -> Iterator[tuple[int, str]]:
+        for entry in entries:
+            if entry.fields.get("_TRANSPORT") == "kernel":
+                raw[entry.line] = entry.raw[:MAX_CITED_CHARS]
+                yield entry.line, entry.text()
+
+    messages = Messages(source, reader)
+    for record in messages.read(texts()):
+        if isinstance(record, (Event, Fact, Problem, Sample)):
+            line = record.cite.line or 0
+            yield replace(record, cite=source.cite(line, raw.get(line, "")))
+    if len(messages.hosts) <= 1 and len(raw) > MIN_COUNTED_ENTRIES:
+        yield Fact("log.read", len(raw), source.cite(next(iter(raw))))
+
+
+_CURSOR = r"s=[0-9a-f]{1,32};i=[0-9a-f]{1,16};.{1,200}"
+_DATE = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \S{1,6}"
+_BEGINS = re.compile(rf"__CURSOR={_CURSOR}|{_DATE} \[(?P<cursor>{_CURSOR})\]$|(?P<pretty>\{{)$")
+_FIELD = re.compile(r"\s{0,8}(?P<name>_{0,2}[A-Z][A-Z0-9_]{0,63})=(?P<value>.*)")
+_JSON_FIELD = re.compile(r'\s{0,8}"(?P<name>_{0,2}[A-Z][A-Z0-9_]{0,63})" : (?P<value>.*?),?$')
+_JOURNAL_EXPORT_CONTINUES = re.compile(
+    rf"\s*$|\{{$|\}}$|[ \t]|_{{0,2}}[A-Z][A-Z0-9_]{{0,63}}(?:=|$)|{_DATE} \[{_CURSOR}\]$"
+)
+
+
+def _journal_export_entries(lines: Lines) -> Iterator[Entry]:
+    fields: dict[str, object] = {}
+    place = (0, "")
+    for number, line in lines:
+        if begins := _BEGINS.match(line):
+            if fields:
+                yield Entry(*place, fields)
+            fields, place = {}, (number, line)
+            if begins["cursor"]:
+                fields["__CURSOR"] = begins["cursor"]
+        name, value = _field(line)
+        if name == "MESSAGE":
+            place = (number, line)
+        if name:
+            fields.setdefault(name, value)
+    if fields:
+        yield Entry(*place, fields)
+
+
+def _field(line: str) -> tuple[str, object]:
+    """The field of a line; without a name if it holds none."""
+    if found := _FIELD.match(line):
+        return found["name"], found["value"]
+    if found := _JSON_FIELD.match(line):
+        try:
+            return found["name"], json.loads(found["value"])
+        except (ValueError, RecursionError):  # a list of bytes over several lines
+            pass
+    return "", ""
+
+
+def _journal_export_confirmed(lines: list[str]) -> bool:
+    """Of what begins with a brace, whether the journal's fields follow."""
+    begins = _BEGINS.match(lines[0])
+    pretty = begins and begins["pretty"]
+    return not pretty or any('"__CURSOR" : "' in line or '"_BOOT_ID" : "' in line for line in lines)
+
+
+def parse_journal_export(source: Source, lines: Lines) -> Iterator[Record]:
+    """The events of a kernel log, citing the lines of their messages."""
+    yield from journal_records(source, JOURNAL_EXPORT.name, _journal_export_entries(lines))
+
+
+JOURNAL_EXPORT = Parser(
+    name="journal_export",
+    title="journalctl -o export, verbose, json-pretty",
+    read=parse_journal_export,
+    opens=re.compile(_BEGINS.pattern.replace("?P<cursor>", "?:").replace("?P<pretty>", "?:")),
+    continues=_JOURNAL_EXPORT_CONTINUES.match,
+    confirm=_journal_export_confirmed,
+    priority=12,
+)
+
+
+_JOURNAL_JSON_OPENS = re.compile(r'\s{0,8}(?:data: )?\{.{0,4000}"__REALTIME_TIMESTAMP" ?: ?"')
+_KERNEL = re.compile(r'"_TRANSPORT" ?: ?"kernel"')
+_JOURNAL_JSON_CONTINUES = re.compile(r"\s*(?:(?:data: )?\{|$)")
+
+
+def _journal_json_entries(lines: Lines, odd: ParseErrors) -> Iterator[Entry]:
+    for number, line in lines:
+        if not _KERNEL.search(line):
+            continue
+        try:
+            entry = json.loads(line.strip().removeprefix("data: "))
+        except (ValueError, RecursionError):
+            odd.note(number, line, "no whole object; the entry is left out")
+            continue
+        yield Entry(number, line, entry)
+
+
+def parse_journal_json(source: Source, lines: Lines) -> Iterator[Record]:
+    """The events of a kernel log, citing the lines of the export."""
+    odd = ParseErrors(source, JOURNAL_JSON.name)
+    yield from journal_records(source, JOURNAL_JSON.name, _journal_json_entries(lines, odd))
+    yield from odd.problems()
+
+
+JOURNAL_JSON = Parser(
+    name="journal_json",
+    title="journalctl -o json",
+    read=parse_journal_json,
+    opens=_JOURNAL_JSON_OPENS,
+    continues=_JOURNAL_JSON_CONTINUES.match,
+    priority=12,
+)

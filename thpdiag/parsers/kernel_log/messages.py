@@ -1,0 +1,487 @@
+"""Messages of the kernel to events: one pass that joins a headline, the task, the trace and the details below it.
+
+    INFO: task khugepaged:38 blocked for more than 120 seconds.     -> hung_task
+    task:khugepaged      state:D stack:0     pid:38 ...             -> its state
+    Call Trace:                                                     -> its stack
+
+Used by the readers of kernel logs, of SysRq output and of traces without a headline, which differ only in where a
+block begins. Reports of several CPUs at once are kept apart where the log names the caller (`[T1234]`) or the host.
+Headlines are those of 2.6.32 to 6.18. They are matched at the start of a message, never searched: a program's line that
+quotes the kernel is no event. A task's name (comm) is at most 15 characters of the program's own choice, so it is
+matched as the longest text that leaves the rest intact.
+
+What follows the headline of the out-of-memory killer: the memory cgroup, huge pages, the victim.
+
+    memory: usage 65536kB, limit 65536kB, failcnt 0
+    oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/x,task_memcg=/x,task=python3,pid=7144,uid=0
+    Memory cgroup out of memory: Killed process 7144 (python3) total-vm:75160kB, anon-rss:65280kB, file-rss:6616kB, ...
+
+Units in: kB, bytes in lists of statistics; out: bytes. The `oom-kill:` line exists from 4.20; before, only a limit of
+a cgroup can be told from the words, and the constraint of other kills stays unknown. `anon_thp` of a node: from 4.8 on.
+
+Free memory by block size, as SysRq m, allocation failures and the out-of-memory killer print it.
+
+    Node 0 Normal: 120*4kB (UEM) 33*8kB (UM) 0*16kB ... 0*4096kB = 744kB
+
+Units: blocks. The smallest size is the page, so `4096kB` is order 10 on x86. The letters (migrate types, from 3.x)
+are optional, so is `Node 0` (32-bit and old kernels). The same numbers as /proc/buddyinfo, and under the same names.
+A row whose blocks do not add up to its total is cut or garbled: it is left out.
+
+Source: kernel tree, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, mm/page_alloc.c, mm/oom_kill.c,
+mm/memcontrol.c, mm/vmalloc.c, mm/khugepaged.c, drivers/tty/sysrq.c, lib/nmi_backtrace.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from thpdiag.model import Citation, Event, Fact, Moment, Record, Sample
+from thpdiag.model.parser import Passable, Source
+from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers.kernel_log.call_traces import Trace
+from thpdiag.parsers.kernel_log.lines import (
+    KernelLine,
+    Task,
+    Times,
+    TwoClocks,
+    parse_on_cpu,
+    parse_task_header,
+    split_line,
+)
+
+OOM_LINES = 20_000  # the table of tasks lies between the headline of an OOM report and the line that names the victim
+_COMM = r"(?P<comm>.{0,15}\S)"
+_FLAGS = r"0x[0-9a-f]{1,16}(?:\([\w|]{1,600}\))?"
+_MODE = rf"mode:(?P<mode>{_FLAGS})"
+_WATCHDOG = r"(?:NMI )?(?:[Ww]atchdog: )?"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """How an event of `kind` begins: every such line holds `hint`, the trace lies at most `trace` lines below.
+
+    `whole` keeps of the trace what ran in an interrupt.
+    """
+
+    kind: str
+    hint: str
+    trace: int
+    pattern: re.Pattern[str]
+    whole: bool = False
+
+
+_LOCKUPS = (
+    rf"(?:Kernel panic - not syncing: )?(?:BUG: )?{_WATCHDOG}(?:CPU ?\d{{1,5}}: )?"
+    r"Watchdog detected (?:hard )?LOCKUP on [Cc][Pp][Uu] ?(?P<cpu>\d{1,5})"
+    r"|(?:BUG: )?NMI Watchdog detected LOCKUP on CPU ?(?P<cpu_>\d{1,5})"
+    r"|(?:watchdog: )?CPU (?P<cpu__>\d{1,5}) self-detected hard LOCKUP @ "  # powerpc from 4.13
+    r"|(?:watchdog: )?CPU \d{1,5} detected hard LOCKUP on other CPUs (?P<cpu___>\d{1,5})"
+)
+_VMALLOC = (
+    rf"{_COMM}: (?P<vmalloc>vmalloc)(?:: allocation failure| error: | size \d{{1,20}} allocation failure)"
+    rf"(?:.{{0,100}}?page order (?P<order>\d{{1,3}}))?.{{0,100}}?(?:, .{{0,60}}?{_MODE}|$)"
+)
+HEADLINES = (
+    Headline("hung_task", "blocked ", 80, re.compile(
+        rf"INFO: task {_COMM}:(?P<pid>\d{{1,8}}) blocked [\w/ ]{{0,20}}?for more than (?P<seconds>\d{{1,9}}) seconds"
+    )),
+    Headline("soft_lockup", "soft lockup", 150, re.compile(
+        rf"{_WATCHDOG}BUG: soft lockup (?:-|detected on) CPU#(?P<cpu>\d{{1,5}})"
+        rf"(?: stuck for (?P<seconds>\d{{1,9}})s)?!(?: \[{_COMM}:(?P<pid>\d{{1,8}})\])?"
+    )),
+    Headline("hard_lockup", "LOCKUP", 150, re.compile(_LOCKUPS)),
+    Headline("rcu_stall", " stall", 150, re.compile(
+        r"(?:rcu: )?INFO: (?P<flavour>rcu\w{0,40}) (?:self-)?detected (?:expedited )?stalls? on CPUs?(?:/tasks)?:?"
+        r"(?: \{? {0,2}(?P<cpu>\d{1,5})\b)?(?:.{0,200}?\bt=(?P<jiffies>\d{1,12}) jiffies)?"
+    )),
+    Headline("allocation_failure", "allocation failure", 30, re.compile(
+        rf"{_COMM}: page allocation failure[.:] order:(?P<order>\d{{1,3}})(?:, {_MODE})?"
+    ), whole=True),
+    Headline("allocation_failure", "vmalloc", 30, re.compile(_VMALLOC), whole=True),
+    Headline("allocation_stall", "allocation stalls", 30, re.compile(
+        rf"{_COMM}: page allocation stalls for (?P<milliseconds>\d{{1,12}})ms, order:(?P<order>\d{{1,3}})(?:, {_MODE})?"
+    ), whole=True),
+    Headline("oom_kill", "invoked oom-killer", OOM_LINES, re.compile(
+        rf"{_COMM} invoked oom-killer: (?:gfp_mask=(?P<mode>{_FLAGS}))?.{{0,200}}?\border=(?P<order>-?\d{{1,3}})"
+    ), whole=True),
+    Headline("min_free_raised", "raising min_free", 0, re.compile(
+        r"(?:khugepaged: )?raising min_free_kbytes from (?P<from_>\d{1,15}) to (?P<to>\d{1,15}) to help transparent"
+    )),
+    Headline("restart", "Linux version ", 0, re.compile(r"Linux version (?P<kernel>\d\S{1,80})")),
+)  # fmt: skip
+
+_BLOCKER = re.compile(
+    rf"INFO: task {_COMM}:(?P<pid>\d{{1,8}}) (?:<\w{{1,10}}> )?(?:is )?blocked on an? (?P<lock>[\w-]{{1,20}})"
+    r"(?:,? likely (?:owned|last held) by task (?P<holder>.{0,15}\S):(?P<holder_pid>\d{1,8}))?"
+)
+SYSRQ = re.compile(r"(?:sysrq: ?|SysRq ?: ?){1,2}(?P<what>(?:Show|Trigger|HELP|Changing|Emergency|This)\b.{0,80})")
+NMI_BACKTRACE = re.compile(r"NMI backtrace for cpu (?P<cpu>\d{1,5})(?P<skipped> skipped)?")
+ONE_CPU = re.compile(r"CPU(?P<cpu>\d{1,5}):\s*$")  # sysrq l to 2.6.3x
+OTHER_TRACE = re.compile(
+    r"(?:WARNING: |BUG: |kernel BUG at |general protection fault|Oops|Unable to handle kernel|-{4,}\[ cut here )"
+)
+
+HINTS = (
+    *dict.fromkeys(h.hint for h in HEADLINES), "SysRq", "sysrq", "NMI backtrace", "Call ", "omm: ", "task:", " 0x00",
+    " 0x80", "*4kB", "*64kB", "WARNING: ", "BUG", "ill process", "illed process", "ransparent",
+)  # fmt: skip
+"""Of a line of interest, one of these is a part. Looking for them first makes a log of a million lines cheap."""
+
+
+def is_hint(text: str) -> bool:
+    """Whether a line may matter when nothing is open."""
+    for hint in HINTS:  # noqa: SIM110 - `any` takes twice as long, of which a log of a million lines has a million
+        if hint in text:
+            return True
+    return False
+
+
+def parse_headline(text: str) -> tuple[Headline, dict[str, str]] | None:
+    """The report that begins on this line, and the named parts of it."""
+    for headline in HEADLINES:
+        if headline.hint in text and (found := headline.pattern.match(text)):
+            fields = {k.rstrip("_"): printable(v.strip()) for k, v in found.groupdict().items() if v is not None}
+            if "milliseconds" in fields:
+                fields["seconds"] = f"{int(fields.pop('milliseconds')) / 1000:g}"
+            return headline, fields
+    return None
+
+
+def parse_blocker(text: str) -> dict[str, str] | None:
+    """What a hung task waits for, and who holds it, as far as the kernel knows (from 6.15; below the task's stack).
+
+    `INFO: task java:4711 is blocked on a mutex likely owned by task java:4700.` The holder's stack follows.
+    """
+    found = _BLOCKER.match(text) if "blocked on a" in text else None
+    return {k: printable(v) for k, v in found.groupdict().items() if v is not None} if found else None
+
+
+_DETAILS = (
+    re.compile(
+        r"oom-kill:constraint=(?P<constraint>CONSTRAINT_\w{1,40}),.{0,400}?(?:oom_memcg=(?P<memcg>.{1,200}?),|global_oom,)"
+        r".{0,600},task=(?P<victim>.{0,16}),pid=(?P<victim_pid>\d{1,8})(?:,uid=\d{1,10})?\s*$"
+    ),
+    re.compile(r"memory: usage (?P<memcg_usage_kb>\d{1,15})kB, limit (?P<memcg_limit_kb>\d{1,18})kB"),
+    re.compile(r"Memory cgroup stats for (?P<memcg>[^:]{1,200}):(?:.{0,200}\brss_huge:(?P<memcg_huge_kb>\d{1,15})KB)?"),
+    re.compile(r"(?:rss_huge|anon_thp) (?P<memcg_huge>\d{1,18})\s*$"),
+    re.compile(r"Task in .{0,200} killed as a result of limit of (?P<memcg>\S{1,200})"),
+)
+_NODE_HUGE = re.compile(r"Node \d{1,4} active_anon:.{0,700}\banon_thp: ?(\d{1,15})kB")
+_KILL = re.compile(
+    r"(?:(?P<scope>Memory cgroup out of memory|Out of memory)(?: \([\w ]{1,40}\))?: )?(?P<verb>[Kk]ill(?:ed)?) process "
+    r"(?P<victim_pid>\d{1,8})(?:, UID \d{1,10},)? \((?P<victim>.{0,16})\)"
+    r"(?: total-vm:\d{1,15}kB, anon-rss:(?P<victim_anon_rss_kb>\d{1,15})kB)?"
+)
+
+
+def add_victim(found: re.Match[str], fields: dict[str, str]) -> bool:
+    """Add what a line says that names a victim; True if the report ends with it.
+
+    To 4.19 there are two: `Kill process` says why, `Killed process` what is freed.
+    """
+    if (found["scope"] or "").startswith("Memory cgroup"):
+        fields.setdefault("constraint", "CONSTRAINT_MEMCG")
+    killed = found["verb"] == "Killed"
+    if killed:  # the one that was chosen and the one that dies may be two threads
+        fields.pop("victim_pid", None)
+        fields.pop("victim", None)
+    _add(fields, {k: v for k, v in found.groupdict().items() if k.startswith("victim")})
+    return killed
+
+
+def add_oom_details(text: str, fields: dict[str, str]) -> bool:
+    """Add what a line of an open report says; False if it says nothing we know."""
+    if huge := _NODE_HUGE.match(text):
+        fields["anon_huge_bytes"] = str(int(fields.get("anon_huge_bytes", "0")) + int(huge[1]) * 1024)
+        return True
+    for pattern in _DETAILS:
+        if found := pattern.match(text):
+            _add(fields, found.groupdict())
+            return True
+    return False
+
+
+def _add(fields: dict[str, str], parts: Mapping[str, str | None]) -> None:
+    for name, value in parts.items():
+        if value is None:
+            continue
+        if name.endswith("_kb"):
+            fields.setdefault(f"{name.removesuffix('_kb')}_bytes", str(int(value) * 1024))
+        else:
+            fields.setdefault(f"{name}_bytes" if name == "memcg_huge" else name, printable(value))
+    usage, huge = int(fields.get("memcg_usage_bytes", "0")), fields.get("memcg_huge_bytes")
+    if usage > 0 and huge is not None:  # what part of the memory of the group at its limit is in huge pages
+        fields.setdefault("memcg_huge_share", f"{min(int(huge) / usage, 1.0):.3f}")
+
+
+_ROW = re.compile(
+    r"(?:Node \d{1,4} )?[A-Z]\w{1,15}: (?P<blocks>\d{1,15}\*\d{1,9}kB\b.{0,800}?)= (?P<total>\d{1,15})kB\s*$"
+)
+_BLOCKS = re.compile(r"(\d{1,15})\*(\d{1,9})kB")
+_FREE_BLOCKS = re.compile(r"(?:Node (?P<node>\d{1,4}) )?(?P<zone>[A-Z]\w{1,15}): \d{1,15}\*\d{1,9}kB\b")
+_MOST_ORDERS = 20
+
+
+def parse_free_blocks(text: str) -> dict[str, float]:
+    """The blocks of a zone by order; none if the row is not to be trusted."""
+    found = _ROW.match(text)
+    if not found:
+        return {}
+    sizes = [(int(size), int(count)) for count, size in _BLOCKS.findall(found["blocks"])]
+    page = min(size for size, _ in sizes)
+    if page <= 0 or sum(size * count for size, count in sizes) != int(found["total"]):
+        return {}
+    values: dict[str, float] = {}
+    for size, count in sizes:
+        order = (size // page).bit_length() - 1
+        if size != page << order or order >= _MOST_ORDERS:
+            return {}
+        values[f"node_buddyinfo_blocks_order{order}"] = count
+    return values
+
+
+TRACE_LINES = 150  # modules and registers lie between a headline and its trace
+SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
+_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+NOT_ADDING_UP = "the free blocks of the zone do not add up to its total; the row is left out"
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A line with its place. `key` tells apart what is printed at the same time."""
+
+    cite: Citation
+    line: KernelLine
+
+    @property
+    def text(self) -> str:
+        return self.line.text
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.line.host, self.line.caller)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An event whose trace or details are still to come. `lines` is how many further lines it is waited for."""
+
+    kind: str
+    cite: Citation
+    time: Moment | None
+    fields: dict[str, str]
+    lines: int
+    trace: Trace = field(default_factory=Trace)
+
+    def event(self) -> Event | None:
+        """What is known at the end. A trace without a known headline is an event only if there is a trace."""
+        stack = self.trace.stack()
+        if self.kind == "kernel_trace" and not (stack and self.trace.seen):
+            return None
+        if self.trace.unreliable:
+            self.fields["unreliable"] = " ".join(dict.fromkeys(self.trace.unreliable))
+        return Event(self.kind, self.cite, self.time, self.fields, stack)
+
+    def of(self, task: Task) -> None:
+        """Whose stack it is, as far as that is not known."""
+        for name, value in (("comm", task.comm), ("pid", task.pid), ("state", task.state), ("cpu", task.cpu)):
+            if value:
+                self.fields.setdefault(name, value)
+
+
+class Messages:
+    """The messages of one block."""
+
+    def __init__(self, source: Source, reader: str) -> None:
+        self._source = source
+        self._reader = reader
+        self._times = Times()
+        self._clocks = TwoClocks()
+        self._pending: dict[tuple[str, str], _Pending] = {}
+        self._prefixed = False  # a line with a prefix was seen: lines without one are not the kernel's
+        self._sysrq = 0  # lines until the dump of tasks is taken to be over
+        self._reported = False  # the last headline was a report, so task headers belong to it
+        self._odd = ParseErrors(source, reader)
+        self._lock: dict[str, str] = {}  # that the last hung task waits for
+        self._told = ""  # the host that the records now are of
+        self.hosts: set[str] = set()
+        """Whose messages were looked at; a log may be the one of many hosts."""
+
+    def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
+        """All records of a block."""
+        passable = lines if isinstance(lines, Passable) else None
+        for number, text in lines:
+            if self._pending or self._sysrq or is_hint(text):
+                yield from self._line(number, text)
+            if passable and not (self._pending or self._sysrq):
+                passable.pass_over(HINTS)
+        for key in list(self._pending):
+            yield from self._close(key)
+        yield from self._clocks.facts()
+        yield from self._odd.problems()
+
+    def _line(self, number: int, text: str) -> Iterator[Record]:
+        message = _Message(self._source.cite(number, text), split_line(text))
+        self._clocks.note(message.line, message.cite)
+        bare = not (message.line.stamp or message.line.bracket)
+        if message.line.foreign:
+            yield from self._other_program(message)
+            return
+        if bare and self._prefixed:
+            return
+        self._prefixed = not bare
+        if name := _name(message.line.host):
+            self.hosts.add(name)
+        pending = self._pending.get(message.key)
+        if pending and self._in_trace(pending, message.text):
+            return
+        if pending and pending.kind == "hung_task" and (told := parse_blocker(message.text)):
+            if told.get("pid") == pending.fields.get("pid"):  # the stack of the lock's holder may follow
+                pending.fields |= {name: told[name] for name in ("lock", "holder", "holder_pid") if name in told}
+                self._lock = {name: told[name] for name in ("lock", "holder_pid", "pid") if name in told}
+            return
+        if pending and pending.trace.seen and pending.kind != "oom_kill":
+            yield from self._close(message.key)
+            pending = None
+        yield from self._message(message, pending)
+
+    def _in_trace(self, pending: _Pending, text: str) -> bool:
+        """Whether the line belongs to the trace.
+
+        An empty message ends it: the next line may come out of a task's name with line feeds in it. In a text without
+        prefixes an empty line is only layout.
+        """
+        if self._prefixed and not text.strip() and pending.trace.running and pending.trace.stack():
+            pending.trace.running = False
+            return True
+        return pending.trace.feed(text)
+
+    def _message(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """A line outside a trace."""
+        if row := _FREE_BLOCKS.match(message.text):
+            yield from self._zone(message, row)
+        elif found := parse_headline(message.text):
+            yield from self._open(message, *found)
+        elif victim := _KILL.match(message.text):
+            if not pending or pending.kind != "oom_kill":
+                pending = self._begin(message, "oom_kill", {}, OOM_LINES)
+            if add_victim(victim, pending.fields):
+                yield from self._close(message.key)
+        elif not (pending and pending.kind == "oom_kill" and add_oom_details(message.text, pending.fields)):
+            yield from self._introduction(message, pending)
+
+    def _open(self, message: _Message, head: Headline, fields: dict[str, str]) -> Iterator[Record]:
+        yield from self._close(message.key)
+        self._sysrq, self._reported = 0, True
+        if head.kind == "restart":
+            if message.line.stamp:  # the log goes on over reboots; dmesg just begins with this line
+                message = replace(message, line=replace(message.line, bracket=""))
+            else:
+                return
+        self._begin(message, head.kind, fields, head.trace).trace.whole = head.whole
+        if not head.trace:
+            yield from self._close(message.key)
+
+    def _begin(self, message: _Message, kind: str, fields: dict[str, str], lines: int = TRACE_LINES) -> _Pending:
+        if message.line.host:
+            fields["host"] = message.line.host
+        time = self._times.of(message.line)
+        if time is None and kind == "task_stack":
+            time = self._source.time
+        pending = _Pending(kind, message.cite, time, fields, lines)
+        self._pending[message.key] = pending
+        return pending
+
+    def _introduction(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """Lines that say whose trace comes next."""
+        self._sysrq = max(0, self._sysrq - 1)
+        if sysrq := SYSRQ.match(message.text):
+            yield from self._close(message.key)
+            self._sysrq, self._reported = (SYSRQ_LINES if sysrq["what"].startswith("Show") else 0), False
+        elif nmi := NMI_BACKTRACE.match(message.text) or (self._sysrq and ONE_CPU.match(message.text)):
+            yield from self._backtrace(message, pending, nmi["cpu"])
+        elif task := parse_task_header(message.text):
+            yield from self._header(message, pending, task)
+        elif task := parse_on_cpu(message.text):
+            (pending or self._begin(message, "kernel_trace", {})).of(task)
+        elif OTHER_TRACE.match(message.text):
+            yield from self._other_trace(message, pending)
+        else:
+            yield from self._unknown(message, pending)
+
+    def _unknown(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """Anything else: one line less to wait, or a trace that comes without a word."""
+        if not pending:
+            if not self._begin(message, "kernel_trace", {}).trace.feed(message.text):
+                del self._pending[message.key]
+            return
+        pending.lines -= 1
+        if pending.lines <= 0:
+            yield from self._close(message.key)
+
+    def _backtrace(self, message: _Message, pending: _Pending | None, cpu: str) -> Iterator[Record]:
+        """The stack of a CPU: of the one that a stall report is about if that has none yet."""
+        if pending and pending.kind in {"rcu_stall", "hard_lockup", "soft_lockup"}:
+            pending.fields.setdefault("cpu", cpu)
+            return
+        yield from self._close(message.key)
+        self._sysrq = SYSRQ_LINES if self._sysrq else 0
+        if "skipped" not in message.text:
+            self._begin(message, "task_stack", {"cpu": cpu, "how": "sysrq" if self._sysrq else "log"})
+
+    def _header(self, message: _Message, pending: _Pending | None, task: Task) -> Iterator[Record]:
+        """A task header: of the report above it, or of a dump of tasks."""
+        if pending and pending.kind in {"hung_task", "rcu_stall"} and pending.fields.get("pid", task.pid) == task.pid:
+            pending.of(task)
+            return
+        yield from self._close(message.key)
+        self._sysrq = 0 if self._reported else SYSRQ_LINES
+        begun = self._begin(message, "task_stack", {"how": "log" if self._reported else "sysrq"})
+        begun.of(task)
+        if self._reported and self._lock.get("holder_pid") == task.pid:
+            begun.fields |= {"holds": self._lock["lock"], "blocks_pid": self._lock["pid"]}
+
+    def _other_trace(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """A warning or an oops: only its stack may matter."""
+        if pending and pending.kind != "kernel_trace":
+            return
+        if not pending or not pending.fields.get("headline", "").startswith("----"):
+            yield from self._close(message.key)
+            pending = self._begin(message, "kernel_trace", {})
+        pending.fields["headline"] = message.text[:200]
+
+    def _zone(self, message: _Message, row: re.Match[str]) -> Iterator[Record]:
+        if not (values := parse_free_blocks(message.text)):
+            self._odd.note(message.cite.line or 0, message.text, NOT_ADDING_UP)
+            return
+        time = self._times.of(message.line) or self._source.time
+        entity = (("node", row["node"] or "0"), ("zone", row["zone"]))
+        yield from self._of_host(message.line.host, message.cite)
+        yield Sample("zone", values, message.cite, self._reader, entity, time)
+
+    def _close(self, key: tuple[str, str]) -> Iterator[Record]:
+        pending = self._pending.pop(key, None)
+        if pending and (event := pending.event()):
+            yield from self._of_host(event.fields.get("host", ""), event.cite)
+            yield event
+
+    def _of_host(self, host: str, cite: Citation) -> Iterator[Fact]:
+        """Whose the next record is, where that is another host than that of the last one."""
+        if (name := _name(host)) and name != self._told:
+            self._told = name
+            yield Fact("host.name", name, cite)
+
+    def _other_program(self, message: _Message) -> Iterator[Record]:
+        """Another program that warns of transparent huge pages; whatever else it says of the kernel is no event."""
+        text = message.text
+        if "ransparent" in text and "uge" in text and ("WARN" in text or "uggest" in text):
+            labels = (("app", message.line.foreign),)
+            yield Fact("app.thp_warning", text[:300], message.cite, labels, self._times.of(message.line))
+
+
+def _name(host: str) -> str:
+    """The name that a log calls a host by; none while it is booted, or where the log knows only an address."""
+    name = host.split(".")[0]
+    return "" if name == "localhost" or _ADDRESS.fullmatch(host) else name

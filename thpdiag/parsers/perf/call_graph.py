@@ -1,0 +1,523 @@
+"""The call graphs of perf report: lines below a row, as nodes with shares, and the stacks that they tell.
+
+            |
+            ---compact_zone                     stdio: bars; `--12.34%--` opens a branch
+               |--60.00%--try_to_compact_pages
+               |          __alloc_pages_direct_compact
+                --40.00%--kcompactd
+
+   - generic_exec_single                        copied from the terminal browser: indentation, no bars
+      - 99.92% smp_call_function_single         a `+` instead of `-`: closed, its branches are hidden
+           smp_call_function_many
+
+Also `-g flat` (a share alone, names below; the share of a chain includes that of chains which go on from its end) and
+`-g folded` (`12.34% a;b;c`). In stdio a branch whose bar is in column c has its names in column c+11, which is where
+the bars of its own branches are. Versions before 4.x print a blank after the dashes.
+
+Graphs are printed leaf first (callee) or root first (caller), their shares are of everything or of the parent. perf
+leaves out the first function of a graph with a single root where rows are sorted by symbol first, which it takes for
+the row's own. Leaf first it is; root first it is not: then the outermost function is lost. Source: tools/perf/ui/
+stdio/hist.c. Not a reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from typing import NamedTuple
+
+from thpdiag.knowledge.symbols import families_of, normalise
+from thpdiag.parsers.perf.frames import plain_name, symbol_like
+
+_BRANCH = re.compile(r"[\s|]*(?P<dash>--+)(?:\s?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)--)?\s?(?P<name>\S.*)?$")
+_BROWSER = re.compile(
+    r"\s*(?P<sign>[+-]\s+)?(?:(?P<value>\d{1,3}[.,]\d{1,2}(?=%)|\d{1,18}(?=\s))(?P<unit>%?)\s+)?(?P<name>\S.*)$"
+)
+_FOLDED = re.compile(r"\s*(?:[+-]\s+)?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)\s+(?P<names>\S.*)$")
+_ALONE = re.compile(r"\s*(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)$")
+_BLANK = " |\t"
+_NAMES_AFTER_BAR = 11
+ROUNDING = 0.006  # percent; perf prints two decimals
+_ALONE_FROM = 10  # column
+DEEPEST = 300  # branches within branches; perf records 127 frames
+_HIDDEN = "[...]"
+_WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadRow:
+    """One row. `total` includes callees where the text shows that (else it equals `own`), both in percent.
+
+    `others` are own share and samples of the further events of a group.
+    """
+
+    own: float
+    total: float
+    samples: int = 0
+    comm: str = ""
+    pid: int | None = None
+    dso: str = ""
+    symbol: str = ""
+    kernel: bool | None = None
+    marked: bool = False  # has the letter of perf before its symbol, so that it cannot be a line of a call graph
+    column: int = 0  # where the first share ends
+    sign: str = ""  # of the terminal browser: `-` opened, `+` closed
+    gap: int = 0  # blanks between the shares and what follows
+    cpu: int | None = None
+    shares: tuple[float, ...] = ()  # all, as printed
+    others: tuple[tuple[float, int], ...] = ()
+
+
+def share(text: str) -> float:
+    """A percentage as printed, with decimal point or comma."""
+    return float(text.rstrip("%").replace(",", "."))
+
+
+@dataclass(slots=True)
+class Node:
+    """Functions that follow one another without a branch, then branches. `value` is as printed, None for the whole."""
+
+    names: list[str]
+    value: float | None = None
+    column: int = 0
+    counted: bool = False  # value is a number of samples or a period, not percent
+    closed: bool = False  # in the browser: what follows is hidden
+    children: list[Node] = field(default_factory=list)
+
+
+def part(text: str) -> bool:
+    """Whether a line can be part of a call graph (of any kind but a row)."""
+    bare = text.strip(_BLANK)
+    if not bare:
+        return "|" in text
+    if bare == "-" * len(bare):
+        return False
+    if found := _BRANCH.match(text):
+        return not found["name"] or _function(found["name"])
+    if text.lstrip().startswith("|"):
+        return _function(bare)
+    if _ALONE.match(text):  # of -g flat; or a function without name at address 0
+        return "%" in text or len(text.expandtabs()) - len(bare) >= _ALONE_FROM
+    if (folded := _FOLDED.match(text)) and (folded["unit"] or ";" in folded["names"]):
+        return symbol_like(folded["names"].split(";")[0])
+    return _browser_part(text, bare)
+
+
+def _browser_part(text: str, bare: str) -> bool:
+    browser = _BROWSER.match(text)
+    if not browser or not _function(browser["name"]) or bare.startswith("[<"):
+        return False
+    indented = text[:1].isspace() or bool(browser["sign"])
+    if browser["value"] and not browser["unit"]:
+        return indented and bool(_WORD.match(browser["name"]))
+    return indented or bool(re.fullmatch(r"[A-Za-z_][\w.$@]{2,}", bare))
+
+
+def _function(text: str) -> bool:
+    return symbol_like(plain_name(text))
+
+
+def has_bars(lines: Sequence[str]) -> bool:
+    """Whether the graph is that of --stdio, with bars and dashes."""
+    return any(_BRANCH.match(line) for line in lines)
+
+
+def parse(lines: Sequence[str]) -> list[Node]:
+    """The nodes of one row's call graph."""
+    shown = [line.expandtabs() for line in lines if line.strip(_BLANK)]
+    if has_bars(shown):
+        return _parse_bars(shown)
+    if any(_ALONE.match(line) for line in shown):
+        return _parse_flat(shown)
+    if shown and all(_semicolons(line) for line in shown):
+        return [_parse_folded(line) for line in shown]
+    return _parse_browser(shown)
+
+
+def _semicolons(line: str) -> bool:
+    """Whether the line is a whole chain; one of a single function has no `;`, but is not indented."""
+    found = _FOLDED.match(line)
+    return ";" in line or (found is not None and bool(found["unit"]) and not line[:1].isspace())
+
+
+def _parse_bars(lines: Sequence[str]) -> list[Node]:
+    top = Node([], column=-1)
+    path = [top]
+    for line in lines:
+        start = len(line) - len(line.lstrip(_BLANK))
+        branch = _BRANCH.match(line)
+        while len(path) > 1 and (path[-1].column > start + (0 if branch else 1) or len(path) > DEEPEST):
+            path.pop()
+        if not branch:
+            path[-1].names.append(plain_name(line.strip(_BLANK)))
+            continue
+        root = branch["value"] is None
+        column = start + 3 if root else start - 1 + _NAMES_AFTER_BAR
+        names = [plain_name(branch["name"])] if branch["name"] else []
+        node = Node(names, _value(branch), column, not root and not branch["unit"])
+        path[-1].children.append(node)
+        path.append(node)
+    return top.children
+
+
+def _value(found: re.Match[str]) -> float | None:
+    return share(found["value"]) if found["value"] is not None else None
+
+
+def _parse_flat(lines: Sequence[str]) -> list[Node]:
+    nodes: list[Node] = []
+    for line in lines:
+        if found := _ALONE.match(line):
+            nodes.append(Node([], _value(found), counted=not found["unit"]))
+        elif nodes:
+            nodes[-1].names.append(plain_name(line.strip()))
+    return _own([n for n in nodes if n.names])
+
+
+def _own(nodes: list[Node]) -> list[Node]:
+    """Take from each chain the share of those that go on from its end."""
+    stems = {tuple(n.names): n for n in nodes}
+    shares = [(tuple(n.names), n.value or 0.0) for n in nodes]
+    for names, value in shares:
+        shorter = (stems.get(names[:end]) for end in range(len(names) - 1, 0, -1))
+        if stem := next((n for n in shorter if n is not None), None):
+            stem.value = max(0.0, (stem.value or 0.0) - value)
+    return nodes
+
+
+def _parse_folded(line: str) -> Node:
+    found = _FOLDED.match(line)
+    if not found:
+        return Node([plain_name(n) for n in line.strip().split(";")])
+    return Node([plain_name(n) for n in found["names"].split(";")], _value(found), counted=not found["unit"])
+
+
+@dataclass(slots=True)
+class _Line:
+    column: int
+    name: str
+    value: float | None = None
+    counted: bool = False
+    sign: str = ""  # `-` before an opened branch, `+` before a closed one
+
+
+def _parse_browser(lines: Sequence[str]) -> list[Node]:
+    read = [_browser_line(line) for line in lines]
+    collapsed = len(read) > 2 and max(r.column for r in read) - min(r.column for r in read) <= 2
+    top = Node([], column=-1)
+    path = [top]
+    opened = False
+    for entry in read:
+        if entry.value is not None:
+            _leave(path, entry, collapsed=collapsed, opened=opened)
+            node = Node([entry.name], entry.value, entry.column, entry.counted)
+            path[-1].children.append(node)
+            path.append(node)
+        else:
+            while not collapsed and len(path) > 2 and path[-1].column > entry.column:
+                path.pop()
+            if path[-1] is top:
+                node = Node([], None, entry.column)
+                top.children.append(node)
+                path.append(node)
+            path[-1].names.append(entry.name)
+        path[-1].closed |= entry.sign == "+"
+        opened = entry.sign == "-"
+    return top.children
+
+
+def _browser_line(line: str) -> _Line:
+    found = _BROWSER.match(line)
+    if not found:
+        return _Line(0, line.strip())
+    first = found.start("value") if found["value"] else found.start("name")
+    counted = bool(found["value"]) and not found["unit"]
+    return _Line(first, plain_name(found["name"]), _value(found), counted, (found["sign"] or "")[:1])
+
+
+def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> None:
+    """Go back in the path to the node that a branch belongs to.
+
+    Indentation tells; where it was collapsed, a branch belongs to an opened line right before it, else to the nearest
+    node whose branches do not exceed 100 % with it.
+    """
+    if not collapsed:
+        while len(path) > 1 and (path[-1].column >= entry.column or len(path) > DEEPEST):
+            path.pop()
+        return
+    if opened and len(path) <= DEEPEST:
+        return
+    while len(path) > 1:
+        path.pop()
+        if sum(c.value or 0 for c in path[-1].children) + (entry.value or 0) <= 100.5:
+            return
+
+
+def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """All nodes, parents first."""
+    for node in nodes:
+        yield node
+        yield from walk(node.children)
+
+
+def relative(nodes: Sequence[Node], total: float) -> bool:
+    """Whether the shares are of the parent (fractal), not of everything (graph): somewhere parts exceed the whole."""
+    if _exceeds(nodes, total):
+        return True
+    return any(
+        not node.counted and _exceeds(node.children, total if node.value is None else node.value)
+        for node in walk(nodes)
+    )
+
+
+def _exceeds(parts: Sequence[Node], whole: float) -> bool:
+    shares = [n.value or 0 for n in parts if not n.counted]
+    return sum(shares) > whole + max(10, len(shares)) * ROUNDING
+
+
+def sum_of_counts(nodes: Sequence[Node]) -> float:
+    """The samples (or the period) at the branches nearest to the row, 0 if shares are printed as percent."""
+    if len(nodes) == 1 and nodes[0].value is None:
+        return sum_of_counts(nodes[0].children)
+    return sum(n.value or 0 for n in nodes if n.counted)
+
+
+class Measure(NamedTuple):
+    """What the numbers in a text are: percent of the parent or of everything, or counts worth `each` percent."""
+
+    fractal: bool = False
+    each: float = 1.0
+
+    def share(self, node: Node, parent: float) -> float:
+        """A node's share of everything in percent, of which its parent has `parent`."""
+        if node.value is None:
+            return parent
+        if node.counted:
+            return node.value * self.each
+        return parent * node.value / 100 if self.fractal else node.value
+
+    def rounding(self, parent: float) -> float:
+        """By how much the share of a branch may be wrong, in percent of everything."""
+        return ROUNDING * parent / 100 if self.fractal else ROUNDING
+
+
+class Path(NamedTuple):
+    """A chain as printed, with its own share of everything. `cut`: it may go on where the text does not show it."""
+
+    names: list[str]
+    share: float
+    cut: bool = False
+
+
+def paths(nodes: Sequence[Node], total: float, measure: Measure) -> Iterator[Path]:
+    """The chains; what branches leave over belongs to the stem, or to branches that are too small to be shown."""
+    for node in nodes:
+        yield from _paths(node, [], measure.share(node, total), measure)
+
+
+def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Iterator[Path]:
+    names = before + [n for n in node.names if n != _HIDDEN]
+    left = own
+    for child in node.children:
+        if child.names == [_HIDDEN]:
+            continue
+        value = measure.share(child, own)
+        left -= value
+        yield from _paths(child, names, value, measure)
+    if names and left > (measure.rounding(own) * (1 + len(node.children)) if node.children else 1e-9):
+        yield Path(names, left, bool(node.children) or node.closed)
+
+
+Split = list[Path]  # names leaf first, share in percent
+_ADDRESS = re.compile(r"(?:0x[0-9a-f]{1,16}|[0-9a-f]{16}|0|\[unknown\])$")
+_LEAF_ONLY = 0.995  # a row whose own share is nearly all of its total calls nothing that counts
+
+# Functions that start a task or enter the kernel: a chain that begins with one is printed root first.
+ROOTS = frozenset(
+    {
+        *("_start", "__libc_start_main", "__libc_start_call_main", "main"),
+        *("start_thread", "clone", "__clone", "clone3", "__clone3"),
+        *("page_fault", "asm_exc_page_fault", "async_page_fault"),
+        *("system_call_fastpath", "entry_SYSCALL_64_after_hwframe", "entry_SYSCALL_64_fastpath"),
+        *("ret_from_fork", "ret_from_fork_asm", "kernel_thread_helper", "child_rip"),
+        *("secondary_startup_64", "start_secondary", "cpu_startup_entry", "start_kernel"),
+    }
+)
+# Families whose functions are always called by other functions of the kernel: no chain ends with one.
+_INNER = {
+    *("compaction", "direct_compact", "thp_fault", "migrate", "zeroing", "reclaim", "page_alloc", "spin_lock"),
+    *("lru_lock", "tlb_flush"),
+}
+
+
+class Chains(NamedTuple):
+    """`of` holds one split per row. `order` is callee or caller; `shares` says what those of branches are of."""
+
+    of: tuple[Split, ...]
+    order: str
+    shares: str  # absolute; relative to the parent; numbers of samples where each weighs something else
+
+
+class _Graph(NamedTuple):
+    """How the graphs of a text are to be read."""
+
+    measure: Measure
+    caller: bool
+    rootless: bool  # perf left out the first function of graphs with a single root
+
+
+class Layout(Flag):
+    """What of perf's printing changes how its graphs are to be read.
+
+    `LIVE`: perf top changes shares while it prints, so that parts may exceed their whole. `BY_SYMBOL`: rows are sorted
+    by symbol alone, and the first function of a graph with a single root is left out.
+    """
+
+    PLAIN = 0
+    LIVE = auto()
+    BY_SYMBOL = auto()
+
+
+def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = Layout.PLAIN) -> Chains:
+    """The stacks of all rows of one event. Order and kind of share hold for the whole text."""
+    graphs = [(shown, parse(lines)) for shown, lines in rows]
+    fractal = Layout.LIVE not in layout and any(relative(nodes, shown.total) for shown, nodes in graphs)
+    measures = _measures(graphs, fractal=fractal)
+    caller = _caller(graphs, measures)
+    rootless = Layout.BY_SYMBOL in layout and any(has_bars(lines) for _, lines in rows)
+    of = tuple(
+        _split_row(shown, nodes, _Graph(measure, caller, rootless))
+        for (shown, nodes), measure in zip(graphs, measures, strict=True)
+    )
+    vary = len({measure.each for measure in measures}) > 1
+    shares = "relative" if fractal else "numbers of samples whose periods vary" if vary else "absolute"
+    return Chains(of, "caller" if caller else "callee", shares)
+
+
+def _measures(graphs: Sequence[tuple[OverheadRow, list[Node]]], *, fractal: bool) -> list[Measure]:
+    """What the numbers of each graph are worth: percent per counted sample, from the row with the most of them, which
+    rounding hurts least. If that is too much for another row, periods vary: then each row has its own.
+    """
+    counts = [sum_of_counts(nodes) for _, nodes in graphs]
+    most, total = max(((n, shown.total) for n, (shown, _) in zip(counts, graphs, strict=True)), default=(0.0, 0.0))
+    each = total / most if most else 1.0
+    vary = any(n * each > shown.total * 1.02 + ROUNDING for n, (shown, _) in zip(counts, graphs, strict=True))
+    return [
+        Measure(fractal, shown.total / n if vary and n else each) for n, (shown, _) in zip(counts, graphs, strict=True)
+    ]
+
+
+def _leafy(shown: OverheadRow) -> bool:
+    return shown.own >= shown.total * _LEAF_ONLY
+
+
+def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measures: Sequence[Measure]) -> bool:
+    """Whether chains are printed root first: by rows that call nothing, whose function must be at the leaf end.
+
+    Programs call the kernel, never the other way round: that tells where functions have no names.
+    """
+    callee = caller = 0.0
+    for (shown, nodes), measure in zip(graphs, measures, strict=True):
+        own = normalise(shown.symbol)
+        for names, weight, _ in paths(nodes, shown.total, measure):
+            first, last = normalise(names[0]), normalise(names[-1])
+            if first == last or len(names) < 2:
+                continue
+            if own and last == own:
+                caller += weight
+            elif own and _leafy(shown) and first == own:
+                callee += weight
+            else:
+                caller += weight * _outward(last, first) * (not own or bool(_ADDRESS.match(own)))
+                callee += weight * _outward(first, last) * _leafy(shown)
+    return caller > callee
+
+
+def _outward(inner: str, outer: str) -> bool:
+    """Whether a chain surely runs from `inner` out to `outer`."""
+    kernel = [address.startswith("0xffff") and len(address) == 18 for address in (inner, outer)]
+    return outer in ROOTS or (kernel == [True, False] and bool(_ADDRESS.match(outer)))
+
+
+def _same(name: str, own: str) -> bool:
+    """Whether a function of a graph is that of the row; addresses are printed in two ways, of the object and of the
+    process.
+    """
+    return normalise(name) == own or bool(_ADDRESS.match(own) and _ADDRESS.match(name))
+
+
+def _split_row(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
+    """The row's own share over its chains."""
+    if shown.total and not shown.own:
+        return []  # listed for its callees
+    if shown.total > shown.own and not _leafy(shown):
+        found = _under_callers(shown, nodes, how.measure) if how.caller else _common(shown, nodes)
+    elif how.caller:
+        found = _from_callers(shown, nodes, how)
+    else:
+        found = _from_leaf(shown, nodes, how)
+    return [p._replace(cut=p.cut or _inner(p.names[-1:])) for p in _fill(shown, found)]
+
+
+def _inner(last: Sequence[str]) -> bool:
+    return any(name not in ROOTS and not _INNER.isdisjoint(families_of(name)) for name in map(normalise, last))
+
+
+def _from_callers(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
+    """Root first. Where the graph was cut before the row's function, functions between are missing."""
+    own = normalise(shown.symbol)
+    stem = len(nodes) == 1 and nodes[0].value is None
+    found: Split = []
+    for names, weight, cut in paths(nodes, shown.total, how.measure):
+        whole = not own or _same(names[-1], own)
+        lost = how.rootless and (stem or normalise(names[0]) not in ROOTS)
+        cut = not whole or lost or (cut and not own)
+        found.append(Path(names[::-1] if whole else [shown.symbol, *names[::-1]], weight, cut))
+    return found
+
+
+def _from_leaf(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
+    """Leaf first, with the row's function put back where perf left it out."""
+    own = normalise(shown.symbol)
+    stem = len(nodes) == 1 and nodes[0].value is None
+    other = any(not _same(n.names[0], own) for n in nodes if n.names)
+    without = how.rootless and (stem or other)
+    return [
+        Path([shown.symbol, *names] if own and (without or not _same(names[0], own)) else names, weight, cut)
+        for names, weight, cut in paths(nodes, shown.total, how.measure)
+    ]
+
+
+def _under_callers(shown: OverheadRow, nodes: list[Node], measure: Measure) -> Split:
+    """With Children columns, root first: only chains that end in the row's function are its own."""
+    own = normalise(shown.symbol)
+    return [
+        Path(names[::-1], weight)
+        for names, weight, _ in paths(nodes, shown.total, measure)
+        if len(names) > 1 and normalise(names[-1]) == own
+    ]
+
+
+def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
+    """With Children columns, leaf first.
+
+    The graph is that of the total, so only what all its chains share is certain.
+    """
+    names: list[str] = []
+    while len(nodes) == 1 and (not names or nodes[0].value is None):
+        names += nodes[0].names
+        nodes = nodes[0].children
+    if not names or not _same(names[0], normalise(shown.symbol)):
+        return []
+    return [Path(names, shown.own, bool(nodes))]
+
+
+def _fill(shown: OverheadRow, found: Split) -> Split:
+    """Make the parts sum up to the row: what is missing has the row's function alone, rounding is shared out."""
+    known = sum(path.share for path in found)
+    left = shown.own - known
+    if left > ROUNDING * (1 + len(found)) or known <= 0:
+        return [*found, Path([shown.symbol] if shown.symbol else [], max(0.0, left), cut=True)]
+    return [path._replace(share=path.share * shown.own / known) for path in found]

@@ -1,0 +1,203 @@
+"""perf report as text: `perf report --stdio`, or a copy of what the terminal browser showed.
+
+    # Samples: 124K of event 'cycles'
+    # Overhead  Command  Shared Object      Symbol
+         2.76%  m0d      [kernel.kallsyms]  [k] generic_exec_single
+                |
+                --- generic_exec_single
+                   |--99.92%-- smp_call_function_single
+
+Shares are percent of the event. A row is split over the chains below it: what the branches leave over stays with the
+stem, and what no chain shows stays with the row. Varies: callee order (leaf first) or caller order (root first), told
+by where the row's own function is; shares of everything or of the parent (fractal), told by parts that exceed their
+whole; `Children` columns, of which only `Self` is weight; one text with several events; `-t` separators;
+`--hierarchy`. Versions before 3.15 write `# Events: 1K cycles`, 2.6.32 `# Samples: 1234567` (a period). Source:
+tools/perf/ui/stdio/hist.c, ui/browsers/hists.c; recorded with perf 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from thpdiag.model import Citation, Problem, ProblemKind, Record
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers.perf import header as perf_header
+from thpdiag.parsers.perf.call_graph import part
+from thpdiag.parsers.perf.overhead import PERCENT, Columns, Table, columns, row
+
+_COUNT = r"\d{1,18}(?:,\d{3}){0,5}(?:\.\d{1,3})?"
+_EVENT = re.compile(
+    rf"#?\s*Samples:\s*(?P<count>{_COUNT})(?P<unit>[KMGT]?)(?:\s+of events?\s+'(?P<event>[^']{{1,200}})')?(?:,|\s|$)"
+    rf"|#\s*Events:\s*(?P<count2>{_COUNT})(?P<unit2>[KMGT]?)\s+(?P<event2>\S.{{0,200}})$"
+)
+_PERIOD = re.compile(r"\bEvent count \(approx\.\):\s*(\d{1,20})")
+_LOST = re.compile(r"#\s*Total Lost Samples:\s*(\d{1,18})")
+_BRANCHES = re.compile(r"\b(?:Source|From|Target|To) Symbol\b")
+_LIVE_LOST = re.compile(r"\blost:\s*\d{1,18}/(\d{1,18})\s+drop:")
+_FILTER = re.compile(r"#\s(?P<what>comm|dso|symbol|thread|socket):\s+(?P<only>\S.{0,200})$")
+_WHOLE = 100.5  # percent; more than what rows sum up to
+_ROUNDED = 0.005  # percent by which a share may be too high
+_HEAD = re.compile(r"#?\s*(?:Overhead|Children)\b(?!:)(?=.*\b(?:Command|Shared Object|Symbol|CPU|Self|Parent)\b|\s*$)")
+_FOOT = re.compile(
+    r"\s*(?:Press '\?' for help|For a higher level overview|Tip: |Cannot load tips|no symbols found|\(Tip)"
+)
+_SILENT = re.compile(rf"{perf_header.COMMENT.pattern}|{_FOOT.pattern}")  # perf's comments and hints
+_SEPARATED = re.compile(r"#\s*(?:Overhead|Children)(?P<sign>[^\w\s]|\t)")
+_ROW_OPENS = rf"\s*(?:[+-]\s*)?{PERCENT}\s+(?:{PERCENT}\s+)?(?:\S.{{0,300}}?\s)?\[[k.guH]\]\s+\S"
+_LIKE_ROW = re.compile(r"\s*[\d.,]{3,12}%\s*\S")  # of -t, or damaged
+_BARE_ROW = re.compile(rf"[+-]\s{{1,4}}{PERCENT}\s{{2,}}\S")
+_BRANCH_BELOW = re.compile(rf"\s{{2,}}[+-]\s+(?:{PERCENT}\s+)?[\w\[]\S*(?:\s|$)")
+_UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 10**9, "T": 10**12}
+
+
+@dataclass(slots=True)
+class _Part:
+    """What the text shows of one event, or of one group of events."""
+
+    cite: Citation
+    events: tuple[str, ...] = ()
+    samples: int | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    lost: int | None = None
+    table: Table = field(default_factory=Table)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One profile per event; lines that fit nothing are counted in one problem."""
+    header: dict[str, str] = {}
+    errors = ParseErrors(source, PARSER.name)
+    current: _Part | None = None
+    for number, text in lines:
+        cite = source.cite(number, text)
+        if found := perf_header.fact(text):
+            header.setdefault(*found)
+            continue
+        if current is None or _is_next_event(current, text):
+            if current is not None:
+                yield from _profiles(current, header)
+            current = _Part(cite, lost=current.lost if current else None)
+        if not (_head(current, text) or current.table.take(text, cite)):
+            errors.note(number, text, "a line of perf report that is neither a row nor part of a call graph")
+    yield from errors.problems()
+    if current is not None:
+        yield from _profiles(current, header)
+
+
+def _is_next_event(current: _Part, text: str) -> bool:
+    """Whether another event begins here."""
+    if _LOST.match(text):
+        return bool(current.table.entries)
+    return bool(_EVENT.match(text) and (current.table.entries or current.samples is not None))
+
+
+def _head(current: _Part, text: str) -> bool:
+    """Take a line that stands above the rows."""
+    table = current.table
+    if found := _EVENT.match(text):
+        _samples(current, found, text)
+    elif found := _LOST.match(text):
+        current.lost = int(found[1])
+    elif found := _FILTER.match(text):
+        current.facts["filter"] = f"{found['what']} {found['only']}"
+        table.comm = found["only"] if found["what"] == "comm" and "," not in found["only"] else ""
+    elif _HEAD.match(text) or _SEPARATED.match(text):
+        sign = _SEPARATED.match(text)
+        table.columns = columns(text)._replace(events=max(1, len(current.events)))
+        table.sign = sign["sign"] if sign else ""
+        if _BRANCHES.search(text):
+            current.facts["branches"] = "yes"
+    elif not (_SILENT.match(text) if table.entries else _SILENT.match(text) or not text.strip()):
+        return False
+    if period := _PERIOD.search(text):
+        current.facts["event_count"] = period[1]
+    return True
+
+
+def _samples(current: _Part, found: re.Match[str], text: str) -> None:
+    """How many samples of which events; of a group the sum is told. The browser of perf top shows losses here."""
+    name = found["event"] or found["event2"] or ""
+    inner = name[name.find("{") + 1 : name.rfind("}")] if "{" in name else name
+    current.events = tuple(event.strip() for event in inner.split(",")) if "{" in name else (inner.strip(),)
+    if name:  # 2.6.32 prints the period here
+        count, unit = found["count"] or found["count2"], found["unit"] or found["unit2"] or ""
+        current.samples = round(float(count.replace(",", "")) * _UNITS[unit])
+    if lost := _LIVE_LOST.search(text):
+        current.lost = int(lost[1])
+
+
+def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
+    """The rows of an event, split over the chains below them; one profile for each event of a group."""
+    table = current.table
+    if "branches" in current.facts:
+        text = "a perf report of branches taken (--sort symbol_from): it tells jumps, not where the time went"
+        yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name, count=max(1, len(table.entries)))
+        return
+    if not table.entries:
+        if current.samples:
+            yield Problem(current.cite, "a perf report of which no row is in the text", reader=PARSER.name)
+        return
+    events = table.events()
+    names = (*current.events, *[""] * events)[:events]
+    if len(current.events) > 1:
+        current.facts["group"] = ", ".join(current.events)
+    for number, name in enumerate(names):
+        profile = table.profile(PARSER.name, name, current.cite, number)
+        weight = float(profile.rows.weight.sum())
+        if weight > _WHOLE + _ROUNDED * len(profile.rows):
+            text = f"rows of perf report that sum up to {weight:.0f} %, of which the header is missing or another's"
+            yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name)
+        # of a group the text tells the sum
+        total = current.samples if events == 1 else int(profile.rows.samples.sum()) or None
+        yield replace(
+            profile,
+            ledger=replace(profile.ledger, read=total or 0, kept=total or 0, lost=current.lost),
+            total_samples=total,
+            facts={**header, **current.facts, **profile.facts},
+        )
+
+
+def continues(text: str) -> bool:
+    """Blank lines, perf's comments, rows and call graphs belong; sentences do not."""
+    if not text.strip():
+        return True
+    if text.lstrip().startswith("#"):
+        return bool(perf_header.COMMENT.match(text))
+    if _EVENT.match(text) or _HEAD.match(text) or _FOOT.match(text):
+        return True
+    return row(text, Columns()) is not None or part(text) or bool(_LIKE_ROW.match(text))
+
+
+def _confirm(ahead: list[str]) -> object:
+    """A comment header is perf report's if a line about rows follows it before any sample of perf script does.
+
+    A row of the browser without a letter before its symbol is one if a branch follows.
+    """
+    if _BARE_ROW.match(ahead[0]) and not re.match(_ROW_OPENS, ahead[0]):
+        return len(ahead) > 1 and _BRANCH_BELOW.match(ahead[1])
+    if not re.match(perf_header.OPENS, ahead[0]):
+        return True
+    for text in ahead[1:]:
+        if _HEAD.match(text) or _EVENT.match(text) or _LOST.match(text):
+            return True
+        if not perf_header.COMMENT.match(text) and text.strip():
+            return bool(re.match(_ROW_OPENS, text))
+    return False
+
+
+PARSER = Parser(
+    name="perf_report",
+    title="perf report --stdio, or a copy of its screen",
+    read=read,
+    opens=re.compile(
+        rf"{_ROW_OPENS}|{_BARE_ROW.pattern}|{perf_header.OPENS}"
+        r"|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d|Events:\s*\d+[KMG]?\s)"
+        r"|#\s(?:Overhead|Children)\b[^\w:]\s*\w"
+        r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"
+    ),
+    continues=continues,
+    confirm=_confirm,
+    lookahead=80,
+)

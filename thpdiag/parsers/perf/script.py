@@ -1,0 +1,74 @@
+"""perf script: every sample of a recording as text, with its call chain, leaf first.
+
+    churn  7641 [000]  1050.057387:    2500000 cpu-clock:
+    \tffffffff821e8f67 clear_page_erms+0x7 ([kernel.kallsyms])
+    \tffffffff815e9b16 folio_zero_user+0x166 ([kernel.kallsyms])
+
+Times are seconds on the clock of the recording, which is near that of the boot; weight is the period, 1 where it is
+not printed. Samples end at an empty line; before 3.x and without `-g` the only frame stands on the head's own line.
+Lines of a task's life (`PERF_RECORD_COMM`) may stand between; `PERF_RECORD_LOST` counts. Several events in one text
+become several profiles. Grammar of the lines and their variations: `_script_grammar`; of samples, and how long texts
+are read: `_script_samples`. Source: tools/perf/builtin-script.c; recorded with perf 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice, pairwise
+
+from thpdiag.detect.transcript import looks_like_html, parse_prompt
+from thpdiag.model import Record
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.parsers.perf._script_grammar import LOOKAHEAD, NAME, OPENS, confirm, continues, is_frame, parse_head
+
+_HEAD_BYTES = 1 << 16  # of a head that is not the whole member
+_MIN_BULK_BYTES = 1 << 20  # of a member that is worth a start of numpy
+_MIN_SAMPLES = 3  # heads with a frame below in the first lines
+_MAX_ALIEN = 0.02  # share of the first lines that may be something else: complaints of perf
+_NOT_PLAIN = re.compile(rb"[\x00\x1b]|^(?:\xff\xfe|\xfe\xff|\xef\xbb\xbf)|\r(?!\n)|\n[ \t]?>")
+
+
+def claims(path: str, head_bytes: bytes, size: int | None) -> bool:
+    """Whether a member is perf script from its first line on, and long.
+
+    Mails, terminal sessions and pages are for the readers of lines.
+    """
+    short = size is None and len(head_bytes) < _HEAD_BYTES
+    if short or _NOT_PLAIN.search(head_bytes) or (b"\n\t" not in head_bytes and b"\n  " not in head_bytes):
+        return False
+    text = head_bytes[: head_bytes.rfind(b"\n")].decode("utf-8", "replace")
+    lines = [line.rstrip() for line in text.split("\n")]
+    filled = [line for line in lines if line]
+    if looks_like_html(text) or any(parse_prompt(line) is not None for line in filled):
+        return False
+    if sum(not continues(line) for line in filled) > _MAX_ALIEN * len(filled):
+        return False
+    pairs = ((line, below) for line, below in pairwise(lines) if line and line[0] not in "#\t")
+    samples = (1 for line, below in pairs if is_frame(below) and not is_frame(line) and parse_head(line) is not None)
+    return sum(islice(samples, _MIN_SAMPLES)) == _MIN_SAMPLES
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One profile per event, samples summed by stack, task, cpu and 10 ms; what did not fit becomes problems."""
+    from thpdiag.parsers.perf._script_samples import read_lines  # numpy: only where there is a profile
+
+    return read_lines(source, lines)
+
+
+def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    from thpdiag.parsers.perf._script_samples import read_bytes
+
+    return read_bytes(source, content.chunks)
+
+
+PARSER = Parser(
+    name=NAME,
+    title="perf script",
+    read=read,
+    opens=OPENS,
+    continues=continues,
+    confirm=confirm,
+    lookahead=LOOKAHEAD,
+)
+BULK_PARSER = BulkParser(PARSER.name, PARSER.title, claims, _read_bulk, min_size=_MIN_BULK_BYTES)

@@ -1,0 +1,380 @@
+"""Output of top, one or hours of it.
+
+top, from `top -b` or pasted: CPU and memory of the host, and tasks, in frames.
+
+    top - 06:02:48 up 22 min,  1 user,  load average: 0.88, 0.38, 0.17
+    %Cpu(s):  2.4 us, 46.3 sy,  0.0 ni, 51.2 id,  0.0 wa,  0.0 hi,  0.0 si,  0.0 st
+    MiB Mem :  24105.4 total,  23363.1 free,    398.2 used,    344.1 buff/cache
+        PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
+
+Units: percent; the summary's unit stands before `Mem`; VIRT and RES are KiB or have a suffix (1.2g); %CPU of a task is
+of one CPU. The clock has no date; a time line above the frame gives it one.
+Varies: `Cpu(s):  0.3%us,` up to procps 3.2, `%Cpu(s):  0.3 us,` since; `Mem: 16333764k total`, then `KiB Mem :`, `MiB
+Mem :`; one line per CPU after key 1; translated words and decimal commas; fields in any order. A `+` marks a cut
+number, which is not used. CPU figures of a recording's first frame are averages since boot (3.2) or of the instant in
+which top started (since): they come as `since_boot`, which no rate uses.
+Source: procps top.c, 3.2.8 to 4.0.
+
+A clock time without a date that stands below a time with one (the loop printed the date, then ran top) is the host's
+wall clock. A date and time above it that are of the same wall clock give it its day; so does an epoch, whose distance
+from the wall clock is whole quarters of an hour: the time then stays an epoch.
+
+Hours of top as OSWatcher records it, the second frame of runs of two: see oswatcher.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from thpdiag.detect.timestamps import recorder_of
+from thpdiag.model import Clock, Fact, Moment, Record, Sample
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
+from thpdiag.parsers._lines import ParseErrors, any_of, parse_command
+from thpdiag.parsers._time import DAY, DayClock, day_seconds
+from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_number, parse_percent, parse_quantity
+from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
+
+MAX_DATE_DISTANCE = 300  # seconds between a time line and what was started after it
+ZONE_STEP = 900
+
+
+def day_clock(near: Moment | None, seconds: float) -> DayClock:
+    """A clock for times of which the first is `seconds` after midnight; dated if `near` is near enough."""
+    if near is None or near.clock not in (Clock.LOCAL, Clock.UTC):
+        return DayClock()
+    step = DAY if near.clock is Clock.LOCAL else ZONE_STEP
+    apart = (seconds - near.seconds) % step
+    apart -= step if apart > step / 2 else 0
+    return DayClock(near.seconds + apart - seconds, near.clock) if abs(apart) <= MAX_DATE_DISTANCE else DayClock()
+
+
+CPU = re.compile(r"%?C[Pp][Uu](?:\(s\)|\d{1,5})?\s{0,2}:(?=\s*\d)")
+MEMORY = re.compile(r"(?:([KMGTPE])iB\s+([^\W\d]{2,12})|(Mem|Swap))\s?:\s+(?=\d)")
+UPTIME = re.compile(r"\bup\s+(?:(\d{1,6}) days?,\s+)?(?:(\d{1,3}):(\d\d)|(\d{1,3}) min)")
+
+_PART = re.compile(r"(\d{1,3}[.,]\d{1,2})\s?%?\s?([^\W\d]{2,10})")
+_SIZE = re.compile(r"(\d{1,15}(?:[.,]\d{1,3})?)([kmgKMG]?)(\+?)\s?([^\W\d]+(?:/[^\W\d]+)?)")
+MODES = {
+    "us": "user", "user": "user", "sy": "system", "system": "system", "ni": "nice", "nice": "nice", "id": "idle",
+    "idle": "idle", "wa": "iowait", "iowait": "iowait", "hi": "irq", "si": "softirq", "st": "steal",
+}  # fmt: skip
+ORDER = ("user", "system", "nice", "idle", "iowait", "irq", "softirq", "steal")
+TOTAL = {"Mem": "node_memory_MemTotal_bytes", "Swap": "node_memory_SwapTotal_bytes"}
+FREE = {"Mem": "node_memory_MemFree_bytes", "Swap": "node_memory_SwapFree_bytes"}
+UNIT = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLine:
+    """`cpu` is the number of one CPU, empty for all; `old` is the line if it has the layout of procps 3.2."""
+
+    values: dict[str, float]
+    cpu: str
+    old: str
+
+
+def cpu_values(text: str) -> CpuLine | None:
+    """The shares of a CPU line, None if they are no shares of one whole. Translated modes go by their order."""
+    head, _, rest = text.partition(":")
+    found = _PART.findall(rest)
+    parts: dict[str, float] = {}
+    for index, (value, word) in enumerate(found):
+        mode = MODES.get(word) or (ORDER[index] if len(found) == len(ORDER) else "")
+        share = parse_number(value)
+        if mode and share is not None:
+            parts[mode] = share / 100
+    if not is_plausible(parts):
+        return None
+    digits = re.sub(r"\D", "", head)
+    return CpuLine(cpu_ratios(parts), digits, "" if text.startswith("%") else text)
+
+
+def memory_values(text: str, row: str) -> dict[str, float]:
+    """Sizes of the Mem or Swap line (`row`: by order, the words are translated). A cut number (`+`) is not known."""
+    found = MEMORY.match(text)
+    if not found:
+        return {}
+    row = next((word for word in found.group(2, 3) if word in TOTAL), row)
+    values: dict[str, float] = {}
+    for index, (digits, suffix, cut, word) in enumerate(_SIZE.findall(text[found.end() :])):
+        name = _size_name(row, index, word)
+        size = parse_quantity(digits + suffix, UNIT[found[1] or ""])
+        if name and size and not cut:
+            values[name] = size.value
+    return values
+
+
+def _size_name(row: str, index: int, word: str) -> str:
+    if index == 0:  # total stands first in every generation and language
+        return TOTAL[row]
+    if word == "free":
+        return FREE[row]
+    return {"buffers": "node_memory_Buffers_bytes", "avail": "node_memory_MemAvailable_bytes"}.get(
+        word, "node_memory_Cached_bytes" if word == "cached" and row == "Swap" else ""
+    )
+
+
+def uptime_seconds(text: str) -> int | None:
+    """`up 10 days,  3:04`, `up  1:18`, `up 22 min`, to the minute."""
+    found = UPTIME.search(text)
+    if not found:
+        return None
+    days, hours, minutes, only = (int(part or 0) for part in found.groups())
+    return days * 86400 + hours * 3600 + (minutes + only) * 60
+
+
+DEFAULT = ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"]
+
+
+def _kib(text: str) -> Quantity | None:
+    return parse_quantity(text, 1024)
+
+
+SIZES = columns(
+    {
+        "RES": "process_resident_memory_bytes",
+        "RSan": "process_rss_anon_bytes",
+        "RSsh": "process_rss_shmem_bytes",
+        "SWAP": "process_swap_bytes",
+        "VIRT": "process_virtual_memory_bytes",
+    },
+    _kib,
+)
+TASK = {
+    **SIZES,
+    **columns({"nMaj": "process_major_faults_total", "nMin": "process_minor_faults_total", "nTH": "process_threads"}),
+    "%CPU": Column("process_cpu_ratio", parse_percent, quantum=0.001),
+    **columns(dict.fromkeys(("TIME", "TIME+", "ZEIT", "ZEIT+"), "process_cpu_seconds_total"), cpu_seconds),
+}
+COMMAND_AT = len(DEFAULT) - 1  # where the command is under translated headers: top's own order
+
+
+@dataclass(slots=True)
+class TaskRows:
+    """The header in force and the tasks already named."""
+
+    source: Source
+    odd: ParseErrors
+    columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
+    command: int = COMMAND_AT
+    _named: set[str] = field(default_factory=set)
+    _read: Mapping[str, Column] = field(default_factory=lambda: TASK)  # the columns before the command
+
+    def header(self, text: str) -> None:
+        self.columns = text.split()
+        known = self.columns.index("COMMAND") if "COMMAND" in self.columns else None
+        self.command = min(COMMAND_AT, len(self.columns) - 1) if known is None else known
+        before = self.columns[: self.command]
+        self._read = {title: column for title, column in TASK.items() if title in before}
+
+    def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
+        last = self.command == len(self.columns) - 1
+        words = text.split(None, self.command) if last else text.split()
+        if len(words) <= self.command:
+            self.odd.note(line, text, "a task of top with fewer fields than its header")
+            return
+        cells = dict(zip(self.columns, words[: self.command], strict=False))
+        command = words[self.command].strip()
+        comm = task_name(command)
+        pid = cells["PID"]
+        cite = self.source.cite(line, text)
+        if pid not in self._named:
+            self._named.add(pid)
+            labels = (("pid", pid), ("comm", comm), ("user", cells.get("USER", "")))
+            yield Fact("process.command", command, cite, labels, time)
+        found = Readings()
+        for title in found.take(self._read, cells):
+            if title in SIZES:
+                self.odd.note(line, text, f"an impossible number in column {title} of top: not used")
+        yield Sample("process", found.values, cite, "top", process_entity(pid, comm), time, found.resolution)
+
+
+FRAME = re.compile(r"top - (\d{1,2}:\d\d:\d\d)(?:\s|$)")
+TASKS = re.compile(r"[^\W\d]{3,20}\s?:\s+\d+ [^\W\d]+[,.]")
+HEAD = re.compile(r"\s*PID\s+\S+\s+PR\s+NI\s+VIRT\s+RES\b")
+ROW = re.compile(r"\s*\d+\s+\S+\s+(?:rt|-?\d+)\s+-?\d+\s+[\d.,]+[kmgtpKMGTP]?\s")
+LOAD = re.compile(r".*?:\s*(\d{1,6}[.,]\d\d),\s")
+
+
+@dataclass(slots=True)
+class Frames:
+    """The frames of one recording, in order."""
+
+    source: Source
+    odd: ParseErrors
+    clock: DayClock | None = None
+    time: Moment | None = None
+    frames: int = 0
+    first: tuple[int, str] | None = None
+    old: str = ""  # the CPU line of procps 3.2, if this is one
+    values: dict[str, float] = field(default_factory=dict)
+    sizes: int = 0  # memory lines of this frame
+    tasks: TaskRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.time = self.source.time
+        self.tasks = TaskRows(self.source, self.odd)
+
+    def begin(self, line: int, text: str, clock: str) -> Iterator[Record]:
+        self.frames += 1
+        seconds = day_seconds(clock)
+        if seconds is not None and self.clock is None:
+            self.clock = day_clock(self.source.time, seconds)
+        self.time = self.source.time if seconds is None or self.clock is None else self.clock.at(seconds)
+        self.first = (line, text)
+        if (load := LOAD.match(text)) and (value := parse_number(load[1])) is not None:
+            self.values["node_load1"] = value
+        up = uptime_seconds(text)
+        if self.frames == 1 and up is not None:
+            yield Fact("uptime.seconds", up, self.source.cite(line, text), time=self.time)
+
+    def cpu(self, line: int, text: str) -> Iterator[Record]:
+        found = cpu_values(text)
+        if found is None:
+            self.odd.note(line, text, "CPU figures of top that do not add up: not used")
+            return
+        self.first = self.first or (line, text)
+        self.old = self.old or found.old
+        if found.cpu:
+            yield Sample("cpu", found.values, self.source.cite(line, text), "top", (("cpu", found.cpu),), self.time)
+        else:
+            self.values.update(found.values)
+
+    def memory(self, line: int, text: str) -> None:
+        self.first = self.first or (line, text)
+        self.values.update(memory_values(text, "Mem" if self.sizes == 0 else "Swap"))
+        self.sizes += 1
+
+    def end(self) -> Iterator[Record]:
+        """The host's figures of a frame, when all its summary lines were read."""
+        if self.values and self.first:
+            yield Sample("system", self.values, self.source.cite(*self.first), "top", time=self.time)
+        self.values, self.first, self.sizes = {}, None, 0
+
+
+def without_cpu(records: Iterable[Record]) -> Iterator[Record]:
+    """The first frame of a recording: its CPU figures are since boot, or of the instant in which top started."""
+    for record in records:
+        if not isinstance(record, Sample):
+            yield record
+        elif record.kind == "cpu":
+            yield replace(record, since_boot=True)
+        else:
+            used = {name: value for name, value in record.values.items() if "cpu_ratio" in name}
+            if record.kind == "system" and used:
+                yield replace(record, values=used, since_boot=True)
+            if rest := {name: value for name, value in record.values.items() if name not in used}:
+                yield replace(record, values=rest)
+
+
+def parse_top(source: Source, lines: Lines) -> Iterator[Record]:
+    """Per frame a Sample of the host and one per task; a Fact process.command per task."""
+    odd = ParseErrors(source, "top")
+    frames = Frames(source, odd)
+    held: list[Record] = []  # the first frame, until it is known whether there is a second
+    for line, text in lines:
+        if frames.frames < 2:
+            held.extend(line_of(frames, line, text))
+            continue
+        if held:
+            yield from without_cpu(held)
+            held = []
+        yield from line_of(frames, line, text)
+    held.extend(frames.end())
+    command = parse_command(source.command, "top", with_value="dnpuUwo")
+    second = command is not None and command.options.get("n") == "2"  # of which OSWatcher keeps the second frame only
+    recorded = not second and (frames.old or (command and "b" in command.options))
+    yield from without_cpu(held) if recorded and frames.frames < 2 else held
+    yield from odd.problems()
+
+
+def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
+    """What a line of a recording gives; figures of the host come when their frame ends."""
+    if ROW.match(text):  # most lines are rows
+        yield from frames.tasks.row(line, text, frames.time)
+    elif frame := FRAME.match(text):
+        yield from frames.end()
+        yield from frames.begin(line, text, frame[1])
+    elif CPU.match(text):
+        yield from frames.cpu(line, text)
+    elif MEMORY.match(text):
+        frames.memory(line, text)
+    elif HEAD.match(text):
+        frames.tasks.header(text)
+    elif text.strip() and not TASKS.match(text):
+        frames.odd.note(line, text, "a line that is none of top's")
+
+
+TOP = Parser(
+    "top",
+    "top frames",
+    parse_top,
+    opens=re.compile(f"{FRAME.pattern}|{CPU.pattern}|{HEAD.pattern}"),
+    continues=any_of(ROW, FRAME, TASKS, CPU, MEMORY, HEAD, blank=True),
+    priority=1,  # before ps, whose header it may resemble
+)
+
+
+@dataclass(slots=True)
+class FramesOfRuns:
+    """The frames of a recording."""
+
+    source: Source
+    odd: ParseErrors
+    rows: RepeatedRows
+    header: str = ""
+    frames: Frames | None = None
+
+    def begin(self, time: Moment) -> Iterator[Record]:
+        yield from self.end()
+        self.frames = Frames(self.source._replace(time=time), self.odd)
+        self.rows.begin_list()
+
+    def line(self, number: int, text: str) -> Iterator[Record]:
+        if self.frames is None:
+            if not is_head(text):
+                self.odd.note(number, text, "a line that is none of top's")
+            return
+        if ROW.match(text):
+            yield from self.rows.row(number, text, self.frames.time, self._read)
+            return
+        if HEAD.match(text) and text != self.header:
+            self.header = text
+            self.rows.begin_columns()
+        yield from self._others(line_of(self.frames, number, text))
+
+    def _read(self, number: int, text: str) -> Iterator[Record]:
+        rows = TaskRows(self.source, self.odd)
+        if self.header:
+            rows.header(self.header)
+        return rows.row(number, text, None)
+
+    def _others(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records but for samples, which go into columns."""
+        for record in records:
+            if isinstance(record, Sample):
+                self.rows.columns.add(record)
+            else:
+                yield record
+
+    def end(self) -> Iterator[Record]:
+        """The host's figures of the frame before."""
+        if self.frames is not None:
+            yield from self._others(self.frames.end())
+
+
+def parse_top_frames(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """A Series of the host and one per process, facts of each process once."""
+    return parse_recording(source, content, TOP.name, lambda odd, rows: FramesOfRuns(source, odd, rows))
+
+
+def claims(path: str, head: bytes, size: int | None) -> bool:
+    """A long file of OSWatcher, by its name, that begins with a time line and a frame below it."""
+    lines = first_output(head, size) if recorder_of(path).command.startswith("top ") else []
+    return len(lines) > 1 and bool(FRAME.match(lines[0]))
+
+
+TOP_FRAMES = BulkParser("top", TOP.title, claims, parse_top_frames, min_size=MIN_BULK_BYTES)

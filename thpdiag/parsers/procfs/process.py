@@ -1,0 +1,326 @@
+r"""One process in /proc: stat, status, smaps.
+
+/proc/PID/stat: one process on one line, fields by position; also many processes, or one again and again.
+
+    2001 (my file) S 1888 2001 1888 34816 2001 4202496 428 0 0 0 0 0 0 0 20 0 1 0 75513 115900416 297 ...
+
+The command may hold blanks, brackets and newlines, so fields count from the last `) STATE `. Units: faults are counts,
+CPU times ticks of 1/100 s, the start is in ticks since boot, vsize bytes, rss pages, taken as 4096 bytes (wrong on
+kernels with 64 KiB pages: RHEL on ppc64le and aarch64 before 9). rss may lag VmRSS of /proc/PID/status by some pages.
+Source: kernel tree, fs/proc/array.c.
+
+/proc/PID/status: memory and threads of one process, one `Name:<tab>value` per line; also grep'ed lines and loops.
+
+    VmRSS:          1700 kB
+    Threads:    1
+
+Units: kB is 1024 bytes. VmSwap exists from 2.6.34 (and on RHEL 6), RssAnon, RssFile and RssShmem from 4.5; THP_enabled
+(5.0 class) is 0 for a process that may have no huge pages. Kernel
+threads have no Vm lines. The process is named by the Pid line, else by the path; when an excerpt has neither, its pid
+is `?`. In the name of a command the kernel prints a newline as \n and a backslash as \\. Source: kernel tree,
+fs/proc/array.c and task_mmu.c.
+
+/proc/PID/smaps and smaps_rollup: memory of one process by mapping, summed here over its mappings.
+
+    55a9e753c000-55a9e7570000 r--p 00000000 fd:00 798126                     /usr/lib/systemd/systemd
+    AnonHugePages:      2048 kB
+
+Units: kB is 1024 bytes. AnonHugePages from 2.6.38 and on RHEL 6, LazyFree from 4.12, smaps_rollup (one mapping named
+[rollup]) from 4.14. A file has no pid inside: it comes from the path or grep's prefix, else it is `?`. A new snapshot
+begins where the addresses start again, with each [rollup], or in grep'ed rollups where a key repeats. VmFlags (from
+3.8) closes a mapping: `hg` in it is memory that asked for huge pages (MADV_HUGEPAGE). Source: kernel tree,
+fs/proc/task_mmu.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from thpdiag.model import Citation, Fact, Record, Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._cpu import process_entity
+from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._snapshots import count_of, matches, snapshots
+from thpdiag.parsers._units import NOT_A_COUNT, parse_count, parse_size
+
+PAGE = 4096
+TICKS_PER_SECOND = 100
+MAX_LINES = 4  # a command of 15 bytes is rarely more than one line
+_STATE = "RSDZTtXxKWPIN"
+_BEGINS = re.compile(r"(?:\S{0,200}/stat:)?\d{1,10} \(")
+_WHOLE = re.compile(
+    rf"(?:\S{{0,200}}/stat:)?(\d{{1,10}}) \((.{{0,64}})\) [{_STATE}]((?: -?\d+){{36,60}})\s*$", re.DOTALL
+)
+_TAIL = re.compile(rf".{{0,64}}\) [{_STATE}](?: -?\d+){{30,60}}\s*$")
+
+# position after the state, metric, factor
+_FIELDS = (
+    (6, "process_minor_faults_total", 1.0),
+    (8, "process_major_faults_total", 1.0),
+    (10, "process_cpu_seconds_total.user", 1 / TICKS_PER_SECOND),
+    (11, "process_cpu_seconds_total.system", 1 / TICKS_PER_SECOND),
+    (16, "process_threads", 1.0),
+    (18, "process_start_time_ticks", 1.0),
+    (19, "process_virtual_memory_bytes", 1.0),
+    (20, "process_resident_memory_bytes", float(PAGE)),
+)
+
+
+def _pid_stat_confirm(lines: list[str]) -> object:
+    return any(_WHOLE.match("\n".join(lines[:count])) for count in range(1, MAX_LINES + 1))
+
+
+@snapshots("pid_stat")
+def parse_pid_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample per process and snapshot."""
+    pending: list[tuple[int, str]] = []
+    for number, line in lines:
+        if _WHOLE.match(line) and not (pending and _whole([*pending, (number, line)])):
+            _note_rest(pending, odd)
+        pending.append((number, line))
+        if found := _whole(pending):
+            yield from _process(source, pending[0], found, odd)
+            pending.clear()
+        elif len(pending) >= MAX_LINES:
+            _note_rest(pending, odd)
+    _note_rest(pending, odd)
+
+
+def _whole(lines: list[tuple[int, str]]) -> re.Match[str] | None:
+    return _WHOLE.match("\n".join(line for _, line in lines))
+
+
+def _note_rest(pending: list[tuple[int, str]], odd: ParseErrors) -> None:
+    """Lines that came to no process, which are then forgotten."""
+    for number, line in pending:
+        if line.strip():
+            odd.note(number, line, "not a whole line of a process; it is left out")
+    pending.clear()
+
+
+def _process(source: Source, first: tuple[int, str], found: re.Match[str], odd: ParseErrors) -> Iterator[Sample]:
+    fields = found[3].split()
+    values: dict[str, float] = {}
+    for position, name, factor in _FIELDS:
+        text = fields[position] if position < len(fields) else ""
+        if (value := count_of(*first, text, odd)) is not None:
+            values[name] = value * factor
+    if values:
+        entity = (("pid", found[1]), ("comm", found[2]))
+        yield Sample("process", values, source.cite(*first), PID_STAT.name, entity)
+
+
+PID_STAT = Parser(
+    name="pid_stat",
+    title="/proc/PID/stat",
+    read=parse_pid_stat,
+    opens=_BEGINS,
+    confirm=_pid_stat_confirm,
+    continues=re.compile(f"{_BEGINS.pattern}|{_TAIL.pattern}").match,
+)
+
+
+_PID_STATUS_GREP = r"(?:\S{0,200}proc/[\w*]+/(?:task/\w+/)?status:)?"
+_NAME = (
+    r"(?:Name|Umask|State|Tgid|Ngid|Pid|PPid|TracerPid|Uid|Gid|FDSize|Groups|NS(?:tgid|pid|pgid|sid)|Kthread|"
+    r"Vm(?:Peak|Size|Lck|Pin|HWM|RSS|Data|Stk|Exe|Lib|PTE|PMD|Swap)|Rss(?:Anon|File|Shmem)|HugetlbPages|CoreDumping|THP_enabled|"
+    r"untag_mask|Threads|Sig(?:Q|Pnd|Blk|Ign|Cgt)|ShdPnd|Cap(?:Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp(?:_filters)?|"
+    r"Speculation\w+|x86_Thread_\w+|Cpus_allowed(?:_list)?|Mems_allowed(?:_list)?|(?:non)?voluntary_ctxt_switches|Utrace|SleepAVG)"
+)
+_PID_STATUS_OPENS = re.compile(
+    rf"\s*{_PID_STATUS_GREP}(?:Name:\t\S|(?:Umask|State|Tgid|Ngid|Pid|PPid|TracerPid|Threads):\t\s*\S|"
+    r"(?:Vm(?:Peak|Size|Lck|Pin|HWM|RSS|Data|Stk|Exe|Lib|PTE|PMD|Swap)|Rss(?:Anon|File|Shmem)):\s+\S+\s+kB|"
+    r"THP_enabled:\s+[01]\s*$)"
+)
+_PID_STATUS_LINE = re.compile(rf"\s*(?:\S{{0,200}}proc/([\w*]+)/(?:task/\w+/)?status:)?({_NAME}):(.*)$")
+_PID_STATUS_CONTINUES = re.compile(rf"\s*{_PID_STATUS_GREP}{_NAME}:")
+_PID_STATUS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?status$")
+_SIZES = {
+    "VmSize": "process_virtual_memory_bytes",
+    "VmRSS": "process_resident_memory_bytes",
+    "RssAnon": "process_rss_anon_bytes",
+    "RssShmem": "process_rss_shmem_bytes",
+    "VmSwap": "process_swap_bytes",
+    "VmLck": "process_locked_bytes",
+}
+
+
+@dataclass(slots=True)
+class _StatusProcess:
+    """The process that is being read: the keys seen, the values with the place of the first, THP_enabled."""
+
+    pid: str
+    comm: str = ""
+    keys: set[str] = field(default_factory=set)
+    values: dict[str, float] = field(default_factory=dict)
+    first: Citation | None = None
+    thp: tuple[int, Citation] | None = None
+
+
+@snapshots("pid_status")
+def parse_pid_status(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """One sample per process and snapshot, and what was last said of its huge pages."""
+    said: dict[str, Fact] = {}
+    for process in _processes(source, lines, odd):
+        who = process_entity(process.pid, process.comm)
+        if process.thp is not None:
+            value, cite = process.thp
+            said[process.pid] = Fact("process.thp_enabled", value, cite, who, time=source.time)
+        if process.first:
+            yield Sample("process", process.values, process.first, PID_STATUS.name, who)
+    yield from said.values()
+
+
+def _processes(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[_StatusProcess]:
+    path = _PID_STATUS_PATH.search(source.path)
+    named = path[1] if path else "?"
+    process = _StatusProcess(named)
+    for number, line, found in matches(lines, _PID_STATUS_LINE, odd, "not a line of this file"):
+        prefix, key, text = found.groups()
+        other = prefix and prefix.isdigit() and prefix != process.pid
+        if process.keys and (key in process.keys or other):
+            yield process
+            process = _StatusProcess(named)
+        if prefix and prefix.isdigit():
+            process.pid = prefix
+        process.keys.add(key)
+        if not _status_line(process, key, text.strip(), source.cite(number, line)):
+            odd.note(number, line, NOT_A_COUNT)
+    yield process
+
+
+def _status_line(process: _StatusProcess, key: str, text: str, cite: Citation) -> bool:
+    """Whether the value could be read."""
+    if key == "Name":
+        process.comm = text.replace("\\n", "\n").replace("\\\\", "\\")
+    elif key == "Pid" and text.isdigit():
+        process.pid = text
+    elif key == "THP_enabled":
+        if text not in ("0", "1"):
+            return False
+        process.thp = (int(text), cite)
+    elif key == "Threads" or key in _SIZES:
+        value = parse_count(text) if key == "Threads" else parse_size(text)
+        if value is None:
+            return False
+        process.first = process.first or cite
+        process.values[_SIZES.get(key, "process_threads")] = value
+    return True
+
+
+PID_STATUS = Parser(
+    name="pid_status",
+    title="/proc/PID/status",
+    read=parse_pid_status,
+    opens=_PID_STATUS_OPENS,
+    continues=_PID_STATUS_CONTINUES.match,
+)
+
+
+_SMAPS_GREP = r"(?:\S{0,200}proc/([\w*]+)/smaps(?:_rollup)?:)?"
+_GREP_ANY = r"(?:\S{0,200}proc/[\w*]+/smaps(?:_rollup)?:)"
+_MAPPING = r"[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-][x-][ps] "
+_KEY = (
+    r"(?:Size|KernelPageSize|MMUPageSize|Rss|Pss(?:_\w+)?|Shared_\w+|Private_\w+|Referenced|Anonymous|KSM|LazyFree|AnonHugePages|"
+    r"ShmemPmdMapped|FilePmdMapped|ShmemHugePages|Swap|SwapPss|Locked|THPeligible|ProtectionKey|VmFlags)"
+)
+_SMAPS_OPENS = re.compile(
+    rf"{_MAPPING}|{_GREP_ANY}{_KEY}:|(?:Size|Rss|Pss|Anonymous|Swap|LazyFree|Private_Dirty):\s+\d+ kB\s*$"
+)
+_SMAPS_LINE = re.compile(rf"{_SMAPS_GREP}(?:([0-9a-f]{{4,16}})-[0-9a-f]{{4,16}} [r-][w-][x-][ps] .*|({_KEY}):(.*))$")
+_SMAPS_CONTINUES = re.compile(rf"(?:{_GREP_ANY})?(?:{_MAPPING}|{_KEY}:)")
+_SMAPS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?smaps(?:_rollup)?$")
+_SUMMED = {
+    "Rss": "process_resident_memory_bytes",
+    "AnonHugePages": "process_anon_huge_bytes",
+    "LazyFree": "process_lazy_free_bytes",
+    "Swap": "process_swap_bytes",
+}
+_ASKED = "process_asked_huge_bytes"
+
+
+def _smaps_confirm(lines: list[str]) -> object:
+    """An address line alone may be of /proc/PID/maps."""
+    return not re.match(_MAPPING, lines[0]) or (len(lines) > 1 and re.match(r"(?:Size|Rss):", lines[1]))
+
+
+@dataclass(slots=True)
+class _SmapsProcess:
+    """The process that is being summed: the keys seen and the memory (Rss) of the mapping that is being read."""
+
+    pid: str
+    cite: Citation
+    address: int = -1
+    keys: set[str] = field(default_factory=set)
+    resident: float | None = None
+    values: dict[str, float] = field(default_factory=dict)
+
+    def sample(self) -> Iterator[Sample]:
+        if self.values:
+            yield Sample("process", self.values, self.cite, SMAPS.name, process_entity(self.pid))
+
+    def add(self, name: str, value: float) -> None:
+        self.values[name] = self.values.get(name, 0) + value
+
+
+@snapshots("smaps")
+def parse_smaps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample per process and snapshot."""
+    path = _SMAPS_PATH.search(source.path)
+    named = path[1] if path else "?"
+    process: _SmapsProcess | None = None
+    for number, line, found in matches(lines, _SMAPS_LINE, odd, "not a line of this file"):
+        pid = found[1] if found[1] and found[1].isdigit() else named
+        if process is not None and _ends(process, pid, found, source.path):
+            yield from process.sample()
+            process = None
+        process = process or _SmapsProcess(pid, source.cite(number, line))
+        if found[2]:
+            process.address, process.resident = int(found[2], 16), None
+            process.keys.clear()
+        else:
+            _smaps_value(process, number, found, odd)
+    if process:
+        yield from process.sample()
+
+
+def _ends(process: _SmapsProcess, pid: str, found: re.Match[str], path: str) -> bool:
+    """Whether this line belongs to another process or snapshot than the lines before."""
+    if pid != process.pid:
+        return True
+    if found[2]:
+        return "[rollup]" in found[0] or int(found[2], 16) <= process.address
+    return path.endswith("smaps_rollup") and _SUMMED.get(found[3]) in process.values
+
+
+def _smaps_value(process: _SmapsProcess, number: int, found: re.Match[str], odd: ParseErrors) -> None:
+    key, text = found[3], (found[4] or "").strip()
+    if key == "VmFlags" and process.resident is not None:  # without its size nothing is known of a mapping
+        process.add(_ASKED, process.resident if "hg" in text.split() else 0.0)
+        process.resident = None
+    if key not in _SUMMED:
+        return
+    if process.address >= 0 and key in process.keys:
+        odd.note(number, found.string, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
+        return
+    process.keys.add(key)
+    value = parse_size(text)
+    if value is None:
+        odd.note(number, found.string, NOT_A_COUNT)
+        return
+    process.add(_SUMMED[key], value)
+    if key == "Rss":
+        process.resident = value
+
+
+SMAPS = Parser(
+    name="smaps",
+    title="/proc/PID/smaps and smaps_rollup",
+    read=parse_smaps,
+    opens=_SMAPS_OPENS,
+    confirm=_smaps_confirm,
+    continues=_SMAPS_CONTINUES.match,
+    priority=1,
+)

@@ -1,0 +1,296 @@
+"""The system in /proc: stat, loadavg, uptime, version, cmdline, pressure.
+
+/proc/stat: CPU time by mode since boot, and counts of interrupts, context switches and forks; also `head -1` of it.
+
+    cpu  2937 0 1627 190547 247 0 34 8 0 0
+    btime 1662154781
+
+Units: CPU times in ticks of 1/100 s on all distribution kernels (USER_HZ). Columns: user nice system idle iowait irq
+softirq, then steal (2.6.11), guest (2.6.24), guest_nice (2.6.33); guest time is in user as well. Interrupts by number
+are not read. Source: kernel tree, fs/proc/stat.c and Documentation/filesystems/proc.
+
+/proc/loadavg: load averages, running and existing tasks, and the last process id.
+
+    0.00 0.01 0.03 2/111 2039
+
+Units: tasks that run or wait for I/O, averaged over 1, 5 and 15 minutes. The form never changed. Source: kernel tree,
+fs/proc/loadavg.c.
+
+Time since boot: /proc/uptime, and the `uptime` command (also the first line of `w`).
+
+    46901.13 46856.66
+     10:33:08 up 190 days,  3:12,  2 users,  load average: 0.00, 0.01, 0.05
+
+Units: seconds since boot and idle seconds summed over CPUs in the file; the command rounds to minutes and prints the
+local time of day, with `N min`, `H:MM` or `N days, ...`. The file says nothing but two numbers, so it is known by its
+path. Source: procps uptime(1), kernel tree fs/proc/uptime.c.
+
+/proc/version: the running kernel with the compiler it was built with.
+
+    Linux version 3.10.0-229.14.1.el7.x86_64 (builder@kbuilder) (gcc version 4.8.3 ...) #1 SMP Tue Sep 15 2015
+
+The form never changed. The same line in the kernel log has a time or a host before it and belongs to the log. Source:
+kernel tree, init/version.c.
+
+/proc/cmdline: what the boot loader told the kernel.
+
+    BOOT_IMAGE=/vmlinuz-3.10.0-229.14.1.el7.x86_64 root=/dev/mapper/sys-root ro quiet transparent_hugepage=never
+    ro root=UUID=1b1c KEYBOARDTYPE=pc KEYTABLE=us rhgb quiet
+
+One line. thp_anon= (6.12) sets sizes by themselves, transparent_hugepage_shmem= (6.12) shared memory: facts with the
+text behind the sign. Of a parameter given twice the kernel keeps the last. The file is known by its path; in other
+texts a line that begins with BOOT_IMAGE=, `ro root=` or `root=` is taken for it. A must-gather calls it proc_cmdline.
+Source: kernel tree, Documentation/admin-guide.
+
+/proc/pressure/{cpu,io,memory}: the share of time in which tasks lost time waiting for a resource.
+
+    some avg10=0.00 avg60=0.01 avg300=0.12 total=3640041
+    full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+
+Units: percent averages over 10, 60 and 300 s, totals in microseconds; stored as ratios and seconds. Which resource it
+is stands in the path only, or before each line when grep printed it; three pairs in a row from `cat /proc/pressure/*`
+are cpu, io and memory. Kernels from 4.20; `full` for cpu from 5.13; /proc/pressure/irq (6.1) is not read. Source:
+kernel tree, Documentation/accounting/psi.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._snapshots import Row, counts_of, matches, snapshots, system_samples
+from thpdiag.parsers._time import day_seconds
+from thpdiag.parsers._units import parse_count, parse_fraction
+
+TICKS_PER_SECOND = 100
+MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+COUNTS = {
+    "ctxt": "node_context_switches_total",
+    "intr": "node_intr_total",
+    "processes": "node_forks_total",
+    "procs_running": "node_procs_running",
+    "procs_blocked": "node_procs_blocked",
+    "btime": "node_boot_time_seconds",
+}
+_PROC_STAT_OPENS = re.compile(
+    r"cpu\d{0,5} +-?\d+(?: +-?\d+){3,9}\s*$|(?:ctxt|btime|processes|procs_running|procs_blocked) +\d+\s*$|"
+    r"intr \d+(?: |$)"
+)
+_CONTINUES = re.compile(
+    r"(?:ctxt|btime|procs_running|procs_blocked)\b|(?:cpu\d{0,5}|intr|processes|softirq|page|swap|disk_io:)(?:\s+-?\d|\s*$)"
+)
+_CPU = re.compile(r"cpu(\d{0,5})\s")
+
+
+@snapshots("proc_stat")
+def parse_proc_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A system sample and one per CPU for each snapshot; the number of CPUs."""
+    system: dict[str, float] = {}
+    first: list[Citation] = []
+    cpus: list[Sample] = []
+    counted = False
+    for number, line in lines:
+        if not (words := line.split()):
+            continue
+        cpu = _CPU.match(line)
+        values = _times(number, line, words[1:], odd) if cpu else _count(number, line, words, odd)
+        if cpu and cpu[1]:
+            if values:
+                cpus.append(Sample("cpu", values, source.cite(number, line), PROC_STAT.name, (("cpu", cpu[1]),)))
+            continue
+        if any(name in system for name in values):
+            yield from (Sample("system", system, cite, PROC_STAT.name) for cite in first)
+            yield from cpus
+            system, first, cpus = {}, [], []
+        if cpus and not cpu and not counted:  # a line below the CPUs, so they are all there
+            counted = True
+            yield Fact("cpu.count", len(cpus), cpus[0].cite, time=source.time)
+        if values:
+            first = first or [source.cite(number, line)]
+            system |= values
+    yield from (Sample("system", system, cite, PROC_STAT.name) for cite in first)
+    yield from cpus
+
+
+def _times(number: int, line: str, columns: list[str], odd: ParseErrors) -> dict[str, float]:
+    """CPU seconds by mode; none at all if the line is short, for its last column may be cut."""
+    if len(columns) < 4:
+        odd.note(number, line, "a CPU line with fewer than four times; it is left out")
+        return {}
+    ticks = counts_of(number, line, (f"node_cpu_seconds_total.{mode}" for mode in MODES), columns, odd)
+    return {name: count / TICKS_PER_SECOND for name, count in ticks.items()}
+
+
+def _count(number: int, line: str, words: list[str], odd: ParseErrors) -> dict[str, float]:
+    if name := COUNTS.get(words[0]):
+        return counts_of(number, line, [name], words[1:2] or [""], odd)
+    if not _CONTINUES.match(line):
+        odd.note(number, line, "not a line of this file")
+    return {}
+
+
+PROC_STAT = Parser(
+    name="proc_stat",
+    title="/proc/stat",
+    read=parse_proc_stat,
+    opens=_PROC_STAT_OPENS,
+    continues=_CONTINUES.match,
+)
+
+
+_LOADAVG_LINE = re.compile(r"(\d{1,7}\.\d\d) \d{1,7}\.\d\d \d{1,7}\.\d\d (\d{1,7})/\d{1,7} \d{1,10}\s*$")
+
+
+@snapshots("loadavg")
+def parse_loadavg(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One system sample per line."""
+    for number, line, found in matches(lines, _LOADAVG_LINE, odd, "not a line of load averages"):
+        values = {"node_load1": float(found[1]), "node_procs_running": float(found[2])}
+        yield Sample("system", values, source.cite(number, line), LOADAVG.name)
+
+
+LOADAVG = Parser(
+    name="loadavg", title="/proc/loadavg", read=parse_loadavg, opens=_LOADAVG_LINE, continues=_LOADAVG_LINE.match
+)
+
+
+_FILE = re.compile(r"\s*(\S+)(?:\s+(\S+))?\s*$")
+_COMMAND = re.compile(
+    r"\s*(?:(\d{1,2}):(\d\d)(?::(\d\d))? {0,3}([AaPp][Mm])?\s+)?up\s{1,9}(?:(\d{1,6}) days?,?\s{0,9})?"
+    r"(?:(\d{1,3}):(\d\d)|(\d{1,3}) min|(\d{1,3}) hrs?)?"
+    r",?\s{0,9}(?:\d{1,9} users?,?\s{0,9})?load averages?:\s{0,9}(\d{1,9}[.,]\d\d)\b"
+)
+_UPTIME_OPENS = re.compile(r"\s*(?:\d{1,2}:\d\d(?::\d\d)? {0,3}(?:[AaPp][Mm])?\s+)?up\s+\d[\w ,:]{1,60}load average")
+
+
+def parse_uptime(source: Source, lines: Lines) -> Iterator[Record]:
+    """uptime.seconds, and the load average where the command prints it."""
+    odd = ParseErrors(source, UPTIME.name)
+    for number, line in lines:
+        if command := _COMMAND.match(line):
+            yield from _command(source, number, line, command)
+        elif (found := _FILE.match(line)) and found[2] and (seconds := parse_fraction(found[1])) is not None:
+            yield Fact("uptime.seconds", seconds, source.cite(number, line), time=source.time)
+        elif line.strip():
+            odd.note(number, line, "neither two numbers nor a line of the uptime command")
+    yield from odd.problems()
+
+
+def _command(source: Source, number: int, line: str, found: re.Match[str]) -> Iterator[Record]:
+    days, hours, minutes, only_minutes, only_hours = (int(text or 0) for text in found.groups()[4:9])
+    seconds = days * 86400 + (hours + only_hours) * 3600 + (minutes + only_minutes) * 60
+    time, cite = source.time, source.cite(number, line)
+    if not time and found[1]:
+        of_day = day_seconds(f"{found[1]}:{found[2]}:{found[3] or '00'}", found[4] or "")
+        time = None if of_day is None else Moment(of_day, Clock.DAY)
+    yield Fact("uptime.seconds", seconds, cite, time=time)
+    yield Sample("system", {"node_load1": float(found[10].replace(",", "."))}, cite, UPTIME.name, time=time)
+
+
+UPTIME = Parser(
+    name="uptime",
+    title="/proc/uptime and uptime",
+    read=parse_uptime,
+    opens=_UPTIME_OPENS,
+    continues=_UPTIME_OPENS.match,
+    paths=(re.compile(r"(?:^|/)proc/uptime$"),),
+)
+
+
+_PROC_VERSION_LINE = re.compile(r"Linux version (\d{1,3}\.\d{1,5}\S{0,100})(?: (.*))?$")
+
+
+def parse_proc_version(source: Source, lines: Lines) -> Iterator[Record]:
+    """kernel.release and kernel.build."""
+    for number, line in lines:
+        if found := _PROC_VERSION_LINE.match(line):
+            cite = source.cite(number, line)
+            yield Fact("kernel.release", found[1], cite, time=source.time)
+            if found[2]:
+                yield Fact("kernel.build", found[2].strip(), cite, time=source.time)
+
+
+PROC_VERSION = Parser(
+    name="proc_version",
+    title="/proc/version",
+    read=parse_proc_version,
+    opens=_PROC_VERSION_LINE,
+    continues=_PROC_VERSION_LINE.match,
+)
+
+
+_CMDLINE_OPENS = re.compile(r"(?:BOOT_IMAGE=\S|(?:ro |rw )?root=(?:/dev/|UUID=|LABEL=)\S)")
+_THP = re.compile(r'(?:^|[\s"])(transparent_hugepage(?:_shmem)?|thp_anon)=([\w+,;:-]{1,200})(?=["\s]|$)')
+
+
+def parse_cmdline(source: Source, lines: Lines) -> Iterator[Record]:
+    """boot.cmdline, and what the line says of huge pages."""
+    for number, line in lines:
+        text = line.replace("\0", " ").strip()
+        if not text:
+            continue
+        cite = source.cite(number, line)
+        yield Fact("boot.cmdline", text, cite, time=source.time)
+        for name, word in dict(_THP.findall(text)).items():  # the last of each counts
+            yield Fact(f"boot.{name}", word, cite, time=source.time)
+
+
+CMDLINE = Parser(
+    name="cmdline",
+    title="/proc/cmdline",
+    read=parse_cmdline,
+    opens=_CMDLINE_OPENS,
+    continues=_CMDLINE_OPENS.match,
+    paths=(re.compile(r"(?:^|/)proc[/_]cmdline$"),),
+)
+
+
+_PRESSURE_OPENS = re.compile(r"(?:\S{0,200}pressure/\w+:)?(?:some|full) avg10=")
+_PRESSURE_LINE = re.compile(
+    r"(?:\S{0,200}pressure/(\w+):)?(some|full) avg10=(\S+) avg60=(\S+) avg300=(\S+) total=(\S+)\s*$"
+)
+_PATH = re.compile(r"pressure/(\w+)$|/(cpu|io|memory)\.pressure$")
+_WORD = {"some": "waiting", "full": "stalled"}
+_ORDER = ("cpu", "io", "memory")
+
+
+@snapshots("pressure")
+def parse_pressure(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One system sample per snapshot."""
+    return system_samples(source, PRESSURE.name, _rows(source, lines, odd))
+
+
+def _rows(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Row]:
+    path = _PATH.search(source.path)
+    named = "a cgroup" if path and path[2] else path[1] if path else None
+    turn = -1
+    for number, line, found in matches(lines, _PRESSURE_LINE, odd, "not a pressure line"):
+        turn += found[2] == "some"
+        resource = found[1] or named or (_ORDER[turn % 3] if source.path.endswith("pressure/*") else "")
+        if resource in _ORDER:
+            yield from _values(number, line, resource, found, odd)
+        elif resource != "irq":
+            reason = "pressure of a cgroup" if resource else "the path that names the resource is missing"
+            odd.note(number, line, reason)
+
+
+def _values(number: int, line: str, resource: str, found: re.Match[str], odd: ParseErrors) -> Iterator[Row]:
+    for window, text in zip(("10", "60", "300"), found.groups()[2:5], strict=True):
+        percent = parse_fraction(text)
+        if percent is None or percent > 100:
+            odd.note(number, line, "an average that is no percentage; it is left out")
+        else:
+            yield number, line, f"node_pressure_{resource}_{found[2]}_avg{window}", percent / 100
+    total = parse_count(found[6])
+    if total is None:
+        odd.note(number, line, "a total that is no count of microseconds; it is left out")
+    else:
+        yield number, line, f"node_pressure_{resource}_{_WORD[found[2]]}_seconds_total", total / 1e6
+
+
+PRESSURE = Parser(
+    name="pressure", title="/proc/pressure", read=parse_pressure, opens=_PRESSURE_OPENS, continues=_PRESSURE_OPENS.match
+)

@@ -1,0 +1,211 @@
+"""Zones of memory in /proc: buddyinfo, pagetypeinfo, zoneinfo.
+
+/proc/buddyinfo: how many free blocks of each order a zone has.
+
+    Node 0, zone   Normal   1207    600    811    713    515    456    276    105     69     44    138
+    Node 1, zone   Normal      0     22      8     10      1      1      2     11     13      0      0
+
+Units: blocks of 2^order pages, order 0 first. Eleven columns on most kernels; other page sizes and configurations have
+fewer or more. Rows that are shorter than the longest of the block are cut off and left out, because their last number
+may be cut too. Source: kernel tree, mm/vmstat.c.
+
+/proc/pagetypeinfo: free blocks by zone, migrate type and order, and how many page blocks belong to each type.
+
+    Node    0, zone   Normal, type      Movable    597    178    646    575 ...
+    Node 0, zone   Normal           48          484           44            0            0
+
+Units: blocks of 2^order pages in the first table, page blocks (2 MiB on x86-64) in the second. Migrate types differ:
+RHEL 6 and 7 have Reserve, later kernels HighAtomic, CMA and Isolate. Since 5.5 counts stop at `>100000`, which is read
+as 100000. Readable by root only since 4.15. With page_owner there is a third table of mixed blocks, which is not read.
+Source: kernel tree, mm/vmstat.c.
+
+/proc/zoneinfo: watermarks, sizes and page counts of every zone.
+
+    Node 0, zone   Normal
+      pages free     246795
+            min      4649
+
+Units: pages. Names follow node_exporter: `min` becomes node_zoneinfo_min_pages, `nr_free_pages`
+node_zoneinfo_nr_free_pages (also from the `pages free` line of kernels that print no such row), numa_*
+node_zoneinfo_numa_*_total. The per-node statistics (4.8 and later, in a node's first zone) and the per-CPU page sets
+are not read: /proc/vmstat has their sums. `boost` exists from 5.0, `managed` from 3.8, `scanned` until 4.7. Source:
+kernel tree, mm/vmstat.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Entity, Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors, ValueRows
+from thpdiag.parsers._snapshots import count_of, counts_of, matches, snapshots
+
+_GREP = r"\s*(?:\S{0,200}proc/buddyinfo:)?"
+_BUDDYINFO_OPENS = re.compile(_GREP + r"Node\s+\d+,\s+zone\s+\w+(?:\s+\d+){4}")
+_LINE = re.compile(_GREP + r"Node\s+(\d+),\s+zone\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
+_BUDDYINFO_CONTINUES = re.compile(_GREP + r"Node\s+\d+,\s+zone\s+\w+(?:\s+[^\s,]+)+\s*$")
+MIN_ORDERS, MAX_ORDERS = 9, 20  # s390x and ppc64 have 9, ia64 17
+
+
+@snapshots("buddyinfo")
+def parse_buddyinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample per zone and snapshot."""
+    orders = MIN_ORDERS
+    for number, line, found in matches(lines, _LINE, odd, "not a row of a zone"):
+        columns = found[3].split()
+        orders = max(orders, min(len(columns), MAX_ORDERS))
+        if not MIN_ORDERS <= len(columns) <= MAX_ORDERS or len(columns) < orders:
+            odd.note(number, line, "the row has too few or too many orders, it may be cut; it is left out")
+            continue
+        names = (f"node_buddyinfo_blocks_order{order}" for order in range(len(columns)))
+        if values := counts_of(number, line, names, columns, odd):
+            yield Sample("zone", values, source.cite(number, line), BUDDYINFO.name, _zone(found))
+
+
+def _zone(row: re.Match[str]) -> Entity:
+    return (("node", row[1]), ("zone", row[2]))
+
+
+BUDDYINFO = Parser(
+    name="buddyinfo",
+    title="/proc/buddyinfo",
+    read=parse_buddyinfo,
+    opens=_BUDDYINFO_OPENS,
+    continues=_BUDDYINFO_CONTINUES.match,
+)
+
+
+_PAGETYPEINFO_OPENS = re.compile(r"\s*(?:Page block order:\s+\d+|Node\s+\d+, zone\s+\w+, type\s+\w+\s)")
+_PAGETYPEINFO_HEAD = re.compile(r"\s*(?:Page block order:|Pages per block:|Free pages count per migrate type)")
+_FREE = re.compile(r"\s*Node\s+(\d+), zone\s+(\w+), type\s+(\w+)((?:\s+\S+)*)\s*$")
+_TYPES = re.compile(r"\s*Number of (blocks|mixed blocks) type((?:\s+\w+)+)\s*$")
+_BLOCKS = re.compile(r"\s*Node\s+(\d+), zone\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
+# At most 8 migrate types; the rows of /proc/buddyinfo look alike but have more columns.
+_PAGETYPEINFO_CONTINUES = re.compile(
+    r"\s*(?:Page block order|Pages per block|Free pages count|Number of (?:mixed )?blocks type|"
+    r"Node\s+\d+, zone\s+\w+(?:, type\s|(?:\s+\d+){3,8}\s*$)|$)"
+)
+
+
+@snapshots("pagetypeinfo")
+def parse_pagetypeinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample per zone and snapshot."""
+    zones, orders, heading = ValueRows(source, PAGETYPEINFO.name, "zone"), 0, None
+    for number, line in lines:
+        if free := _FREE.match(line):
+            columns = free[4].split()
+            orders = max(orders, len(columns))
+            names = [f"node_pagetypeinfo_free_{free[3]}_order{order}" for order in range(len(columns))]
+            if names and zones.has(_zone(free), names[0]):
+                yield from zones.finish()
+                heading = None
+            if names and len(columns) == orders:
+                _add(zones, free, names, columns, number, odd)
+            else:
+                odd.note(number, line, "the row is shorter than the rows above; it is left out")
+        elif types := _TYPES.match(line):
+            heading = types
+        elif blocks := _BLOCKS.match(line):
+            _page_blocks(zones, blocks, heading, number, odd)
+        elif line.strip() and not _PAGETYPEINFO_HEAD.match(line):
+            odd.note(number, line, "not a row of this table")
+    yield from zones.finish()
+
+
+def _page_blocks(
+    zones: ValueRows, row: re.Match[str], heading: re.Match[str] | None, number: int, odd: ParseErrors
+) -> None:
+    """A row of the second table, which is worth nothing without its heading."""
+    columns, types = row[3].split(), heading[2].split() if heading else []
+    if heading and heading[1] == "mixed blocks":
+        return
+    if types and len(columns) == len(types):
+        _add(zones, row, [f"node_pagetypeinfo_blocks_{name}" for name in types], columns, number, odd)
+    else:
+        odd.note(number, row.string, "the row does not fit a heading that names its columns; it is left out")
+
+
+def _add(
+    zones: ValueRows, row: re.Match[str], names: list[str], columns: list[str], number: int, odd: ParseErrors
+) -> None:
+    counts = counts_of(number, row.string, names, [text.removeprefix(">") for text in columns], odd)
+    zones.update(_zone(row), counts, number, row.string)
+
+
+PAGETYPEINFO = Parser(
+    name="pagetypeinfo",
+    title="/proc/pagetypeinfo",
+    read=parse_pagetypeinfo,
+    opens=_PAGETYPEINFO_OPENS,
+    continues=_PAGETYPEINFO_CONTINUES.match,
+    priority=1,  # before buddyinfo
+)
+
+
+_ZONEINFO_HEAD = re.compile(r"\s*Node (\d+), +zone +(\w+)\s*$")
+_ROW = re.compile(r"\s+(?:(pages) +)?([a-z]\w*):? +(\S+)\s*$")
+_ZONEINFO_CONTINUES = re.compile(
+    r"\s*Node \d+, +zone +\w+\s*$|\s+(?:(?:pages free|vm stats threshold|[a-z][a-z_]{0,60})\b:? +[-+\w.]+|"
+    r"protection: \(.*|pagesets|per-node stats|per-cpu.*|[a-z_]+)\s*$"
+)
+_SIZES = frozenset({"boost", "min", "low", "high", "promo", "scanned", "spanned", "present", "managed", "cma"})
+_PER_CPU = re.compile(r"\s+(?:pagesets|cpu: \d)")
+_PER_NODE = re.compile(r"\s+per-node stats\s*$")
+
+
+@snapshots("zoneinfo")
+def parse_zoneinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample per zone and snapshot."""
+    zone: Sample | None = None
+    values: dict[str, float] = {}
+    reading = True
+    for number, line in lines:
+        if head := _ZONEINFO_HEAD.match(line):
+            if zone and values:
+                yield zone
+            values, reading = {}, True
+            zone = Sample("zone", values, source.cite(number, line), ZONEINFO.name, _zone(head))
+        elif zone:
+            reading = _read_row(values, number, line, odd, reading=reading)
+        elif line.strip():
+            odd.note(number, line, "a row above the first zone")
+    if zone and values:
+        yield zone
+
+
+def _read_row(values: dict[str, float], number: int, line: str, odd: ParseErrors, *, reading: bool) -> bool:
+    """Whether it goes on: the per-node statistics and the per-CPU page sets are passed over."""
+    if _PER_NODE.match(line) or _PER_CPU.match(line):
+        return False
+    row = _ROW.match(line)
+    if row is None:
+        if line.strip() and not _ZONEINFO_CONTINUES.match(line):
+            odd.note(number, line, "not a row of a zone")
+        return reading
+    reading = reading or bool(row[1])
+    if reading and (name := _name(row)) and (value := count_of(number, line, row[3], odd)) is not None:
+        values[name] = value
+    return reading
+
+
+def _name(row: re.Match[str]) -> str | None:
+    """The metric of a row, None for rows that are not read."""
+    name = row[2]
+    if row[1]:
+        return "node_zoneinfo_nr_free_pages" if name == "free" else None
+    if name in _SIZES:
+        return f"node_zoneinfo_{name}_pages"
+    if name.startswith("nr_"):
+        return f"node_zoneinfo_{name}"
+    return f"node_zoneinfo_{name}_total" if name.startswith("numa_") else None
+
+
+ZONEINFO = Parser(
+    name="zoneinfo",
+    title="/proc/zoneinfo",
+    read=parse_zoneinfo,
+    opens=_ZONEINFO_HEAD,
+    continues=_ZONEINFO_CONTINUES.match,
+)

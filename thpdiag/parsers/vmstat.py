@@ -1,0 +1,652 @@
+"""vmstat (procps): CPU, memory, swap and block I/O of the host, one row per interval; the totals of vmstat -s.
+
+    procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
+     r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st
+     2  0      0 241712 311900 907128    0    0    12   340 1021 2204 71 24  5  0  0
+
+Units: memory and swap in KiB unless -S says otherwise, which the table does not show: values that are no multiples of
+4 KiB are not KiB. bi and bo are always KiB/s, CPU columns whole percents. The first row of a run is an average since
+boot (not its memory), except with -y.
+Varies: no st before 3.3.9 upstream, gu (guest, then taken out of us) from 4.0.4 on or with -w in 4.0; -a has inact and
+active for buff and cache; -t appends a local time, its zone in the header only; header words 3 to 6 are translated;
+4.0.0 to 4.0.2 never read memory again after the first row. Rows are read by order of columns, never by position.
+The tables of -d, -D, -m, -p and -f are recognised and hold nothing of use here.
+A long recording goes the same way, only that its plain rows are taken as arrays, a run at once (`NumberLines`).
+
+    24684096 K total memory
+       80124 non-nice user cpu ticks
+
+Units of -s: K is 1024 bytes (other letters with -S), ticks are 1/100 s, pages are pages. Varies: page cache is labelled
+`swap cache` up to procps 3.2 and `total cache` since; translated labels are not read.
+Source: procps vmstat.c, 3.2.7 to 4.0.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from operator import mul
+from typing import TYPE_CHECKING, Any
+
+from thpdiag.bundle.member import LineDamage, number_lines
+from thpdiag.detect.timestamps import parse_timestamp
+from thpdiag.detect.transcript import clean, parse_prompt, parse_speaker
+from thpdiag.model import Citation, Clock, Moment, Problem, ProblemKind, Record, Sample, Series
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.parsers._lines import MAX_LINE_BYTES, Command, ParseErrors, parse_command, undecoded_problems
+from thpdiag.parsers._units import MAX_QUANTITY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from thpdiag.parsers._table import NumberLines
+
+NAME = "vmstat"
+HEADER = re.compile(r"\s*r\s+b(?:\s+\S+){4}\s+si\s+so\s+bi\s+bo\s+in\s+cs\s+us\s+sy\s+id\s+wa(?:\s|$)")
+BANNER = re.compile(
+    r"\s*-{0,2}[^\W\d]+-{0,2}\s+-{3,}[^\W\d]+-{3,}\s+-+[^\W\d]+-+(?:\s+-*[^\W\d]+(?:/[^\W\d]+)?-*){2,4}\s*$"
+)
+ROW = re.compile(r"\s*-?\d+(?:\s+[-+]?\d[\d:.,+-]*){9,22}(?:\s+[A-Z]{2,5})?\s*$")
+OTHER = re.compile(
+    r"disk-+ -+reads-+ |\s+total merged sectors\s+ms\s+total|Cache\s+Num\s+Total\s+Size\s+Pages\s*$|"
+    r"\S+\s+reads\s+read sectors\s+writes\s+requested writes|\s+\d+ (?:disks|forks)\s*$"
+)
+OTHER_ROW = re.compile(
+    r"(?!cpu)[a-z][\w!-]*(?:\s+\d+){10}\s*$|[A-Za-z][\w:.()-]*(?:\s+\d+){4}\s*$|"
+    r"\s+(?:\d+\s+){3}\d+\s*$|\s+\d+ [a-z][a-z ]{3,30}$"
+)
+_ANY = re.compile("|".join(pattern.pattern for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW)))
+_OPENS = re.compile(f"{HEADER.pattern}|{BANNER.pattern}|{OTHER.pattern}")
+_ZONE = re.compile(r"[A-Z]{2,5}|[+-]\d{2,4}")
+_DIGITS = "0123456789"
+
+# Columns in order: metric and bytes per unit, 0 for that of -S; the CPU columns come behind them.
+COLUMNS = (
+    ("node_procs_running", 1),
+    ("node_procs_blocked", 1),
+    ("node_memory_SwapUsed_bytes", 0),
+    ("node_memory_MemFree_bytes", 0),
+    ("", 0),  # buff or inact
+    ("", 0),  # cache or active
+    ("swap_in_bytes:rate", 0),
+    ("swap_out_bytes:rate", 0),
+    ("block_in_bytes:rate", 1024),
+    ("block_out_bytes:rate", 1024),
+    ("node_intr_total:rate", 1),
+    ("node_context_switches_total:rate", 1),
+)
+CPU = len(COLUMNS)  # place of us; sy, id, wa, st and gu follow
+MEMORY = slice(2, 6)
+BUFF_CACHE = ("node_memory_Buffers_bytes", "vmstat_cache_bytes")
+INACT_ACTIVE = ("node_memory_Inactive_bytes", "node_memory_Active_bytes")
+CPU_NAMES = ("cpu_ratio.idle", "cpu_ratio.iowait", "cpu_ratio.steal", "cpu_ratio.guest")
+SUMS = ("cpu_ratio.user_total", "cpu_ratio.sys_total", "cpu_ratio.busy")
+MIN_WIDTH, MAX_WIDTH = 16, 18  # columns, without and with st and gu
+
+UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
+MIN_MEMORY_KIB = 100_000  # free + buff + cache of a host are more; below it -S was probably used
+FROZEN_ROWS = 20  # a busy host changes its free memory sooner
+SCREEN_ROWS = 10  # a header repeated sooner than a screen is that of a new run
+MAX_VALUE = 2**50
+MAX_PERCENT = 105  # sums of rounded percents may exceed 100 a little
+SHARES = tuple(min(i / 100, 1.0) for i in range(MAX_PERCENT + 1))
+
+NO_ROW = "a line that is no row of vmstat"
+OTHER_COLUMNS = "a row of vmstat with other columns than its header"
+NO_TIME = "a row of vmstat with a time that is none"
+UNKNOWN_UNIT = "the unit of the memory columns is not known (vmstat -S?): they are not used"
+FROZEN = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): only the first is used"
+BAD_CPU = "CPU columns of vmstat that do not add up to 100 %: not used"
+
+
+def belongs(text: str) -> bool:
+    return bool(_ANY.match(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The columns that a header names, and the zone of the times that -t appends."""
+
+    words: tuple[str, ...]
+    width: int
+    zone: str
+
+    @property
+    def has_guest(self) -> bool:
+        return self.width == MAX_WIDTH
+
+
+@lru_cache(64)  # a terminal shows the same header above each screenful, OSWatcher above every third row
+def parse_header(text: str, *, after_banner: bool) -> Header | None:
+    """The columns of a line if it is a header; below a banner its words may be of any language."""
+    words = text.split()
+    if not HEADER.match(text) and not (after_banner and len(words) >= MIN_WIDTH and words[0][-1] not in _DIGITS):
+        return None
+    extra = words[MIN_WIDTH:]
+    zone = next((word for word in extra if _ZONE.fullmatch(word)), "")
+    width = MIN_WIDTH + min(len([word for word in extra if not _ZONE.fullmatch(word)]), 2)
+    return Header(tuple(words[:width]), width, zone)
+
+
+@lru_cache(64)
+def is_banner(text: str) -> bool:
+    return bool(BANNER.match(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the columns before those of CPU time are: place, metric, factor. All are cells of a row or whole columns."""
+
+    columns: tuple[tuple[int, str, int], ...]
+    width: int
+    resolution: Mapping[str, float]
+
+    def values(self, cells: Sequence[Any], shares: Any, times: Callable[[Any, int], Any] = mul) -> dict[str, Any]:
+        """Base units of possible numbers; `shares` has the share of each percentage, `times` multiplies.
+
+        Guest time is part of us until 4.0.3: it is put back where gu stands apart, so that versions compare.
+        """
+        values = {name: times(cells[place], factor) for place, name, factor in self.columns}
+        values |= zip(CPU_NAMES, (shares[percent] for percent in cells[CPU + 2 : self.width]), strict=False)
+        user, system = cells[CPU], cells[CPU + 1]
+        if self.width == MAX_WIDTH:
+            user = user + cells[self.width - 1]
+        return values | dict(zip(SUMS, (shares[user], shares[system], shares[user + system]), strict=True))
+
+
+@lru_cache(64)
+def layout_of(words: tuple[str, ...], unit: int | None) -> Layout:
+    """The layout below a header. Without a unit memory is left out, for translated words that do not tell two of it."""
+    first, second = words[4].lower(), words[5].lower()
+    pair = ("", "")
+    if first.startswith(("ina", "inak", "nieak")):
+        pair = INACT_ACTIVE
+    elif first.startswith(("buf", "puf")) or second.startswith("cach"):
+        pair = BUFF_CACHE
+    names = [name or pair[place % 2] for place, (name, _) in enumerate(COLUMNS)]
+    factors = [factor or unit or 0 for _, factor in COLUMNS]
+    columns = tuple((place, names[place], factors[place]) for place in range(CPU) if names[place] and factors[place])
+    shares = (*SUMS, *CPU_NAMES[: len(words) - CPU - 2])
+    return Layout(columns, len(words), dict.fromkeys(shares, 0.01))
+
+
+def clock_of(zone: str) -> Clock:
+    return Clock.UTC if zone in ("UTC", "GMT") else Clock.LOCAL
+
+
+def _parse_stamp(words: Sequence[str], zone: str) -> Moment | None:
+    """What -t appends to a row, None if it is no time; the zone stands in the header, in very old versions here."""
+    zone = words[2] if len(words) == 3 else zone
+    try:
+        seconds = datetime.fromisoformat(f"{words[0]}T{words[1]}").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    return Moment(seconds, clock_of(zone))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row as it stands in the text."""
+
+    number: int
+    text: str
+    values: list[int]
+    time: Moment | None
+
+
+@dataclass(slots=True)
+class Table:
+    """The runs of one block, row by row: columns, unit, times, and whether to believe the memory columns."""
+
+    source: Source
+    errors: ParseErrors
+    header: Header | None = None
+    layout: Layout | None = None  # from the first row of a run on
+    rows: int = 0  # of this run
+    ended: bool = False  # another table of vmstat follows
+    command: Command | None = field(init=False)
+    _above: str = ""
+    _since_header: int = 0
+    _screen: int = 0  # rows between repeated headers
+    _held: list[Row] = field(default_factory=list)  # rows while no memory column has changed yet
+    _holding: bool = True
+
+    def __post_init__(self) -> None:
+        self.command = parse_command(self.source.command, "vmstat", with_value="SpT")
+
+    @property
+    def has_boot_row(self) -> bool:
+        """Whether the first row of a run is an average since boot."""
+        return self.command is None or not {"y", "no-first"} & self.command.options.keys()
+
+    def line(self, number: int, text: str) -> Iterator[Sample]:
+        """What a line of the block adds."""
+        above, self._above = self._above, text
+        words = text.split()
+        if not words or self.ended:
+            return
+        if self.header and words[0][-1] in _DIGITS:
+            if row := self.parse_row(number, text, words):
+                yield from self.add(row)
+        elif header := parse_header(text, after_banner=is_banner(above)):
+            if not self._repeats(header):
+                yield from self.end()
+                self.header, self.layout, self.rows, self._holding = header, None, 0, True
+        elif OTHER.match(text):
+            self.ended = True
+        elif not is_banner(text):
+            self.errors.note(number, text, NO_ROW)
+
+    def _repeats(self, header: Header) -> bool:
+        """Whether a header only repeats that of this run, with the zone of now, which changes with summer time."""
+        gap, self._since_header = self._since_header, 0
+        known = self.header
+        if known is None or not self.rows or gap < (self._screen or SCREEN_ROWS) or header.words != known.words:
+            return False
+        self._screen, self.header = self._screen or gap, header
+        return True
+
+    def parse_row(self, number: int, text: str, words: Sequence[str]) -> Row | None:
+        """The numbers of a row and its time, None if they are not those of the header."""
+        assert self.header is not None
+        self._since_header += 1
+        width, zone = self.header.width, self.header.zone
+        try:
+            values = list(map(int, words[:width]))
+        except ValueError:
+            values = []
+        stamped = words[width:]
+        if len(values) != width or len(stamped) not in (0, 2, 3):
+            self.errors.note(number, text, OTHER_COLUMNS)
+            return None
+        time = _parse_stamp(stamped, zone) if stamped else self._computed_time()
+        if stamped and time is None:
+            self.errors.note(number, text, NO_TIME)
+        self.begin_run(number, text, values)
+        self.rows += 1
+        return Row(number, text, values, time)
+
+    def begin_run(self, number: int, text: str, values: Sequence[int]) -> None:
+        """Bytes per printed unit of memory: that of the command, or KiB if the first row of a run may be (pages)."""
+        if self.layout is not None or self.header is None:
+            return
+        unit, memory = None, values[MEMORY]
+        if self.command is not None:
+            unit = UNITS.get((self.command.options.get("S") or self.command.options.get("unit") or "K")[0])
+        elif sum(memory[1:]) >= MIN_MEMORY_KIB and all(value % 4 == 0 for value in memory):
+            unit = UNITS["K"]
+        else:
+            self.errors.note(number, text, UNKNOWN_UNIT)
+        self.layout = layout_of(self.header.words, unit)
+
+    def _computed_time(self) -> Moment | None:
+        delay = self.command.interval() if self.command else None
+        return None if self.source.time is None or delay is None else self.source.time.plus(self.rows * delay)
+
+    def add(self, row: Row) -> Iterator[Sample]:
+        """A row, or those that were held until memory changed."""
+        self._held.append(row)
+        if not self._holding or row.values[MEMORY] != self._held[0].values[MEMORY]:
+            yield from self._release()
+
+    def end(self) -> Iterator[Sample]:
+        """The rows held back, without memory if it never changed while the host worked."""
+        held = self._held
+        frozen = len(held) > FROZEN_ROWS and len({(row.values[0], row.values[CPU - 1]) for row in held}) > 1
+        if frozen:
+            self.errors.note(held[0].number, held[0].text, FROZEN)
+        yield from self._release(frozen=frozen)
+
+    def _release(self, *, frozen: bool = False) -> Iterator[Sample]:
+        held, self._held, is_first, self._holding = self._held, [], self._holding, False
+        for row in held:
+            yield self.sample(row, since_boot=self.has_boot_row and is_first, frozen=frozen and not is_first)
+            is_first = False
+
+    def sample(self, row: Row, *, since_boot: bool, frozen: bool) -> Sample:
+        """A row in base units; of one with an impossible number what is possible."""
+        assert self.layout is not None
+        layout, cells, impossible = self.layout, row.values, set()
+        for place, name, _ in layout.columns:
+            if not 0 <= cells[place] <= MAX_VALUE:
+                self.errors.note(row.number, row.text, f"an impossible number for {name}: not used")
+                impossible.add(name)
+            elif frozen and 2 <= place <= 5:
+                impossible.add(name)
+        busy = cells[CPU:]
+        if min(busy) < 0 or not 0 < sum(busy) <= MAX_PERCENT:
+            self.errors.note(row.number, row.text, BAD_CPU)
+            values: dict[str, float] = {name: cells[place] * factor for place, name, factor in layout.columns}
+        else:
+            values = layout.values(cells, SHARES)
+            if share := busy[0] + busy[1] + (busy[-1] if layout.width == MAX_WIDTH else 0):
+                values["cpu_ratio.sys_share"] = busy[1] / share
+        for name in impossible:
+            del values[name]
+        cite = self.source.cite(row.number, row.text)
+        return Sample("system", values, cite, NAME, (), row.time, layout.resolution, since_boot)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """One Sample of the host per row."""
+    table = Table(source, ParseErrors(source, NAME))
+    for number, text in lines:
+        yield from table.line(number, text)
+        if table.ended:
+            break
+    yield from table.end()
+    yield from table.errors.problems()
+
+
+MIN_BULK_BYTES = 1 << 20  # from which it is worth to load numpy
+MIN_HEAD_BYTES = 1 << 15  # of the beginning that are looked at, at least
+MAX_LINES_ABOVE = 8  # above the first header
+MAX_FOREIGN_SHARE = 0.02  # of the lines
+MAX_BYTES = 256 * 1024 * 1024  # a month of rows every second
+
+
+@dataclass(slots=True)
+class LongTable(Table):
+    """The runs of a long text. Plain rows are noted as stretches (from, up to, clock); a run of them is one Series."""
+
+    lines: NumberLines = field(kw_only=True)
+    parts: list[Series] = field(kw_only=True)
+    _stretches: list[tuple[int, int, Clock]] = field(default_factory=list)
+
+    def plain_rows(self, first: int, end: int) -> None:
+        """Lines of numbers only, as many as the header has columns."""
+        assert self.header is not None
+        if self.layout is None:
+            text = self.lines.text_of(first)
+            self.begin_run(first + 1, text, list(map(int, text.split()[: self.header.width])))
+        self.rows += end - first
+        self._since_header += end - first
+        self._stretches.append((first, end, clock_of(self.header.zone)))
+        self._above = ""
+
+    def add(self, row: Row) -> Iterator[Sample]:
+        self._held.append(row)
+        yield from ()
+
+    def end(self) -> Iterator[Sample]:
+        """The plain rows become columns; those that are not plain, or have an impossible number, come one by one."""
+        import numpy as np
+
+        others, self._held, lines = self._held, [], self.lines
+        stretches, self._stretches = self._stretches, []
+        if (not stretches and not others) or self.layout is None:
+            return
+        firsts, ends = (np.array([stretch[side] for stretch in stretches], np.int64) for side in (0, 1))
+        places = lines.places(firsts, ends)
+        at, numbers, seconds = lines.rows[places], lines.numbers[places], lines.seconds[places]
+        is_utc = np.repeat([clock is Clock.UTC for _, _, clock in stretches], ends - firsts).astype(np.bool_)
+        percents = numbers[:, CPU:].sum(axis=1)
+        good = (numbers[:, :CPU].max(axis=1, initial=0) <= MAX_VALUE) & (percents > 0) & (percents <= MAX_PERCENT)
+        for bad in np.flatnonzero(~good).tolist():
+            clock, text = Clock.UTC if is_utc[bad] else Clock.LOCAL, lines.text_of(int(at[bad]))
+            time = Moment(float(seconds[bad]), clock) if seconds[bad] == seconds[bad] else None
+            others.append(Row(int(at[bad]) + 1, text, list(map(int, text.split()[: self.layout.width])), time))
+        others.sort(key=lambda row: row.number)
+        first = min([*at[:1].tolist(), *(row.number - 1 for row in others[:1])])
+        frozen = self._is_frozen(numbers, others)
+        if frozen:
+            self.errors.note(first + 1, lines.text_of(first), FROZEN)
+        for row in others:
+            is_first = row.number == first + 1
+            yield self.sample(row, since_boot=self.has_boot_row and is_first, frozen=frozen and not is_first)
+        if not good.all():
+            at, numbers, seconds, is_utc = at[good], numbers[good], seconds[good], is_utc[good]
+        columns = self._columns(numbers)
+        for _, name, _ in [column for column in self.layout.columns if 2 <= column[0] <= 5] if frozen else ():
+            columns[name][at != first] = np.nan
+        boot, member = (at == first) & self.has_boot_row, self.source.member
+        starts, ends = lines.starts[at], lines.ends[at]
+        run = Series(
+            "system", columns, member, at + 1, NAME, (), seconds, Clock.LOCAL, self.layout.resolution, boot,
+            lines.text, starts, ends,
+        )  # fmt: skip
+        if is_utc.any() and not is_utc.all():  # GMT in winter
+            self.parts += [run.only(~is_utc), replace(run.only(is_utc), clock=Clock.UTC)]
+        else:
+            self.parts.append(replace(run, clock=Clock.UTC if is_utc.any() else Clock.LOCAL))
+
+    def _columns(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        import numpy as np
+
+        assert self.layout is not None
+        times = partial(np.multiply, dtype=np.float64)
+        values = self.layout.values(list(numbers.T), np.array(SHARES), times)
+        user, system = numbers[:, CPU], numbers[:, CPU + 1]
+        if self.layout.width == MAX_WIDTH:
+            user = user + numbers[:, MAX_WIDTH - 1]
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: nothing was busy
+            return values | {"cpu_ratio.sys_share": system / (user + system)}
+
+    @staticmethod
+    def _is_frozen(numbers: NDArray[Any], others: Sequence[Row]) -> bool:
+        """Whether the memory columns never change while the host works."""
+        import numpy as np
+
+        if (numbers[1:2, MEMORY] != numbers[:1, MEMORY]).any() or (numbers[1:, MEMORY] != numbers[:1, MEMORY]).any():
+            return False  # nearly always by the second row
+        rows = [[min(max(value, -1), MAX_VALUE + 1) for value in row.values[: CPU + 1]] for row in others]
+        work = np.concatenate((numbers[:, : CPU + 1], np.array(rows, np.float64).reshape(-1, CPU + 1)))
+        if len(work) <= FROZEN_ROWS or (work[:, MEMORY] != work[0, MEMORY]).any():
+            return False
+        return bool((work[:, [0, CPU - 1]] != work[0, [0, CPU - 1]]).any())
+
+
+@dataclass(slots=True)
+class Recording:
+    """A long text: the blocks of vmstat in it, and the lines that are left to other parsers."""
+
+    source: Source
+    lines: NumberLines
+    undecoded: LineDamage = field(default_factory=LineDamage)
+    foreign: list[tuple[int, str]] = field(default_factory=list)
+    tables: list[LongTable] = field(default_factory=list)
+    parts: list[Series] = field(default_factory=list)
+
+    def samples(self) -> Iterator[Sample]:
+        """Rows that are not plain; the others become `parts`.
+
+        A block begins at a banner or header and goes on while lines are rows, banners or headers, and over a single
+        line of something else that says nothing.
+        """
+        table: LongTable | None = None
+        for first, end, width in self.lines.stretches():
+            if table and table.header and width == table.header.width and not table.ended:
+                table.plain_rows(first, end)
+                continue
+            for number, text in self._texts(first, end if width >= 0 else first + 1):  # one empty line says it all
+                if table and not self._continues(table, number, text):
+                    yield from table.end()
+                    table = None
+                if table is None and _OPENS.match(text):
+                    errors = ParseErrors(self.source, NAME)
+                    table = LongTable(self.source, errors, lines=self.lines, parts=self.parts)
+                    self.tables.append(table)
+                if table:
+                    yield from table.line(number, text)
+                else:
+                    self._leave(number, text)
+        yield from table.end() if table else ()
+
+    def _texts(self, first: int, end: int) -> Iterator[tuple[int, str]]:
+        """These lines, numbered from 1; one with carriage returns inside is several."""
+        raw = self.lines.raw(first, end)
+        if end == first + 1 and raw.isascii() and (text := raw.decode()).isprintable():
+            yield end, text
+            return
+        damage = LineDamage()
+        for number, text in number_lines(b"", iter((raw + b"\n",)), MAX_LINE_BYTES, damage):
+            yield number + first, clean(text)
+        self.undecoded.add(damage, first)
+
+    def _continues(self, table: LongTable, number: int, text: str) -> bool:
+        """Whether the block goes on: a foreign line may stand alone in it if it says nothing."""
+        if is_banner(text) or parse_header(text, after_banner=is_banner(table._above)) or belongs(text):
+            return True
+        if not text.strip() or number >= len(self.lines):
+            return False
+        following = self.lines.text_of(number)
+        if not belongs(clean(following)):
+            return False
+        return parse_prompt(text) is None and parse_timestamp(text) is None and parse_speaker(text, following) is None
+
+    def _leave(self, number: int, text: str) -> None:
+        """A line for other parsers; what stands apart in the text is parted by an empty line."""
+        if self.foreign and self.foreign[-1][0] < number - 1:
+            self.foreign.append((number, ""))
+        self.foreign.append((number, text))
+
+
+def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """The Series of the host, what stands between for other parsers, and what was odd."""
+    from thpdiag.parsers._table import NumberLines, SeriesBuilder  # numpy: only where there is a recording
+
+    text, is_cut = _text(content)
+    recording = Recording(source, NumberLines.of_text(text, range(MIN_WIDTH, MAX_WIDTH + 1)))
+    others = SeriesBuilder()
+    for sample in recording.samples():
+        others.add(sample)
+    if any(text for _, text in recording.foreign):
+        yield Foreign(tuple(recording.foreign))
+    series = [*_series(recording.parts), *others.series()]
+    yield from series
+    if is_cut:
+        yield _cut_problem(source, len(recording.lines), series, content.size)
+    for table in recording.tables:
+        yield from table.errors.problems()
+    yield from undecoded_problems(source, recording.undecoded, NAME)
+
+
+def _series(parts: Sequence[Series]) -> Iterator[Series]:
+    """Plain rows of all runs as one Series, or one of each clock; on none if no row has a time."""
+    from thpdiag.parsers._table import join_series
+
+    for clock in dict.fromkeys(part.clock for part in parts if len(part)):
+        series = join_series([part for part in parts if part.clock is clock and len(part)])
+        if series.seconds is not None and not (series.seconds == series.seconds).any():
+            series = replace(series, seconds=None, clock=None)
+        yield series if series.since_boot is None or series.since_boot.any() else replace(series, since_boot=None)
+
+
+def _cut_problem(source: Source, lines: int, series: Sequence[Series], size: int | None) -> Problem:
+    """Up to where a recording was read that is too long, and from where on it was not."""
+    times = [time.seconds for one in series if (time := one.time(len(one) - 1))]
+    until = datetime.fromtimestamp(max(times), UTC).strftime(", up to %Y-%m-%d %H:%M:%S by its clock") if times else ""
+    of = f" of {size}" if size else ""
+    read = f"only the first {MAX_BYTES} bytes{of} were read, {lines} lines{until}"
+    cite = Citation(source.member, lines + 1)
+    return Problem(cite, f"{read}; what comes from this line on is not known", ProblemKind.LIMIT, NAME)
+
+
+def _text(content: Content) -> tuple[bytes, bool]:
+    """The bytes up to the end of a line, and whether there were more than are read."""
+    chunks, size = [], 0
+    for chunk in content.chunks:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_BYTES:
+            text = b"".join(chunks)[:MAX_BYTES]
+            return text[: text.rfind(b"\n") + 1], True
+    text = b"".join(chunks)
+    return text if text.endswith(b"\n") else text + b"\n", False
+
+
+def _claims(path: str, head: bytes, size: int | None) -> bool:
+    """A header comes first, and nearly all lines of a long text are of vmstat; none was typed."""
+    if len(head) < MIN_HEAD_BYTES:
+        return False
+    rows = head.split(b"\n", MAX_LINES_ABOVE)
+    if not any(b" us " in row and b" si " in row for row in rows[:MAX_LINES_ABOVE]):
+        return False
+    lines = [clean(line) for line in head.decode("utf-8", "replace").split("\n")[:-1]]
+    foreign = [line for line in lines if not belongs(line)]
+    if len(foreign) > MAX_FOREIGN_SHARE * len(lines) or not any(HEADER.match(line) for line in lines):
+        return False
+    return not any(parse_prompt(line) for line in foreign)
+
+
+PARSER = Parser(NAME, "vmstat table", read, opens=_OPENS, continues=belongs)
+BULK_PARSER = BulkParser(NAME, PARSER.title, _claims, _read_bulk, min_size=MIN_BULK_BYTES)
+
+
+STATS_LINE = re.compile(r"\s*(-?\d{1,24}) (?:([kKmM]) )?([A-Za-z][A-Za-z -]{4,40})$", re.ASCII)
+STATS_MEMORY = {
+    "total memory": "node_memory_MemTotal_bytes",
+    "active memory": "node_memory_Active_bytes",
+    "inactive memory": "node_memory_Inactive_bytes",
+    "free memory": "node_memory_MemFree_bytes",
+    "buffer memory": "node_memory_Buffers_bytes",
+    "swap cache": "vmstat_cache_bytes",
+    "total cache": "vmstat_cache_bytes",
+    "total swap": "node_memory_SwapTotal_bytes",
+    "used swap": "node_memory_SwapUsed_bytes",
+    "free swap": "node_memory_SwapFree_bytes",
+}
+STATS_TICKS = {
+    "non-nice user cpu ticks": "user",
+    "nice user cpu ticks": "nice",
+    "system cpu ticks": "system",
+    "idle cpu ticks": "idle",
+    "IO-wait cpu ticks": "iowait",
+    "IRQ cpu ticks": "irq",
+    "softirq cpu ticks": "softirq",
+    "stolen cpu ticks": "steal",
+    "non-nice guest cpu ticks": "guest",
+    "nice guest cpu ticks": "guest_nice",
+}
+TICKS_PER_SECOND = 100
+STATS_COUNTS = {
+    "pages swapped in": "node_vmstat_pswpin",
+    "pages swapped out": "node_vmstat_pswpout",
+    "interrupts": "node_intr_total",
+    "CPU context switches": "node_context_switches_total",
+    "boot time": "node_boot_time_seconds",
+    "forks": "node_forks_total",
+}
+STATS_UNUSED = {"used memory", "pages paged in", "pages paged out", "paged in", "paged out"}
+
+
+def _stats_metric(value: int, unit: str | None, label: str) -> tuple[str, float] | None:
+    """The canonical name and value of a line, None if there is no name for it."""
+    if label in STATS_MEMORY and unit:
+        return STATS_MEMORY[label], value * UNITS[unit]
+    if label in STATS_TICKS:
+        return f"node_cpu_seconds_total.{STATS_TICKS[label]}", value / TICKS_PER_SECOND
+    return (STATS_COUNTS[label], value) if label in STATS_COUNTS else None
+
+
+def read_stats(source: Source, lines: Lines) -> Iterator[Record]:
+    """One Sample of the host."""
+    errors = ParseErrors(source, "vmstat_stats")
+    found: dict[str, float] = {}
+    first: tuple[int, str] | None = None
+    for number, text in lines:
+        if not (line := STATS_LINE.match(text)):
+            if text.strip():
+                errors.note(number, text, "a line that is no counter of vmstat -s")
+            continue
+        first = first or (number, text)
+        metric = _stats_metric(int(line[1]), line[2], line[3].strip())
+        if metric and 0 <= metric[1] <= MAX_QUANTITY:
+            found[metric[0]] = metric[1]
+        elif metric or line[3].strip() not in STATS_UNUSED:
+            errors.note(number, text, "a counter of vmstat -s with an unknown label or an impossible number: not used")
+    if found and first:
+        yield Sample("system", found, source.cite(*first), "vmstat_stats", time=source.time)
+    yield from errors.problems()
+
+
+STATS_PARSER = Parser(
+    "vmstat_stats",
+    "vmstat -s counters",
+    read_stats,
+    opens=re.compile(r"\s*\d{1,24} [kKmM] (?:total|used) memory$"),
+    continues=STATS_LINE.match,
+)

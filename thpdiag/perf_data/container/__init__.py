@@ -1,1 +1,0 @@
-"""From the bytes of perf.data (a file or a pipe, packed or not, of either byte order) to windows of columns."""

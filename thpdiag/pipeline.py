@@ -1,0 +1,107 @@
+"""The straight line: bundle, parsers, hosts, rules, diagnosis, result. Read this first.
+
+    paths -> members -> parsed input -> hosts, cut into states -> judged rules -> diagnosis -> result document
+
+The document quotes the lines that it cites, from the text cache or from the members, read a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from thpdiag.diagnosis.diagnose import Diagnosis, StateOutcomes, diagnose
+from thpdiag.diagnosis.result_document import cited, document, result
+from thpdiag.engine.evaluate import evaluate_with_windows
+from thpdiag.engine.load import Rule
+from thpdiag.engine.sources import source_disagreements
+from thpdiag.engine.state_view import state_views
+from thpdiag.engine.timing import Timings
+from thpdiag.host.cases import host_cases
+from thpdiag.host.excerpts import read_excerpts
+from thpdiag.host.options import Options
+from thpdiag.host.reading import ParsedInput, Progress, read_input
+from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
+from thpdiag.model.document import plain_document
+from thpdiag.model.result import Result
+
+JudgedHost = tuple[Case, list[StateOutcomes]]
+
+
+def analyze(
+    paths: Sequence[Path], rules: Sequence[Rule], options: Options | None = None,
+    *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The result of the paths as JSON has it."""
+    return plain_document(analyze_paths(paths, rules, options, stdin=stdin, progress=progress, timings=timings))
+
+
+def analyze_paths(
+    paths: Sequence[Path], rules: Sequence[Rule], options: Options | None = None,
+    *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,
+) -> Result:  # fmt: skip
+    """The result of the paths (`-` is standard input)."""
+    options, timings = options or Options(), timings or Timings()
+    with timings.stage("read"):
+        parsed = read_input(paths, options, stdin=stdin, progress=progress)
+    diagnoses = diagnose_input(parsed, rules, options, timings)
+    with timings.stage("lines that are cited"):
+        excerpts = read_excerpts(cited(diagnoses), parsed.texts, paths, options.limits, stdin)
+    with timings.stage("result"):
+        return result(diagnoses, options.told, excerpts)
+
+
+def unread(problem: Problem, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
+    """The result document of an input that could not be read, with the reason."""
+    return document(diagnose_input(ParsedInput({}, (), (problem,)), rules, options), options.told)
+
+
+def diagnose_input(
+    parsed: ParsedInput, rules: Sequence[Rule], options: Options, timings: Timings | None = None
+) -> list[Diagnosis]:
+    """The diagnosis of each host in the input."""
+    timings = timings or Timings()
+    with timings.stage("cases"):
+        hosts = host_cases(parsed, options)
+    with timings.stage("rules"):
+        judged = [judge_host(host, rules, options, timings) for host in hosts]
+        if not options.window:
+            return [diagnose(host, rules, outcomes) for host, outcomes in judged]
+    with timings.stage("rules outside of the time asked for"):
+        whole = host_cases(parsed, replace(options, window=None))
+        further = [judge_host(host, rules, options, timings)[1] for host in whole]
+        return [
+            diagnose(host, rules, [*outcomes, *outside_window(others)])
+            for (host, outcomes), others in zip(judged, further, strict=True)
+        ]
+
+
+def diagnose_case(host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None = None) -> Diagnosis:
+    """The diagnosis of one host."""
+    host, outcomes = judge_host(host, rules, options, timings)
+    return diagnose(host, rules, outcomes)
+
+
+def judge_host(host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None) -> JudgedHost:
+    """The outcomes of all rules in each state, and the host with the problems that judging it brought up."""
+    bugs: list[Problem] | None = None if options.strict else []
+    views = state_views(host)
+    outcomes: list[StateOutcomes] = [
+        (view, evaluate_with_windows(rules, view, bugs=bugs, timings=timings)) for view in views
+    ]
+    contradictions = [problem for view in views for problem in source_disagreements(view)]
+    return replace(host, problems=(*host.problems, *contradictions, *(bugs or ()))), outcomes
+
+
+def outside_window(outcomes: Sequence[StateOutcomes]) -> list[StateOutcomes]:
+    """Outcomes from outside of the time asked for: a yes is a hypothesis, anything else says nothing."""
+    return [(view, {rule: _outside(outcome) for rule, outcome in by_rule.items()}) for view, by_rule in outcomes]
+
+
+def _outside(outcome: RuleOutcome) -> RuleOutcome:
+    if outcome.value is not Verdict3.YES:
+        return replace(outcome, value=Verdict3.UNKNOWN, against=(), missing=())
+    raise_by = ("evidence from the time that was asked for",)
+    return replace(outcome, confidence="possible", raise_confidence=raise_by, raises=())

@@ -1,1 +1,0 @@
-"""What many formats are made of: numbers and their units, times of day, CPU shares, tasks, lines that did not fit."""

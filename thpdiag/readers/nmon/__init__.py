@@ -1,1 +1,0 @@
-"""nmon: its recordings."""

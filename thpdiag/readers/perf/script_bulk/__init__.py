@@ -1,1 +1,0 @@
-"""perf script as bytes: millions of samples without a Python statement for each; its modules import numpy."""

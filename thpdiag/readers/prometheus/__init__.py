@@ -1,1 +1,0 @@
-"""Prometheus and OpenMetrics: scraped text and answers to queries."""

@@ -1,1 +1,0 @@
-"""What people typed and wrote between the outputs."""

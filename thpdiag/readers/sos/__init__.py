@@ -1,1 +1,0 @@
-"""What sos says of itself: its logs and its manifest."""

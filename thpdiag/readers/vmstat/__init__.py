@@ -1,1 +1,0 @@
-"""vmstat: its table at intervals, and the counters of vmstat -s."""

@@ -1,1 +1,0 @@
-"""Days of vmstat, read as bytes with numpy: the same values as the reader of lines gives."""

@@ -1,0 +1,433 @@
+"""Findings that somebody accepts: each entry with a reason, perhaps a last day, and the place where it stands.
+
+Suppression files (`--suppress`): YAML, a list of what is accepted, where, why and until when.
+
+- rule: THP-013            # an id, or a mechanism such as khugepaged-scan
+  host: "db-*"             # a glob; every host if it is left out
+  entity: redis-server     # a glob over process, zone or device; a process goes by its name, or with its pid
+  reason: defrag is switched with the next maintenance, change 4711
+  expires: 2027-01-31      # the last day; without one it never ends
+
+Baselines (`--baseline`): the findings of a host or a fleet as they were accepted once, as JSON for programs. An entry
+accepts its finding as grave and as sure as it was then; what got graver or surer counts as new. Entries are found by
+their fingerprint: a fleet has as many of them as findings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from thpdiag.errors import AcceptanceError
+from thpdiag.knowledge.yaml_nodes import Place, YamlError, load_with_places, point_at, suggestion
+from thpdiag.model import result
+from thpdiag.model.finding import CONFIDENCES, SEVERITIES
+from thpdiag.model.result import Finding, Result, as_result
+from thpdiag.report.json import to_json
+from thpdiag.report.presentation import documents, rank
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_PID = re.compile(r" \(\d+\)", re.ASCII)
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+SCHEMA = "thpdiag/baseline/1"
+NOBODY = "host"  # what a document calls a host whose name is not in the input
+MAX_BASELINE_BYTES = 64 << 20
+MAX_NAMES: Final = 10_000  # of rules and mechanisms that mistakes in a suppression are compared with
+KEYS = ("rule", "host", "entity", "reason", "expires")
+REQUIRED = ("rule", "reason")
+BASELINE_KEYS = ("fingerprint", "rule", "host", "entity", "title", "severity", "confidence", "reason", "expires")
+BASELINE_REQUIRED = ("fingerprint", "rule", "severity", "confidence", "reason")
+
+
+def day(text: str) -> date:
+    """A day as YYYY-MM-DD. ValueError for anything else, a day that no calendar has too."""
+    if not _DAY.fullmatch(text):
+        raise ValueError(f"a day is written as YYYY-MM-DD, such as 2027-01-31, not {text!r}")
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{text} is no day: {error}") from error
+
+
+def _day_mistake(text: str) -> str:
+    try:
+        day(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _without_pid(entity: str) -> str:
+    """A process by its name: another run has another pid."""
+    return _PID.sub("", entity)
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    """What an entry is about, for people."""
+    entity, host = entry.get("entity"), entry.get("host")
+    return f"{entry['rule']}{f' ({entity})' if entity else ''}{f' on {host}' if host else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance(ABC):
+    """`expires` is the last day on which it holds. `label` names it for people, `place` is where it stands."""
+
+    by: Literal["suppression", "baseline"]
+    reason: str
+    expires: date | None
+    label: str
+    place: str
+
+    @abstractmethod
+    def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
+        """Whether it is about this finding of a host with these names, and accepts it as grave as it is."""
+
+    def expired(self, today: date) -> bool:
+        return self.expires is not None and today > self.expires
+
+    def mark(self) -> result.Acceptance:
+        """What the result document says of it."""
+        expires = self.expires.isoformat() if self.expires else None
+        return result.Acceptance.model_construct(by=self.by, reason=self.reason, expires=expires)
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression(Acceptance):
+    """One entry; `rule` is an id or a mechanism, `host` and `entity` are globs."""
+
+    rule: str
+    host: str
+    entity: str
+
+    def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
+        about = finding.entity or ""
+        return (
+            self.rule in (finding.rule, finding.mechanism)
+            and _fits(self.host, hosts or {""})
+            and _fits(self.entity, {about, _without_pid(about)})
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Acceptance):
+    """A finding as it was accepted, an entry of a baseline."""
+
+    fingerprint: str
+    severity: str | None
+    confidence: str | None
+    host: str | None = None
+
+    @property
+    def nameless(self) -> bool:
+        """Whether the input did not name the host: fingerprints of all such hosts are made of the same word."""
+        return self.host in (None, NOBODY)
+
+    def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
+        return finding.fingerprint == self.fingerprint and _at_most(
+            (finding.severity, finding.confidence), (self.severity, self.confidence)
+        )
+
+
+Weight = tuple[str | None, str | None]  # severity and confidence
+
+
+def _at_most(weight: Weight, other: Weight) -> bool:
+    sure, other_sure = (CONFIDENCES.index(c) if c in CONFIDENCES else -1 for c in (weight[1], other[1]))
+    return rank(weight[0]) <= rank(other[0]) and sure <= other_sure
+
+
+def _describe_weight(severity: str | None, confidence: str | None) -> str:
+    return f"{severity or 'no severity'}, {confidence or 'no confidence'}"
+
+
+def _fits(pattern: str, names: Iterable[str]) -> bool:
+    """As a glob, or as it stands in a report: `[md0_raid1]`."""
+    return any(name == pattern or fnmatchcase(name, pattern) for name in names)
+
+
+# Suppression files
+
+
+def read_suppressions(path: Path) -> list[Suppression]:
+    """The entries of a file. AcceptanceError names everything that is wrong, each with its place."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AcceptanceError(f"{path}: cannot be read: {error}") from error
+    return parse_suppressions(str(path), text)
+
+
+def parse_suppressions(path: str, text: str) -> list[Suppression]:
+    """The same of its text."""
+    try:
+        data, places = load_with_places(text)
+    except YamlError as error:
+        raise AcceptanceError(point_at(path, text, str(error), error.place)) from error
+    entries = [] if data is None else data
+    if not isinstance(entries, list):
+        message = f"suppressions are a list, each entry begins with `- rule:`, not {_kind_of_value(entries)}"
+        raise AcceptanceError(point_at(path, text, message, places.get(())))
+    wrong = [
+        point_at(path, text, message, places.get(where) or places.get(where[:1]))
+        for number, entry in enumerate(entries)
+        for where, message in _mistakes(entry, number)
+    ]
+    if wrong:
+        raise AcceptanceError("\n".join(wrong))
+    return [
+        Suppression(
+            "suppression", entry["reason"].strip(), day(entry["expires"]) if "expires" in entry else None,
+            _label(entry), f"{path}:{places[(number,)].line}",
+            entry["rule"], entry.get("host", "*"), entry.get("entity", "*"),
+        )
+        for number, entry in enumerate(entries)
+    ]  # fmt: skip
+
+
+def _mistakes(entry: Any, number: int) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if not isinstance(entry, dict):
+        yield (number,), f"an entry has {', '.join(KEYS)}, and is not {_kind_of_value(entry)}"
+        return
+    yield from (((number, key), f"unknown key '{key}'{suggestion(key, KEYS)}") for key in entry if key not in KEYS)
+    yield from (((number,), f"the key '{key}' is missing") for key in REQUIRED if key not in entry)
+    for key, value in ((key, entry[key]) for key in KEYS if key in entry):
+        if not isinstance(value, str) or not value.strip():
+            yield (number, key), f"{key}: a text, not {_kind_of_value(value)}"
+        elif key == "expires" and (mistake := _day_mistake(value)):
+            yield (number, key), f"{key}: {mistake}"
+
+
+def _kind_of_value(value: object) -> str:
+    kinds = {dict: "a mapping", list: "a list", type(None): "nothing", bool: "true or false"}
+    return "an empty text" if isinstance(value, str) else kinds.get(type(value), f"the number {value}")
+
+
+# Baselines
+
+
+def baseline(results: Iterable[Result], reason: str, expires: date | None) -> dict[str, Any]:
+    """The baseline that accepts every finding of the results; of two of one fingerprint the graver one, or both.
+
+    One result after the other: what is kept of them is the entries.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in results:
+        for host in documents(one):
+            for finding in host.findings:
+                entry = _entry(finding, host, reason, expires)
+                same = found.setdefault(entry["fingerprint"], [])
+                if not any(_includes(other, entry) or other == entry for other in same):
+                    same[:] = [*(other for other in same if not _includes(entry, other)), entry]
+    every = (entry for same in found.values() for entry in same)
+    order = sorted(every, key=lambda e: [str(e[key] or "") for key in ("host", "rule", "entity", *BASELINE_KEYS)])
+    return {"schema": SCHEMA, "accepted": order}
+
+
+def _entry(finding: Finding, host: Result, reason: str, expires: date | None) -> dict[str, Any]:
+    if not finding.fingerprint:
+        raise AcceptanceError("this result was made before findings had fingerprints; analyze the input again")
+    return {
+        "fingerprint": finding.fingerprint, "rule": finding.rule, "title": finding.title,
+        "severity": finding.severity, "confidence": finding.confidence,
+        "entity": _without_pid(finding.entity or "").strip() or None, "host": host.host.name or host.case,
+        "reason": reason, "expires": expires.isoformat() if expires else None,
+    }  # fmt: skip
+
+
+def _includes(other: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Whether another entry of the same fingerprint accepts this one's finding and a graver one."""
+    weights = [(one["severity"], one["confidence"]) for one in (entry, other)]
+    return weights[0] != weights[1] and _at_most(*weights)
+
+
+def acceptable(finding: object) -> bool:
+    """Whether an entry can be made of it, which is not sure of a result that a damaged process wrote."""
+    keys = ("fingerprint", "rule", "title", "severity", "confidence", "entity")
+    return isinstance(finding, Mapping) and not any(_value_mistake(key, finding.get(key)) for key in keys)
+
+
+def baseline_text(data: Mapping[str, Any]) -> str:
+    """The file. AcceptanceError if it is larger than one that is read."""
+    text = to_json(data)
+    if len(text) > MAX_BASELINE_BYTES:
+        entries, most = len(data["accepted"]), MAX_BASELINE_BYTES >> 20
+        raise AcceptanceError(f"a baseline of {entries:,} findings is larger than {most} MiB; none is read")
+    return text
+
+
+def read_baseline(path: Path) -> list[Accepted]:
+    """The entries of a file. AcceptanceError names everything that is wrong."""
+    return [
+        Accepted(
+            "baseline", row["reason"].strip(), day(row["expires"]) if row.get("expires") else None,
+            _label(row), f"{path}: accepted[{number}]",
+            row["fingerprint"], row["severity"], row["confidence"], row.get("host"),
+        )
+        for number, row in enumerate(rows(path))
+    ]  # fmt: skip
+
+
+def rows(path: Path) -> Sequence[Mapping[str, Any]]:
+    """The entries of a file as they stand there, checked."""
+    data = _read_json(path)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("accepted"), list):
+        raise AcceptanceError(f"{path}: no baseline: its schema is not {SCHEMA}")
+    top = ("schema", "accepted")
+    wrong = [f"unknown key '{key}'{suggestion(key, top)}" for key in data if key not in top]
+    wrong += [f"accepted[{n}]: {m}" for n, row in enumerate(data["accepted"]) for m in _row_mistakes(row)]
+    if wrong:
+        raise AcceptanceError("\n".join(f"{path}: {mistake}" for mistake in wrong))
+    entries: list[dict[str, Any]] = data["accepted"]
+    return entries
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BASELINE_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AcceptanceError(f"{path}: cannot be read: {error}") from error
+    if len(data) > MAX_BASELINE_BYTES:
+        raise AcceptanceError(f"{path}: larger than {MAX_BASELINE_BYTES >> 20} MiB")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise AcceptanceError(point_at(str(path), text, error.msg, Place(error.lineno, error.colno))) from error
+    except (ValueError, RecursionError) as error:
+        raise AcceptanceError(f"{path}: {error}") from error
+
+
+def _row_mistakes(row: Any) -> Iterator[str]:
+    if not isinstance(row, dict):
+        yield "an entry is an object"
+        return
+    yield from (f"unknown key '{key}'{suggestion(key, BASELINE_KEYS)}" for key in row if key not in BASELINE_KEYS)
+    yield from (f"the key '{key}' is missing" for key in BASELINE_REQUIRED if key not in row)
+    for key in (key for key in BASELINE_KEYS if key in row):
+        if mistake := _value_mistake(key, row[key]):
+            yield f"{key}: {mistake}"
+
+
+def _value_mistake(key: str, value: Any) -> str:
+    words = {"severity": SEVERITIES, "confidence": CONFIDENCES}.get(key)
+    if value is None and key not in ("fingerprint", "rule", "reason"):
+        return ""
+    if not isinstance(value, str) or not value.strip():
+        return "it is a text"
+    if words and value not in words:
+        return f"one of {', '.join(words)}, not '{value}'{suggestion(value, words)}"
+    if key == "fingerprint" and not _FINGERPRINT.fullmatch(value):
+        return f"16 digits of 0 to 9 and a to f, not '{value}'"
+    return _day_mistake(value) if key == "expires" else ""
+
+
+# Which finding is accepted by which entry
+
+
+class Judge:
+    """Over one result or the many of a fleet: which entries fitted, which of the hosts that entries name were there,
+    how grave the findings were that entries of a baseline are about. `options` are told in the results that it marks.
+    """
+
+    def __init__(self, entries: Sequence[Acceptance], today: date, options: Mapping[str, str]) -> None:
+        self.entries, self.options = entries, options
+        self._today = today
+        self._live = [entry for entry in entries if not entry.expired(today)]
+        self._accepted: dict[str, list[tuple[int, Acceptance]]] = {}
+        self._others: list[tuple[int, Acceptance]] = []
+        for number, entry in enumerate(self._live):
+            if isinstance(entry, Accepted):
+                self._accepted.setdefault(entry.fingerprint, []).append((number, entry))
+            else:
+                self._others.append((number, entry))
+        self._wanted = {entry.host for entry in self._live if isinstance(entry, Accepted) and entry.host}
+        self._used: set[int] = set()
+        self._hosts: set[str] = set()
+        self._weights: dict[str, dict[str, None]] = {}
+        self._names: set[str] = set()
+
+    def mark_document(self, document: Result | Mapping[str, Any]) -> Result:
+        """A result (of one host or several) with marks; those that it has already are judged anew."""
+        whole = as_result(document)
+        told = {**whole.tool.options, **self.options}
+        options = {name: value for name, value in told.items() if value or name not in self.options}
+        changed: dict[str, Any] = {"tool": whole.tool.model_copy(update={"options": options})}
+        names = {name for name in (whole.host.name, whole.case) if name}
+        if not whole.cases:
+            rules = ((rule.id, rule.mechanism) for rule in whole.rules)
+            findings = ((finding.rule, finding.mechanism) for finding in whole.findings)
+            self.see(names, (name for both in (*rules, *findings) for name in both))
+        if "findings" in whole.model_fields_set:
+            changed["findings"] = [self._with_mark(finding, names) for finding in whole.findings]
+        if whole.cases:
+            changed["cases"] = [self.mark_document(case) for case in whole.cases]
+        return whole.model_copy(update=changed)
+
+    def see(self, hosts: Collection[str], rules: Iterable[str | None]) -> None:
+        """Take note of a host by its names, whatever it has, and of the rules and mechanisms that its result names."""
+        self._hosts |= self._wanted.intersection(hosts)
+        if self._others and len(self._names) < MAX_NAMES:
+            self._names.update(filter(None, rules))
+
+    def entry(self, finding: Finding, hosts: Collection[str]) -> Acceptance | None:
+        """The first entry that accepts a finding of a host with these names."""
+        own = self._accepted.get(finding.fingerprint, []) if finding.fingerprint else []
+        if own and finding.fingerprint:
+            weight = _describe_weight(finding.severity, finding.confidence)
+            self._weights.setdefault(finding.fingerprint, {})[weight] = None
+        found = [(number, entry) for number, entry in (*own, *self._others) if entry.covers(finding, hosts)]
+        self._used.update(number for number, _ in found)
+        return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    def warnings(self) -> Iterator[str]:
+        """What everybody must know of the entries, once all documents were seen."""
+        for entry in self.entries:
+            if entry.expired(self._today):
+                yield f"{_about(entry)}: expired on {entry.expires}, accepts nothing any more ({entry.reason})"
+        yield from filter(None, map(self._without_effect, self._idle()))
+        for number, entry in enumerate(self._live):
+            if number in self._used and isinstance(entry, Accepted) and entry.nameless:
+                yield f"{_about(entry)}: its host has no name in the input; it accepts this of every such host"
+
+    def notes(self) -> Iterator[str]:
+        """What is told on request."""
+        yield from (f"{_about(entry)}: has no last day (expires)" for entry in self._live if entry.expires is None)
+        for entry in self._idle():
+            if isinstance(entry, Accepted) and entry.host in self._hosts and entry.fingerprint not in self._weights:
+                yield f"{_about(entry)}: no longer found"
+
+    def _idle(self) -> list[Acceptance]:
+        return [entry for number, entry in enumerate(self._live) if number not in self._used]
+
+    def _without_effect(self, entry: Acceptance) -> str:
+        """A suppression that fits nothing is a mistake or can go; a baseline is made of a whole fleet."""
+        if isinstance(entry, Suppression):
+            why = ""
+            if self._names and entry.rule not in self._names:  # somebody may have meant another
+                why = f"; no rule or mechanism '{entry.rule}'{suggestion(entry.rule, sorted(self._names))}"
+            return f"{_about(entry)}: accepts no finding of this input{why}"
+        if not isinstance(entry, Accepted) or not (now := " and ".join(self._weights.get(entry.fingerprint, ()))):
+            return ""
+        then = _describe_weight(entry.severity, entry.confidence)
+        return f"{_about(entry)}: accepted as {then}, is {now} now, and counts as new"
+
+    def _with_mark(self, finding: Finding, hosts: Collection[str]) -> Finding:
+        entry = self.entry(finding, hosts)
+        if entry is not None:
+            return finding.model_copy(update={"suppressed": entry.mark()})
+        if finding.suppressed is None:
+            return finding
+        rest = {name: getattr(finding, name) for name in finding.model_fields_set - {"suppressed"}}
+        return Finding.model_construct(**rest)
+
+
+def _about(entry: Acceptance) -> str:
+    return f"{entry.place}: {entry.label}"

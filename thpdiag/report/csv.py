@@ -1,0 +1,60 @@
+"""Findings as rows for a spreadsheet or a script: RFC 4180, UTF-8, one table, the gravest first.
+
+Columns. case, host: where it was found; verdict: found, not_applicable, nothing_found or cannot_tell of that host;
+sentence: its answer. rule, fingerprint, title, mechanism, severity, confidence, role, entity, window: of the finding.
+file, line, proof: its strongest evidence. classes: classes of evidence that speak for it, with spaces between.
+remedy: the first to try. accepted_by, reason, expires: of an accepted finding. version, rules_digest: of thpdiag. A
+host without findings has one row, in which these are empty but the first four and the last two.
+
+A text that a spreadsheet would take for a formula (it begins with = + - @, or a wide form of one) begins with an
+apostrophe instead.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from thpdiag.model.result import Finding, Result
+from thpdiag.report import AnyResult, messages
+from thpdiag.report.ci import line_number
+from thpdiag.report.escaping import cell
+from thpdiag.report.presentation import PLAIN, Presentation, rank
+
+OF_FINDING = ("rule", "fingerprint", "title", "mechanism", "severity", "confidence", "role", "entity")
+COLUMNS = (
+    "case", "host", "verdict", "sentence", *OF_FINDING, "window", "file", "line", "proof", "classes", "remedy",
+    "accepted_by", "reason", "expires", "version", "rules_digest",
+)  # fmt: skip
+
+
+def render(document: AnyResult, presentation: Presentation = PLAIN) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\r\n")
+    writer.writeheader()
+    for host in messages.hosts(document):
+        findings = sorted(presentation.findings(host), key=lambda finding: -rank(finding.severity))
+        for row in map(_finding_cells, findings) if findings else ({},):
+            cells = {**_host_cells(host), **row}
+            writer.writerow({name: "" if value is None else cell(str(value)) for name, value in cells.items()})
+    return out.getvalue()
+
+
+def _host_cells(host: Result) -> dict[str, object]:
+    return {
+        "case": host.case, "host": messages.name(host), "verdict": host.verdict.status,
+        "sentence": messages.sentence(host), "version": host.tool.version, "rules_digest": host.tool.rules_digest,
+    }  # fmt: skip
+
+
+def _finding_cells(finding: Finding) -> dict[str, object]:
+    proof = next(iter((*messages.proof(finding), *finding.evidence)), None)
+    accepted = finding.suppressed
+    return {
+        **{key: getattr(finding, key) for key in OF_FINDING},
+        "window": messages.window_text(finding.window),
+        **({"file": proof.member, "line": line_number(proof), "proof": proof.text} if proof else {}),
+        "classes": " ".join(finding.classes_spoken),
+        "remedy": finding.remedies[0].id if finding.remedies else None,
+        **({"accepted_by": accepted.by, "reason": accepted.reason, "expires": accepted.expires} if accepted else {}),
+    }

@@ -1,0 +1,267 @@
+"""The result as one HTML page: nothing fetched, complete without script, the same bytes for the same document.
+
+Every string of the document passes `visible` and then Jinja's escaping; in attributes stand our own words and numbers
+only. The page carries the document itself, so that `from_page` gets it back: compressed JSON in a script element that
+no browser runs, a quarter of its size, and nothing in it can end the element. (Pages of the first version carry plain
+JSON; they are read too.) What the script of a page adds is convenience: values under the pointer, a closer look,
+search. Without it everything is visible, and the policy lets nothing else run.
+
+`head.html`, `macros.html` and `style.css` are the base of all our pages: those of a comparison, a fleet and the server
+include them.
+"""
+
+from __future__ import annotations
+
+import binascii
+import gzip
+import json
+import re
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Literal
+
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from thpdiag.errors import InputError
+from thpdiag.model.document import Document, compact, plain_document
+from thpdiag.model.result import ConditionTree, Profile, Result, RuleResult, UnknownRule
+from thpdiag.report import AnyResult, messages
+from thpdiag.report.charts.free_blocks import histogram, large_share
+from thpdiag.report.charts.heat_map import heat_maps, is_sparse
+from thpdiag.report.charts.icicle import MAX_FRAMES, icicle
+from thpdiag.report.charts.panels import episodes, panels
+from thpdiag.report.escaping import lines, prose
+from thpdiag.report.presentation import PLAIN, Presentation
+from thpdiag.report.quantity import duration, moment, percent, quantity, span
+
+_BEGIN = '<script type="application/gzip+base64" id="result">'
+_PLAIN = '<script type="application/json" id="result">'
+_END = "</script>"
+_HEADER = bytes.fromhex("1f8b08000000000002ff")  # RFC 1952: deflate, no name, no time, unknown system
+MAX_JSON_BYTES = 256 << 20
+SCRIPTS = ("result.js", "words.js", "panels.js", "icicle.js")  # each finds what it needs in those before
+ROWS = 15  # hottest stacks of a recording
+_FIRST_FRAMES = 800  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
+_FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
+
+
+def render(document: AnyResult, _presentation: Presentation = PLAIN) -> str:
+    page = _environment().get_template("page.html")
+    return page.render(
+        hosts=messages.hosts(document), style=Markup(style()), script=Markup(script()), policy=policy(),
+        data=embedded_document(document),
+    )  # fmt: skip
+
+
+def embedded_document(document: Document | Mapping[str, Any]) -> Markup:
+    """The element with the document; the same bytes for the same document."""
+    plain = plain_document(document) if isinstance(document, Document) else document
+    packed = gzip.compress(compact(plain).encode("ascii"), 6, mtime=0)  # 9 takes seven times as long for 5 % less
+    return Markup(_BEGIN + b64encode(_HEADER + packed[len(_HEADER) :]).decode("ascii") + _END)
+
+
+def from_page(page: str) -> dict[str, Any]:
+    """The document that a page carries; a page without one is a mistake of the user."""
+    found = re.search(f"({re.escape(_BEGIN)}|{re.escape(_PLAIN)})", page)
+    data, ended, _ = page[found.end() :].partition(_END) if found else ("", "", "")
+    if not found or not ended:
+        raise InputError("this page carries no thpdiag result")
+    try:
+        document = json.loads(data if found[1] == _PLAIN else _decompress(data))
+    except (ValueError, binascii.Error, zlib.error) as error:
+        raise InputError(f"the thpdiag result in this page is damaged: {error}") from None
+    if not isinstance(document, dict):
+        raise InputError("the thpdiag result in this page is damaged: it is no object")
+    return document
+
+
+def _decompress(data: str) -> bytes:
+    """No more than `MAX_JSON_BYTES`: a page comes from anywhere."""
+    inflating = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    text = inflating.decompress(b64decode(data, validate=True), MAX_JSON_BYTES)
+    if not inflating.eof:
+        raise ValueError("it is cut short" if len(text) < MAX_JSON_BYTES else "it is too large")
+    return text
+
+
+@cache
+def style() -> str:
+    return files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    return join_scripts(files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in SCRIPTS)
+
+
+def join_scripts(parts: Iterable[str]) -> str:
+    """Parts of a script in one function, so that they share a scope and leave nothing outside of it."""
+    return '(function () {\n"use strict";\n' + "".join(parts) + "})();\n"
+
+
+@cache
+def policy() -> str:
+    """The policy of a report's page."""
+    return policy_for(style(), script())
+
+
+def policy_for(looks: str, program: str = "") -> str:
+    """A content security policy under which only this style, and this script if there is one, have an effect."""
+    scripts = f"script-src '{digest(program)}'; " if program else ""
+    return f"default-src 'none'; {scripts}style-src '{digest(looks)}'; base-uri 'none'; form-action 'none'"
+
+
+def digest(text: str) -> str:
+    """A text as a policy names it."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> Environment:
+    return environment(PackageLoader(__name__, "."))
+
+
+def environment(loader: BaseLoader) -> Environment:
+    """What all our pages are made with: every string made visible and escaped, the words that templates need."""
+    made = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
+    made.globals |= {
+        "messages": messages, "episodes": episodes, "histogram": histogram, "hottest_stacks": hottest_stacks,
+        "large_share": large_share, "moment": moment, "panels": panels, "recordings": recordings,
+        "rule_groups": rule_groups, "span": span, "tree": tree,
+    }  # fmt: skip
+    return made
+
+
+def _finalize(value: object) -> object:
+    """What an expression of a template prints: strings made visible, nothing for None."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return prose(value)
+    return "" if value is None else value
+
+
+def _command(command: str) -> Markup:
+    """A command with its line ends."""
+    return escape("\n".join(lines(command)))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """Rules with the same kind of outcome, each with what it lacks. `open` groups are unfolded in the page, trees of
+    `matched` ones on paper."""
+
+    title: str
+    rules: tuple[tuple[RuleResult, UnknownRule | None], ...]
+    open: bool
+    matched: bool
+
+
+def rule_groups(result: Result) -> list[RuleGroup]:
+    """The three groups; a rule that only a finding, an unknown or a denial names is in them too."""
+    rules, known = list(result.rules), {rule.id for rule in result.rules}
+    lacking = {entry.rule: entry for entry in result.unknown}
+    named: tuple[tuple[Literal["fires", "unknown", "silent"], list[str]], ...] = (
+        ("fires", [finding.rule for finding in result.findings]),
+        ("unknown", [entry.rule for entry in result.unknown]),
+        ("silent", [other.rule for other in result.ruled_out]),
+    )
+    for outcome, names in named:
+        for name in names:
+            if name not in known:
+                known.add(name)
+                title = messages.rule_title(result, name)
+                rules.append(RuleResult.model_construct(id=name, outcome=outcome, title=title))
+    every = [(rule, lacking.get(rule.id)) for rule in rules]
+
+    def group(title: str, *outcomes: str) -> RuleGroup:
+        chosen = tuple(pair for pair in every if pair[0].outcome in outcomes)
+        return RuleGroup(title, chosen, "silent" not in outcomes, "fires" in outcomes)
+
+    return [
+        group("Matched", "fires"),
+        group("Unknown: data is missing", "unknown"),
+        group("Not matched", "silent", "excluded"),
+    ]
+
+
+def tree(node: ConditionTree) -> Markup:
+    """A condition with its value and what it would have needed, and its parts below it.
+
+    All of them are a third of a page, so they are written tersely and by hand.
+    """
+    return Markup(_tree(node))
+
+
+def _tree(node: ConditionTree) -> str:
+    value = node.value or "unknown"
+    text = f" {escape(prose(node.text))}" if node.text else ""
+    needed = "" if node.needed in (None, "") else f" <em>(needed: {escape(prose(quantity(node.needed)))})</em>"
+    below = f"<ul>{''.join(map(_tree, node.children))}</ul>" if node.children else ""
+    check = escape(prose(node.expr or ""))
+    return f'<li><i class="{value}">{value}</i> <code>{check}</code>{text}{needed}{below}</li>\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording with its pictures; each is empty if there is nothing to draw.
+
+    `sparse`: its picture over time shows single samples more than anything. `callers`: a function is shown below the
+    one that called it.
+    """
+
+    number: int
+    profile: Profile
+    calls: Markup
+    heat: Markup
+    sparse: bool
+    callers: bool
+
+
+def recordings(result: Result, prefix: str) -> list[Recording]:
+    """The recordings, first the one that the leading finding rests on, those without samples last; of the first most
+    is drawn. `prefix` begins ids."""
+    first = messages.leading(result)
+    cited = {one.member for one in (first.evidence if first else ()) if one.kind == "stack"}
+    profiles = sorted(
+        result.profiles, key=lambda p: (not (p.matched and p.member in cited), not p.matched, not p.folded)
+    )
+    others = len(profiles) - 1
+    rest = max(_FEWEST_FRAMES, (MAX_FRAMES - _FIRST_FRAMES) // others) if others else 0
+    found = []
+    for number, profile in enumerate(profiles, 1):
+        room = _FIRST_FRAMES if number == 1 else rest
+        drawn = _FIRST_FRAMES + (number - 1) * rest <= MAX_FRAMES
+        calls = icicle(profile, f"{prefix}-calls{number}", room) if drawn else Markup()
+        heat = heat_maps(profile, f"{prefix}-heat{number}") if drawn else Markup()
+        callers = any(stack.count(";") > 1 for stack, _ in profile.folded)
+        found.append(Recording(number, profile, calls, heat, is_sparse(profile), callers))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HotStack:
+    """One stack: its share of the non-idle samples (0..1), task, function on top, and callers, nearest first."""
+
+    share: float
+    task: str
+    function: str
+    callers: tuple[str, ...]
+
+
+def hottest_stacks(profile: Profile) -> list[HotStack]:
+    """The stacks with the largest shares."""
+    found = []
+    for stack, share in sorted(profile.folded, key=lambda pair: (-pair[1], pair[0]))[:ROWS]:
+        task, *functions = stack.split(";")
+        top, callers = (functions[-1], functions[-2::-1]) if functions else ("no stack", [])
+        found.append(HotStack(share, task, top, tuple(callers)))
+    return found

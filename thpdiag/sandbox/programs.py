@@ -1,0 +1,166 @@
+"""Programs of others that read what thpdiag does not decode itself: sadf, pmrep.
+
+The only place where a child process is started. It gets no shell, an environment of three words (no variable of the
+analyst's), the root folder to stand in, and its input as an open file; it may write no file. What it prints comes piece
+by piece; a program that hangs, prints without end or dies is ended with all that it started, and `ending` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+from thpdiag.sandbox.supervise import read_pipes
+
+ENVIRONMENT: Mapping[str, str] = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+STDIN = "/dev/stdin"  # a name for the input, for programs that want one; the file may be unlinked
+_KEPT_STDERR_BYTES = 4096  # bytes kept of what it says on stderr
+# What runs between fork and exec must be safe beside threads, and a limit that is set from outside comes late: so an
+# interpreter of its own takes the limits upon itself and becomes the program.
+_LAUNCHER = """
+import os, resource, sys
+for which, most in zip(*[iter(map(int, sys.argv[1:11]))] * 2):
+    hard = resource.getrlimit(which)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (most, most))
+os.execv(sys.argv[11], sys.argv[11:])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLimits:
+    """What a program may use. Time is what is spent on waiting for it: a slow reader of its output costs it nothing."""
+
+    seconds: float = 300.0
+    cpu_seconds: int = 300
+    output: int = 1 << 31  # bytes
+    memory: int = 1 << 30  # bytes of address space
+    files: int = 64
+
+
+class Ending(StrEnum):
+    """What became of a program."""
+
+    RUNNING = "is running"
+    DONE = "ended well"
+    FAILED = "ended with an error"
+    CRASHED = "crashed"
+    TIMED_OUT = "took too long and was ended"
+    TOO_LONG = "printed too much and was ended"
+    STOPPED = "was not needed any more"
+    NOT_STARTED = "could not be started"
+
+    @property
+    def by_limit(self) -> bool:
+        """Whether there may be more than was printed."""
+        return self in (Ending.TIMED_OUT, Ending.TOO_LONG)
+
+
+def find_program(program: str) -> Path | None:
+    """Where a program is: in a folder of PATH that is named from the root, so never in one that was sent."""
+    folders = [f for f in os.environ.get("PATH", os.defpath).split(os.pathsep) if f.startswith("/")]
+    found = shutil.which(program, path=os.pathsep.join(folders))
+    return Path(found) if found else None
+
+
+class ProgramRun:
+    """One run of a program: iterating over it gives what it prints. `ending`, `said` (stderr) are complete then."""
+
+    def __init__(
+        self,
+        program: Path,
+        arguments: Sequence[str],
+        stdin: IO[bytes] | None = None,
+        bounds: ProgramLimits = ProgramLimits(),
+    ) -> None:
+        self.ending = Ending.RUNNING
+        self.said = b""
+        self._command = [str(program), *arguments]
+        self._stdin = stdin
+        self._bounds = bounds
+
+    @property
+    def complaint(self) -> str:
+        """The first line of stderr, if it is text that can be shown."""
+        line = self.said.partition(b"\n")[0].decode("ascii", "replace").strip()[:200]
+        return line if line.isprintable() else ""
+
+    def __iter__(self) -> Generator[bytes, None, None]:
+        if not os.access(self._command[0], os.X_OK):
+            self.ending, self.said = Ending.NOT_STARTED, b"no such program, or not to be executed"
+            return
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _LAUNCHER, *_rlimit_arguments(self._bounds), *self._command],
+                stdin=self._stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=dict(ENVIRONMENT), cwd="/", start_new_session=True, bufsize=0,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # no interpreter, an argument with a NUL
+            self.ending, self.said = Ending.NOT_STARTED, str(error).encode()
+            return
+        try:
+            yield from self._read_output(child)
+            self.ending = self._wait(child)
+        finally:
+            if self.ending is Ending.RUNNING:
+                self.ending = Ending.STOPPED
+            _kill(child)
+
+    def _read_output(self, child: subprocess.Popen[bytes]) -> Generator[bytes, None, None]:
+        stdout, stderr = (pipe.fileno() for pipe in (child.stdout, child.stderr) if pipe)
+        room = self._bounds.output
+        try:
+            for pipe, part in read_pipes((stdout, stderr), self._bounds.seconds):
+                if pipe == stderr:
+                    self.said = (self.said + part)[:_KEPT_STDERR_BYTES]
+                    continue
+                yield part[:room]
+                room -= len(part)
+                if room < 0:
+                    self.ending = Ending.TOO_LONG
+                    return
+        except TimeoutError:
+            self.ending = Ending.TIMED_OUT
+
+    def _wait(self, child: subprocess.Popen[bytes]) -> Ending:
+        if self.ending is not Ending.RUNNING:
+            return self.ending
+        try:  # it closed its output: there is nothing more to do for it
+            code = child.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return Ending.TIMED_OUT
+        if code < 0:
+            return Ending.TIMED_OUT if -code in (signal.SIGXCPU, signal.SIGKILL) else Ending.CRASHED
+        return Ending.FAILED if code else Ending.DONE
+
+
+def _rlimit_arguments(bounds: ProgramLimits) -> Iterator[str]:
+    """The limits of the child as numbers in pairs: which, and how much."""
+    limits = {
+        resource.RLIMIT_CPU: bounds.cpu_seconds,
+        resource.RLIMIT_NOFILE: bounds.files,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: bounds.memory,
+    }
+    yield from (str(number) for pair in limits.items() for number in pair)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """The child and what it started are gone after this, and its pipes are closed."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -1,0 +1,199 @@
+"""Pages as they are answered: a template, what every template may use, and the headers of a page of ours.
+
+Every template has `principal`, `can(scope)`, `csrf` (a token for actions of forms), `static_address(name)`, `path` and
+`title` beside its own, and the words of report pages (thpdiag/report/html). Strings pass `visible` and Jinja's
+escaping; there are no scripts and styles but our own, whose addresses have the digest of the content in them and are
+the same for ever: `/static/style.1f0c6a9d2b7e4835.css`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from jinja2 import Environment, PackageLoader
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from thpdiag.errors import StoreBusyError, StoreFullError
+from thpdiag.report import messages
+from thpdiag.report.html import environment
+from thpdiag.serve.access import sessions
+from thpdiag.serve.access.headers import PAGE_HEADERS, STATIC_HEADERS, RefusedError
+from thpdiag.serve.access.principals import NOBODY, Principal, Scope
+from thpdiag.serve.server import Server
+from thpdiag.serve.storage.cases import Case
+
+VERDICTS: Final = MappingProxyType(
+    {
+        "found": "cause found",
+        "nothing_found": "nothing found",
+        "not_applicable": "not applicable",
+        "cannot_tell": "cannot tell",
+    }
+)
+_COLOURS: Final = MappingProxyType({"nothing_found": "good", "not_applicable": "good"})
+STATIC_PATH: Final = "/static/"
+STATIC_TYPES: Final = MappingProxyType(
+    {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+)
+START_LINK: Final = ("/", "Start page")
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+MAX_FIELDS: Final = 32
+
+FormFields = Mapping[str, list[str]]
+
+
+def case_title(case: Case) -> str:
+    """The host that leads, or what the case is called; the bundle where nobody has named either."""
+    name = messages.host_title(case.host, case.title)
+    return case.name if case.name and name == messages.NAMELESS else name
+
+
+def case_sentence(case: Case) -> str:
+    """The verdict in a sentence."""
+    return case.sentence or messages.SENTENCES.get(case.verdict or "", "")
+
+
+def verdict_label(case: Case) -> str:
+    """The verdict in a word or two."""
+    return VERDICTS.get(case.verdict or "", "no verdict")
+
+
+def verdict_class(case: Case) -> str:
+    """The class of style of a verdict: its severity, or what it is without one."""
+    return case.severity or _COLOURS.get(case.verdict or "", "")
+
+
+def format_time(seconds: float | None) -> str:
+    """A time of this server, in UTC, to the minute."""
+    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def format_recorded(case: Case) -> str:
+    """When the data was, to the minute; the host's local time where nobody knows its zone."""
+    if not case.recorded:
+        return ""
+    day, _, clock = case.recorded.partition("T")
+    return f"{day} {clock[:5]} {'UTC' if clock.endswith('Z') else 'local'}"
+
+
+def format_size(number: int) -> str:
+    """Bytes of a file."""
+    return f"{number:,} bytes" if number < 1 << 20 else f"{number / (1 << 20):,.1f} MiB"
+
+
+@cache
+def _static_files() -> Mapping[str, tuple[str, bytes]]:
+    """Of each file of the folder `static` its name with the digest, and its content."""
+    contents = {
+        file.name: file.read_bytes() for file in files(__package__).joinpath("static").iterdir() if file.is_file()
+    }
+    found = {}
+    for name, body in contents.items():
+        stem, _, kind = name.rpartition(".")
+        if kind in STATIC_TYPES:
+            found[name] = (f"{stem}.{sha256(body).hexdigest()[:16]}.{kind}", body)
+    return found
+
+
+def static_address(name: str) -> str:
+    """The address of a file of the folder `static`; KeyError if there is none."""
+    return STATIC_PATH + _static_files()[name][0]
+
+
+async def get_static_file(request: Request, _server: Server) -> Response:
+    name = request.path_params["name"]
+    body = dict(_static_files().values()).get(name)
+    if body is None:
+        return PlainTextResponse("there is nothing here", 404)
+    return Response(body, media_type=STATIC_TYPES[name.rpartition(".")[2]], headers=dict(STATIC_HEADERS))
+
+
+@cache
+def _environment() -> Environment:
+    made = environment(PackageLoader(__name__, "templates"))
+    titles = (static_address, case_title, case_sentence, verdict_label, verdict_class)
+    for function in (*titles, format_time, format_recorded, format_size):
+        made.globals[function.__name__] = function
+    return made
+
+
+def render_page(
+    request: Request, server: Server, template: str, *, title: str, status: int = 200, **context: Any
+) -> HTMLResponse:
+    """A page of a template of the folder `templates`; takes processor time, so call it in a thread."""
+    principal: Principal = getattr(request.state, "principal", NOBODY)
+    page = (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            principal=principal,
+            can=lambda scope: principal.may(Scope(scope)),
+            csrf=sessions.issue_csrf_token(server.key, principal, server.clock()),
+            path=request.url.path,
+            **context,
+        )
+    )
+    return HTMLResponse(page, status, dict(PAGE_HEADERS))
+
+
+def not_found_page(request: Request, server: Server, words: str) -> HTMLResponse:
+    """What was asked for is not there; one sentence says what, the same whether it ever was."""
+    return error_page(request, server, 404, words, title="Not found")
+
+
+def error_page(
+    request: Request,
+    server: Server,
+    status: int,
+    words: str,
+    *,
+    title: str = "This did not work",
+    onward: tuple[str, str] = START_LINK,
+) -> HTMLResponse:
+    """A page with one sentence; `onward` is the address of where to go from it, and its words."""
+    return render_page(request, server, "missing.html", title=title, status=status, words=words, onward=onward)
+
+
+def store_error_page(request: Request, server: Server, error: Exception) -> HTMLResponse:
+    """What the storage cannot do becomes a page too."""
+    match error:
+        case StoreFullError():
+            return error_page(request, server, 507, "The disk of this server is full. Nothing was changed.")
+        case StoreBusyError():
+            return error_page(request, server, 503, "The storage of this server is busy. Try again in a moment.")
+        case _:
+            return error_page(request, server, 500, "The storage of this server failed. Its log says more.")
+
+
+def upload_error_page(request: Request, server: Server, refused: RefusedError) -> HTMLResponse:
+    words = f"{refused.words[:1].upper()}{refused.words[1:]}."
+    title, onward = "The upload was refused", ("/", "Upload again")
+    answer = error_page(request, server, refused.status, words, title=title, onward=onward)
+    answer.headers.update(refused.headers)
+    return answer
+
+
+async def read_form(request: Request) -> FormFields:
+    """What a plain form sends: all values of each field, empty ones too; none of what is not such a form."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+        return {}
+    body = await request.body()
+    try:
+        return parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except ValueError:  # not ASCII, not UTF-8 behind the escapes, or too many fields
+        return {}
+
+
+def form_field(fields: FormFields, name: str) -> str:
+    """The value of a field; empty if it is missing or there are several."""
+    values = fields.get(name, [])
+    return values[0] if len(values) == 1 else ""

@@ -1,0 +1,80 @@
+"""The page where bundles are uploaded, by a form, by its script with progress and resumption, or by curl; and the page
+of a job: its place in the queue, what is being done with it, how it ended.
+
+With script the page of a job follows its events, without it loads itself again. Once there is a case, who may read is
+sent on to it; who may only upload is told the verdict of their own. The id of an upload leads to its job, too: a
+browser that missed the last answer of an upload knows no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from shlex import quote
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from thpdiag.serve.access.gate import allowed_origins
+from thpdiag.serve.access.principals import Access, Mode, Scope
+from thpdiag.serve.pages.render import not_found_page, render_page
+from thpdiag.serve.server import Server
+from thpdiag.serve.storage.cases import CaseFilter
+from thpdiag.serve.storage.database import DAY
+from thpdiag.serve.storage.jobs import DONE, FAILED, QUEUED, RUNNING
+
+MAX_LATEST_CASES: Final = 10
+CURL_LOGIN: Final = '-H "Authorization: Bearer $TOKEN" '
+NO_UPLOAD: Final = "There is no such upload. It may have been deleted, or it is somebody else's."
+JOB_TITLES: Final = {
+    QUEUED: "Waiting to be analysed",
+    RUNNING: "Being analysed",
+    DONE: "Analysed",
+    FAILED: "The analysis failed",
+}
+
+
+def start_page(request: Request, server: Server) -> Response:
+    reads = request.state.principal.may(Scope.READ)
+    latest = server.storage.cases.page(CaseFilter(), limit=MAX_LATEST_CASES) if reads else []
+    login = server.access.mode is not Mode.NONE
+    address = quote(f"{_origin_of_request(request, server.access)}/api/v1/bundles/")  # curl adds the file's name to it
+    curl = f"curl -fT bundle.tar.xz {CURL_LOGIN if login else ''}{address}"
+    limit = server.intake.limit
+    return render_page(
+        request, server, "start.html", title="Upload", limit=limit, latest=latest, curl=curl, login=login
+    )
+
+
+def _origin_of_request(request: Request, access: Access) -> str:
+    """How the reader's browser names this server, by the names that it may be called."""
+    host = request.headers.get("host", "").lower()
+    origins = sorted(allowed_origins(request.headers, access)) or sorted(access.origins)
+    return next((one for one in origins if one.partition("//")[2] == host), origins[0] if origins else f"http://{host}")
+
+
+def job_page(request: Request, server: Server) -> Response:
+    key, who, storage = request.path_params["id"], request.state.principal, server.storage
+    job = storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner)
+    if job is None:
+        upload, accepted = storage.uploads.find(key), storage.accepted(key)
+        if upload is None or accepted is None or not who.may_touch(upload.owner):
+            return not_found_page(request, server, NO_UPLOAD)
+        return RedirectResponse(f"/jobs/{accepted.job}", 303)
+    if job.state == DONE and who.may(Scope.READ):
+        return RedirectResponse(f"/cases/{job.case}", 303)
+    case = storage.cases.find(job.case or "")
+    # how an analysis ended, without the number of the signal or the name of the limit
+    end = "signal" if job.status.startswith("signal ") else job.status.partition(" (")[0]
+    return render_page(
+        request,
+        server,
+        "job.html",
+        title=JOB_TITLES[job.state],
+        job=job,
+        ahead=storage.jobs.ahead(job.id),
+        elapsed=round(max(0.0, (job.ended or server.clock()) - (job.started or job.queued))),
+        case=case and replace(case, name=job.name),
+        days=round(server.terms.bundles / DAY),
+        end=end,
+    )

@@ -1,0 +1,148 @@
+"""Every route of the server with whom it is for and what answers it: a request that is not in this table is refused.
+
+An address under /api/ or /files is for programs: its refusals are data, its changes need a token or our own page. All
+other addresses are pages for people. `application` makes an ASGI application of the table.
+"""
+
+from __future__ import annotations
+
+from inspect import iscoroutinefunction
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.serve.access.gate import Routes, Rule, protect
+from thpdiag.serve.access.headers import RefusedError, problem_response, wants_page
+from thpdiag.serve.access.principals import Scope
+from thpdiag.serve.api.cases import (
+    delete_case,
+    get_case,
+    get_comparison,
+    get_report,
+    keep_case,
+    list_cases,
+    release_case,
+)
+from thpdiag.serve.api.description import get_description
+from thpdiag.serve.api.jobs import get_job, get_job_events
+from thpdiag.serve.api.metrics import get_health, get_metrics
+from thpdiag.serve.api.responses import error_response
+from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload
+from thpdiag.serve.pages.render import get_static_file, store_error_page, upload_error_page
+from thpdiag.serve.request_counts import RequestCounter
+from thpdiag.serve.server import Server
+from thpdiag.serve.uploads import tus
+from thpdiag.serve.uploads.intake import Handler, handle_upload_errors
+from thpdiag.serve.uploads.whole import post_form, put_bundle
+
+ANYBODY, UPLOAD, READ, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.ADMIN,)
+UPLOAD_OR_READ = (Scope.UPLOAD, Scope.READ)
+INTERNAL_ERROR: Final = "this server made a mistake; its log says more"
+
+ROUTES: Final = Routes(
+    (
+        # bytes come in
+        Rule("PUT", "/api/v1/bundles/{name}", UPLOAD, put_bundle, streams=True),
+        Rule("POST", "/upload", UPLOAD, post_form, streams=True),
+        Rule("OPTIONS", "/files", ANYBODY, tus.tus_options),
+        Rule("POST", "/files", UPLOAD, tus.create_upload, streams=True),
+        Rule("OPTIONS", "/files/{id}", ANYBODY, tus.tus_options),
+        Rule("HEAD", "/files/{id}", UPLOAD, tus.head_upload, streams=True),
+        Rule("PATCH", "/files/{id}", UPLOAD, tus.patch_upload, streams=True),
+        Rule("DELETE", "/files/{id}", UPLOAD, tus.delete_upload, streams=True),
+        Rule("POST", "/files/{id}", UPLOAD, tus.post_upload, streams=True),
+        # for programs
+        Rule("GET", "/api/v1/jobs/{id}", UPLOAD_OR_READ, get_job),
+        Rule("GET", "/api/v1/jobs/{id}/events", UPLOAD_OR_READ, get_job_events),
+        Rule("GET", "/api/v1/cases", READ, list_cases),
+        Rule("GET", "/api/v1/cases/{id}", READ, get_case),
+        Rule("DELETE", "/api/v1/cases/{id}", ADMIN, delete_case),
+        Rule("PUT", "/api/v1/cases/{id}/kept", ADMIN, keep_case),
+        Rule("DELETE", "/api/v1/cases/{id}/kept", ADMIN, release_case),
+        Rule("GET", "/api/v1/cases/{id}/{report}", READ, get_report),
+        Rule("GET", "/api/v1/compare/{format}", READ, get_comparison),
+        Rule("GET", "/api/v1/openapi.json", ANYBODY, get_description),
+        Rule("GET", "/healthz", ANYBODY, get_health),
+        Rule("GET", "/metrics", READ, get_metrics),
+        # for people
+        Rule("GET", "/", UPLOAD_OR_READ, upload.start_page),
+        Rule("GET", "/jobs/{id}", UPLOAD_OR_READ, upload.job_page),
+        Rule("GET", "/cases", READ, cases.case_list),
+        Rule("GET", "/cases/{id}", READ, cases.case_page),
+        Rule("GET", "/cases/{id}/page", READ, cases.case_report),
+        Rule("GET", "/cases/{id}/lines", READ, lines.lines_page),
+        Rule("GET", "/cases/{id}/compare", READ, cases.comparison_page),
+        Rule("GET", "/cases/{id}/comparison", READ, cases.comparison_report),
+        Rule("POST", "/cases/{id}/delete", ADMIN, cases.delete_case),
+        Rule("POST", "/cases/{id}/keep", ADMIN, cases.keep_case),
+        Rule("POST", "/cases/{id}/release", ADMIN, cases.release_case),
+        Rule("GET", "/fleet", READ, fleet.fleet_list),
+        Rule("GET", "/fleet/page", READ, fleet.fleet_report),
+        Rule("GET", "/fleet/fleet.csv", READ, fleet.fleet_file),
+        Rule("GET", "/fleet/fleet.json", READ, fleet.fleet_file),
+        Rule("GET", "/rules", READ, rules.rule_list),
+        Rule("GET", "/rules/{id}", READ, rules.rule_page),
+        Rule("GET", "/tokens", ADMIN, tokens.token_list),
+        Rule("POST", "/tokens", ADMIN, tokens.create_token),
+        Rule("POST", "/tokens/{prefix}/revoke", ADMIN, tokens.revoke_token),
+        Rule("GET", "/sign-in", ANYBODY, tokens.sign_in_page),
+        Rule("POST", "/sign-in", ANYBODY, tokens.sign_in),
+        Rule("POST", "/sign-out", ANYBODY, tokens.sign_out),
+        Rule("GET", "/static/{name}", ANYBODY, get_static_file),
+    )
+)
+
+
+def application(server: Server) -> ASGIApp:
+    """The whole server; its workers are run beside it."""
+    routes = [Route(rule.path, _endpoint(rule, server), methods=[rule.method]) for rule in ROUTES.rules]
+    app = Starlette(routes=routes, exception_handlers={Exception: _internal_error})
+    app.state.routes = ROUTES
+    protected = protect(app, server.access, ROUTES, server.bearer, server.key)
+    return RequestCounter(protected, ROUTES, server.counts)
+
+
+def _endpoint(rule: Rule, server: Server) -> Handler:
+    """What Starlette calls: a handler that is no coroutine runs in a thread, and failures become answers."""
+    handler = rule.handler
+    assert handler is not None
+
+    async def answer(request: Request) -> Response:
+        if not iscoroutinefunction(handler):
+            return await run_in_threadpool(handler, request, server)
+        response: Response = await handler(request, server)
+        return response
+
+    async def refuse(request: Request, refused: RefusedError) -> Response:
+        if rule.is_page and wants_page(request.headers):
+            return await run_in_threadpool(upload_error_page, request, server, refused)
+        return problem_response(refused.status, refused.words, refused.headers)
+
+    if rule.path.startswith("/files"):
+        return tus.speak_tus(answer, refuse)
+    return handle_upload_errors(answer, refuse) if rule.streams else _answer_errors(answer, rule, server)
+
+
+def _answer_errors(handler: Handler, rule: Rule, server: Server) -> Handler:
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except (RefusedError, StoreError, StoreBusyError, StoreFullError) as error:
+            if rule.is_page:
+                return await run_in_threadpool(store_error_page, request, server, error)
+            return error_response(error)
+
+    return answer
+
+
+async def _internal_error(request: Request, _error: Exception) -> Response:
+    """What nobody expected, without details; it is raised again, so that the log has it."""
+    if wants_page(request.headers):
+        return PlainTextResponse(f"{INTERNAL_ERROR}\n", 500)
+    return problem_response(500, INTERNAL_ERROR)

@@ -1,0 +1,203 @@
+"""The tables of a store, its version, and how the database is opened.
+
+One SQLite file in WAL mode with `synchronous=FULL`: what `add` has returned from outlives kill -9 and a power cut, and
+readers need no lock. Rows are only added, but for attempts that came to nothing. A store of a later version of this
+form is refused, since rows that this version does not know would be left out without a word.
+
+    analysis   what changes a result: version of thpdiag, digest of the rules, options
+    run        one call of triage, with the time it began (UTC); not the machine that it ran on
+    bundle     one input by the sha256 of its content: once per analysis
+    document   the result document of a bundle: JSON, packed with zlib
+    host       one row per host of a bundle: its verdict and what groups it with others
+    finding    one row per finding of a host
+    mark       what befell a run: `disk full`
+
+`document` stands apart, so that questions about bundles do not read past it.
+
+A text of a customer can have lone surrogates (a file name that is no UTF-8): it is bound as bytes and cast to text, and
+read back by the same rule, so that every string returns as it was.
+
+What SQLite says when a store cannot be read or written, as sentences for the user.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from thpdiag.errors import StoreError
+from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS
+
+DATABASE_NAME: Final = "results.sqlite"
+SCHEMA_VERSION: Final = 1
+APPLICATION_ID: Final = 0x54687044  # "ThpD", in the head of the file: tells a store from other databases
+BUSY_TIMEOUT_S: Final = 30.0  # seconds, for a checkpoint or a merge of another process
+MAX_WAL_BYTES: Final = 4 << 20  # bytes of the log that stay on disk once a checkpoint has emptied it
+
+_COLUMN_TYPES: Final = {
+    "undecided": "INTEGER", **dict.fromkeys(("apps", "settings", "measures"), "TEXT NOT NULL"),
+}  # fmt: skip
+_HOST_COLUMNS: Final = ", ".join(f"{name} {_COLUMN_TYPES.get(name, 'TEXT')}" for name in HOST_FIELDS)
+_FINDING_COLUMNS: Final = ", ".join(f"{name} TEXT" for name in FINDING_FIELDS)
+TABLES: Final = (
+    """CREATE TABLE analysis (
+        id INTEGER PRIMARY KEY, tool_version TEXT NOT NULL, rules_digest TEXT NOT NULL, options TEXT NOT NULL,
+        UNIQUE (tool_version, rules_digest, options))""",
+    """CREATE TABLE run (
+        id INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE, begun TEXT NOT NULL,
+        analysis INTEGER NOT NULL REFERENCES analysis)""",
+    """CREATE TABLE bundle (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, analysis INTEGER NOT NULL REFERENCES analysis,
+        sha256 TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL,
+        attempts INTEGER NOT NULL, UNIQUE (sha256, analysis))""",
+    "CREATE TABLE document (bundle INTEGER PRIMARY KEY REFERENCES bundle, packed BLOB NOT NULL)",
+    f"""CREATE TABLE host (
+        bundle INTEGER NOT NULL REFERENCES bundle, place INTEGER NOT NULL, {_HOST_COLUMNS},
+        PRIMARY KEY (bundle, place))""",
+    f"""CREATE TABLE finding (
+        bundle INTEGER NOT NULL, host INTEGER NOT NULL, place INTEGER NOT NULL, {_FINDING_COLUMNS},
+        PRIMARY KEY (bundle, host, place), FOREIGN KEY (bundle, host) REFERENCES host) WITHOUT ROWID""",
+    "CREATE TABLE mark (run INTEGER NOT NULL REFERENCES run, at TEXT NOT NULL, kind TEXT NOT NULL)",
+)
+INDEXES: Final = (  # made at the end of a batch: while rows are added one by one they would cost several times the rows
+    "CREATE INDEX IF NOT EXISTS host_by_verdict ON host (verdict, mechanism, confidence, severity)",
+    "CREATE INDEX IF NOT EXISTS host_by_kernel ON host (kernel, os, platform)",
+    "CREATE INDEX IF NOT EXISTS finding_by_rule ON finding (rule, severity, confidence)",
+    "CREATE INDEX IF NOT EXISTS bundle_by_status ON bundle (status)",
+)
+
+
+def database_path(place: Path) -> Path:
+    """The database of a store that is named by its folder, or by the file itself."""
+    return place / DATABASE_NAME if place.is_dir() else place
+
+
+def open_for_writing(file: Path) -> sqlite3.Connection:
+    """The database for adding; made if there is none. Transactions are begun and ended by hand."""
+    with ExitStack() as undo:
+        database = undo.enter_context(closing(_connect(file.absolute().as_uri())))
+        _create_tables(database, file)
+        undo.pop_all()
+    return database
+
+
+def _create_tables(database: sqlite3.Connection, file: Path) -> None:
+    _check_version(database, file)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
+    database.execute("PRAGMA foreign_keys = ON")
+    database.execute("BEGIN IMMEDIATE")  # two that begin a store at once: the second finds it made
+    if not _version(database)[1]:
+        for table in TABLES:
+            database.execute(table)
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    database.execute("COMMIT")
+
+
+def open_for_reading(file: Path) -> sqlite3.Connection:
+    """The database for reading, also while a batch writes to it and on a file system that is read-only."""
+    return _connect(database_uri(file))
+
+
+def database_uri(file: Path) -> str:
+    """The address of a store as it can be read, once it is known that this can be done.
+
+    Readers of a log share a file beside it. Where that cannot be made, and there is no log, none is needed.
+    """
+    if not file.is_file():
+        raise StoreError(f"{file}: no such store")
+    whole = file.absolute().as_uri()
+    try:
+        return _checked_uri(f"{whole}?mode=ro", file)
+    except sqlite3.OperationalError:
+        log = Path(f"{file}-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        return _checked_uri(f"{whole}?immutable=1", file)
+
+
+def _checked_uri(address: str, file: Path) -> str:
+    with closing(_connect(address)) as database:
+        if not _check_version(database, file):
+            raise StoreError(f"{file}: the store is empty, its run ended before it began")
+    return address
+
+
+def _check_version(database: sqlite3.Connection, file: Path) -> int:
+    """The version of the form, 0 for a database without anything; else an error that says what it is."""
+    application, version = _version(database)
+    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version > SCHEMA_VERSION and application == APPLICATION_ID:
+        told = f"was written by a later version of thpdiag (form {version}; this one knows {SCHEMA_VERSION})"
+    elif (application, bool(version), bool(tables)) not in {(APPLICATION_ID, True, True), (0, False, False)}:
+        told = "is a database, but no store of thpdiag"
+    else:
+        return version
+    raise StoreError(f"{file} {told}; it was not touched")
+
+
+def bind_text(value: str | None) -> str | bytes | None:
+    """A string as it is bound to `CAST(? AS TEXT)`; SQLite takes no lone surrogates in a string."""
+    if value is None or value.isascii():
+        return value
+    data = value.encode("utf-8", "surrogatepass")
+    return value if data == value.encode("utf-8", "replace") else data
+
+
+def _connect(whole: str) -> sqlite3.Connection:
+    database = sqlite3.connect(whole, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+    database.execute("PRAGMA trusted_schema = OFF")  # a shard of somebody else runs nothing of its own
+    database.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
+    return database
+
+
+def _version(database: sqlite3.Connection) -> tuple[int, int]:
+    return (
+        database.execute("PRAGMA application_id").fetchone()[0],
+        database.execute("PRAGMA user_version").fetchone()[0],
+    )
+
+
+DISK_FULL_ERRNOS: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_PRIMARY = 0xFF  # the low byte of an extended code of SQLite is its family
+_READING = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
+
+
+def is_disk_full(error: sqlite3.Error) -> bool:
+    """Whether there was no room. A quota or a limit on the size of files is told as an error of writing."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code & _PRIMARY == sqlite3.SQLITE_IOERR:
+        return code not in _READING
+    return bool(code & _PRIMARY == sqlite3.SQLITE_FULL)
+
+
+def describe_full_disk(error: sqlite3.Error) -> str:
+    """What happened, as far as it is told."""
+    if getattr(error, "sqlite_errorcode", 0) & _PRIMARY == sqlite3.SQLITE_FULL:
+        return f"no room for results ({error})"
+    return f"no room for results, a quota or limit, or a failing disk ({error})"
+
+
+@contextmanager
+def store_errors(file: Path) -> Iterator[None]:
+    """Turn an error of SQLite into one sentence about the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{file}: {_describe(error)}") from error
+
+
+def _describe(error: sqlite3.Error) -> str:
+    family = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+    if family in _DAMAGED:
+        return f"the store is damaged ({error}); run the batch into another folder, or bring this file back"
+    if family == sqlite3.SQLITE_BUSY:
+        return "another process has kept the store to itself for too long"
+    return f"the store cannot be used ({error})"

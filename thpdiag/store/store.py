@@ -1,0 +1,320 @@
+"""The store of a batch, for the one run that adds to it.
+
+    with Store.open(folder, analysis) as store:
+        if not store.done(sha256, analysis):
+            store.add(result)
+
+What `add` has returned from is on the disk. A bundle is stored once per analysis: adding it again, after a crash or
+from another shard, changes nothing unless the first attempt came to no document, and `done` says so before the work is
+done twice.
+
+A connection of SQLite is of one process: what is forked while a store is open leaves it alone and ends by `os._exit`.
+
+Shards into one store: what another store has and this one has not, in portions, each of them whole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NoReturn, Self
+
+from thpdiag.errors import StoreError, StoreFullError
+from thpdiag.store.folder import Busy, Lock, drop_ballast, load_ballast
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import (
+    FINDING_FIELDS,
+    HOST_FIELDS,
+    UNREAD_PREFIX,
+    Analysis,
+    BundleResult,
+    PackedResult,
+    pack_result,
+    public_path,
+    unread_key,
+)
+from thpdiag.store.schema import (
+    DATABASE_NAME,
+    DISK_FULL_ERRNOS,
+    INDEXES,
+    bind_text,
+    database_path,
+    database_uri,
+    describe_full_disk,
+    is_disk_full,
+    open_for_writing,
+    store_errors,
+)
+
+BUNDLES_PER_TRANSACTION: Final = 200  # a crash or a full disk costs no more than one portion
+
+_MERGE_RUNS: Final = (
+    """INSERT INTO analysis (tool_version, rules_digest, options)
+       SELECT tool_version, rules_digest, options FROM other.analysis WHERE true ON CONFLICT DO NOTHING""",
+    """INSERT INTO run (token, begun, analysis)
+       SELECT theirs.token, theirs.begun, ours.id FROM other.run theirs
+       JOIN other.analysis a ON a.id = theirs.analysis
+       JOIN analysis ours USING (tool_version, rules_digest, options) WHERE true ON CONFLICT (token) DO NOTHING""",
+)
+_MERGE_BUNDLES: Final = """
+    INSERT INTO bundle (run, analysis, sha256, path, size, status, reason, attempts)
+    SELECT ours.id, ours.analysis, b.sha256, b.path, b.size, b.status, b.reason, b.attempts
+    FROM other.bundle b JOIN other.run theirs ON theirs.id = b.run JOIN run ours ON ours.token = theirs.token
+    WHERE b.id > ? AND b.id <= ? ORDER BY b.id ON CONFLICT (sha256, analysis) DO NOTHING"""
+_DROP_WITHOUT_DOCUMENT: Final = """
+    DELETE FROM bundle WHERE id IN (
+        SELECT ours.id FROM other.bundle b JOIN other.document d ON d.bundle = b.id
+        JOIN other.run theirs ON theirs.id = b.run JOIN run here ON here.token = theirs.token
+        JOIN bundle ours ON ours.sha256 = b.sha256 AND ours.analysis = here.analysis
+        WHERE b.id > ? AND b.id <= ? AND NOT EXISTS (SELECT 1 FROM document WHERE document.bundle = ours.id))"""
+# What one could not read and another did; the name of such a row is made of its path.
+_DROP_UNREAD: Final = f"""
+    DELETE FROM bundle WHERE sha256 LIKE '{UNREAD_PREFIX}%' AND (path, analysis) IN (
+        SELECT path, analysis FROM bundle WHERE sha256 NOT LIKE '{UNREAD_PREFIX}%')"""
+# The rows of a portion that were new, beside their numbers in the other store.
+_NEW_BUNDLES: Final = """
+    FROM other.bundle b JOIN other.run theirs ON theirs.id = b.run JOIN run ours ON ours.token = theirs.token
+    JOIN bundle new ON new.sha256 = b.sha256 AND new.analysis = ours.analysis"""
+_IN_PORTION: Final = "WHERE b.id > ? AND b.id <= ? AND new.id > ?"
+_MERGE_DETAILS: Final = (
+    f"""INSERT INTO document (bundle, packed)
+        SELECT new.id, d.packed {_NEW_BUNDLES} JOIN other.document d ON d.bundle = b.id {_IN_PORTION}""",
+    f"""INSERT INTO host (bundle, place, {", ".join(HOST_FIELDS)})
+        SELECT new.id, h.place, {", ".join(f"h.{name}" for name in HOST_FIELDS)}
+        {_NEW_BUNDLES} JOIN other.host h ON h.bundle = b.id {_IN_PORTION}""",
+    f"""INSERT INTO finding (bundle, host, place, {", ".join(FINDING_FIELDS)})
+        SELECT new.id, f.host, f.place, {", ".join(f"f.{name}" for name in FINDING_FIELDS)}
+        {_NEW_BUNDLES} JOIN other.finding f ON f.bundle = b.id {_IN_PORTION}""",
+)
+_MERGE_MARKS: Final = """
+    INSERT INTO mark (run, at, kind) SELECT ours.id, m.at, m.kind
+    FROM other.mark m JOIN other.run theirs ON theirs.id = m.run JOIN run ours ON ours.token = theirs.token
+    WHERE NOT EXISTS (SELECT 1 FROM mark WHERE mark.run = ours.id AND mark.at = m.at AND mark.kind = m.kind)"""
+
+
+def merge_into(database: sqlite3.Connection, place: Path) -> int:
+    """Add what the store at `place` has to an open database; how many bundles were new. Merging twice adds nothing.
+
+    A document takes the place of an attempt that came to none, and any result that of a bundle which could not be read
+    under its path.
+    """
+    database.execute("ATTACH ? AS other", (database_uri(database_path(place)),))
+    try:
+        with database:  # ends the transaction either way
+            database.execute("BEGIN IMMEDIATE")
+            for query in (*_MERGE_RUNS, _MERGE_MARKS):
+                database.execute(query)
+        (last,) = database.execute("SELECT coalesce(max(id), 0) FROM other.bundle").fetchone()
+        new = sum(_merge_portion(database, first) for first in range(0, last, BUNDLES_PER_TRANSACTION))
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute(_DROP_UNREAD)
+        return new
+    finally:
+        database.execute("DETACH other")
+
+
+def _merge_portion(database: sqlite3.Connection, first: int) -> int:
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        database.execute(_DROP_WITHOUT_DOCUMENT, (first, first + BUNDLES_PER_TRANSACTION))
+        (before,) = database.execute("SELECT coalesce(max(id), 0) FROM bundle").fetchone()
+        new = database.execute(_MERGE_BUNDLES, (first, first + BUNDLES_PER_TRANSACTION)).rowcount
+        for query in _MERGE_DETAILS:
+            database.execute(query, (first, first + BUNDLES_PER_TRANSACTION, before))
+    return max(new, 0)
+
+
+DISK_FULL: Final = "disk full"
+_TEXT = "CAST(? AS TEXT)"
+_INSERT_HOST: Final = (
+    f"INSERT INTO host (bundle, place, {', '.join(HOST_FIELDS)}) VALUES (?, ?{f', {_TEXT}' * len(HOST_FIELDS)})"
+)
+_INSERT_FINDING: Final = (
+    f"INSERT INTO finding (bundle, host, place, {', '.join(FINDING_FIELDS)}) "
+    f"VALUES (?, ?, ?{f', {_TEXT}' * len(FINDING_FIELDS)})"
+)
+_INSERT_BUNDLE: Final = (
+    "INSERT INTO bundle (run, analysis, sha256, path, size, status, reason, attempts) "
+    f"VALUES (?, ?, {_TEXT}, {_TEXT}, ?, {_TEXT}, {_TEXT}, ?) ON CONFLICT (sha256, analysis) DO UPDATE SET "
+    "run = excluded.run, path = excluded.path, size = excluded.size, status = excluded.status, "
+    "reason = excluded.reason, attempts = bundle.attempts + excluded.attempts "
+    "WHERE NOT EXISTS (SELECT 1 FROM document WHERE document.bundle = bundle.id) RETURNING id"
+)
+
+
+class Store(StoreReader):
+    """A store that this run alone adds to, locked until `close`. All that can be read of one can be read here too."""
+
+    def __init__(self, folder: Path, database: sqlite3.Connection, lock: Lock, analysis: Analysis) -> None:
+        super().__init__(folder / DATABASE_NAME, database)
+        self._folder, self._lock = folder, lock
+        self._run, self._analysis = self._begin_run(analysis)
+        query = f"SELECT sha256 FROM bundle WHERE analysis = ? AND sha256 LIKE '{UNREAD_PREFIX}%'"
+        self._unread = {sha256 for (sha256,) in self._rows(query, self._analysis)}
+
+    @classmethod
+    def open(
+        cls, folder: Path, analysis: Analysis, busy: Busy = Busy.REFUSE, waiting: Callable[[str], None] = lambda _: None
+    ) -> Self:
+        """Lock the folder, make it if it is not there, and begin a run. `waiting` is told whom it waits for."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = Lock(folder, busy, waiting)
+        except OSError as error:
+            raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
+        with store_errors(folder / DATABASE_NAME), _errors_at_begin(folder), ExitStack() as undo:
+            undo.callback(lock.release)
+            database = undo.enter_context(closing(open_for_writing(folder / DATABASE_NAME)))
+            load_ballast(folder)
+            store = cls(folder, database, lock, analysis)
+            undo.pop_all()
+        return store
+
+    def add(self, result: BundleResult) -> bool:
+        """Store what came of a bundle; False if it was there. Once it returns, nothing but the disk can lose it."""
+        return self.put(pack_result(result))
+
+    def put(self, result: PackedResult) -> bool:
+        """The same of a result that is packed. What is there without a document is replaced."""
+        with self._transaction():
+            return self._put(result)
+
+    def put_all(self, results: Iterable[PackedResult]) -> int:
+        """Store all of them or, if something comes between, none; how many were new. It takes the time of one."""
+        with self._transaction():
+            return sum(map(self._put, results))
+
+    def forget_unread(self, paths: Iterable[str]) -> None:
+        """These could be read now: what earlier runs stored of bundles that they could not read goes."""
+        for name in self._unread.intersection(map(unread_key, paths)):
+            with self._transaction():
+                self._database.execute("DELETE FROM bundle WHERE analysis = ? AND sha256 = ?", (self._analysis, name))
+            self._unread.discard(name)
+
+    def merge(self, others: Iterable[Path]) -> int:
+        """Take over what other stores have and this one has not; how many bundles were new."""
+        with store_errors(self.file), self._full_disk():
+            return sum(merge_into(self._database, other) for other in others)
+
+    def mark(self, kind: str) -> None:
+        """Write down that something befell this run."""
+        with self._transaction():
+            self._mark(kind)
+
+    def close(self) -> None:
+        """Make the indexes that readers group by, as far as there is room, and let the next run in."""
+        try:
+            with suppress(sqlite3.Error):  # without them questions take longer; what is stored is stored
+                for index in INDEXES:
+                    self._database.execute(index)
+        finally:
+            super().close()
+            self._lock.release()
+
+    def _begin_run(self, analysis: Analysis) -> tuple[int, int]:
+        key = tuple(map(bind_text, (analysis.tool_version, analysis.rules_digest, analysis.options_text)))
+        same = f"tool_version = {_TEXT} AND rules_digest = {_TEXT} AND options = {_TEXT}"
+        self._database.execute("BEGIN IMMEDIATE")
+        self._database.execute(
+            f"INSERT INTO analysis (tool_version, rules_digest, options) VALUES ({_TEXT}, {_TEXT}, {_TEXT}) "
+            "ON CONFLICT DO NOTHING",
+            key,
+        )
+        (known,) = self._database.execute(f"SELECT id FROM analysis WHERE {same}", key).fetchone()
+        run = self._database.execute(
+            "INSERT INTO run (token, begun, analysis) VALUES (?, ?, ?)", (uuid.uuid4().hex, _now(), known)
+        ).lastrowid
+        self._database.execute("COMMIT")
+        return int(run or 0), int(known)
+
+    def _put(self, result: PackedResult) -> bool:
+        bundle = self._bundle(result)
+        if bundle is None:
+            return False
+        if result.document is not None:
+            self._database.execute("INSERT INTO document (bundle, packed) VALUES (?, ?)", (bundle, result.document))
+        for at, (host, findings) in enumerate(result.hosts):
+            self._database.execute(_INSERT_HOST, (bundle, at, *map(bind_text, host)))
+            cells = ((bundle, at, place, *map(bind_text, finding)) for place, finding in enumerate(findings))
+            self._database.executemany(_INSERT_FINDING, cells)
+        return True
+
+    def _bundle(self, result: PackedResult) -> int | None:
+        texts = map(bind_text, (result.sha256, public_path(result.path), result.status, result.reason))
+        sha256, path, status, reason = texts
+        values = (self._run, self._analysis, sha256, path, result.size, status, reason, result.attempts)
+        made = self._database.execute(_INSERT_BUNDLE, values).fetchall()
+        return int(made[0][0]) if made else None
+
+    def _mark(self, kind: str) -> None:
+        self._database.execute(
+            "INSERT INTO mark (run, at, kind) VALUES (?, ?, ?)", (self._run, _now(), bind_text(kind))
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it is stored, or nothing."""
+        with store_errors(self.file), self._full_disk():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            finally:
+                self._take_back()
+
+    def _take_back(self) -> None:
+        if self._database.in_transaction:  # SQLite itself takes back what a full disk has cut
+            self._database.execute("ROLLBACK")
+
+    @contextmanager
+    def _full_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if not is_disk_full(error):
+                raise
+            self._stop(error)
+
+    def _stop(self, error: sqlite3.Error) -> NoReturn:
+        """Give up the ballast, write down why the run ends, and say what is safe."""
+        drop_ballast(self._folder)
+        try:
+            self._take_back()
+            self._mark(DISK_FULL)
+            (stored,) = self._database.execute("SELECT count(*) FROM bundle").fetchone()
+        except sqlite3.Error:
+            raise StoreFullError(
+                f"{self._folder}: {describe_full_disk(error)}. What was stored before is whole."
+            ) from error
+        raise StoreFullError(
+            f"{self._folder}: {describe_full_disk(error)}. The results of {stored} bundles are stored and whole. "
+            "Make room and run it again with --resume: it goes on with the next one."
+        ) from error
+
+
+@contextmanager
+def _errors_at_begin(folder: Path) -> Iterator[None]:
+    """A disk that is full already when a run begins."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL_ERRNOS:
+            raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
+        raise StoreFullError(
+            f"{folder}: no room for results ({error.strerror}). A run needs 1 MiB to begin; what is stored is safe."
+        ) from error
+    except sqlite3.Error as error:
+        if not is_disk_full(error):
+            raise
+        raise StoreFullError(
+            f"{folder}: {describe_full_disk(error)}. The run did not begin; what is stored is safe."
+        ) from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,1 +1,0 @@
-"""Names of kernel functions by address: lists as text, symbol tables of ELF files."""

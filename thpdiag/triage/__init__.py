@@ -1,1 +1,0 @@
-"""Many bundles at once: what was found in each of them is kept, and nothing that was kept is lost."""

@@ -1,1 +1,0 @@
-"""What runs the work: processes of this machine, or a cluster."""

@@ -1,1 +1,0 @@
-"""What a whole store says: hosts, groups, outliers, change over time, the gate."""

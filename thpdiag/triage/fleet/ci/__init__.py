@@ -1,1 +1,0 @@
-"""The fleet for programs of CI: JUnit, SARIF, GitLab, GitHub."""
