@@ -166,7 +166,7 @@ def test_a_change_by_cookie_needs_the_token_of_a_page() -> None:
     right = house.csrf(cookie)
 
     assert house.ask("DELETE", CASE, cookie, *PAGE).status == 403
-    assert house.ask("DELETE", CASE, cookie, *PAGE, ("x-csrf-token", right[1][:-1] + "x")).status == 403
+    assert house.ask("DELETE", CASE, cookie, *PAGE, ("x-csrf-token", right[1].swapcase())).status == 403
     assert house.ask("DELETE", CASE, cookie, *PAGE, house.csrf(other)).status == 403
     assert house.ask("DELETE", f"{CASE}?csrf={right[1]}&csrf={right[1]}", cookie, *PAGE).status == 403
     assert house.through == []

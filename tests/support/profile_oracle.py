@@ -156,7 +156,8 @@ def bounds(profile: Profile, question: Question, of: str, only: Callable[[str], 
     if of == "cpu" and UNKNOWN in groups:
         return []
     weights = {name: sum(s.weight for s, _ in group) for name, group in groups.items()}
-    return [_bounds(g, weights[n], 0.0, lost) for n, g in groups.items() if weights[n] >= 0.02 * whole]
+    least = max(0.02, 0.2 / sum(s.samples for s in every)) * whole  # a fifth of the one sample that a check here needs
+    return [_bounds(g, weights[n], 0.0, lost) for n, g in groups.items() if weights[n] >= least]
 
 
 def _thread(sample: Sample) -> object:
