@@ -49,6 +49,7 @@ from thpdiag.model.text import entity_name, quoted, sentence
 ONE_TIME = "all of it from one and the same time"
 NO_CPU: Entity = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
 NO_PROCESS: Entity = (("pid", "none"),)  # nor do those of kernel threads of the memory of programs
+MANY = 16  # entities, of which it is worth while to look at all at once before some are judged
 MOST_ENTITIES = 5  # a rule that fires for more processes names the worst of them
 APART = "; but not at the same time as the rest"
 
@@ -130,6 +131,10 @@ def _judge_entities(
     shared = {name: judge(check, view) for name, check in rule.checks.items() if name not in bound}
     if not may_be_silent and forced is None and not _can_fire(rule, shared):
         return []
+    if bound and len(entities) >= MANY and _can_be_screened(view, forced):
+        from thpdiag.engine.screen import entities_worth_judging  # for hosts with many only
+
+        entities = entities_worth_judging(rule, bound, shared, view, entities)
     values: dict[tuple[Verdict3, ...], Verdict3] = {}  # of the condition, by those of the checks
     found = []
     for entity in entities:
@@ -147,6 +152,11 @@ def _judge_entities(
     return found
 
 
+def _can_be_screened(view: StateView, forced: ForcedAnswer | None) -> bool:
+    """Whether answers are those of the values alone: none is given, or doubted because input was lost."""
+    return forced is None and view.memo is None and not (view.case.hidden or view.case.tainted)
+
+
 def _can_fire(rule: Rule, shared: CheckResults) -> bool:
     """Whether the rule fires for an entity whose own checks all speak for it."""
     sides = set(rule.when.with_polarity())
@@ -162,7 +172,7 @@ def _entities(rule: Rule, view: StateView) -> Sequence[Entity | None]:
     if not entities:
         return [NO_CPU if kind == "cpu" else None]
     if kind == "process" and _is_about_memory(rule):
-        return [entity for entity in entities if view.catalogue.has_memory(entity)] or [NO_PROCESS]
+        return view.catalogue.entities(kind, with_memory=True) or [NO_PROCESS]
     return entities
 
 

@@ -327,7 +327,8 @@ class Catalogue:
         self._origin: Catalogue = self  # whose tables tracks are made of
         self._with: dict[str, list[Table]] = {}
         self._tracks: dict[str, dict[EntityKey | None, list[Track]]] = {}
-        self._memory: dict[EntityKey, bool] = {}
+        self._entities: dict[tuple[str, bool], Sequence[Entity]] = {}
+        self.memo: dict[object, Any] = {}  # what several rules compute of the same tracks
         for table in self._tables:
             for metric in table.metrics:
                 self._with.setdefault(metric, []).append(table)
@@ -362,21 +363,23 @@ class Catalogue:
         """The names of all metrics."""
         return sorted(self._origin._with)
 
-    def entities(self, kind: str) -> Sequence[Entity]:
-        """The entities of a kind, each once, in the order they were read."""
-        seen: dict[EntityKey, Entity] = {}
-        for table in self._origin._tables:
-            if table.kind == kind:
-                seen.setdefault(entity_key(table.entity), table.entity)
-        return tuple(seen.values())
+    def entities(self, kind: str, *, with_memory: bool = False) -> Sequence[Entity]:
+        """The entities of a kind, each once, in the order they were read; the same object at each call.
 
-    def has_memory(self, entity: Entity) -> bool:
-        """Whether a process has, or may have, memory of its own: kernel threads and those that have ended have none."""
-        whole, known = self._origin, entity_key(entity)
-        if known not in whole._memory:
-            tracks = [t for name in MEMORY for t in whole.tracks(name, entity)]
-            whole._memory[known] = not tracks or any(t.column.max() > 0 for t in tracks)
-        return whole._memory[known]
+        Of processes those with memory can be asked for: kernel threads and those that have ended have none.
+        """
+        whole, key = self._origin, (kind, with_memory)
+        if key not in whole._entities:
+            seen: dict[EntityKey, Entity] = {}
+            for table in whole._tables:
+                if table.kind == kind:
+                    seen.setdefault(entity_key(table.entity), table.entity)
+            whole._entities[key] = tuple(e for e in seen.values() if not with_memory or whole._may_have_memory(e))
+        return whole._entities[key]
+
+    def _may_have_memory(self, entity: Entity) -> bool:
+        tracks = [track for name in MEMORY for track in self.tracks(name, entity)]
+        return not tracks or any(track.column.max() > 0 for track in tracks)
 
 
 def tracks_by_entity(metric: str, tracks: Sequence[Track]) -> dict[EntityKey | None, list[Track]]:

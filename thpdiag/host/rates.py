@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from thpdiag.host.series import Points, Track, find_gaps, gaps_between, select_rows, typical_interval
 from thpdiag.model import Sample
-from thpdiag.model.numeric import Bools, Floats, np
+from thpdiag.model.numeric import Bools, Floats, Ints, np
 
 if TYPE_CHECKING:
     Margin = float | Floats
@@ -45,7 +45,13 @@ def climb(track: Track) -> float | None:
     """The most that a gauge rose from a low to a later high; 0 if it only fell, None with fewer than two samples."""
     if len(track) < 2:
         return None
-    return float((track.column - np.minimum.accumulate(track.column)).max())
+    return float(climbs(track.column))
+
+
+def climbs(values: Floats) -> Floats:
+    """The same of columns, or of each row of a matrix."""
+    found: Floats = (values - np.minimum.accumulate(values, axis=-1)).max(axis=-1)
+    return found
 
 
 def climb_at_most(track: Track, counter: Track) -> float | None:
@@ -188,29 +194,50 @@ def knee(points: Points, least: int = 10) -> Knee | None:
     """
     if not points.timed or len(points) < least:
         return None
-    values, seconds = points.values, points.index
-    end = int(values.argmax()) + 1
+    end = int(points.values.argmax()) + 1
     if end < least:
         return None
-    places = np.arange(0, end, -(-end // MAX_KNEE_POINTS))
-    v, t = values[places], seconds[places]
-    errors = _chord_errors(t, v) + _chord_errors(-t[::-1], v[::-1])[::-1]
-    bend = 1 + int(errors[1 : len(places) - 2].argmin())
-    before, after = _chord(t[: bend + 1], v[: bend + 1]), _chord(t[bend:], v[bend:])
-    falls = float((np.maximum.accumulate(v) - v).max()) / (float(v.max() - v.min()) or 1.0)
-    if falls > MAX_FALL:  # no bend to speak of: one rate from the first value to the highest
-        before = after = _chord(t, v)
-    return Knee(before, max(after, 0.0), points.samples[int(places[bend])], falls) if before > 0 else None
+    bend = bends(points.index[None, :end], points.values[None, :end])
+    if not bend.before[0] > 0:
+        return None
+    return Knee(float(bend.before[0]), float(bend.after[0]), points.samples[int(bend.place[0])], float(bend.falls[0]))
 
 
-def _chord(seconds: Floats, values: Floats) -> float:
-    span = float(seconds[-1] - seconds[0])
-    return float(values[-1] - values[0]) / span if span > 0 else 0.0
+class Bends(NamedTuple):
+    """What `Knee` says, of many curves: each an array with a value a curve, `place` the number of the value at the
+    bend; a curve that does not grow has `before` of 0 or less."""
+
+    before: Floats
+    after: Floats
+    falls: Floats
+    place: Ints
+
+
+def bends(seconds: Floats, values: Floats) -> Bends:
+    """The bends of curves, the rows of two matrices, that end with their highest values."""
+    count = values.shape[1]
+    places = np.arange(0, count, -(-count // MAX_KNEE_POINTS))
+    t, v = seconds[:, places], values[:, places]
+    errors = _chord_errors(t, v) + _chord_errors(-t[:, ::-1], v[:, ::-1])[:, ::-1]
+    rows, bend = np.arange(len(v)), 1 + errors[:, 1 : len(places) - 2].argmin(axis=1)
+    before = _chords(t[rows, bend] - t[:, 0], v[rows, bend] - v[:, 0])
+    after = _chords(t[:, -1] - t[rows, bend], v[:, -1] - v[rows, bend])
+    height = v.max(axis=1) - v.min(axis=1)
+    falls = (np.maximum.accumulate(v, axis=1) - v).max(axis=1) / np.where(height != 0, height, 1.0)
+    whole, bent = _chords(t[:, -1] - t[:, 0], v[:, -1] - v[:, 0]), falls <= MAX_FALL
+    # Without a bend to speak of: one rate from the first value to the highest.
+    return Bends(np.where(bent, before, whole), np.maximum(np.where(bent, after, whole), 0.0), falls, places[bend])
+
+
+def _chords(seconds: Floats, rises: Floats) -> Floats:
+    return np.divide(rises, seconds, out=np.zeros(len(rises)), where=seconds > 0)
 
 
 def _chord_errors(seconds: Floats, values: Floats) -> Floats:
     """For each point the squared error of the chord from the first point to it, from sums over all points before."""
-    t, v = seconds - seconds[0], values - values[0]
-    slopes = np.divide(v, t, out=np.zeros(len(t)), where=t != 0)
-    found: Floats = np.cumsum(v * v) - 2 * slopes * np.cumsum(v * t) + slopes**2 * np.cumsum(t * t)
+    t, v = seconds - seconds[:, :1], values - values[:, :1]
+    slopes = np.divide(v, t, out=np.zeros(t.shape), where=t != 0)
+    sums = (np.cumsum(product, axis=1) for product in (v * v, v * t, t * t))
+    squares, both, times = sums
+    found: Floats = squares - 2 * slopes * both + slopes**2 * times
     return found

@@ -179,29 +179,13 @@ class Track:
 
     @cached_property
     def deltas(self) -> tuple[Floats, Bools]:
-        """What a counter grew by in each interval, and which of them count.
+        """`counter_deltas` of it."""
+        return counter_deltas(self.metric, self.column, self.seconds, self.own_boots)
 
-        Those in which it was not reset, the host was not booted, and the clock went on.
-        """
-        deltas = np.diff(self.column)
-        if (deltas < 0).any():
-            deltas = self._unwrapped(deltas)
-        counted = deltas >= 0
-        if self.seconds is not None:
-            before, after = self.seconds[:-1], self.seconds[1:]
-            counted &= after > before
-            for boot in self.table.boots:
-                if boot.clock is self.table.clock:
-                    counted &= (before >= boot.seconds + boot.within) | (after < boot.seconds - boot.within)
-        return deltas, counted
-
-    def _unwrapped(self, deltas: Floats) -> Floats:
-        """A counter of a 32-bit kernel begins anew at 2**32: near it, and if it went on about as fast as before."""
-        known, column, grown = term(self.metric), self.column, deltas[deltas > 0]
-        if known is None or known.unit not in UNSCALED or column.max() >= WRAP or not len(grown):
-            return deltas
-        near = (deltas < 0) & (column[:-1] > WRAP / 2) & (column[1:] < WRAP / 2)
-        return np.where(near & (deltas + WRAP <= MAX_SPEEDUP * grown.max()), deltas + WRAP, deltas)
+    @property
+    def own_boots(self) -> tuple[Moment, ...]:
+        """The times at which counters began anew, on the clock of the rows."""
+        return tuple(boot for boot in self.table.boots if boot.clock is self.table.clock)
 
     @property
     def timed(self) -> bool:
@@ -238,6 +222,36 @@ class Track:
     def name(self) -> str:
         """The entity for people, empty for the host."""
         return format_entity(self.table.entity)
+
+
+def counter_deltas(
+    metric: str, values: Floats, seconds: Floats | None, boots: Iterable[Moment]
+) -> tuple[Floats, Bools]:
+    """What a counter grew by in each interval, and which of them count; rows of a matrix are counters of their own.
+
+    Those count in which it was not reset, the host was not booted, and the clock went on.
+    """
+    deltas = np.diff(values)
+    if (deltas < 0).any():
+        deltas = _unwrapped(metric, values, deltas)
+    counted = deltas >= 0
+    if seconds is not None:
+        before, after = seconds[..., :-1], seconds[..., 1:]
+        counted &= after > before
+        for boot in boots:
+            counted &= (before >= boot.seconds + boot.within) | (after < boot.seconds - boot.within)
+    return deltas, counted
+
+
+def _unwrapped(metric: str, values: Floats, deltas: Floats) -> Floats:
+    """A counter of a 32-bit kernel begins anew at 2**32: near it, and if it went on about as fast as before."""
+    known = term(metric)
+    if known is None or known.unit not in UNSCALED:
+        return deltas
+    fastest = deltas.max(axis=-1, keepdims=True)
+    near = (deltas < 0) & (values[..., :-1] > WRAP / 2) & (values[..., 1:] < WRAP / 2)
+    near &= (values.max(axis=-1, keepdims=True) < WRAP) & (fastest > 0)
+    return np.where(near & (deltas + WRAP <= MAX_SPEEDUP * fastest), deltas + WRAP, deltas)
 
 
 def format_entity(entity: Entity) -> str:

@@ -52,7 +52,7 @@ def judge(check: ChangeCheck, view: StateView) -> CheckResult:
     """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
     change = check.change
     names = check.metrics
-    found = _tracks(names, view)
+    found = tracks_side_by_side([view.tracks(name) for name in names])
     if missing := [n for n, t in zip(names, found, strict=True) if t is None]:
         return unknown_result(check, missing, f"not in the input: {', '.join(missing)}")
     shared = _common([t for t in found if t])
@@ -167,14 +167,20 @@ def _is_within(change: Change, figure: float) -> bool:
     return change.below is None or figure < parse_quantity(change.below)
 
 
-def _tracks(names: Sequence[str], view: StateView) -> list[Track | None]:
-    """A track of each: of the best source that has them all, else of the best for each, single samples last."""
-    known = [sorted(view.tracks(name), key=lambda track: len(track) < 2) for name in names]
+def tracks_side_by_side(of_metrics: Sequence[Sequence[Track]]) -> list[Track | None]:
+    """A track of each metric: of the best source that has them all, else of the best for each, single samples last."""
+    known = [sorted(tracks, key=lambda track: len(track) < 2) for tracks in of_metrics]
     for first in known[0] if all(known) else ():
         same = [next((t for t in tracks if t.table is first.table), None) for tracks in known]
         if all(t is not None and len(t) > 1 for t in same):
             return same
     return [next(iter(tracks), None) for tracks in known]
+
+
+def is_beside(tracks: Sequence[Track]) -> bool:
+    """Whether all have the same rows: they are of one table, or of entities that were looked at together."""
+    rows = {(track.table.member, track.table.clock, len(track)) for track in tracks}
+    return len(rows) == 1 or all(track.table is tracks[0].table for track in tracks)
 
 
 def _common(tracks: Sequence[Track]) -> list[Track] | str:
@@ -183,7 +189,7 @@ def _common(tracks: Sequence[Track]) -> list[Track] | str:
     Tracks of one table need no clock; others need the same one, and one that is known much better than for how long
     they overlap.
     """
-    if len({id(t.table) for t in tracks}) == 1 or len({(t.table.member, t.table.clock, len(t)) for t in tracks}) == 1:
+    if is_beside(tracks):
         return list(tracks)
     clocks = {t.table.clock for t in tracks}
     undated = Clock.DAY in clocks and len({t.table.member for t in tracks}) > 1  # of which day, nobody knows
