@@ -52,7 +52,8 @@ def test_the_work_grows_as_the_number_of_rules(what: str, tmp_path: Path, monkey
     folders = [written(tmp_path / str(count), count) for count in (FEW, 4 * FEW)]
     sets = [load.load_rules([folder]) for folder in folders]
     beside = [{rule.id: cases(GOOD_CASES) for rule in rules} if what == "lint of cases" else None for rules in sets]
-    lint_rules(sets[0], beside[0])  # so that what is read once has been read
+    for rules, cases_of_rules in zip(sets, beside, strict=True):
+        lint_rules(rules, cases_of_rules)  # so that what is read once has been read
 
     def work(at: int) -> object:
         return load.load_rules([folders[at]]) if what == "load" else lint_rules(sets[at], beside[at])

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from thpdiag.knowledge.yaml_loader import Strict, UnusualYamlError, load_nodes, load_plain
 from thpdiag.knowledge.yaml_nodes import Place, YamlError, load, load_own, load_with_places
 
 LAUGHS = "a: &a [x,x]\n" + "".join(f"{c}: &{c} [*{p},*{p}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True))
@@ -79,6 +80,69 @@ def test_any_text_is_data_or_an_error(text: str) -> None:
     except YamlError as error:
         said = str(error)
     assert said
+
+
+USUAL = """\
+id: ACME-01  # a comment
+title: 'it''s "quoted"'
+checks:
+  busy: {series: cpu_ratio.sys_total, above: 30 %, for: 30 s}
+  "many": {fact: a.b, one_of: [1, -2.5, +3, .5, true, null, ~, yes, 012, 1e3, é]}
+  empty:
+means: >-
+  folded
+  text: with a colon
+
+  and a paragraph
+notes: |+
+  a block
+   indented
+none: {}
+list:
+- a - b
+-
+  - c: d
+"""
+
+
+@settings(derandomize=True, deadline=None, database=None, max_examples=300)
+@given(
+    st.one_of(
+        st.builds(
+            lambda at, end, put: USUAL[:at] + put + USUAL[end:],
+            *2 * [st.integers(0, len(USUAL))],
+            st.text(alphabet="ab1: -[]{},&*!|>'\"#%@`\n\t?<~.+é\x85\u2028\ufeff", max_size=6),
+        ),
+        st.text(alphabet="ab1: -[]{},&*!|>'\"#%@`\n?<~.+", max_size=30),
+    )
+)
+@example(USUAL)
+@example("|#")
+@example("[a?b]")
+@example("a:\tb")
+def test_what_is_read_quickly_is_read_alike(text: str) -> None:
+    """PyYAML's own scanner says the same, or the text is left to it."""
+    try:
+        quick = load_plain(text)
+    except UnusualYamlError:
+        return
+    assert repr(quick) == repr(load_nodes(text, Strict)[0])
+
+
+def test_a_usual_text_is_read_quickly() -> None:
+    assert load_plain(USUAL)["checks"]["many"]["one_of"] == [
+        1,
+        -2.5,
+        3,
+        0.5,
+        True,
+        None,
+        None,
+        "yes",
+        "012",
+        "1e3",
+        "é",
+    ]
 
 
 @pytest.mark.parametrize("read", [load_own, load_with_places])

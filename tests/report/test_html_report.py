@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import DictLoader, FileSystemLoader
 
 from thpdiag.errors import InputError
 from thpdiag.model.result import Profile
-from thpdiag.report.html import ROWS, from_page, hottest_stacks, render
+from thpdiag.report.html import ROWS, environment, from_page, hottest_stacks, render
 
 RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*.json"), key=str)
 LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}
@@ -258,3 +260,33 @@ def test_the_hottest_stack_stands_first() -> None:
         ("java", "c"),
         ("s0", "no stack"),
     ]
+
+
+def test_compiled_templates_are_never_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of a template is used while the template is the same; a damaged file or none is no harm."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "cache"))
+    template = tmp_path / "page.html"
+
+    def text(source: str) -> str:
+        template.write_text(source, encoding="utf-8")
+        return environment(FileSystemLoader(tmp_path)).get_template("page.html").render()
+
+    assert text("{{ 1 }}") == text("{{ 1 }}") == "1"
+    (compiled,) = (tmp_path / "cache").rglob("*.pyc")
+    assert text("{{ 2 }}") == "2"
+    whole = compiled.read_bytes()
+    for damaged in (b"", whole[:20], whole[:-20]):
+        compiled.write_bytes(damaged)
+        assert text("{{ 2 }}") == "2"
+        assert compiled.read_bytes() == whole
+    compiled.unlink()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert text("{{ 2 }}") == "2"
+    assert not compiled.exists()
+
+
+def test_a_template_without_a_file_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert environment(DictLoader({"page": "{{ 1 }}"})).get_template("page").render() == "1"
+    assert not list(tmp_path.iterdir())

@@ -202,7 +202,7 @@ def _measure(track: Track) -> Measure:
     else:
         value, unit, window = total, "1", f"growth over {len(track)} samples"
     return Measure.model_construct(
-        value=_round(value), unit=unit, window=window, source=str(track.cite(0)), **_spread(track, unit)
+        value=_round(value), unit=unit, window=window, source=track.place, **_spread(track, unit)
     )
 
 

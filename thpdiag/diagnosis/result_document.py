@@ -23,7 +23,7 @@ from thpdiag.diagnosis.remedies import host_state, remedies_of
 from thpdiag.diagnosis.timeline import timeline
 from thpdiag.diagnosis.times import clock_text, stretch_of_day
 from thpdiag.engine.load import Pack, Rule
-from thpdiag.engine.state_view import outcome_word, state_views
+from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import Case, Evidence, Finding, InputRecord, Problem, Verdict3
 from thpdiag.model import result as document_model
@@ -110,7 +110,8 @@ def _badness(one: Result) -> tuple[int, int, int, str]:
 
 
 def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> Result:
-    case, seen, views = diagnosis.case, signatures(diagnosis), state_views(diagnosis.case)
+    case, seen = diagnosis.case, signatures(diagnosis)
+    views = [view for view, _ in diagnosis.by_state[: len(case.states)]]  # those outside of the window come behind them
     out = sorted(diagnosis.ruled_out, key=lambda o: (o.rule.file.role != "alternative", o.rule.id))
     packs = [  # what a result was judged by besides our rules; folders by their own name
         document_model.Pack.model_construct(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.excerpts import place
@@ -113,25 +113,31 @@ def _first_source(tracks: Iterable[Track]) -> Iterator[Track]:
     Of two with other clocks (top tells the time of day only) that is so if they began together, but for the time zone.
     A process goes by its id: `churn (4711)` of one source is `process 4711` of another.
     """
-    seen: list[tuple[str, Clock | None, float, float]] = []
+    seen: dict[str, list[_Watch]] = {}
     for track in tracks:
         times, pid = track.points.index, _PID.search(track.name)
         if not len(times):
             continue
-        one = (pid[1] if pid else track.name, track.table.clock, float(times[0]), float(times[-1]))
-        if not any(_same_watch(one, other) for other in seen):
-            seen.append(one)
+        watch = _Watch(track.table.clock, float(times[0]), float(times[-1]))
+        others = seen.setdefault(pid[1] if pid else track.name, [])
+        if not any(map(watch.is_same, others)):
+            others.append(watch)
             yield track
 
 
-def _same_watch(one: tuple[str, Clock | None, float, float], other: tuple[str, Clock | None, float, float]) -> bool:
-    name, clock, first, last = one
-    if name != other[0]:
-        return False
-    if clock is other[1]:
-        return first <= other[3] and other[2] <= last
-    apart = (first - other[2] + _ZONE / 2) % _ZONE - _ZONE / 2
-    return Clock.BOOT not in (clock, other[1]) and abs(apart) <= _BEGUN_TOGETHER
+class _Watch(NamedTuple):
+    """From when to when a source watched a process, in seconds on its clock."""
+
+    clock: Clock | None
+    first: float
+    last: float
+
+    def is_same(self, other: _Watch) -> bool:
+        """Whether two sources watched at one time."""
+        if self.clock is other.clock:
+            return self.first <= other.last and other.first <= self.last
+        apart = (self.first - other.first + _ZONE / 2) % _ZONE - _ZONE / 2
+        return Clock.BOOT not in (self.clock, other.clock) and abs(apart) <= _BEGUN_TOGETHER
 
 
 def _series(track: Track, panel: Panel, most: int) -> TimelineSeries:
@@ -141,7 +147,7 @@ def _series(track: Track, panel: Panel, most: int) -> TimelineSeries:
     clock = track.table.clock.value if track.table.clock else None
     return TimelineSeries.model_construct(
         metric=f"{track.metric}{':rate' if counter else ''}", means=metric_words([track.metric]),
-        unit="1/s" if counter else (known.unit if known else ""), source=str(track.cite(0)), panel=panel,
+        unit="1/s" if counter else (known.unit if known else ""), source=track.place, panel=panel,
         **present_keys(entity=track.name, clock=clock),
         points=buckets(points, most) if points is not None else [],
     )  # fmt: skip

@@ -402,7 +402,7 @@ def rank_tracks(tracks: Sequence[Track]) -> list[Track]:
     def place(one: Track) -> tuple[float | str, ...]:
         seconds = known[id(one)]
         partly = seconds is not None and seconds < MIN_COVERAGE * longest
-        return (-min(len(one), 3), partly, one.resolution, -len(one), str(one.cite(0)))
+        return (-min(len(one), 3), partly, one.resolution, -len(one), one.place)
 
     return sorted(tracks, key=place)
 

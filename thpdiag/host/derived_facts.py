@@ -30,15 +30,18 @@ def application_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
 
     Versions that processes tell of themselves come first, then those of packages.
     """
-    processes = [fact for fact in facts if fact.name == "process.command"]
+    programs: dict[tuple[str, str], Fact] = {}  # the first process of each: a host runs thousands of the same
+    for fact in facts:
+        if fact.name == "process.command":
+            programs.setdefault((fact.label("comm") or "", str(fact.value)), fact)
     running: set[str] = set()
-    for fact in processes:
-        for app in running_applications(fact.label("comm") or "", str(fact.value)):
+    for (comm, command), fact in programs.items():
+        for app in running_applications(comm, command):
             if app.name not in running:
                 running.add(app.name)
                 yield Fact("app", app.name, fact.cite, (("pid", fact.label("pid") or ""),))
     known = {f.label("app") for f in facts if f.name == "app.version"}
-    told = [(app.name, v, f.cite) for f in processes for app, v in version_in_command(str(f.value))]
+    told = [(app.name, v, f.cite) for f in programs.values() for app, v in version_in_command(str(f.value))]
     told += [(f.label("app") or "", str(f.value), f.cite) for f in facts if f.name == "package.version"]
     for name, version, cite in told:
         if name in running and name not in known:

@@ -133,7 +133,7 @@ class Points:
     @property
     def span(self) -> tuple[Moment, Moment] | None:
         """First and last moment, None without a clock."""
-        first, last = (self.samples[0].time, self.samples[-1].time) if self.samples else (None, None)
+        first, last = (row_time(self.samples, 0), row_time(self.samples, -1)) if self.samples else (None, None)
         return (first, last) if first and last and first.clock is last.clock else None
 
 
@@ -150,7 +150,7 @@ class Track:
 
     @property
     def last(self) -> float:
-        return float(self.samples[-1].values[self.metric])
+        return float(self.column[-1])
 
     @cached_property
     def points(self) -> Points:
@@ -201,11 +201,18 @@ class Track:
     @property
     def duration(self) -> float | None:
         """Seconds from first to last sample, None without a clock."""
-        first, last = self.samples[0].time, self.samples[-1].time
+        first, last = row_time(self.samples, 0), row_time(self.samples, -1)
         return last.minus(first) if self.timed and first and last else None
 
     def cite(self, at: int = -1) -> Citation:
-        return self.samples[at].cite
+        return self.samples.citation(at) if isinstance(self.samples, Series) else self.samples[at].cite
+
+    @property
+    def place(self) -> str:
+        """Member and line of the first row."""
+        if isinstance(self.samples, Series):
+            return str(Citation(self.samples.member, int(self.samples.lines[0]) or None))
+        return str(self.samples[0].cite)
 
     def between(self, start: float, end: float) -> Track:
         """The same without what lies outside of these seconds."""
@@ -218,7 +225,7 @@ class Track:
             kept = select_marked(self.samples, (seconds >= start) & (seconds <= end))
         return Track(self.metric, replace(self.table, samples=kept), kept)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The entity for people, empty for the host."""
         return format_entity(self.table.entity)
@@ -275,6 +282,11 @@ def row_values(samples: Samples, metric: str) -> Floats:
         known = samples.values.get(metric)
         return np.full(len(samples), np.nan) if known is None else known
     return np.array([s.values.get(metric, np.nan) for s in samples], np.float64)
+
+
+def row_time(samples: Samples, at: int) -> Moment | None:
+    """When a row was recorded, None if the source does not say."""
+    return samples.time(at) if isinstance(samples, Series) else samples[at].time
 
 
 def row_seconds(samples: Samples) -> Floats | None:
@@ -419,7 +431,7 @@ def min_stretch_seconds(seconds: float) -> float:
 
 def stretches_beyond(points: Points, low: float, high: float) -> Iterator[Stretch]:
     """The stretches of values above `low` and below `high` that are long enough; none without a clock."""
-    first = points.samples[0].time if len(points) else None
+    first = row_time(points.samples, 0) if len(points) else None
     if not points.timed or first is None or len(points) < 2:
         return
     seconds, values = points.index, points.values

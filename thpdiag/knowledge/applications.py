@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import re2
@@ -59,14 +59,19 @@ def application(name: str) -> Application | None:
     return next((app for app in applications() if app.name == name), None)
 
 
-def running_applications(comm: str, command: str) -> Iterator[Application]:
+@lru_cache(4096)  # a host runs thousands of processes of few programs, and every rule asks again
+def running_applications(comm: str, command: str) -> tuple[Application, ...]:
     """The applications that a process is. Most processes are none, and one look at all names at once tells that."""
     known_comm, known_args = _any_of("comm", any_comm=False), _any_of("args", any_comm=True)
-    if known_comm.fullmatch(comm) or known_args.search(command):
-        for app in applications():
-            fits = _compile(app.comm).fullmatch(comm) and _compile(app.args).search(command)
-            if fits and not (app.not_args and _compile(app.not_args).search(command)):
-                yield app
+    if not (known_comm.fullmatch(comm) or known_args.search(command)):
+        return ()
+    return tuple(
+        app
+        for app in applications()
+        if _compile(app.comm).fullmatch(comm)
+        and _compile(app.args).search(command)
+        and not (app.not_args and _compile(app.not_args).search(command))
+    )
 
 
 def application_of_package(package: str) -> Application | None:

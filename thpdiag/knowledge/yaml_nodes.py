@@ -1,7 +1,8 @@
 """YAML with the place of every node: strict for files of strangers, quick for our own; errors with line and caret.
 
-Files of strangers are read by PyYAML's own scanner (libyaml's crashes on deep nesting) with limits on size, depth
-and number of nodes, and without aliases, anchors and merge keys. Files shipped with thpdiag may use libyaml.
+Files of strangers are read with limits on size, depth and number of nodes, and without aliases, anchors and merge keys.
+What is usual in them is read by libyaml's events, which do not recurse; the rest, and what a complaint needs, by
+PyYAML's own scanner: libyaml's composer, which files shipped with thpdiag may use, crashes on deep nesting.
 Booleans of YAML 1.1 (`yes`, `on`) and its sexagesimal numbers (`12:30`) stay strings: a rule that says `is: never`
 or `is: yes` means the word.
 
@@ -29,16 +30,16 @@ Places = Mapping[tuple[str | int, ...], Place]
 
 
 class _DeferredPlaces(Mapping[tuple[str | int, ...], Place]):
-    """The places of one of our own files, which is parsed when a complaint needs one."""
+    """The places of a text whose data is known, which is parsed when a complaint needs one; `own`: shipped by us."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, *, own: bool) -> None:
+        self._text, self._own = text, own
 
     @cached_property
     def _places(self) -> Places:
-        from thpdiag.knowledge.yaml_loader import Quick, load_nodes
+        from thpdiag.knowledge.yaml_loader import Quick, Strict, load_nodes
 
-        return load_nodes(self._text, Quick)[1]
+        return load_nodes(self._text, Quick if self._own else Strict)[1]
 
     def __getitem__(self, path: tuple[str | int, ...]) -> Place:
         return self._places[path]
@@ -55,17 +56,20 @@ def load_with_places(text: str) -> tuple[Any, Places]:
 
     Duplicate keys are an error.
     """
-    from thpdiag.knowledge.yaml_loader import Strict, load_nodes
+    from thpdiag.knowledge.yaml_loader import Strict, UnusualYamlError, load_nodes, load_plain
 
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise YamlError("larger than 1 MiB", None)
-    return load_nodes(text, Strict)
+    try:
+        return load_plain(text), _DeferredPlaces(text, own=False)
+    except UnusualYamlError:
+        return load_nodes(text, Strict)
 
 
 def load_own(text: str) -> tuple[Any, Places]:
     """The same for a file shipped with thpdiag."""
     if (known := _shipped().get(_checksum(text))) is not None:
-        return json.loads(known), _DeferredPlaces(text)
+        return json.loads(known), _DeferredPlaces(text, own=True)
     from thpdiag.knowledge.yaml_loader import Quick, load_nodes
 
     return load_nodes(text, Quick)

@@ -191,7 +191,8 @@ class NumberLines:
     """The lines of a text, and the numbers of those that hold nothing else but perhaps a time at their end.
 
     Line `i` is `text[starts[i]:ends[i]]`. It has `widths[i]` numbers, none if it is no plain row; `rows` are the plain
-    ones, `numbers[k]` those of row `k`, `seconds[k]` its `YYYY-MM-DD HH:MM:SS` as if that were UTC, NaN without one.
+    ones, `numbers[k]` those of row `k` (zeros behind if others have more), `seconds[k]` its `YYYY-MM-DD HH:MM:SS` as if
+    that were UTC, NaN without one.
     """
 
     text: bytes
@@ -211,7 +212,8 @@ class NumberLines:
             parts.append(_number_lines(text, first, end, widths))
             first = end
         starts, ends, width, numbers, seconds = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(text, starts, ends, width, np.flatnonzero(width), numbers, seconds)
+        rows = np.flatnonzero(width)
+        return cls(text, starts, ends, width, rows, _matrix(numbers, width[rows], widths.stop - 1), seconds)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -224,9 +226,9 @@ class NumberLines:
         return self.raw(number).decode("utf-8", "replace")
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """From, up to, width: plain rows of one width, empty lines (-1), and one by one any other line (0)."""
+        """From, up to, width: plain rows of one width, empty lines (-1), and any other lines (0)."""
         kinds = np.where(self.starts == self.ends, -1, self.widths)
-        firsts = [0, *(np.flatnonzero((kinds[1:] != kinds[:-1]) | (kinds[1:] == 0)) + 1).tolist()]
+        firsts = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist()]
         yield from zip(firsts, [*firsts[1:], len(self)], kinds[firsts].tolist(), strict=True)
 
     def places(self, firsts: Ints, ends: Ints) -> Ints | slice:
@@ -238,7 +240,7 @@ class NumberLines:
 
 
 def _number_lines(text: bytes, first: int, end: int, widths: range) -> tuple[NDArray[Any], ...]:
-    """Starts, ends, widths, numbers and seconds of the lines in a window."""
+    """Starts, ends and widths of the lines in a window; numbers one behind the other and seconds of the plain ones."""
     letters = np.frombuffer(text, np.uint8, end - first, first)
     breaks = np.flatnonzero(letters == _LF)
     starts = np.concatenate(([0], breaks[:-1] + 1))
@@ -261,25 +263,23 @@ def _number_lines(text: bytes, first: int, end: int, widths: range) -> tuple[NDA
         before = breaks[breaks > 0] - 1
         strange[before[letters[before] == _CR]] = False
     filled[1:] &= ~filled[:-1]
-    width = np.add.reduceat(filled.view(np.uint8), starts).astype(np.int64)
+    width = np.add.reduceat(filled.view(np.uint8), starts, dtype=np.uint8).astype(np.int64)
     short &= np.maximum.reduceat(strange.view(np.uint8), starts) == 0
     width[~short | (width < widths.start) | (width >= widths.stop)] = 0
     plain = width > 0
     edges = np.flatnonzero(np.diff(plain, prepend=False, append=False))  # where stretches of plain rows begin and end
     places, window = np.append(starts, end - first)[edges].tolist(), letters.tobytes()
     rows = b"".join([window[begin:stop] for begin, stop in zip(places[::2], places[1::2], strict=True)])
-    return starts + first, ends + first, width, _matrix(rows, width[plain], widths.stop - 1), seconds[plain]
+    numbers = np.fromstring(rows, np.int64, sep=" ") if rows else np.zeros(0, np.int64)
+    return starts + first, ends + first, width, numbers, seconds[plain]
 
 
-def _matrix(rows: bytes, width: Ints, columns: int) -> Ints:
-    """The numbers of rows, each with zeros behind those that it has."""
+def _matrix(numbers: Ints, width: Ints, columns: int) -> Ints:
+    """The numbers of rows that have so many, with zeros behind them if not all have the same."""
+    if len(width) and (width == width[0]).all():
+        return numbers.reshape(len(width), int(width[0]))
     matrix = np.zeros((len(width), columns), np.int64)
-    if rows:
-        numbers = np.fromstring(rows, np.int64, sep=" ")
-        if (width == width[0]).all():
-            matrix[:, : width[0]] = numbers.reshape(-1, width[0])
-        else:
-            matrix[np.arange(columns) < width[:, None]] = numbers
+    matrix[np.arange(columns) < width[:, None]] = numbers
     return matrix
 
 

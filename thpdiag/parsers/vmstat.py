@@ -136,6 +136,15 @@ def is_banner(text: str) -> bool:
     return bool(BANNER.match(text))
 
 
+@lru_cache(64)
+def parse_screen_head(lines: bytes) -> Header | None:
+    """The columns of a header, perhaps below a banner, if these lines are nothing else."""
+    *above, text = lines.decode("utf-8", "replace").split("\n")
+    if len(above) > 1 or not all(map(is_banner, above)) or not "".join((*above, text)).isprintable():
+        return None
+    return parse_header(text, after_banner=bool(above)) if lines.isascii() else None
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What the columns before those of CPU time are: place, metric, factor. All are cells of a row or whole columns."""
@@ -239,6 +248,11 @@ class Table:
             self.ended = True
         elif not is_banner(text):
             self.errors.note(number, text, NO_ROW)
+
+    def repeats_screen_head(self, lines: bytes) -> bool:
+        """Whether these lines are a header, perhaps below a banner, that only repeats that of this run."""
+        header = parse_screen_head(lines)
+        return header is not None and self._repeats(header)
 
     def _repeats(self, header: Header) -> bool:
         """Whether a header only repeats that of this run, with the zone of now, which changes with summer time."""
@@ -397,6 +411,8 @@ class LongTable(Table):
         for row in others:
             is_first = row.number == first + 1
             yield self.sample(row, since_boot=self.has_boot_row and is_first, frozen=frozen and not is_first)
+        if not stretches:
+            return
         if not good.all():
             at, numbers, seconds, is_utc = at[good], numbers[good], seconds[good], is_utc[good]
         columns = self._columns(numbers)
@@ -458,9 +474,12 @@ class Recording:
         """
         table: LongTable | None = None
         for first, end, width in self.lines.stretches():
-            if table and table.header and width == table.header.width and not table.ended:
-                table.plain_rows(first, end)
-                continue
+            if table and table.header and not table.ended:
+                if width == table.header.width:
+                    table.plain_rows(first, end)
+                    continue
+                if width == 0 and end - first <= 2 and table.repeats_screen_head(self.lines.raw(first, end)):
+                    continue
             for number, text in self._texts(first, end if width >= 0 else first + 1):  # one empty line says it all
                 if table and not self._continues(table, number, text):
                     yield from table.end()
@@ -477,14 +496,15 @@ class Recording:
 
     def _texts(self, first: int, end: int) -> Iterator[tuple[int, str]]:
         """These lines, numbered from 1; one with carriage returns inside is several."""
-        raw = self.lines.raw(first, end)
-        if end == first + 1 and raw.isascii() and (text := raw.decode()).isprintable():
-            yield end, text
-            return
-        damage = LineDamage()
-        for number, text in number_lines(b"", iter((raw + b"\n",)), MAX_LINE_BYTES, damage):
-            yield number + first, clean(text)
-        self.undecoded.add(damage, first)
+        for line in range(first, end):
+            raw = self.lines.raw(line)
+            if raw.isascii() and (text := raw.decode()).isprintable():
+                yield line + 1, text
+                continue
+            damage = LineDamage()
+            for _, text in number_lines(b"", iter((raw + b"\n",)), MAX_LINE_BYTES, damage):
+                yield line + 1, clean(text)
+            self.undecoded.add(damage, line)
 
     def _continues(self, table: LongTable, number: int, text: str) -> bool:
         """Whether the block goes on: a foreign line may stand alone in it if it says nothing."""

@@ -16,16 +16,24 @@ import binascii
 import gzip
 import json
 import re
+import sys
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib.machinery import SourceFileLoader
+from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import cache_from_source
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Literal
 
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, BytecodeCache, Environment, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from thpdiag.errors import InputError
@@ -122,6 +130,36 @@ def digest(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
+class CompiledTemplates(BytecodeCache):
+    """Templates as code, kept as Python keeps that of modules: in `__pycache__`, unless it is told not to write any.
+
+    Making it takes longer than importing numpy. It depends on the template, on Jinja, and on the options in this file:
+    if one of them is another, it is made anew. Where it cannot be written, it is made in each run.
+    """
+
+    def get_cache_key(self, name: str, filename: str | None = None) -> str:
+        return cache_from_source(filename, optimization="template") if filename else ""
+
+    def get_source_checksum(self, source: str) -> str:
+        return sha256(_compiler() + source.encode()).hexdigest()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError, EOFError, UnpicklingError), Path(bucket.key).open("rb") as file:
+            bucket.load_bytecode(file)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key and not sys.dont_write_bytecode:
+            SourceFileLoader("", bucket.key).set_data(
+                bucket.key, bucket.bytecode_to_string()
+            )  # nothing where it cannot
+
+
+@cache
+def _compiler() -> bytes:
+    """What code is made with."""
+    return version("jinja2").encode() + files(__package__).joinpath("__init__.py").read_bytes()
+
+
 @cache
 def _environment() -> Environment:
     return environment(PackageLoader(__name__, "."))
@@ -131,7 +169,7 @@ def environment(loader: BaseLoader) -> Environment:
     """What all our pages are made with: every string made visible and escaped, the words that templates need."""
     made = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
+        lstrip_blocks=True, keep_trailing_newline=True, bytecode_cache=CompiledTemplates(),
     )  # fmt: skip
     made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
     made.globals |= {
