@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from parse_bytes import faults, readings
+from parse_bytes import STRICT, alone, faults, member, readings
 from text_damage import mutant
 from thpdiag.detect import TaggedRecord
 from thpdiag.host import reading
@@ -148,3 +149,41 @@ def test_columns_stay_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = reading.fold_rows([*ours, *theirs])
     by_group = [samples([r.record for r in kept if r.group == group]) for group in (ours[0].group, ("", "other"))]
     assert by_group[0] == by_group[1] == samples([r.record for r in ours])
+
+
+TASKS = """\
+    45 root      20   0       0      0      0 R  35.5   0.0  99:12.00 kcompactd0
+  1000 app       20   0   1.2g   {size}   8000 S   1.4   5.9   0:12.00 /opt/jdk/bin/java -Xmx1g
+  {pid} app       20   0    2124    708    600 S   0.4   0.1   0:12.00 sh
+"""
+
+
+def top_text(rows: Sequence[str]) -> bytes:
+    """A frame of top for each of these rows."""
+    head = (ROOT / "fixtures" / "readers" / "top" / "batch" / "top.txt").read_text().partition("PID USER")[0]
+    titles = "PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n"
+    return "".join(f"{head}{titles}{row}\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "  77 app  20   0  99999999999999999999999 1 1 S 1.0 1.0 0:01.00 x\n", "  78 app 20 0 7 7 7\n"]
+)
+def test_rows_that_are_taken_at_once_say_what_single_ones_say(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of frames in which processes come and go and sizes are rounded, also with a row that does not fit."""
+    rows = [TASKS.format(size=size, pid=pid) for size, pid in (("612340", 77), ("1.25g", 78), ("612340", 77))]
+    data = top_text([rows[0], rows[1] + odd, rows[2]])
+    single = alone(top_frames.TOP, data)
+    given_ = readings(data)
+    assert samples([r.record for r in given_]) == samples(single)
+    assert [r.record for r in given_ if isinstance(r.record, Fact | Problem)] == [
+        r for r in single if isinstance(r, Fact | Problem)
+    ]
+    monkeypatch.setattr(reading, "MANY_NUMBERS", 10)
+    text = member(data)
+    listed = [r.record for r in reading.fold_rows(STRICT.read_listings(text.path, text.lines()))]
+    assert any(isinstance(record, Series) for record in listed)
+    assert samples(listed) == samples(single)
+    largest = {name: q for r in single if isinstance(r, Sample) for name, q in sorted(r.resolution.items())}
+    java = [r for r in listed if isinstance(r, Series) and ("pid", "1000") in r.entity]
+    assert max(r.resolution["process_resident_memory_bytes"] for r in java) == 2**30 / 100
+    assert largest.keys() >= java[0].resolution.keys()

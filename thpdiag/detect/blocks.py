@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
+from re import Pattern
 from typing import TypeVar
 
+from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.session import folder_after, is_refusal, operator_actions, prose_facts, with_absolute_settings
 from thpdiag.detect.timestamps import (
     RECORDER_MARK,
@@ -31,9 +33,10 @@ from thpdiag.detect.transcript import (
     looks_like_html,
     parse_prompt,
     parse_speaker,
+    plain_lines,
 )
 from thpdiag.knowledge.paths import output_of, system_path
-from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
+from thpdiag.model import Citation, Clock, Fact, Listing, Moment, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, Parser, Source
 from thpdiag.model.text import quoted
 
@@ -112,11 +115,39 @@ class _Context:
 
 
 class _LookaheadLines:
-    """An iterator over cleaned lines that can be looked ahead into."""
+    """An iterator over cleaned lines that can be looked ahead into.
 
-    def __init__(self, lines: Iterator[TextLine]) -> None:
-        self._lines = lines
+    Lines of a piece of text in which nothing is to be cleaned off are made when they are asked for; rows of a table can
+    be taken from it many at once.
+    """
+
+    def __init__(self, lines: Iterable[tuple[int, str]], *, markup: bool) -> None:
+        self._plain: list[str] = []  # what is left of a piece, the next line last
+        self._number = 0  # of that line
         self._buffer: deque[TextLine] = deque()
+        if isinstance(lines, NumberedLines) and not markup:
+            self._lines = self._lines_of(lines.blocks)
+        else:
+            self._lines = clean_lines(lines, markup=markup)
+
+    def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
+        for block in blocks:
+            if (plain := plain_lines(block)) is None:
+                yield from clean_lines(block.lines(), markup=False)
+                continue
+            self._plain, self._number = plain[::-1], block.number
+            while self._plain:
+                self._number += 1
+                yield TextLine(self._number - 1, self._plain.pop())
+
+    def take_rows(self, matches: Callable[[str], object]) -> list[str]:
+        """Takes the next lines that match, as far as they are at hand."""
+        if self._buffer:
+            return []
+        rows = list(takewhile(matches, reversed(self._plain)))
+        del self._plain[len(self._plain) - len(rows) :]
+        self._number += len(rows)
+        return rows
 
     def peek(self, count: int) -> list[TextLine]:
         """The lines that come next, fewer at the end."""
@@ -133,6 +164,25 @@ class _LookaheadLines:
         return self._buffer.popleft() if self._buffer else next(self._lines, None)
 
 
+class _BlockLines:
+    """The lines of a block; rows of a table in it can be taken many at once."""
+
+    def __init__(self, detector: Detector, parser: Parser, ahead: _LookaheadLines, margin: str) -> None:
+        self._lines = detector.lines(parser, ahead, margin)
+        self._ahead, first = ahead, ahead.next()
+        self._is_plain = not margin and first is not None and not first.depth
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self._lines
+
+    def __next__(self) -> tuple[int, str]:
+        return next(self._lines)
+
+    def rows(self, pattern: Pattern[str]) -> list[str]:
+        """Takes the next lines that match, as far as they are at hand."""
+        return self._ahead.take_rows(pattern.match) if self._is_plain else []
+
+
 class Detector:
     """Splits members into blocks with a fixed set of parsers. `strict` re-raises a parser's own mistakes (tests)."""
 
@@ -145,10 +195,21 @@ class Detector:
     def read(
         self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
     ) -> Iterator[TaggedRecord]:
-        """All records of a text member. `head` is its beginning, to tell HTML; `lines` are (number, text) pairs.
+        """All records of a text member, row by row.
 
-        A parser may know the member by its own path, else by one of `aliases`, the paths of links that lead to it.
+        `head` is its beginning, to tell HTML; `lines` are (number, text) pairs. A parser may know the member by its own
+        path, else by one of `aliases`, the paths of links that lead to it.
         """
+        for reading in self.read_listings(member, lines, head, aliases):
+            if isinstance(reading.record, Listing):
+                yield from (replace(reading, record=row) for row in reading.record)
+            else:
+                yield reading
+
+    def read_listings(
+        self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
+    ) -> Iterator[TaggedRecord]:
+        """The same, rows as listings where a parser gives such."""
         recorder, paths = recorder_of(member), [system_path(path) or path for path in (member, *aliases)]
         known_path = next((path for path in paths if self._parser_of_path(path)), paths[0])
         context = _Context(member, known_path, time=recorder.begun, command=output_of(member) or recorder.command)
@@ -157,7 +218,7 @@ class Detector:
             rest = WholeText(lines, markup=markup)
             yield from self._block(whole, context, rest.number, rest)
             return
-        ahead = _LookaheadLines(clean_lines(lines, markup=markup))
+        ahead = _LookaheadLines(lines, markup=markup)
         silent = 0
         while (line := ahead.next()) and silent < MAX_UNCLAIMED_LINES:
             before = silent
@@ -184,7 +245,7 @@ class Detector:
         margins = dict.fromkeys(("", line.text[: len(line.text) - len(line.text.lstrip())]))
         for margin in () if line.text.startswith(RECORDER_MARK) else margins:
             if parser := self._parser_at(ahead, margin):
-                yield from self._block(parser, context, line.number, self._lines(parser, ahead, margin))
+                yield from self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
                 return
         if (moment := parse_timestamp(line.text)) is not None:
             before = context.time if 0 < line.number - context.timed <= ADJACENT_LINES else None
@@ -304,7 +365,7 @@ class Detector:
             text = f"a mistake of thpdiag: reader {parser} failed ({type(error).__name__}: {quoted(error)})"
             yield Problem(cite, text, ProblemKind.BUG, parser)
 
-    def _lines(self, parser: Parser, ahead: _LookaheadLines, margin: str) -> Iterator[tuple[int, str]]:
+    def lines(self, parser: Parser, ahead: _LookaheadLines, margin: str) -> Iterator[tuple[int, str]]:
         """The lines of a block without its margin: the opening one, and further ones while they belong.
 
         A single foreign line between two that belong (a row that was cut, a message to all terminals) is given to the

@@ -105,6 +105,17 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", text).translate(_TYPOGRAPHY).rstrip()
 
 
+_QUOTED = re.compile(r"^[ \t]*>", re.MULTILINE)
+
+
+def plain_lines(block: Block) -> list[str] | None:
+    """The lines of a piece of text in which there is nothing to be cleaned off but blanks at their ends, else None."""
+    text = block.text
+    if block.parted is not None or not text.isascii() or not text.replace("\n", "").isprintable():
+        return None
+    return None if ">" in text and _QUOTED.search(text) else list(map(str.rstrip, text.split("\n")))
+
+
 def clean_lines(lines: Iterable[tuple[int, str]], *, markup: bool) -> Iterator[TextLine]:
     """The lines of a text without decoration, quoting depth noted."""
     for number, raw in lines:

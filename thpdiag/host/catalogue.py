@@ -43,6 +43,7 @@ from thpdiag.host.series import (
 )
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Entity, Moment, Sample, Series
+from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Array, Bools, Floats, Ints, np
 
 STARTS = ("process_start_time_ticks", "process_start_time_seconds")
@@ -63,7 +64,7 @@ def split_by_start(parts: Sequence[Sample | Series]) -> list[Part]:
     found = [part for given in parts for part in _rows_by_start(given)]
     before = next((start for start, _ in found if start[0]), UNKNOWN)
     if before is UNKNOWN:
-        resets = _Resets(parts[0].cite.member)
+        resets = _Resets(member_of(parts[0]))
         return [cut for part in parts for cut in resets.cut(part)]
     filled = []
     for start, part in found:
@@ -192,20 +193,21 @@ def join_series(parts: Sequence[Series]) -> Series:
 
 
 def _joined_texts(parts: Sequence[Series]) -> tuple[bytes, Ints | None, Ints | None]:
-    """The texts behind each other, one that several have once; none if a part keeps no text."""
-    texts: dict[int, bytes] = {}
-    offsets: dict[int, int] = {}
-    starts, ends, length = [], [], 0
-    for part in parts:
-        if part.starts is None or part.ends is None:
-            return b"", None, None
-        if id(part.text) not in texts:
-            texts[id(part.text)], offsets[id(part.text)] = part.text, length
-            length += len(part.text)
-        starts.append(part.starts + offsets[id(part.text)])
-        ends.append(part.ends + offsets[id(part.text)])
-    text = parts[0].text if len(texts) == 1 else b"".join(texts.values())
-    return text, np.concatenate(starts), np.concatenate(ends)
+    """The text that all have, or the rows' own of each behind each other; none if a part keeps no text.
+
+    A text may be that of thousands of processes.
+    """
+    starts = [part.starts for part in parts if part.starts is not None]
+    ends = [part.ends for part in parts if part.ends is not None]
+    if len(starts) < len(parts) or len(ends) < len(parts):
+        return b"", None, None
+    begin, end = np.concatenate(starts), np.concatenate(ends)
+    if all(part.text is parts[0].text for part in parts):
+        return parts[0].text, begin, end
+    texts = (part.text for part in parts for _ in range(len(part)))
+    rows = [text[a:b] for text, a, b in zip(texts, begin.tolist(), end.tolist(), strict=True)]
+    places = np.cumsum([0, *map(len, rows)])
+    return b"".join(rows), places[:-1], places[1:]
 
 
 def sort_by_time(samples: Samples, metric: str) -> Samples:
@@ -242,7 +244,7 @@ def make_tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()
     for sample in samples:
         pid = _pid(sample.entity)
         clock = sample.clock if isinstance(sample, Series) else None
-        key = (sample.cite.member, sample.reader, sample.kind, ("pid", pid) if pid else sample.entity, clock)
+        key = (member_of(sample), sample.reader, sample.kind, ("pid", pid) if pid else sample.entity, clock)
         groups.setdefault(key, []).append(sample)
     parts_by_pid: dict[str, list[tuple[Start, list[Sample | Series]]]] = {}
     tables: list[Table] = []
@@ -267,7 +269,7 @@ def _process_tables(parts: Sequence[tuple[Start, list[Sample | Series]]], boots:
     merged: dict[tuple[object, ...], list[Sample | Series]] = {}
     for start, rows in parts:
         clock = rows[0].clock if isinstance(rows[0], Series) else None
-        merged.setdefault((rows[0].cite.member, rows[0].reader, clock, start[0], words[start]), []).extend(rows)
+        merged.setdefault((member_of(rows[0]), rows[0].reader, clock, start[0], words[start]), []).extend(rows)
     reused = any(words.values())
     for key, rows in merged.items():
         yield _table(rows, str(key[-1]) or ("one of several" if reused else ""), boots)
@@ -293,7 +295,7 @@ def _table(parts: Sequence[Sample | Series], life: str, boots: Sequence[Moment])
         names = [name for s in samples for name in s.values] if len(samples) > 1 and len(times) == 1 else []
         if times != {None} and len(set(names)) < len(names):
             samples = tuple(replace(s, time=None) for s in samples)
-    return Table(last.cite.member, last.reader, last.kind, entity, samples, tuple(boots))
+    return Table(member_of(last), last.reader, last.kind, entity, samples, tuple(boots))
 
 
 def make_track(table: Table, metric: str) -> Track | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import codecs
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from thpdiag.model import (
     Citation,
     Fact,
     InputRecord,
+    Listing,
     Problem,
     ProblemKind,
     Profile,
@@ -43,7 +44,7 @@ from thpdiag.model.case import begin_of, end_of
 from thpdiag.model.parser import Content
 from thpdiag.parsers import bulk_formats, line_formats
 
-MANY_NUMBERS = 500_000  # below, rows stay rows, which costs less than to load numpy
+MANY_NUMBERS = 50_000  # below, rows stay rows, which costs less than to load numpy
 ROW_NUMBERS = 10  # numbers take as much memory as what else there is of a row
 BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
 FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
@@ -167,7 +168,7 @@ def _read_member(
     if _is_noise(head):
         return [TaggedRecord(Problem(Citation(member.path), "not text", ProblemKind.UNRECOGNISED), "", ("", ""))]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
-    return fold_rows(detector.read(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
+    return fold_rows(detector.read_listings(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
 
 
 def _is_noise(head: bytes) -> bool:
@@ -224,11 +225,11 @@ def fold_rows(readings: Iterable[TaggedRecord]) -> list[TaggedRecord]:
     numbers = 0
     for reading in rest:
         held.append(reading)
-        numbers += ROW_NUMBERS + (len(reading.record.values) if isinstance(reading.record, Sample) else 0)
+        numbers += _count_numbers(reading.record)
         if numbers >= MANY_NUMBERS:
             break
     else:
-        return list(held)
+        return [one for reading in held for one in _separate_rows(reading)]
     from thpdiag.parsers._table import SeriesBuilder
 
     columns: dict[tuple[str, tuple[str, str]], SeriesBuilder] = defaultdict(SeriesBuilder)
@@ -237,11 +238,27 @@ def fold_rows(readings: Iterable[TaggedRecord]) -> list[TaggedRecord]:
     for reading in chain((held.popleft() for _ in range(len(held))), rest):
         if isinstance(reading.record, Sample):
             columns[reading.reader, reading.group].add(reading.record)
+        elif isinstance(reading.record, Listing):
+            columns[reading.reader, reading.group].add_listing(reading.record)
         elif not isinstance(reading.record, Fact) or _is_news(reading.record, reading, words):
             kept.append(reading)
     for (reader, group), rows in columns.items():
         kept += (TaggedRecord(series, reader, group) for series in rows.series())
     return kept
+
+
+def _count_numbers(record: Record) -> int:
+    """How much there is of a record, in numbers."""
+    rows = len(record) if isinstance(record, Listing) else 1
+    return rows * (ROW_NUMBERS + (len(record.values) if isinstance(record, Sample | Listing) else 0))
+
+
+def _separate_rows(reading: TaggedRecord) -> Iterator[TaggedRecord]:
+    """The rows of a listing one by one, any other record as it is."""
+    if isinstance(reading.record, Listing):
+        yield from (replace(reading, record=row) for row in reading.record)
+    else:
+        yield reading
 
 
 def _is_news(fact: Fact, reading: TaggedRecord, words: dict[tuple[object, ...], object]) -> bool:

@@ -18,7 +18,7 @@ from thpdiag.model.profile import (
     TableKind,
     Task,
 )
-from thpdiag.model.series import Entity, Sample, Series, Subject
+from thpdiag.model.series import Entity, Listing, Sample, Series, Subject
 
 __all__ = [
     "CONFIDENCES",
@@ -37,6 +37,7 @@ __all__ = [
     "InputRecord",
     "KernelImage",
     "Ledger",
+    "Listing",
     "Module",
     "Moment",
     "Note",

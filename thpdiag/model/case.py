@@ -9,7 +9,7 @@ from typing import NamedTuple
 from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.facts import Citation, Event, Fact, Moment, Problem
 from thpdiag.model.profile import Profile, SymbolList, SymbolTable
-from thpdiag.model.series import Sample, Series
+from thpdiag.model.series import Listing, Sample, Series
 from thpdiag.model.text import sentence
 
 
@@ -84,7 +84,12 @@ class Case:
     anchors: tuple[ClockAnchor, ...] = ()
 
 
-Record = Fact | Sample | Series | Profile | Event | Problem | SymbolList | SymbolTable
+Record = Fact | Sample | Listing | Series | Profile | Event | Problem | SymbolList | SymbolTable
+
+
+def member_of(record: Record) -> str:
+    """The member that it stands in; a citation of a row quotes its line, which thousands of them need not make."""
+    return record.member if isinstance(record, Series | Listing) else record.cite.member
 
 
 def end_of(record: Record) -> Moment | None:

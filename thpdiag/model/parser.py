@@ -31,6 +31,19 @@ class Passable(Protocol):
         """Pass over lines that hold none of these words of plain ASCII, and say how many; it may stop before others."""
 
 
+@runtime_checkable
+class RowLines(Protocol):
+    """Lines of a block, of which rows can be taken many at once."""
+
+    def __iter__(self) -> Iterator[tuple[int, str]]: ...
+
+    def rows(self, pattern: Pattern[str]) -> list[str]:
+        """Takes the next lines, one below the other, that match a pattern; none, or a part, where that is not known.
+
+        What matches must belong to the block, and be no prompt.
+        """
+
+
 class Source(NamedTuple):
     """Where the lines come from, as far as the surrounding text tells.
 

@@ -5,7 +5,7 @@ Readers of lines yield rows, readers of whole recordings columns; `thpdiag.host.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Entity = tuple[tuple[str, str], ...]  # labels of what rows are of, as in `Sample`; empty for the host
 Subject = tuple[str, Entity]  # its kind and its labels
 NOTHING: Mapping[str, float] = MappingProxyType({})
+NO_QUANTA: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,50 @@ class Sample:
     time: Moment | None = None
     resolution: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     since_boot: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """Rows of many entities at one moment, as columns of equal length: the processes of one frame of top.
+
+    Everything means what it means in `Sample`; `values` holds NaN where the source printed nothing, and a quantum of 0
+    is of an exact value. `first` is the line of the first row, each further one stands in the next; `texts` are the
+    lines. Parsers of lines yield it where rows are many, and `thpdiag.host.reading` makes samples or series of it;
+    nobody else meets one.
+    """
+
+    kind: str
+    values: Mapping[str, Sequence[float]]
+    member: str
+    first: int
+    texts: Sequence[str]
+    reader: str
+    entities: Sequence[Entity]
+    time: Moment | None = None
+    resolution: Mapping[str, Sequence[float]] = field(default_factory=lambda: NO_QUANTA)
+    since_boot: bool = False
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __iter__(self) -> Iterator[Sample]:
+        """The rows as samples."""
+        for at, (entity, text) in enumerate(zip(self.entities, self.texts, strict=True)):
+            yield Sample(
+                self.kind,
+                {name: value for name, column in self.values.items() if (value := column[at]) == value},
+                Citation(self.member, self.first + at, excerpt_of(text)),
+                self.reader,
+                entity,
+                self.time,
+                {name: column[at] for name, column in self.resolution.items() if column[at]},
+                since_boot=self.since_boot,
+            )
+
+    @property
+    def cite(self) -> Citation:
+        """Of the first row."""
+        return Citation(self.member, self.first, excerpt_of(self.texts[0]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,17 +8,21 @@ behind the last row, each host's behind its name. Needs numpy, so only parsers t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import count
+from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from thpdiag.model import Clock, Entity, Fact, Moment, Record, Sample, Series
+from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample, Series
+from thpdiag.model.facts import MAX_CITED_CHARS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,88 +75,111 @@ class HostSeries(Generic[_Columns]):
             yield from columns.series()
 
 
-Key = tuple[str, Entity, str, str, tuple[str, ...], Clock | None]
 NAN = float("nan")
-ROW_NUMBERS = 4  # numbers of a row beside its metrics
-MAX_HELD_NUMBERS = 4096  # numbers that are held as rows
+Columns = tuple[str, str, str, tuple[str, ...], Clock | None]  # kind, member, reader, metrics, clock
+FRONT = 6  # numbers of a row before its metrics: entity, time, line, mark, begin and end of its text
 
 
-@dataclass(slots=True)
-class _SeriesRows:
-    """Rows of one entity with the same metrics on one clock."""
+class _RowsOfColumns:
+    """Rows of many entities that have the same metrics, one after another as they were read.
 
-    key: Key
-    resolution: dict[str, float] = field(default_factory=dict)
-    _held: array[float] = field(default_factory=lambda: array("d"))  # the last rows, one after another
-    _columns: tuple[array[float], ...] = ()  # those before them: time, line, mark, end of the text, metrics
-    _text: BytesIO = field(default_factory=BytesIO)
-    _size: int = 0  # of the text
-    _seen: object = None
+    `_numbers` are all of them in one array: objects of each entity's own would take more than its rows. They are sorted
+    by entity once, at the end.
+    """
+
+    def __init__(self, columns: Columns, new_number: Callable[[], int], text: BytesIO) -> None:
+        self._columns = columns
+        self._text = text  # of all rows of the source
+        self._entities: dict[Entity, int] = defaultdict(new_number)
+        self._numbers: array[float] = array("d")
+        self._resolution: dict[int, dict[str, float]] = {}  # by the number of the entity
+        self._seen: dict[int, object] = {}  # the resolution of its last row
 
     def add(self, row: Sample, seconds: float, line: int, text: str) -> None:
-        if row.resolution is not self._seen and row.resolution != self._seen:
-            self._seen = row.resolution
-            for name, quantum in row.resolution.items():
-                self.resolution[name] = max(quantum, self.resolution.get(name, 0.0))
-        self._size += self._text.write(text.encode("utf-8", "replace"))
-        self._held.extend((seconds, line, row.since_boot, self._size, *row.values.values()))
-        if len(self._held) > MAX_HELD_NUMBERS:
-            self._spread()
+        entity = self._entities[row.entity]
+        if row.resolution is not self._seen.get(entity) and row.resolution != self._seen.get(entity):
+            self._seen[entity] = row.resolution
+            self._round(entity, row.resolution)
+        begin = self._text.tell()
+        end = begin + self._text.write(text.encode("utf-8", "replace"))
+        self._numbers.extend((entity, seconds, line, row.since_boot, begin, end, *row.values.values()))
 
-    def _spread(self) -> None:
-        """Puts the last rows into the columns, all at once: to append to each column for each row takes three times."""
-        rows = np.array(self._held).reshape(-1, ROW_NUMBERS + len(self.key[4]))
-        self._columns = self._columns or tuple(array("d") for _ in range(rows.shape[1]))
-        for column, cells in zip(self._columns, rows.T, strict=True):
-            column.frombytes(cells.tobytes())
-        del self._held[:]
+    def add_listing(self, rows: Listing, seconds: float) -> None:
+        entities = [self._entities[entity] for entity in rows.entities]
+        texts = [text[:MAX_CITED_CHARS].encode("utf-8", "replace") for text in rows.texts]
+        ends = self._text.tell() + np.cumsum(list(map(len, texts)))
+        self._text.write(b"".join(texts))
+        numbers = np.empty((len(rows), FRONT + len(rows.values)))
+        numbers[:, 0], numbers[:, 1], numbers[:, 3] = entities, seconds, rows.since_boot
+        numbers[:, 2] = np.arange(rows.first, rows.first + len(rows))
+        numbers[:, 4], numbers[1:, 4], numbers[:, 5] = ends[0] - len(texts[0]), ends[:-1], ends
+        for place, column in enumerate(rows.values.values(), FRONT):
+            numbers[:, place] = column
+        self._numbers.frombytes(numbers.tobytes())
+        quanta = zip(*rows.resolution.values(), strict=True)
+        for entity, row in zip(entities, quanta, strict=False):
+            if row != self._seen.get(entity):
+                self._seen[entity] = row
+                self._round(
+                    entity, {name: quantum for name, quantum in zip(rows.resolution, row, strict=True) if quantum}
+                )
 
-    def series(self) -> Series:
-        self._spread()
-        kind, entity, member, reader, metrics, clock = self.key
-        seconds, lines, marks, ends, *values = (np.frombuffer(column, np.float64) for column in self._columns)
-        places = np.concatenate((np.zeros(1, np.int64), ends.astype(np.int64)))
-        return Series(
-            kind,
-            dict(zip(metrics, values, strict=True)),
-            member,
-            lines.astype(np.int64),
-            reader,
-            entity,
-            seconds if clock else None,
-            clock,
-            self.resolution,
-            marks > 0 if marks.any() else None,
-            self._text.getvalue(),
-            places[:-1],
-            places[1:],
-        )
+    def _round(self, entity: int, resolution: Mapping[str, float]) -> None:
+        known = self._resolution.setdefault(entity, {})
+        for name, quantum in resolution.items():
+            known[name] = max(quantum, known.get(name, 0.0))
+
+    def series(self, text: bytes) -> Iterator[tuple[int, Series]]:
+        """The number of each entity and its rows as columns; asked once, the rows are given away."""
+        kind, member, reader, metrics, clock = self._columns
+        rows = np.frombuffer(self._numbers).reshape(-1, FRONT + len(metrics))
+        order = np.argsort(rows[:, 0], kind="stable")
+        numbers, seconds, lines, marks, starts, ends, *values = (rows[order, place] for place in range(rows.shape[1]))
+        del rows, self._numbers
+        lines, starts, ends = (column.astype(np.int64) for column in (lines, starts, ends))
+        marks = marks > 0
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        by_number = {number: entity for entity, number in self._entities.items()}
+        for first, end in zip(firsts, [*firsts[1:], len(numbers)], strict=True):
+            number, own = int(numbers[first]), slice(first, end)
+            columns = {name: column[own] for name, column in zip(metrics, values, strict=True)}
+            yield number, Series(
+                kind, columns, member, lines[own], reader, by_number[number], seconds[own] if clock else None,
+                clock, self._resolution.get(number, {}), marks[own] if marks[own].any() else None, text, starts[own],
+                ends[own],
+            )  # fmt: skip
 
 
 class SeriesBuilder:
     """Rows of one source, gathered by entity and metrics."""
 
     def __init__(self) -> None:
-        self._found: dict[Key, _SeriesRows] = {}
+        self._found: dict[Columns, _RowsOfColumns] = {}
+        self._new_number = count().__next__
+        self._text = BytesIO()
 
     def add(self, row: Sample) -> None:
-        time, cite = row.time, row.cite
-        rows = self._rows(row, time.clock if time else None)
-        rows.add(row, time.seconds if time else NAN, cite.line or 0, cite.text)
+        self.add_repeat(row, row.time, row.cite.line or 0, row.cite.text)
 
     def add_repeat(self, row: Sample, time: Moment | None, line: int, text: str) -> None:
         """A row that says what another one said, at a time and line of its own."""
-        self._rows(row, time.clock if time else None).add(row, time.seconds if time else NAN, line, text)
+        self._rows(row, row.cite.member, time).add(row, time.seconds if time else NAN, line, text)
 
-    def _rows(self, row: Sample, clock: Clock | None) -> _SeriesRows:
-        key = (row.kind, row.entity, row.cite.member, row.reader, tuple(row.values), clock)
+    def add_listing(self, rows: Listing) -> None:
+        self._rows(rows, rows.member, rows.time).add_listing(rows, rows.time.seconds if rows.time else NAN)
+
+    def _rows(self, row: Sample | Listing, member: str, time: Moment | None) -> _RowsOfColumns:
+        key = (row.kind, member, row.reader, tuple(row.values), time.clock if time else None)
         rows = self._found.get(key)
         if rows is None:
-            rows = self._found[key] = _SeriesRows(key)
+            rows = self._found[key] = _RowsOfColumns(key, self._new_number, self._text)
         return rows
 
     def series(self) -> Iterator[Series]:
-        return (rows.series() for rows in self._found.values())
+        """The columns, in the order in which the first row of each came; asked once."""
+        text = self._text.getvalue()
+        found = [numbered for rows in self._found.values() for numbered in rows.series(text)]
+        return (series for _, series in sorted(found, key=itemgetter(0)))
 
 
 def as_series(records: Iterable[Record]) -> Iterator[Record]:

@@ -8,14 +8,16 @@ Negative, huge and broken numbers are None: the caller says so in a Problem.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+NAN = float("nan")
 MAX_QUANTITY = 2.0**60  # base units; more than any host has bytes
 MAX_NUMBER_CHARS = 32  # characters of a number
 CACHED_TEXTS = 4096  # texts of numbers that are kept
+CACHED_CELLS = 1 << 15  # of a column; a list has seldom more than some thousands of rows
 BINARY = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 
@@ -52,6 +54,9 @@ def parse_quantity(text: str, unit: float = 1, suffixes: dict[str, int] = BINARY
 
     A suffix is absolute: `1.2g` is 1.2 GiB whatever `unit` is.
     """
+    if len(text) <= 18 and text.isascii() and text.isdigit():
+        value = float(text) * unit
+        return Quantity(value, float(unit)) if value <= MAX_QUANTITY else None
     if len(text) > MAX_NUMBER_CHARS:
         return None
     return _in_units(text, unit) if suffixes is BINARY else _parse(text, unit, suffixes)
@@ -71,6 +76,11 @@ def _parse(text: str, unit: float, suffixes: dict[str, int]) -> Quantity | None:
 
 def parse_percent(text: str) -> float | None:
     """A percentage of one CPU as a ratio, which several threads take above 1."""
+    return _ratio(text) if len(text) <= MAX_NUMBER_CHARS else None
+
+
+@lru_cache(CACHED_TEXTS)
+def _ratio(text: str) -> float | None:
     value = parse_number(text)
     return None if value is None else value / 100
 
@@ -133,6 +143,30 @@ class Readings:
         if quantum:
             self.resolution[column.metric] = quantum * (factor if isinstance(found, Quantity) else 1)
         return True
+
+
+class Cells(dict[str, tuple[float, float]]):
+    """Value and quantum (0: exact) by the text of a column's cell; the value is NAN itself where no number can be.
+
+    Listings say the same again and again, so what was read is kept.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    def __missing__(self, text: str) -> tuple[float, float]:
+        readings = Readings()
+        possible = readings.put(self._column, self._column.parse(text))
+        value = readings.values[self._column.metric] if possible else NAN
+        if len(self) >= CACHED_CELLS:
+            self.clear()
+        self[text] = found = value, readings.resolution.get(self._column.metric, 0.0)
+        return found
+
+    def read(self, cells: Iterable[str]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The values of some cells, at least one, and their quanta."""
+        values, quanta = zip(*map(self.__getitem__, cells), strict=True)
+        return values, quanta
 
 
 MAX_COUNTER = 2**63  # the kernel's unsigned longs beyond this are counters that went below zero

@@ -27,14 +27,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from thpdiag.detect.timestamps import recorder_of
-from thpdiag.model import Clock, Fact, Moment, Record, Sample
-from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors, any_of, parse_command
 from thpdiag.parsers._time import DAY, DayClock, day_seconds
-from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_number, parse_percent, parse_quantity
+from thpdiag.parsers._units import (
+    NAN,
+    Cells,
+    Column,
+    Quantity,
+    Readings,
+    columns,
+    parse_number,
+    parse_percent,
+    parse_quantity,
+)
 from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
 
 MAX_DATE_DISTANCE = 300  # seconds between a time line and what was started after it
@@ -149,6 +160,7 @@ TASK = {
     "%CPU": Column("process_cpu_ratio", parse_percent, quantum=0.001),
     **columns(dict.fromkeys(("TIME", "TIME+", "ZEIT", "ZEIT+"), "process_cpu_seconds_total"), cpu_seconds),
 }
+CACHED_TASKS = 1 << 15  # a frame after the other lists the same
 COMMAND_AT = len(DEFAULT) - 1  # where the command is under translated headers: top's own order
 
 
@@ -161,6 +173,7 @@ class TaskRows:
     columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
     command: int = COMMAND_AT
     _named: set[str] = field(default_factory=set)
+    _of_columns: dict[Column, Cells] = field(default_factory=dict)
     _read: Mapping[str, Column] = field(default_factory=lambda: TASK)  # the columns before the command
 
     def header(self, text: str) -> None:
@@ -170,26 +183,73 @@ class TaskRows:
         before = self.columns[: self.command]
         self._read = {title: column for title, column in TASK.items() if title in before}
 
+    def rows(self, first: int, texts: Sequence[str], time: Moment | None) -> Iterator[Record]:
+        """Rows that stand one below the other from line `first` on: column by column, unless one of them is odd."""
+        words = list(map(self._split, texts))
+        if min(map(len, words)) > self.command:
+            columns = list(zip(*words, strict=False))
+            cells = dict(zip(self.columns, columns[: self.command], strict=False))
+            read = {
+                column.metric: self._cells(column).read(cells[title])
+                for title, column in self._read.items()
+                if title in cells
+            }
+            if not any(NAN in values for values, _ in read.values()):
+                pids, commands = cells["PID"], columns[self.command]
+                for at in [at for at, pid in enumerate(pids) if pid not in self._named]:
+                    user = cells["USER"][at] if "USER" in cells else ""
+                    yield from self._name(first + at, texts[at], (pids[at], commands[at], user), time)
+                yield Listing(
+                    "process",
+                    {metric: values for metric, (values, _) in read.items()},
+                    self.source.member,
+                    first,
+                    texts,
+                    "top",
+                    list(map(_entity, pids, commands)),
+                    time,
+                    {metric: quanta for metric, (_, quanta) in read.items() if any(quanta)},
+                )
+                return
+        for line, text in enumerate(texts, first):
+            yield from self.row(line, text, time)
+
     def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
-        last = self.command == len(self.columns) - 1
-        words = text.split(None, self.command) if last else text.split()
+        words = self._split(text)
         if len(words) <= self.command:
             self.odd.note(line, text, "a task of top with fewer fields than its header")
             return
         cells = dict(zip(self.columns, words[: self.command], strict=False))
-        command = words[self.command].strip()
-        comm = task_name(command)
-        pid = cells["PID"]
-        cite = self.source.cite(line, text)
-        if pid not in self._named:
-            self._named.add(pid)
-            labels = (("pid", pid), ("comm", comm), ("user", cells.get("USER", "")))
-            yield Fact("process.command", command, cite, labels, time)
+        pid, command = cells["PID"], words[self.command]
+        yield from self._name(line, text, (pid, command, cells.get("USER", "")), time)
         found = Readings()
         for title in found.take(self._read, cells):
             if title in SIZES:
                 self.odd.note(line, text, f"an impossible number in column {title} of top: not used")
-        yield Sample("process", found.values, cite, "top", process_entity(pid, comm), time, found.resolution)
+        cite = self.source.cite(line, text)
+        yield Sample("process", found.values, cite, "top", _entity(pid, command), time, found.resolution)
+
+    def _cells(self, column: Column) -> Cells:
+        if column not in self._of_columns:
+            self._of_columns[column] = Cells(column)
+        return self._of_columns[column]
+
+    def _split(self, text: str) -> list[str]:
+        """The words of a row; the command, if it stands last, is one."""
+        return text.split(None, self.command) if self.command == len(self.columns) - 1 else text.split()
+
+    def _name(self, line: int, text: str, who: tuple[str, str, str], time: Moment | None) -> Iterator[Fact]:
+        """The command of a process that was not there yet; `who` are its pid, command and user."""
+        pid, command, user = who
+        if pid not in self._named:
+            self._named.add(pid)
+            labels = (("pid", pid), ("comm", task_name(command.strip())), ("user", user))
+            yield Fact("process.command", command.strip(), self.source.cite(line, text), labels, time)
+
+
+@lru_cache(CACHED_TASKS)
+def _entity(pid: str, command: str) -> Entity:
+    return process_entity(pid, task_name(command.strip()))
 
 
 FRAME = re.compile(r"top - (\d{1,2}:\d\d:\d\d)(?:\s|$)")
@@ -258,8 +318,11 @@ class Frames:
 def without_cpu(records: Iterable[Record]) -> Iterator[Record]:
     """The first frame of a recording: its CPU figures are since boot, or of the instant in which top started."""
     for record in records:
-        if not isinstance(record, Sample):
+        if not isinstance(record, Sample | Listing):
             yield record
+        elif isinstance(record, Listing):
+            unknown = {name: [NAN] * len(record) for name in record.values if "cpu_ratio" in name}
+            yield replace(record, values={**record.values, **unknown})
         elif record.kind == "cpu":
             yield replace(record, since_boot=True)
         else:
@@ -275,14 +338,19 @@ def parse_top(source: Source, lines: Lines) -> Iterator[Record]:
     odd = ParseErrors(source, "top")
     frames = Frames(source, odd)
     held: list[Record] = []  # the first frame, until it is known whether there is a second
+    rows = lines.rows if isinstance(lines, RowLines) else None
     for line, text in lines:
+        if rows and ROW.match(text):
+            records = frames.tasks.rows(line, [text, *rows(ROW)], frames.time)
+        else:
+            records = line_of(frames, line, text)
         if frames.frames < 2:
-            held.extend(line_of(frames, line, text))
+            held.extend(records)
             continue
         if held:
             yield from without_cpu(held)
             held = []
-        yield from line_of(frames, line, text)
+        yield from records
     held.extend(frames.end())
     command = parse_command(source.command, "top", with_value="dnpuUwo")
     second = command is not None and command.options.get("n") == "2"  # of which OSWatcher keeps the second frame only
