@@ -20,6 +20,7 @@ from thpdiag.detect import TaggedRecord
 from thpdiag.host.clock.anchors import anchors_of_boot, boot_times
 from thpdiag.knowledge.paths import is_tail, of_interest, root_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, InputRecord, Moment, Note, Problem, ProblemKind, Record, Sample
+from thpdiag.model.case import member_of
 from thpdiag.model.text import path_name, quoted
 
 COUNTERS = (
@@ -153,7 +154,7 @@ def collector_notes(records: Iterable[Record]) -> list[Note]:
     """What a reader of the report must know of the capture of one host."""
     notes: dict[str, Note] = {}
     for record in records:
-        member = record.cite.member
+        member = member_of(record)
         if is_tail(member):
             text = (
                 f"of {path_name(system_path(member))} only the end is in the capture; what happened before is not known"

@@ -32,6 +32,7 @@ from thpdiag.host.reading import ParsedInput
 from thpdiag.host.series import select_marked
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Case, Clock, Event, Fact, Moment, Note, Profile, Record, Sample, Series, State
+from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
 
 FORBIDDING_SETTINGS = frozenset({("thp.enabled", "never"), ("thp.defrag", "never")})
@@ -162,11 +163,11 @@ def _segments_by_line(
     """Segments of the members that hold changes; what stands elsewhere is placed by time, else left unplaced."""
     segments: list[Segment] = []
     for member, cuts in changes.items():
-        own = [r for r in records if r.cite.member == member]
+        own = [r for r in records if member_of(r) == member]
         segments += _member_segments(member, own, cuts, len(segments) if len(changes) == 1 else None)
     unplaced = Segment(UNPLACED)
     spans = [(segment, {of: _span(segment, of, clock) for of in Clock}) for segment in segments]
-    for record in (r for r in records if r.cite.member not in changes):
+    for record in (r for r in records if member_of(r) not in changes):
         parts: Sequence[Record] = [record]
         if isinstance(record, Series) and record.seconds is not None and record.clock is not None:
             # a row belongs to the state it was recorded in
@@ -252,13 +253,13 @@ def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segme
             whole.add(record)
         return [whole]
     for record in records:
-        segments.get(place(record.cite.member), unplaced).add(record)
+        segments.get(place(member_of(record)), unplaced).add(record)
     return [*_order_by_time(list(segments.values()), clock), unplaced]
 
 
 def _bundle_finder(records: Sequence[Record], measured: Sequence[Fact]) -> Callable[[str], str]:
     """What a member belongs to: the bundle root above it, else its folder; itself where a folder's files disagree."""
-    root = root_finder({r.cite.member for r in records})
+    root = root_finder(set(map(member_of, records)))
 
     def folder(member: str) -> str:
         return root(member) or member.rpartition("/")[0]
@@ -358,7 +359,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         records = records_in_window(records, window, options.process, clock.anchors)
     records = mark_ineffective_writes(records)
     facts = [r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and r.name != "work.seconds"]
-    members = {record.cite.member for record in host.records}
+    members = set(map(member_of, host.records))
     readable = frozenset(parsed.readings)
 
     def concerns_host(member: str) -> bool:

@@ -78,8 +78,8 @@ def _share(part: Any, whole: Any) -> Any:
 
 def rates_of_counters(samples: Iterable[Sample | Series]) -> Iterator[Sample | Series]:
     """CPU shares from /proc/stat and swap rates from /proc/vmstat, a row per interval."""
-    for table in make_tables(samples):
-        if table.kind != "system" or len(table.samples) < 2:
+    for table in make_tables(sample for sample in samples if sample.kind == "system"):
+        if len(table.samples) < 2:
             continue
         if table.metrics.issuperset(NEEDED_COUNTERS):
             yield from _cpu_shares(table)

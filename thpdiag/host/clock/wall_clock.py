@@ -33,7 +33,7 @@ from thpdiag.host.clock.anchors import anchors_of_boot, anchors_of_profile, boot
 from thpdiag.host.clock.timezone import HOUR, QUARTER, Timezone, host_timezone, timezone_of_boots
 from thpdiag.knowledge.paths import output_of, root_of
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Note, Problem, Profile, Record, Sample, Series
-from thpdiag.model.case import begin_of, end_of
+from thpdiag.model.case import begin_of, end_of, member_of
 from thpdiag.model.clock import DAY, ClockAnchor
 from thpdiag.model.numeric import Array, Floats, Ints, np
 from thpdiag.model.text import quoted
@@ -77,9 +77,10 @@ def convert_times(seconds: Floats, lines: Ints, clock: Clock, zone: Timezone | N
 
 def _jumps_back(seconds: Floats, lines: Ints) -> list[tuple[int, float]]:
     """Rows that are earlier than the one before, though both are of one recording, and by how much."""
-    if len(seconds) < 2:
+    by = np.diff(seconds)
+    if not len(by) or by.min() >= -MIN_STEP_SECONDS:
         return []
-    by, apart = np.diff(seconds), np.diff(lines)
+    apart = np.diff(lines)
     usual = max(_median(apart) * 1.5, MAX_LINES_APART)
     rows = np.flatnonzero((by < -MIN_STEP_SECONDS) & (by > -DAY / 2) & (apart > 0) & (apart <= usual))
     return [(int(row) + 1, -float(by[row])) for row in rows]
@@ -94,11 +95,14 @@ def _median(numbers: Array[Any]) -> float:
 
 def _unfold_repeated_hour(seconds: Floats, lines: Ints) -> tuple[Floats, float]:
     """Times that go on where they jump back by an hour, and by how much they may be wrong for it."""
+    jumps = _jumps_back(seconds, lines)
+    if not jumps:
+        return seconds, 0.0
     forward = np.diff(seconds)
     forward = forward[forward > 0]
     interval = _median(forward) if len(forward) else 0.0
     least, most = HOUR - 2 * interval - MIN_STEP_SECONDS, HOUR + MIN_STEP_SECONDS
-    folds = [row for row, by in _jumps_back(seconds, lines) if least <= by <= most]
+    folds = [row for row, by in jumps if least <= by <= most]
     if not folds or interval > HOUR / 4:
         return seconds, 0.0
     passes = np.zeros(len(seconds))
@@ -172,9 +176,10 @@ def add_dates(records: Sequence[Record], zone: Timezone | None) -> list[Record]:
     firsts: dict[str, float] = {}
     lasts: dict[str, float] = {}
     torn: set[str] = set()
-    for record in records:
-        if (at := _time_of_day(record)) is not None:
-            member = record.cite.member
+    times = list(map(_time_of_day, records))
+    for record, at in zip(records, times, strict=True):
+        if at is not None:
+            member = member_of(record)
             if lasts.get(member, at) - at > DAY / 2:
                 torn.add(member)
             firsts.setdefault(member, at)
@@ -184,8 +189,8 @@ def add_dates(records: Sequence[Record], zone: Timezone | None) -> list[Record]:
     captures = _capture_spans(records, zone)
     midnights = {member: _midnight(member, at, captures) for member, at in firsts.items() if member not in torn}
     return [
-        record if _time_of_day(record) is None else _add_date(record, midnights.get(record.cite.member))
-        for record in records
+        record if at is None else _add_date(record, midnights.get(member_of(record)))
+        for record, at in zip(records, times, strict=True)
     ]
 
 
