@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,51 @@ def test_a_pasted_loop_over_stat_shows_a_busy_khugepaged(tmp_path: Path) -> None
     text = "[root@demo ~]# while sleep 10; do date; cat /proc/60/stat; done\n" + "\n".join(looks_) + "\n"
     (tmp_path / "session.txt").write_text(text)
     assert found(analyze([tmp_path], rules(), STRICT))["THP-034"] == "likely"
+
+
+def listed(at: list[int], reader: str, least: float, rounds: int = 60) -> CheckResult:
+    """khugepaged at 49.4 % in some of the rounds of a recording in which another process is listed in all."""
+    other = looks(AVERAGE, [least] * rounds, reader, 1.0, who=(("pid", "4711"), ("comm", "postgres")))
+    own = [one for round_, one in enumerate(looks(AVERAGE, [0.494] * rounds, reader, 1.0)) if round_ in at]
+    return judged(*other, *own)
+
+
+@pytest.mark.parametrize(
+    ("at", "reader", "least", "value", "mean"),
+    [
+        ([10, 11], "pidstat", 0.9, NO, 0.0165),
+        ([*range(0, 60, 2)], "pidstat", 0.9, YES, 0.247),
+        ([10, 11], "top", 0.01, NO, 0.0165),
+        ([10, 11], "top", 0.3, UNKNOWN, 0.0165),
+        ([*range(0, 60, 2)], "top", 0.3, YES, 0.247),
+    ],
+    ids=["rests", "works half of the time", "below the last row", "perhaps just below it", "works anyway"],
+)
+def test_a_list_of_what_ran_is_no_list_of_what_rested(
+    at: list[int], reader: str, least: float, value: Verdict3, mean: float
+) -> None:
+    """A mean is over all rounds: who is not in one used nothing, or at most what the last row of a cut list did."""
+    found = listed(at, reader, least)
+
+    assert found.value is value
+    assert "in 60 samples" in found.text
+    assert f"not listed in {60 - len(at)} of them" in found.text
+    if found.value is not UNKNOWN:
+        assert found.measured == pytest.approx(mean, abs=1e-4)
+
+
+def test_kcompactd_in_five_of_sixty_three_reports_is_no_cause(tmp_path: Path) -> None:
+    """pidstat prints who ran: 49 % of a CPU now and then is 4 % of it."""
+    clock = [f"10:{at // 60:02d}:{at % 60:02d}" for at in range(64)]
+    text = "Linux 5.14.0-362.el9.x86_64 (db1) \t11/20/2026 \t_x86_64_\t(16 CPU)\n"
+    for before, at in pairwise(clock):
+        text += f"\n{before}   UID    PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n"
+        text += f"{at}  1000   4711   80.00   12.00    0.00    0.00   92.00     3  postgres\n"
+        if at in (clock[10], clock[11], clock[30], clock[31], clock[50]):
+            text += f"{at}     0    102    0.00   49.40    0.00    0.00   49.40     5  kcompactd0\n"
+    (tmp_path / "pidstat.txt").write_text(text)
+    document = analyze([tmp_path / "pidstat.txt"], rules(), STRICT)
+
+    assert document["findings"] == []
+    (rule,) = (rule for rule in document["rules"] if rule["id"] == "THP-050")
+    assert "3.9 % of a CPU on average, 0.0 % to 49.4 % in 63 samples" in rule["tree"]["children"][0]["text"]

@@ -96,7 +96,7 @@ def _of_processes(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
         if isinstance(check, ProcessCheck) and check.process.comm and check.process.cpu_above is not None
     }
     for comm, bound in sorted(wanted):
-        own = cpu_use_over_time(view.catalogue.tracks, _name_filter(comm))
+        own = cpu_use_over_time(view.catalogue, _name_filter(comm))
         yield from _worst_stretches(
             s for t, points in own for s in _shorter_stretches(t, stretches_beyond(points, bound, float("inf")))
         )[:WORST]

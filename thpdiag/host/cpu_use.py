@@ -4,19 +4,24 @@ CPU use is taken from the averages that tools print (top, pidstat, atop), or fro
 (/proc/PID/stat, ps and top's TIME+), whichever covers more of the time. What a process used over its whole life
 (ps %CPU) says nothing about now; it stands alone, and marked, where nothing else is known.
 
+Most tools list what ran, or what ran most: pidstat leaves out what did nothing, a list that was cut what did less than
+its last row. So a mean is over all rounds of a recording; where a process is not listed it used nothing, or at most as
+much as what was listed with the least.
+
 Rounding: `24G` may be 1 GiB more or less. Tools round to the nearest, down (collectl's units) or up; a quantum either
 way holds for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from thpdiag.host.catalogue import entity_key
+from thpdiag.host.catalogue import Catalogue, entity_key
 from thpdiag.host.rates import knee, rates
 from thpdiag.host.series import Points, Track, usual_interval
-from thpdiag.model import Moment, Series
+from thpdiag.model import Entity, Moment, Sample, Series
 from thpdiag.model.numeric import Floats, np
 
 
@@ -73,17 +78,24 @@ def _knee_error(track: Track, quantum: float) -> float:
 AVERAGE, LIFETIME = "process_cpu_ratio", "process_cpu_ratio.lifetime"
 COUNTER = "process_cpu_seconds_total"
 
-Tracks = Callable[[str], Sequence[Track]]  # of a metric, the best first
+ONLY_ACTIVE = frozenset({"pidstat"})  # readers of tools that leave out what used no CPU at all
+
 TrackFilter = Callable[[Track], bool]
 
 
 class CpuUse(NamedTuple):
-    """What one source says of one process. `points` are None for a single figure: of one look, or of its whole life."""
+    """What one source says of one process. `points` are None for a single figure: of one look, or of its whole life.
+
+    `error` is by how much the mean may be wrong, for the source rounded; `unlisted` how much more it may be, for the
+    process is not in `absent` of the lists.
+    """
 
     track: Track
     points: Points | None
     mean: float
-    error: float  # by how much the mean may be wrong, for the source rounded
+    error: float
+    unlisted: float = 0.0
+    absent: int = 0
 
     @property
     def is_lifetime(self) -> bool:
@@ -105,28 +117,69 @@ class CpuUse(NamedTuple):
         return span[1].seconds - span[0].seconds + usual_interval(self.points)
 
 
-def cpu_uses(tracks: Tracks, wanted: TrackFilter) -> Iterator[CpuUse]:
-    """The use of each process that is wanted, from the source that covers most of the time."""
+def cpu_uses(catalogue: Catalogue, wanted: TrackFilter, entity: Entity | None = None) -> Iterator[CpuUse]:
+    """The use of each process that is wanted (of this one), from the source that covers most of the time."""
     best: dict[object, CpuUse] = {}
-    for one in _all_uses(tracks, wanted):
+    for one in _all_uses(catalogue, wanted, entity):
         who = entity_key(one.track.table.entity)
         if who not in best or one.seconds > best[who].seconds:
             best[who] = one
     yield from best.values()
 
 
-def cpu_use_over_time(tracks: Tracks, wanted: TrackFilter) -> Iterator[tuple[Track, Points]]:
+def cpu_use_over_time(catalogue: Catalogue, wanted: TrackFilter) -> Iterator[tuple[Track, Points]]:
     """Each source's averages over time, one by one."""
-    yield from ((one.track, one.points) for one in _all_uses(tracks, wanted) if one.points is not None and one.seconds)
+    uses = _all_uses(catalogue, wanted, None)
+    yield from ((one.track, one.points) for one in uses if one.points is not None and one.seconds)
 
 
-def _all_uses(tracks: Tracks, wanted: TrackFilter) -> Iterator[CpuUse]:
+def _all_uses(catalogue: Catalogue, wanted: TrackFilter, entity: Entity | None) -> Iterator[CpuUse]:
     """Averages first, then counters, then those of a lifetime."""
-    for track in filter(wanted, tracks(AVERAGE)):
-        points = track.points if len(track) > 1 else None
-        yield CpuUse(track, points, float(points.values.mean()) if points else track.last, track.resolution)
-    for track in filter(wanted, tracks(COUNTER)):
+    for track in filter(wanted, catalogue.tracks(AVERAGE, entity)):
+        yield _average_use(catalogue, track)
+    for track in filter(wanted, catalogue.tracks(COUNTER, entity)):
         if (points := rates(track)) is not None:
             off = float(rate_errors(track, points).mean()) / len(points)  # the readings in between cancel out
             yield CpuUse(track, points, float(points.values.mean()), off)
-    yield from (CpuUse(t, None, t.last, t.resolution) for t in filter(wanted, tracks(LIFETIME)))
+    yield from (CpuUse(t, None, t.last, t.resolution) for t in filter(wanted, catalogue.tracks(LIFETIME, entity)))
+
+
+def _average_use(catalogue: Catalogue, track: Track) -> CpuUse:
+    """The mean of what a tool printed over all of its rounds."""
+    rounds = _rounds(catalogue, track) if track.timed else {}
+    listed = {} if track.seconds is None else dict(zip(track.seconds.tolist(), track.samples, strict=True))
+    absent = [one for at, one in rounds.items() if at not in listed]
+    if not absent:
+        points = track.points if len(track) > 1 else None
+        return CpuUse(track, points, float(points.values.mean()) if points else track.last, track.resolution)
+    nothing = [replace(one.sample, values={AVERAGE: 0.0}, entity=track.table.entity) for one in absent]
+    samples = tuple(sorted([*listed.values(), *nothing], key=lambda row: row.time.seconds if row.time else 0.0))
+    whole = Track(AVERAGE, replace(track.table, samples=samples), samples)
+    most = 0.0 if track.table.reader in ONLY_ACTIVE else sum(one.least for one in absent) / len(samples)
+    return CpuUse(track, whole.points, float(whole.column.mean()), track.resolution, most, len(absent))
+
+
+class Round(NamedTuple):
+    """One list of processes: a row of it, and the least use of the CPU in it."""
+
+    sample: Sample
+    least: float
+
+
+def _rounds(catalogue: Catalogue, track: Track) -> dict[float, Round]:
+    """The lists of the recording that a track is of, by their times; one with the same rows needs none."""
+    key = ("rounds of", track.table.member, track.table.reader)
+    if key not in catalogue.memo:
+        own = [t for t in catalogue.tracks(AVERAGE) if t.timed and (t.table.member, t.table.reader) == key[1:]]
+        seconds = np.concatenate([t.seconds for t in own if t.seconds is not None])
+        values = np.concatenate([t.column for t in own])
+        owner = np.repeat(np.arange(len(own)), [len(t) for t in own])
+        place = np.concatenate([np.arange(len(t)) for t in own])
+        order = np.lexsort((values, seconds))
+        firsts = order[np.flatnonzero(np.diff(seconds[order], prepend=-np.inf))]
+        catalogue.memo[key] = {
+            float(seconds[at]): Round(own[owner[at]].samples[int(place[at])], float(values[at]))
+            for at in firsts.tolist()
+        }
+    rounds: dict[float, Round] = catalogue.memo[key]
+    return rounds

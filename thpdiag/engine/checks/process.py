@@ -97,7 +97,8 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
     def is_named(track: Track) -> bool:
         return matches_name(check.process.comm or ".*", dict(track.table.entity).get("comm", ""))
 
-    best = max(cpu_uses(view.tracks, is_named), key=lambda use: (not use.is_lifetime, use.mean), default=None)
+    uses = cpu_uses(view.catalogue, is_named, view.bound_to(AVERAGE))
+    best = max(uses, key=lambda use: (not use.is_lifetime, use.mean), default=None)
     if best is None:
         return _no_process(check, view)
     bound, value = parse_quantity(check.process.cpu_above or 0), best.mean
@@ -107,8 +108,9 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
         used = format_quantity(value, "ratio")
         return f"{entity_name(best.track.name)} uses {used} of a CPU{_duration_words(best)}"
 
-    if best.error and (value - best.error > bound) is not (value + best.error > bound):
-        return unknown_result(check, "process_cpu_ratio", lambda: f"{words()}, which rounding leaves open", class_)
+    if (value - best.error > bound) is not (value + best.error + best.unlisted > bound):
+        why = "; it may be more, for the list was cut above it" if best.unlisted else ", which rounding leaves open"
+        return unknown_result(check, "process_cpu_ratio", lambda: words() + why, class_)
     reach = usual_interval(best.points) if best.points is not None else 0.0
     return CheckResult(
         check, YES if value > bound else NO, words, best.track.cite(), value, "ratio", class_=class_,
@@ -125,7 +127,8 @@ def _duration_words(use: CpuUse) -> str:
     values = use.points.values
     low, high = (format_quantity(float(v), "ratio") for v in (values.min(), values.max()))
     between = "the same" if low == high else f"{low} to {high}"
-    return f" on average, {between} in {len(use.points)} samples{in_brackets([lines_of(use.points)])}"
+    absent = f"; not listed in {use.absent} of them" if use.absent else ""
+    return f" on average, {between} in {len(use.points)} samples{in_brackets([lines_of(use.points)])}{absent}"
 
 
 def _no_process(check: ProcessCheck, view: StateView) -> CheckResult:
