@@ -155,12 +155,14 @@ class Cells(dict[str, tuple[float, float]]):
         self._column = column
 
     def __missing__(self, text: str) -> tuple[float, float]:
-        readings = Readings()
-        possible = readings.put(self._column, self._column.parse(text))
-        value = readings.values[self._column.metric] if possible else NAN
+        parsed, factor, quantum = self._column.parse(text), self._column.factor, self._column.quantum
+        value, quantum = (
+            (parsed.value, parsed.resolution * factor) if isinstance(parsed, Quantity) else (parsed, quantum)
+        )
+        possible = value is not None and value * factor <= MAX_QUANTITY
         if len(self) >= CACHED_CELLS:
             self.clear()
-        self[text] = found = value, readings.resolution.get(self._column.metric, 0.0)
+        self[text] = found = (value * factor if value is not None and possible else NAN), quantum
         return found
 
     def read(self, cells: Iterable[str]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -185,7 +185,8 @@ class TaskRows:
 
     def rows(self, first: int, texts: Sequence[str], time: Moment | None) -> Iterator[Record]:
         """Rows that stand one below the other from line `first` on: column by column, unless one of them is odd."""
-        words = list(map(self._split, texts))
+        splits = self._splits
+        words = [text.split(None, splits) for text in texts]
         if min(map(len, words)) > self.command:
             columns = list(zip(*words, strict=False))
             cells = dict(zip(self.columns, columns[: self.command], strict=False))
@@ -215,7 +216,7 @@ class TaskRows:
             yield from self.row(line, text, time)
 
     def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
-        words = self._split(text)
+        words = text.split(None, self._splits)
         if len(words) <= self.command:
             self.odd.note(line, text, "a task of top with fewer fields than its header")
             return
@@ -234,9 +235,10 @@ class TaskRows:
             self._of_columns[column] = Cells(column)
         return self._of_columns[column]
 
-    def _split(self, text: str) -> list[str]:
-        """The words of a row; the command, if it stands last, is one."""
-        return text.split(None, self.command) if self.command == len(self.columns) - 1 else text.split()
+    @property
+    def _splits(self) -> int:
+        """Blanks at which a row is split; the command, if it stands last, is one word."""
+        return self.command if self.command == len(self.columns) - 1 else -1
 
     def _name(self, line: int, text: str, who: tuple[str, str, str], time: Moment | None) -> Iterator[Fact]:
         """The command of a process that was not there yet; `who` are its pid, command and user."""
