@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from thpdiag.host.catalogue import entity_key
 from thpdiag.host.rates import knee, rates
 from thpdiag.host.series import Points, Track, usual_interval
 from thpdiag.model import Moment, Series
@@ -109,7 +108,7 @@ def cpu_uses(tracks: Tracks, wanted: TrackFilter) -> Iterator[CpuUse]:
     """The use of each process that is wanted, from the source that covers most of the time."""
     best: dict[object, CpuUse] = {}
     for one in _all_uses(tracks, wanted):
-        who = entity_key(one.track.table.entity)
+        who = one.track.table.key
         if who not in best or one.seconds > best[who].seconds:
             best[who] = one
     yield from best.values()
