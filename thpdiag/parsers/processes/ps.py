@@ -51,13 +51,14 @@ def _date_words_to(words: Sequence[str], end: int) -> int:
 class Columns:
     """The columns of a header. The last COMMAND, CMD or ARGS is the free text, called COMMAND in what `split` gives."""
 
-    __slots__ = ("after", "before", "command")
+    __slots__ = ("_dates", "after", "before", "command")
 
     def __init__(self, words: Sequence[str]) -> None:
         at = max((i for i, word in enumerate(words) if word in COMMANDS), default=None)
         self.command = at is not None
         self.before = list(words if at is None else words[:at])
         self.after = [] if at is None else list(words[at + 1 :])
+        self._dates = [number for number, column in enumerate(self.before) if column in DATES]
 
     def split(self, text: str) -> dict[str, str] | None:
         """Cells by column name, None if the row does not fit."""
@@ -75,6 +76,10 @@ class Columns:
         return None if end is None else cells | {"COMMAND": " ".join(words[at:end])}
 
     def _take(self, words: Sequence[str], cells: dict[str, str]) -> int | None:
+        at = len(self.before)
+        if len(words) >= at and not any(words[place].isalpha() for place in self._dates):  # all are one word
+            cells.update(zip(reversed(self.before), reversed(words[:at]), strict=True))
+            return at
         at = 0
         for column in self.before:
             if at >= len(words):
