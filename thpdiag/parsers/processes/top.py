@@ -37,8 +37,8 @@ from thpdiag.parsers._lines import ParseErrors, any_of, parse_command
 from thpdiag.parsers._time import DAY, DayClock, day_seconds
 from thpdiag.parsers._units import (
     NAN,
-    Cells,
     Column,
+    ListingCells,
     Quantity,
     Readings,
     columns,
@@ -173,7 +173,7 @@ class TaskRows:
     columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
     command: int = COMMAND_AT
     _named: set[str] = field(default_factory=set)
-    _of_columns: dict[Column, Cells] = field(default_factory=dict)
+    _cells: ListingCells = field(default_factory=ListingCells)
     _read: Mapping[str, Column] = field(default_factory=lambda: TASK)  # the columns before the command
 
     def header(self, text: str) -> None:
@@ -190,27 +190,13 @@ class TaskRows:
         if min(map(len, words)) > self.command:
             columns = list(zip(*words, strict=False))
             cells = dict(zip(self.columns, columns[: self.command], strict=False))
-            read = {
-                column.metric: self._cells(column).read(cells[title])
-                for title, column in self._read.items()
-                if title in cells
-            }
-            if not any(NAN in values for values, _ in read.values()):
+            if read := self._cells.read(self._read, cells):
                 pids, commands = cells["PID"], columns[self.command]
                 for at in [at for at, pid in enumerate(pids) if pid not in self._named]:
                     user = cells["USER"][at] if "USER" in cells else ""
                     yield from self._name(first + at, texts[at], (pids[at], commands[at], user), time)
-                yield Listing(
-                    "process",
-                    {metric: values for metric, (values, _) in read.items()},
-                    self.source.member,
-                    first,
-                    texts,
-                    "top",
-                    list(map(_entity, pids, commands)),
-                    time,
-                    {metric: quanta for metric, (_, quanta) in read.items() if any(quanta)},
-                )
+                entities = list(map(_entity, pids, commands))
+                yield Listing("process", read[0], self.source.member, first, texts, "top", entities, time, read[1])
                 return
         for line, text in enumerate(texts, first):
             yield from self.row(line, text, time)
@@ -229,11 +215,6 @@ class TaskRows:
                 self.odd.note(line, text, f"an impossible number in column {title} of top: not used")
         cite = self.source.cite(line, text)
         yield Sample("process", found.values, cite, "top", _entity(pid, command), time, found.resolution)
-
-    def _cells(self, column: Column) -> Cells:
-        if column not in self._of_columns:
-            self._of_columns[column] = Cells(column)
-        return self._of_columns[column]
 
     @property
     def _splits(self) -> int:
