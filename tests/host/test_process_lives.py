@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from thpdiag.host.catalogue import Catalogue, entity_key, make_tables
+from thpdiag.host.catalogue import Catalogue, make_tables
 from thpdiag.host.rates import growth
-from thpdiag.host.series import format_entity
+from thpdiag.host.series import entity_key, format_entity
 from thpdiag.model import Citation, Clock, Moment, Sample, Series
 
 RSS, FAULTS = "process_resident_memory_bytes", "process_minor_faults_total"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -187,3 +188,29 @@ def test_rows_that_are_taken_at_once_say_what_single_ones_say(odd: str, monkeypa
     java = [r for r in listed if isinstance(r, Series) and ("pid", "1000") in r.entity]
     assert max(r.resolution["process_resident_memory_bytes"] for r in java) == 2**30 / 100
     assert largest.keys() >= java[0].resolution.keys()
+
+
+LISTED = """\
+USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
+root          45 12.0  0.0      0     0 ?        S    09:00   0:12 [kcompactd0]
+app         1000  1.4  5.9 9363840 3121703 ?     Sl   {start}   1-02:03:04 /opt/jdk/bin/java -Xmx1g
+app         {pid}  0.4  0.1   2124   708 pts/0    S+   09:00   0:12 sh -c top | head
+"""
+
+
+@pytest.mark.parametrize(
+    "change", [("", ""), ("  0.0      0     0", "  0.0 9e9 -"), (" 1000 ", "   45 "), ("TTY", "WCHAN")]
+)
+def test_rows_of_ps_that_are_taken_at_once_say_what_single_ones_say(change: tuple[str, str]) -> None:
+    """Of listings with a date of two words, an odd number, a process that stands twice, or wait channels."""
+    lists = [LISTED.format(start=start, pid=pid) for start, pid in (("09:00", 77), ("Nov 25", 78), ("Nov25", 77))]
+    data = "\n".join([lists[0], lists[1].replace(*change), lists[2]]).encode()
+    found = [r.record for r in readings(data)]
+    single = [record for text in data.split(b"\n\n") for record in alone(ps_frames.PS, text)]
+    assert len(samples(single)) >= 8
+    texts = [
+        sorted(re.sub(r"line=\d+", "", text) for text in [*samples(records), *map(repr, others)])
+        for records in (found, single)
+        for others in [[r for r in records if isinstance(r, Fact | Problem)]]
+    ]
+    assert texts[0] == texts[1]

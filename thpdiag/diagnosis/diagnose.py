@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from thpdiag.diagnosis.all_clear import all_clear, decided
@@ -26,7 +27,7 @@ class RuledOut(NamedTuple):
     evidence: tuple[Evidence, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnosis:
     """What is wrong with one host. `leader` is the finding of the verdict; `outcomes` hold one outcome per rule."""
 
@@ -39,6 +40,19 @@ class Diagnosis:
     rules: Sequence[Rule]
     state: str | None  # present, past, unknown
     by_state: Sequence[StateOutcomes] = ()  # for `explain`
+
+    @cached_property
+    def rule_by_id(self) -> Mapping[str, Rule]:
+        return {rule.id: rule for rule in self.rules}
+
+    @cached_property
+    def leading_rules(self) -> Mapping[str, Sequence[Rule]]:
+        """The rules that can lead, by mechanism."""
+        found: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            if rule.file.role in LEADING:
+                found.setdefault(rule.file.mechanism, []).append(rule)
+        return found
 
 
 def diagnose(case: Case, rules: Sequence[Rule], by_state: Sequence[StateOutcomes]) -> Diagnosis:

@@ -85,11 +85,7 @@ def missing_classes(finding: Finding, diagnosis: Diagnosis) -> list[str]:
     """The classes of evidence that the rules about the mechanism ask for, and of which the input holds nothing in the
     same state, whatever it says."""
     own = finding.outcome
-    rules = [
-        rule
-        for rule in diagnosis.rules
-        if rule.id == own.rule or (rule.file.mechanism == finding.mechanism and rule.file.role in LEADING)
-    ]
+    rules = (diagnosis.rule_by_id[own.rule], *diagnosis.leading_rules.get(finding.mechanism, ()))
     wanted = {check_class(check) for rule in rules for check in rule.checks.values()} & RAISING
     outcomes = [own, *(diagnosis.outcomes[rule.id] for rule in rules)]
     heard = {one for outcome in outcomes if outcome.state == own.state for one in outcome.heard}
@@ -180,7 +176,7 @@ def _lacking_names(diagnosis: Diagnosis) -> Iterator[Sequence[str]]:
     undecided = {name for name, outcome in outcomes.items() if outcome.value is Verdict3.UNKNOWN}
     if leader is not None:
         if leader.confidence != "confirmed":
-            own = next(rule for rule in diagnosis.rules if rule.id == leader.outcome.rule)
+            own = diagnosis.rule_by_id[leader.outcome.rule]
             yield leader.outcome.missing
             # What would raise the confidence, tried out; else a name for each class of evidence that is missing.
             tried = [name for step in leader.outcome.raises for name in step.missing]

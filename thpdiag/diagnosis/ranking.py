@@ -124,10 +124,8 @@ def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
 def _stepped_back(fired: Findings, rules: Rules) -> Findings:
     """Each cause behind those that explain it. Of causes that explain one another in a ring the weightiest stays."""
     behind = {i: tuple(sorted(_explaining(i, fired, rules))) for i in fired}
-    weight = _weights(fired, rules)
-    kept = {
-        i: tuple(d for d in by if i not in _reached(d, behind) or weight[d] > weight[i]) for i, by in behind.items()
-    }
+    weight, reached = _weights(fired, rules), {i: _reached(i, behind) for i in fired}
+    kept = {i: tuple(d for d in by if i not in reached[d] or weight[d] > weight[i]) for i, by in behind.items()}
     kept |= {i: tuple(sorted({*by, *_less_sure_causes(i, kept, fired, rules)})) for i, by in kept.items()}
     return {i: replace(f, role="contributing", demoted_by=kept[i]) if kept[i] else f for i, f in fired.items()}
 

@@ -270,7 +270,7 @@ def host_state(finding: Finding, diagnosis: Diagnosis) -> State | None:
 
 def _advice_on(finding: Finding, diagnosis: Diagnosis) -> list[Remedy]:
     """By the remedies of the rule; what is confirmed needs no more data."""
-    rule = next(rule for rule in diagnosis.rules if rule.id == finding.outcome.rule)
+    rule = diagnosis.rule_by_id[finding.outcome.rule]
     ids = [name for name in rule.file.remedies if name not in TO_KNOW or finding.confidence != "confirmed"]
     return advice(ids, finding.mechanism, host_view(diagnosis.case, host_state(finding, diagnosis)))
 

@@ -265,7 +265,7 @@ def _finding(
     outcome, case = finding.outcome, diagnosis.case
     own = [(check, s) for s in reversed(seen) for rule, check in s.spoken_by if rule == outcome.rule]
     onsets = {check: onset for check, s in own if (onset := onset_moment(s, case.anchors))}
-    rule = next(r for r in diagnosis.rules if r.id == outcome.rule)
+    rule = diagnosis.rule_by_id[outcome.rule]
     state = host_state(finding, diagnosis)
     return document_model.Finding.model_construct(
         rule=outcome.rule, fingerprint=fingerprint(outcome.rule, case.host or case.name, outcome.entity),

@@ -92,8 +92,7 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[Panel, Track]]:
 
 
 def _range(track: Track) -> float:
-    values = track.points.values
-    return float(values.max() - values.min())
+    return float(track.column.max() - track.column.min())
 
 
 def _orders(catalogue: Catalogue, zone: Track) -> Iterator[Track]:
@@ -115,8 +114,8 @@ def _first_source(tracks: Iterable[Track]) -> Iterator[Track]:
     """
     seen: dict[str, list[_Watch]] = {}
     for track in tracks:
-        times, pid = track.points.index, _PID.search(track.name)
-        if not len(times):
+        pid, times = _PID.search(track.name), track.seconds
+        if times is None or not len(times):
             continue
         watch = _Watch(track.table.clock, float(times[0]), float(times[-1]))
         others = seen.setdefault(pid[1] if pid else track.name, [])

@@ -29,11 +29,13 @@ from typing import Any
 from thpdiag.host.series import (
     LIFE,
     MAX_CLOCK_ERROR,
+    EntityKey,
     Samples,
     Stretch,
     Table,
     Track,
     covered_seconds,
+    entity_key,
     find_gaps,
     has_value,
     row_seconds,
@@ -235,7 +237,6 @@ def sort_by_time(samples: Samples, metric: str) -> Samples:
 MIN_COVERAGE = 0.9  # of the time that the best source covers: less than that is a part of it
 MEMORY = "process_virtual_memory_bytes", "process_resident_memory_bytes"
 HOST = "system"  # the kind of what is recorded of the whole host
-EntityKey = tuple[str, ...]
 
 
 def make_tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()) -> tuple[Table, ...]:
@@ -375,7 +376,7 @@ class Catalogue:
             seen: dict[EntityKey, Entity] = {}
             for table in whole._tables:
                 if table.kind == kind:
-                    seen.setdefault(entity_key(table.entity), table.entity)
+                    seen.setdefault(table.key, table.entity)
             whole._entities[key] = tuple(e for e in seen.values() if not with_memory or whole._may_have_memory(e))
         return whole._entities[key]
 
@@ -392,7 +393,7 @@ def tracks_by_entity(metric: str, tracks: Sequence[Track]) -> dict[EntityKey | N
         None: [t for t in best_first if t.table.kind == HOST] if of_host else best_first
     }
     for one in best_first:
-        found.setdefault(entity_key(one.table.entity), []).append(one)
+        found.setdefault(one.table.key, []).append(one)
     return found
 
 
@@ -407,14 +408,6 @@ def rank_tracks(tracks: Sequence[Track]) -> list[Track]:
         return (-min(len(one), 3), partly, one.resolution, -len(one), one.place)
 
     return sorted(tracks, key=place)
-
-
-def entity_key(entity: Entity) -> EntityKey:
-    """What makes two entities of different sources the same: the pid (and which process of it), else all labels."""
-    labels = dict(entity)
-    if "pid" in labels:
-        return ("pid", labels["pid"], labels.get(LIFE, ""))
-    return tuple(f"{k}={v}" for k, v in entity)
 
 
 AVERAGES = ("cpu_ratio.", "process_cpu_ratio", "block_util")  # gauges that are averages over an interval

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from thpdiag.host.catalogue import Catalogue, entity_key
+from thpdiag.host.catalogue import Catalogue
 from thpdiag.host.rates import knee, rates
 from thpdiag.host.series import Points, Track, usual_interval
 from thpdiag.model import Entity, Moment, Sample, Series
@@ -121,7 +121,7 @@ def cpu_uses(catalogue: Catalogue, wanted: TrackFilter, entity: Entity | None = 
     """The use of each process that is wanted (of this one), from the source that covers most of the time."""
     best: dict[object, CpuUse] = {}
     for one in _all_uses(catalogue, wanted, entity):
-        who = entity_key(one.track.table.entity)
+        who = one.track.table.key
         if who not in best or one.seconds > best[who].seconds:
             best[who] = one
     yield from best.values()

@@ -81,7 +81,7 @@ def rates_of_counters(samples: Iterable[Sample | Series]) -> Iterator[Sample | S
     for table in make_tables(sample for sample in samples if sample.kind == "system"):
         if len(table.samples) < 2:
             continue
-        if table.metrics.issuperset(NEEDED_COUNTERS):
+        if table.metrics >= set(NEEDED_COUNTERS):
             yield from _cpu_shares(table)
         for counter, name in SWAP_RATES.items():
             if counter in table.metrics and (track := make_track(table, counter)) and (points := rates(track)):

@@ -148,6 +148,7 @@ MAX_SCANNED_LINES = (
     200_000  # lines; behind them only what is near to cited ones, so that names of columns may be missing
 )
 BLOCK_BYTES = 1 << 16  # bytes
+MAX_HELD_BYTES = 1 << 22  # bytes of lines above a needed one, among which the names of its columns may be
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ROW = re.compile(
     r"\s*(?:[^\s:]+:(?=\w))?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$"
@@ -281,16 +282,27 @@ def _match_row(text: str) -> re.Match[str] | None:
 
 
 def _needed_lines(begin: bytes, chunks: Iterable[bytes], page: _TextScan, limit: int) -> Iterator[tuple[int, str]]:
-    """The lines that are needed; of a long text what lies far from them is passed over by counting line ends."""
+    """The lines that are needed; of a long text what lies far from them is passed over by counting line ends.
+
+    But the names of a row's columns may stand above it, up to an empty line.
+    """
     if begin.startswith(_UTF16) or b"\n" not in begin:
         yield from number_lines(begin, chunks, limit, LineDamage())
         return
-    before = 0
+    before, held, held_bytes = 0, list[tuple[int, bytes]](), 0
     for chunk in chunks:
         count = chunk.count(b"\n")
         near = page.wants(before, before + count + 1)  # the line before is the last that the page has not seen yet
+        empty = 0 if near else chunk.rfind(b"\n\n") + 1
+        if empty:
+            held, held_bytes = [], 0
         if near or (before < MAX_SCANNED_LINES and page.names_columns):
-            yield from ((before + line, text) for line, text in number_lines(b"\n", (chunk,), limit, LineDamage()))
+            held.append((before + chunk.count(b"\n", 0, empty), chunk[empty:]))
+            held_bytes += len(chunk)
+        if near or held_bytes > MAX_HELD_BYTES:
+            for first, part in held:
+                yield from ((first + line, text) for line, text in number_lines(b"\n", (part,), limit, LineDamage()))
+            held, held_bytes = [], 0
         before += count
 
 

@@ -14,6 +14,7 @@ twice where that differs: without pauses worth mentioning, and with those betwee
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ UNSCALED = ("1", "pages", "blocks")  # units in which the figure is the kernel's
 MAX_SPEEDUP = 4.0  # times the fastest interval without a reset: what grew more was reset, it did not wrap
 MAX_CLOCK_ERROR = 0.1  # of the time that two sources share: by more than this their clocks may not be wrong
 Samples = tuple[Sample, ...] | Series
+EntityKey = tuple[str, ...]
 
 
 class Columns(dict[str, Mapping[str, str]]):
@@ -77,11 +79,21 @@ class Table:
         return max((s.time.within for s in self.samples if s.time), default=0.0)
 
     @cached_property
-    def metrics(self) -> frozenset[str]:
+    def name(self) -> str:
+        """The entity for people, empty for the host."""
+        return format_entity(self.entity)
+
+    @cached_property
+    def key(self) -> EntityKey:
+        """What the entity is known by in every source."""
+        return entity_key(self.entity)
+
+    @property
+    def metrics(self) -> AbstractSet[str]:
         """The names of all values in any row."""
         if isinstance(self.samples, Series):
-            return frozenset(self.samples.values)
-        return frozenset(name for s in self.samples for name in s.values)
+            return self.samples.values.keys()
+        return {name for s in self.samples for name in s.values}
 
     @cached_property
     def seconds(self) -> Floats | None:
@@ -163,19 +175,31 @@ class Track:
             index = np.array([n for n, s in enumerate(self.table.samples) if has_value(s, self.metric)], np.float64)
         return Points(self.column, index, self.samples, self.timed)
 
-    @cached_property
+    # What is there for the asking is not kept again: there are several tracks of each of thousands of processes.
+
+    @property
     def column(self) -> Floats:
         """The values."""
+        return self.column_of(self.metric) if isinstance(self.samples, Series) else self._column_of_rows
+
+    @cached_property
+    def _column_of_rows(self) -> Floats:
         return self.column_of(self.metric)
 
     def column_of(self, metric: str) -> Floats:
         """Another metric of the same rows, NaN where a row does not have it."""
         return row_values(self.samples, metric)
 
-    @cached_property
+    @property
     def seconds(self) -> Floats | None:
         """The times of the rows, None without a clock."""
-        return row_seconds(self.samples) if self.timed else None
+        if not self.timed:
+            return None
+        return self.samples.seconds if isinstance(self.samples, Series) else self._seconds_of_rows
+
+    @cached_property
+    def _seconds_of_rows(self) -> Floats | None:
+        return row_seconds(self.samples)
 
     @cached_property
     def deltas(self) -> tuple[Floats, Bools]:
@@ -191,11 +215,15 @@ class Track:
     def timed(self) -> bool:
         return self.table.clock is not None
 
-    @cached_property
+    @property
     def resolution(self) -> float:
         """The largest quantum the source rounded to."""
         if isinstance(self.samples, Series):
             return self.samples.resolution.get(self.metric, 0.0)
+        return self._resolution_of_rows
+
+    @cached_property
+    def _resolution_of_rows(self) -> float:
         return max((s.resolution.get(self.metric, 0.0) for s in self.samples), default=0.0)
 
     @property
@@ -225,10 +253,10 @@ class Track:
             kept = select_marked(self.samples, (seconds >= start) & (seconds <= end))
         return Track(self.metric, replace(self.table, samples=kept), kept)
 
-    @cached_property
+    @property
     def name(self) -> str:
         """The entity for people, empty for the host."""
-        return format_entity(self.table.entity)
+        return self.table.name
 
 
 def counter_deltas(
@@ -259,6 +287,14 @@ def _unwrapped(metric: str, values: Floats, deltas: Floats) -> Floats:
     near = (deltas < 0) & (values[..., :-1] > WRAP / 2) & (values[..., 1:] < WRAP / 2)
     near &= (values.max(axis=-1, keepdims=True) < WRAP) & (fastest > 0)
     return np.where(near & (deltas + WRAP <= MAX_SPEEDUP * fastest), deltas + WRAP, deltas)
+
+
+def entity_key(entity: Entity) -> EntityKey:
+    """What makes two entities of different sources the same: the pid (and which process of it), else all labels."""
+    labels = dict(entity)
+    if "pid" in labels:
+        return ("pid", labels["pid"], labels.get(LIFE, ""))
+    return tuple(f"{k}={v}" for k, v in entity)
 
 
 def format_entity(entity: Entity) -> str:

@@ -8,7 +8,7 @@ Negative, huge and broken numbers are None: the caller says so in a Problem.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -155,18 +155,37 @@ class Cells(dict[str, tuple[float, float]]):
         self._column = column
 
     def __missing__(self, text: str) -> tuple[float, float]:
-        readings = Readings()
-        possible = readings.put(self._column, self._column.parse(text))
-        value = readings.values[self._column.metric] if possible else NAN
+        parsed, factor, quantum = self._column.parse(text), self._column.factor, self._column.quantum
+        value, quantum = (
+            (parsed.value, parsed.resolution * factor) if isinstance(parsed, Quantity) else (parsed, quantum)
+        )
+        possible = value is not None and value * factor <= MAX_QUANTITY
         if len(self) >= CACHED_CELLS:
             self.clear()
-        self[text] = found = value, readings.resolution.get(self._column.metric, 0.0)
+        self[text] = found = (value * factor if value is not None and possible else NAN), quantum
         return found
 
-    def read(self, cells: Iterable[str]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The values of some cells, at least one, and their quanta."""
-        values, quanta = zip(*map(self.__getitem__, cells), strict=True)
-        return values, quanta
+
+Numbers = dict[str, Sequence[float]]  # by metric, one per row
+
+
+class ListingCells:
+    """What the cells of one format's listings say, column by column."""
+
+    def __init__(self) -> None:
+        self._columns: dict[Column, Cells] = {}
+
+    def read(self, columns: Mapping[str, Column], cells: Mapping[str, Sequence[str]]) -> tuple[Numbers, Numbers] | None:
+        """Values and quanta (of those that are not exact) of one or more rows; None if a cell holds no number."""
+        values, quanta = Numbers(), Numbers()
+        for title, column in columns.items():
+            if title not in cells:
+                continue
+            known = self._columns.setdefault(column, Cells(column))
+            values[column.metric], rounded = zip(*map(known.__getitem__, cells[title]), strict=True)
+            if any(rounded):
+                quanta[column.metric] = rounded
+        return None if any(NAN in column for column in values.values()) else (values, quanta)
 
 
 MAX_COUNTER = 2**63  # the kernel's unsigned longs beyond this are counters that went below zero

@@ -23,11 +23,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.model import Fact, Moment, Record, Sample
-from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.model import Citation, Fact, Moment, Record, Sample
+from thpdiag.model import Listing as Rows
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_seconds, process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors
-from thpdiag.parsers._units import Column, Readings, columns, parse_percent
+from thpdiag.parsers._units import Column, ListingCells, Readings, columns, parse_percent
 from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
 
 COMMANDS = {"COMMAND", "CMD", "ARGS"}
@@ -51,13 +52,14 @@ def _date_words_to(words: Sequence[str], end: int) -> int:
 class Columns:
     """The columns of a header. The last COMMAND, CMD or ARGS is the free text, called COMMAND in what `split` gives."""
 
-    __slots__ = ("after", "before", "command")
+    __slots__ = ("_dates", "after", "before", "command")
 
     def __init__(self, words: Sequence[str]) -> None:
         at = max((i for i, word in enumerate(words) if word in COMMANDS), default=None)
         self.command = at is not None
         self.before = list(words if at is None else words[:at])
         self.after = [] if at is None else list(words[at + 1 :])
+        self._dates = [number for number, column in enumerate(self.before) if column in DATES]
 
     def split(self, text: str) -> dict[str, str] | None:
         """Cells by column name, None if the row does not fit."""
@@ -75,6 +77,10 @@ class Columns:
         return None if end is None else cells | {"COMMAND": " ".join(words[at:end])}
 
     def _take(self, words: Sequence[str], cells: dict[str, str]) -> int | None:
+        at = len(self.before)
+        if len(words) >= at and not any(words[place].isalpha() for place in self._dates):  # all are one word
+            cells.update(zip(reversed(self.before), reversed(words[:at]), strict=True))
+            return at
         at = 0
         for column in self.before:
             if at >= len(words):
@@ -106,6 +112,7 @@ THREAD_ROW = re.compile(r"\S{1,32}\s+-\s+\d{1,4}[.,]\d\s+-\s+-\s+-\s+\S+\s+\S+\s
 EF_ROW = re.compile(
     r"\S{1,32}\s+\d+\s+\d+\s+\d+\s+(?:\d\d:\d\d|[A-Z][a-z]{2}\d\d|\d{4})\s+\S+\s+(?:\d+-)?\d\d:\d\d:\d\d\s+\S"
 )
+PLAIN_ROW = re.compile(r"(?!zzz )[a-z_][\w+-]{0,31} +\d+ +\d", re.ASCII)  # of a user; belongs to any list
 AUX = Columns(["USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"])
 EF = Columns(["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"])
 WEEKDAYS = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
@@ -162,6 +169,7 @@ class Listing:
     source: Source
     odd: ParseErrors
     columns: Columns
+    cells: ListingCells = field(default_factory=ListingCells)
     _seen: set[str] = field(default_factory=set)
 
     def row(self, line: int, text: str) -> Iterator[Record]:
@@ -178,10 +186,7 @@ class Listing:
         self._seen.add(pid)
         if command:
             user = cells.get("USER") or cells.get("UID") or ""
-            labels = (("pid", pid), ("comm", comm), *((("user", user),) if user else ()))
-            if _CUT.search(self.source.command):
-                labels = (*labels, ("part", "of the list"))
-            yield Fact("process.command", command, self.source.cite(line, text), labels, self.source.time)
+            yield self._command(self.source.cite(line, text), pid, command, user)
         found = Readings()
         read = SIZES if any(name in cells for name in THREADS) else TASK
         for title in found.take(read, cells):
@@ -189,6 +194,34 @@ class Listing:
         if found.values:
             cite, entity = self.source.cite(line, text), process_entity(pid, comm)
             yield Sample("process", found.values, cite, "ps", entity, self.source.time, found.resolution)
+
+    def rows(self, first: int, texts: Sequence[str]) -> Iterator[Record]:
+        """Rows that stand one below the other from line `first` on: column by column, if they are plain ones."""
+        names, unusual = self.columns.before, {"WCHAN", *THREADS, *self.columns.after}
+        words = [text.split(None, len(names)) for text in texts]
+        cells = dict(zip(names, zip(*words, strict=False), strict=False))
+        pids, read = cells.get("PID", ()), None
+        if self.columns.command and unusual.isdisjoint(names) and min(map(len, words)) > len(names) == len(cells):
+            dated = any(word.isalpha() for name in DATES & cells.keys() for word in cells[name])
+            new = len({*pids} - self._seen) == len(pids) and all(map(str.isdecimal, pids))
+            read = self.cells.read(TASK, cells) if new and not dated else None
+        if read is None or not read[0]:
+            for line, text in enumerate(texts, first):
+                yield from self.row(line, text)
+            return
+        self._seen.update(pids)
+        commands, users = [row[-1] for row in words], cells.get("USER") or cells.get("UID") or [""] * len(texts)
+        for line, (text, *who) in enumerate(zip(texts, pids, commands, users, strict=True), first):
+            yield self._command(self.source.cite(line, text), *who)
+        entities = [process_entity(pid, task_name(command)) for pid, command in zip(pids, commands, strict=True)]
+        member, time = self.source.member, self.source.time
+        yield Rows("process", read[0], member, first, texts, "ps", entities, time, read[1])
+
+    def _command(self, cite: Citation, pid: str, command: str, user: str) -> Fact:
+        labels = (("pid", pid), ("comm", task_name(command)), *((("user", user),) if user else ()))
+        if _CUT.search(self.source.command):
+            labels = (*labels, ("part", "of the list"))
+        return Fact("process.command", command, cite, labels, self.source.time)
 
     def _wchan(self, line: int, text: str, cells: dict[str, str], wchan: str, comm: str) -> Fact:
         labels = [("pid", cells["PID"]), ("comm", comm), ("stat", cells.get("STAT") or cells.get("S", ""))]
@@ -200,16 +233,20 @@ class Listing:
 
 def parse_ps(source: Source, lines: Lines) -> Iterator[Record]:
     """A Fact process.command and a Sample per process, a Fact process.wchan per sleeping task where it is shown."""
-    odd = ParseErrors(source, "ps")
+    odd, cells = ParseErrors(source, "ps"), ListingCells()
+    further = lines.rows if isinstance(lines, RowLines) else None
     listing: Listing | None = None
     for line, text in lines:
         if not text.strip():
             continue
         if HEADER.match(text):
-            listing = Listing(source, odd, Columns(text.split()))
+            listing = Listing(source, odd, Columns(text.split()), cells)
             continue
-        listing = listing or Listing(source, odd, AUX if AUX_ROW.match(text) else EF)
-        yield from () if THREAD_ROW.match(text) else listing.row(line, text)
+        listing = listing or Listing(source, odd, AUX if AUX_ROW.match(text) else EF, cells)
+        if further and PLAIN_ROW.match(text):
+            yield from listing.rows(line, [text, *further(PLAIN_ROW)])
+        elif not THREAD_ROW.match(text):
+            yield from listing.row(line, text)
     yield from odd.problems()
 
 

@@ -37,8 +37,8 @@ from thpdiag.parsers._lines import ParseErrors, any_of, parse_command
 from thpdiag.parsers._time import DAY, DayClock, day_seconds
 from thpdiag.parsers._units import (
     NAN,
-    Cells,
     Column,
+    ListingCells,
     Quantity,
     Readings,
     columns,
@@ -173,7 +173,7 @@ class TaskRows:
     columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
     command: int = COMMAND_AT
     _named: set[str] = field(default_factory=set)
-    _of_columns: dict[Column, Cells] = field(default_factory=dict)
+    _cells: ListingCells = field(default_factory=ListingCells)
     _read: Mapping[str, Column] = field(default_factory=lambda: TASK)  # the columns before the command
 
     def header(self, text: str) -> None:
@@ -185,37 +185,24 @@ class TaskRows:
 
     def rows(self, first: int, texts: Sequence[str], time: Moment | None) -> Iterator[Record]:
         """Rows that stand one below the other from line `first` on: column by column, unless one of them is odd."""
-        words = list(map(self._split, texts))
+        splits = self._splits
+        words = [text.split(None, splits) for text in texts]
         if min(map(len, words)) > self.command:
             columns = list(zip(*words, strict=False))
             cells = dict(zip(self.columns, columns[: self.command], strict=False))
-            read = {
-                column.metric: self._cells(column).read(cells[title])
-                for title, column in self._read.items()
-                if title in cells
-            }
-            if not any(NAN in values for values, _ in read.values()):
+            if read := self._cells.read(self._read, cells):
                 pids, commands = cells["PID"], columns[self.command]
                 for at in [at for at, pid in enumerate(pids) if pid not in self._named]:
                     user = cells["USER"][at] if "USER" in cells else ""
                     yield from self._name(first + at, texts[at], (pids[at], commands[at], user), time)
-                yield Listing(
-                    "process",
-                    {metric: values for metric, (values, _) in read.items()},
-                    self.source.member,
-                    first,
-                    texts,
-                    "top",
-                    list(map(_entity, pids, commands)),
-                    time,
-                    {metric: quanta for metric, (_, quanta) in read.items() if any(quanta)},
-                )
+                entities = list(map(_entity, pids, commands))
+                yield Listing("process", read[0], self.source.member, first, texts, "top", entities, time, read[1])
                 return
         for line, text in enumerate(texts, first):
             yield from self.row(line, text, time)
 
     def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
-        words = self._split(text)
+        words = text.split(None, self._splits)
         if len(words) <= self.command:
             self.odd.note(line, text, "a task of top with fewer fields than its header")
             return
@@ -229,14 +216,10 @@ class TaskRows:
         cite = self.source.cite(line, text)
         yield Sample("process", found.values, cite, "top", _entity(pid, command), time, found.resolution)
 
-    def _cells(self, column: Column) -> Cells:
-        if column not in self._of_columns:
-            self._of_columns[column] = Cells(column)
-        return self._of_columns[column]
-
-    def _split(self, text: str) -> list[str]:
-        """The words of a row; the command, if it stands last, is one."""
-        return text.split(None, self.command) if self.command == len(self.columns) - 1 else text.split()
+    @property
+    def _splits(self) -> int:
+        """Blanks at which a row is split; the command, if it stands last, is one word."""
+        return self.command if self.command == len(self.columns) - 1 else -1
 
     def _name(self, line: int, text: str, who: tuple[str, str, str], time: Moment | None) -> Iterator[Fact]:
         """The command of a process that was not there yet; `who` are its pid, command and user."""
