@@ -140,7 +140,7 @@ def _by_source(metric: str, view: StateView, entities: Sequence[Entity]) -> list
     """The tracks of the best source of each entity, then those of the second best of each, and so on."""
     tracks = [view.catalogue.tracks(metric, entity) for entity in entities]
     most = max(map(len, tracks), default=0)
-    return [make_batches([own[rank] if rank < len(own) else None for own in tracks]) for rank in range(most)]
+    return [_batches(view, [own[rank] if rank < len(own) else None for own in tracks]) for rank in range(most)]
 
 
 def _first_decided(check: SeriesCheck, best: Screen, other: Screen) -> Screen:
@@ -285,7 +285,7 @@ def _side_by_side(names: Sequence[str], view: StateView, kind: str, entities: Se
         found = tracks_side_by_side(own)
         rows.append(found if all(found) else [None] * len(names))
     columns = [list(column) for column in zip(*rows, strict=True)]
-    batches = [make_batches(column) for column in columns]
+    batches = [_batches(view, column) for column in columns]
     return Sides(
         batches,
         [np.array([0.0 if track is None else track.resolution for track in column]) for column in columns],
@@ -313,6 +313,11 @@ def _is_within(check: ChangeCheck, figures: Floats) -> Bools:
     low, high = check.change.above, check.change.below
     fits = np.ones(len(figures), np.bool_) if low is None else figures > parse_quantity(low)
     return fits if high is None else fits & (figures < parse_quantity(high))
+
+
+def _batches(view: StateView, tracks: Sequence[Track | None]) -> list[Batch]:
+    """The same matrices for whoever asks for the same tracks."""
+    return _once(view, tuple(map(id, tracks)), lambda: make_batches(tracks))
 
 
 Made = TypeVar("Made")
