@@ -130,19 +130,9 @@ def test_what_is_read_quickly_is_read_alike(text: str) -> None:
 
 
 def test_a_usual_text_is_read_quickly() -> None:
-    assert load_plain(USUAL)["checks"]["many"]["one_of"] == [
-        1,
-        -2.5,
-        3,
-        0.5,
-        True,
-        None,
-        None,
-        "yes",
-        "012",
-        "1e3",
-        "é",
-    ]
+    """Words are of the types that YAML 1.2's core schema gives them."""
+    wanted = [1, -2.5, 3, 0.5, True, None, None, "yes", "012", "1e3", "é"]
+    assert load_plain(USUAL)["checks"]["many"]["one_of"] == wanted
 
 
 @pytest.mark.parametrize("read", [load_own, load_with_places])

@@ -287,6 +287,7 @@ def test_compiled_templates_are_never_stale(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_template_without_a_file_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was compiled of a text in memory is kept nowhere."""
     monkeypatch.chdir(tmp_path)
     assert environment(DictLoader({"page": "{{ 1 }}"})).get_template("page").render() == "1"
     assert not list(tmp_path.iterdir())

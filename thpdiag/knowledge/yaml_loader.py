@@ -53,7 +53,7 @@ for _loader in (Strict, Quick):
         _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
 _FIRST = frozenset(first for word in _WORDS for first in word[2])
 # No tabs, other line ends and marks of byte order; a comment stands apart from the head of a block of text.
-_USUAL = re.compile(r"(?:[\n -=?-{}~\u00a0-\u2027\u202a-\ud7ff]|[|>](?![-+\d]*#))*+")
+_USUAL = re.compile(r"(?>(?:[\n -=?-{}~\u00a0-\u2027\u202a-\ud7ff]|[|>](?![-+\d]*#))*)")
 
 
 class UnusualYamlError(Exception):
