@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from command_line import ROOT
 from thpdiag.engine import evaluate, screen
+from thpdiag.engine.check_result import CheckResult
 from thpdiag.engine.checks import judge
 from thpdiag.engine.load import rule_set, with_earlier
 from thpdiag.engine.schema import ChangeCheck, Check, ProcessCheck, SeriesCheck
 from thpdiag.engine.state_view import StateView, state_views
 from thpdiag.host.catalogue import Catalogue
-from thpdiag.model import Case, Citation, Clock, Fact, Moment, Sample, State, Verdict3
+from thpdiag.model import Case, Citation, Clock, Fact, Moment, RuleOutcome, Sample, State, Verdict3
 from thpdiag.pipeline import analyze
 
 RSS, SIZE = "process_resident_memory_bytes", "process_virtual_memory_bytes"
@@ -146,8 +147,12 @@ def test_the_same_entity_is_reported(view: StateView) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(evaluate, "MANY", many)
             outcomes = evaluate.evaluate(rules, replace(view, catalogue=Catalogue(view.state.samples)))
-        reports.append([(o.rule, o.value, o.confidence, o.entity, o.evidence, o.tree) for o in outcomes.values()])
+        reports.append([(o.value, o.confidence, o.entity, o.evidence, _texts(o)) for o in outcomes.values()])
     assert reports[0] == reports[1]
+
+
+def _texts(outcome: RuleOutcome) -> list[str]:
+    return [result.text for result in outcome.answers.values() if isinstance(result, CheckResult)]
 
 
 @pytest.mark.parametrize("name", ["knee", "khugepaged-growth", "growth-without-knee"])

@@ -26,7 +26,7 @@ def fired(rule: str, level: int, share: float | None = None, window: tuple[float
     evidence = (Evidence(_of_all(RULES[rule]), "", None, share, "ratio", "stack"),) if share is not None else ()
     span = (Moment(window[0], Clock.UTC), Moment(window[1], Clock.UTC)) if window else None
     word = CONFIDENCES[level]
-    outcome = RuleOutcome(rule, Verdict3.YES, "s0", {}, word, evidence, window=span, role=file.role)
+    outcome = RuleOutcome(rule, Verdict3.YES, "s0", word, evidence, window=span, role=file.role)
     return Finding(outcome, file.severity, word, file.role, file.title, file.mechanism)
 
 

@@ -22,10 +22,12 @@ from thpdiag.diagnosis.ranking import THP, mechanism_kind
 from thpdiag.diagnosis.remedies import host_state, remedies_of
 from thpdiag.diagnosis.timeline import timeline
 from thpdiag.diagnosis.times import clock_text, stretch_of_day
+from thpdiag.engine.check_result import CheckResult
+from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Pack, Rule
 from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import Case, Evidence, Finding, InputRecord, Problem, Verdict3
+from thpdiag.model import Case, Evidence, Finding, InputRecord, Problem, RuleOutcome, Verdict3
 from thpdiag.model import result as document_model
 from thpdiag.model.document import plain_document, present_keys
 from thpdiag.model.facts import ExcerptRequest
@@ -137,7 +139,7 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
         rules=[
             RuleResult.model_construct(
                 id=rule.id, outcome=cast("Any", outcome_word(outcome)), title=rule.file.title, role=rule.file.role,
-                mechanism=rule.file.mechanism, tree=_tree(outcome.tree),
+                mechanism=rule.file.mechanism, tree=_tree(rule.when, outcome),
             )
             for rule in sorted(diagnosis.rules, key=lambda r: r.id)
             for outcome in [diagnosis.outcomes[rule.id]]
@@ -308,9 +310,23 @@ def _unknown_rules(diagnosis: Diagnosis) -> list[UnknownRule]:
     return found
 
 
-def _tree(node: Mapping[str, Any]) -> ConditionTree:
-    parts = {"children": list(map(_tree, node["children"]))} if "children" in node else {}
-    return ConditionTree.model_construct(**{**node, **parts})
+def _tree(expression: Expression, outcome: RuleOutcome) -> ConditionTree:
+    """The condition with the answers in it, for people."""
+    if outcome.mistake:
+        return _node("rule", outcome.value, outcome.mistake)
+    if expression.op == "name":
+        answer = cast("CheckResult", outcome.answers[expression.name])
+        return _node(expression.name, answer.value, answer.text, answer.needed)
+    value = expression.value(lambda name: cast("CheckResult", outcome.answers[name]).value)
+    return _node(str(expression), value, children=[_tree(child, outcome) for child in expression.children])
+
+
+def _node(
+    expr: str, value: Verdict3, text: str = "", needed: str = "", children: Sequence[ConditionTree] = ()
+) -> ConditionTree:
+    return ConditionTree.model_construct(
+        expr=expr, value=cast("Any", value.word), text=text, needed=needed, children=list(children)
+    )
 
 
 # What was read

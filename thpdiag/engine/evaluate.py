@@ -107,7 +107,7 @@ def evaluate(
                 raise
             text = f"a mistake of thpdiag: rule {rule.id} failed ({type(error).__name__}: {quoted(error)})"
             bugs.append(Problem(Citation(rule.source.path), text, ProblemKind.BUG))
-            outcomes[rule.id] = RuleOutcome(rule.id, UNKNOWN, view.state.id, _node("rule", UNKNOWN, sentence(text)))
+            outcomes[rule.id] = RuleOutcome(rule.id, UNKNOWN, view.state.id, mistake=sentence(text))
     return outcomes
 
 
@@ -267,7 +267,7 @@ def _outcome(rule: Rule, view: StateView, one: EntityVerdict) -> RuleOutcome:
         else:
             raises = possible_raises(rule, results, open_, level)
     return RuleOutcome(
-        rule=rule.id, value=one.value, state=view.state.id, tree=condition_tree(rule.when, results),
+        rule=rule.id, value=one.value, state=view.state.id,
         confidence=one.confidence, missing=tuple(dict.fromkeys(missing)), entity=format_entity(one.entity or ()),
         evidence=tuple(r.evidence(n) for n, r in speaking.items()), against=against, raise_confidence=hints,
         raises=raises, firm=rule.when.value(lasting.__getitem__) is NO, answers=results, excluders=excluders,
@@ -338,20 +338,6 @@ def _exclusion(excluder: RuleOutcome) -> Evidence:
     first = next(iter(excluder.evidence), None)
     text = f"{excluder.rule} explains it" + (f": {first.text}" if first else "")
     return Evidence(EXCLUDED, text, first.cite if first else None)
-
-
-def condition_tree(expression: Expression, results: CheckResults) -> dict[str, object]:
-    """The condition with the answers in it, for people."""
-    if expression.op == "name":
-        result = results[expression.name]
-        return _node(expression.name, result.value, result.text, result.needed)
-    children = [condition_tree(child, results) for child in expression.children]
-    value = expression.value(lambda n: results[n].value)
-    return {**_node(str(expression), value), "children": children}
-
-
-def _node(expr: str, value: Verdict3, text: str = "", needed: str = "") -> dict[str, object]:
-    return {"expr": expr, "value": value.word, "text": text, "needed": needed, "children": []}
 
 
 # What was there at the same time

@@ -68,18 +68,17 @@ class Raise(NamedTuple):
 class RuleOutcome:
     """One rule on one state of one host, before findings are ranked and folded.
 
-    `tree` is the evaluated condition for people: nested dicts with `expr`, `value` (yes/no/unknown), `text`,
-    `children`. `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
+    `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
     measured settings and facts alone: no further recording could turn it. `window` is the stretch of a longer recording
     in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
     (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it, `spoken` the
-    classes of evidence that speak for it, `heard` those of which the input holds something, whatever it says.
+    classes of evidence that speak for it, `heard` those of which the input holds something, whatever it says. `mistake`
+    is what went wrong in thpdiag, where the rule could not be judged for that.
     """
 
     rule: str
     value: Verdict3
     state: str
-    tree: Mapping[str, object]
     confidence: str | None = None
     evidence: tuple[Evidence, ...] = ()
     against: tuple[Evidence, ...] = ()
@@ -94,6 +93,7 @@ class RuleOutcome:
     spoken: tuple[str, ...] = ()
     heard: tuple[str, ...] = ()
     raises: tuple[Raise, ...] = ()
+    mistake: str = ""
 
     @property
     def sureness(self) -> int:

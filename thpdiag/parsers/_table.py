@@ -199,7 +199,7 @@ def join_series(parts: Sequence[Series]) -> Series:
     if len(parts) == 1:
         return parts[0]
     columns = {
-        name: np.concatenate([part.values.get(name, np.full(len(part), NAN)) for part in parts])
+        name: np.concatenate([part.values[name] if name in part.values else np.full(len(part), NAN) for part in parts])
         for name in dict.fromkeys(name for part in parts for name in part.values)
     }
     resolution: dict[str, float] = {}

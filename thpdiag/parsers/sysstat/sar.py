@@ -14,7 +14,8 @@ Source: sysstat sar.c, pr_stats.c, 8.0 to 12.7.
 Each report of a file begins the day anew: every table has a clock of its own, which starts at the date of the first
 line and counts midnights. A row is told from a header by its numbers, so no word of another language matters.
 Of a long file the blocks between empty lines whose rows are nothing but a time and plain numbers go through numpy at
-once, a Series per table and entity over all days; every other line takes the way of a pasted one.
+once, those of one table together, a Series per table and entity over all days; every other line takes the way of a
+pasted one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -62,15 +64,16 @@ class SarColumns:
     _text: list[bytes] = field(default_factory=list)
     _size: int = 0
 
-    def add_rows(self, table: Table, number: int, rows: bytes, clock: DayClock, *, half: bool) -> int:
-        """Takes the rows below a header, from line `number` on; 0 if one of them needs a closer look."""
-        grid = grid_of(rows, len(table.columns), half=half)
+    def add_rows(self, table: Table, blocks: list[tuple[int, bytes]], clock: DayClock, *, half: bool) -> bool:
+        """Takes the rows below headers with the number of the first of each block, or none if one of them is odd."""
+        rows = b"\n".join(block for _, block in blocks)
+        grid = grid_of(rows, table, half=half)
         chosen = None if grid is None else (_cpu_columns if table.modes else _plain_columns)(table, grid[:, 3:])
         if grid is None or chosen is None:
-            return 0
+            return False
         values, keep = chosen
         seconds = clock.all_at(grid[:, 0] * 3600 + grid[:, 1] * 60 + grid[:, 2])
-        lines = np.arange(number, number + len(grid), dtype=np.int64)
+        lines = np.array([line for first, block in blocks for line in range(first, first + block.count(b"\n") + 1)])
         starts, ends = self._places(rows)
         resolution = _resolution(table, rows.partition(b"\n")[0].split()[-len(table.columns) :], values)
         for at, (kind, entity) in _subjects(table, grid[:, 3], keep):
@@ -80,7 +83,7 @@ class SarColumns:
                 None, b"", starts[at], ends[at],
             )  # fmt: skip
             self._parts.setdefault((entity, clock.clock, tuple(values)), []).append(series)
-        return len(grid)
+        return True
 
     def _places(self, rows: bytes) -> tuple[Ints, Ints]:
         """Where each row begins and ends in the text that is kept for citations; nowhere if it is too much."""
@@ -99,8 +102,11 @@ class SarColumns:
         yield from self.rows.series()
 
 
-def grid_of(rows: bytes, columns: int, *, half: bool) -> Floats | None:
-    """The rows as numbers: hour, minute, second, cells; `all` is -1. None unless every cell is a plain number."""
+def grid_of(rows: bytes, table: Table, *, half: bool) -> Floats | None:
+    """The rows as numbers: hour, minute, second, cells; the one of all CPUs or interrupts is -1.
+
+    None unless every cell is a plain number.
+    """
     if not _timed(rows):
         return None
     text = rows
@@ -108,10 +114,11 @@ def grid_of(rows: bytes, columns: int, *, half: bool) -> Floats | None:
         text = text.replace(b" AM ", b":0 ").replace(b" PM ", b":1 ")
     if b"-" in text or (b"," in text and b"." in text):
         return None
-    text = text.replace(b",", b".").replace(b":", b" ").replace(b" all ", b" -1 ")
+    whole = b" sum " if table.columns[0] == "INTR" else b" all "
+    text = text.replace(b",", b".").replace(b":", b" ").replace(whole, b" -1 ")
     if text.translate(None, b"0123456789. \n-"):
         return None
-    count, width = rows.count(b"\n") + 1, columns + 3 + half
+    count, width = rows.count(b"\n") + 1, len(table.columns) + 3 + half
     if not _even(text, count, width):
         return None
     grid = np.fromstring(text, sep=" ").reshape(count, width)
@@ -137,7 +144,7 @@ def _even(text: bytes, count: int, width: int) -> bool:
     """Whether each row has that many cells, and no cell more than one dot, with digits around it."""
     letters = np.frombuffer(b" " + text + b"\n", np.uint8)
     blank = letters <= 32
-    cells = np.cumsum(blank[:-1] & ~blank[1:])
+    cells = np.cumsum(blank[:-1] & ~blank[1:], dtype=np.int32)
     dots = np.flatnonzero(letters == ord("."))
     if (letters[dots - 1] < ord("0")).any() or (letters[dots + 1] < ord("0")).any():
         return False
@@ -290,10 +297,12 @@ class SarText:
 
 
 MAX_FOREIGN_LINES = 500_000  # lines of other formats that are handed on
+MAX_HELD_BYTES = 1 << 20  # of rows that become columns at once
 _REGULAR = re.compile(rb"\d\d:\d\d:\d\d(?: [AP]M)? {2,}\S")
-_NO_ROW = re.compile(rb"^(?!\d)", re.MULTILINE)
+_NO_ROW = re.compile(rb"\n(?!\d)")
 _NEXT = b"\nLinux "
-_INSIDE = (b"/s", b"%", b"RESTART", b"runq-sz")  # no row has one of these, but for odd names
+# no row has one of these, but for odd names; behind a letter of each, which is found ten times as fast
+_INSIDE = ((b"/", b"/s"), (b"%", b"%"), (b"R", b"RESTART"), (b"q", b"runq-sz"), (b"L", _NEXT))
 
 
 @dataclass(slots=True)
@@ -311,20 +320,27 @@ class _Blocks:
     beyond: tuple[int, int] = (0, 0)  # the first line that is not handed on, and how many are not
     banner: tuple[tuple[int, str], ...] = ()  # the first line of the last file, if it was not handed on
     elsewhere: bool = False  # in reports of another tool of sysstat
+    head: bytes = b""  # above the rows that are held
+    held: list[tuple[int, bytes]] = field(default_factory=list)  # rows of one table by block, the line of the first
+    held_bytes: int = 0
 
     def block(self, number: int, block: bytes) -> Iterator[Record]:
         """A header with its rows, or lines of whatever kind."""
         head, _, body = block.partition(b"\n")
+        if self._repeats(head, body) and self.text.table is not None:
+            yield from self._rows(self.text.table, number + 1, head, body)
+            return
+        yield from self.end_rows()
         line = clean(head.decode("utf-8", "replace"))
         self.text.blank = True
         if OTHER_TOOL.match(line) or (self.elsewhere and not (HEADER.match(line) or BANNER.match(line))):
             self._elsewhere(_numbered(number, block))
             return
         self.elsewhere = False
-        if is_header(line) and not any(word in body for word in _INSIDE) and not body.startswith(_NEXT[1:]):
+        body, _, banner = body.partition(_NEXT)  # no empty line stands before the next file
+        if is_header(line) and not _has_other_lines(body) and not body.startswith(_NEXT[1:]):
             self.text.blank, self.banner = False, ()
             yield from self.text.header(number, line)
-            body, _, banner = body.partition(_NEXT)  # no empty line stands before the next file
             if self.text.table is not None and body:
                 yield from self._rows(self.text.table, number + 1, head, body)
             if banner:
@@ -350,6 +366,7 @@ class _Blocks:
 
     def _lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
         """Lines of sar, and stretches of others; a single one is a row that was cut, or a message to all terminals."""
+        yield from self.end_rows()
         given = list(lines)
         other = next((place for place, (_, text) in enumerate(given) if OTHER_TOOL.match(text)), len(given))
         if other and other < len(given) and not self._ours(given[other - 1]):  # iostat's time line
@@ -384,22 +401,54 @@ class _Blocks:
                     self.hosts.note_host(record)
                     yield record
 
+    def _repeats(self, head: bytes, body: bytes) -> bool:
+        """Whether a header repeats that of the rows held, at the time of the last of them, as below each screenful."""
+        if not 0 < self.held_bytes < MAX_HELD_BYTES or head[11:] != self.head[11:]:
+            return False
+        last = self.held[-1][1].rpartition(b"\n")[2]
+        return head[:11].rstrip() == last[:11].rstrip() and not _has_other_lines(body)
+
     def _rows(self, table: Table, number: int, head: bytes, body: bytes) -> Iterator[Record]:
-        if table.columns[0] == "INTR":  # the sum is one row of hundreds
-            for at, line in enumerate(body.split(b"\n"), number):
-                if b" sum " in line:
-                    yield from self._lines(_numbered(at, line))
+        """The rows below a header are held, in case that the next block goes on with them; others are read."""
+        blocks = _sums(number, body) if table.columns[0] == "INTR" else iter(((number, body),))
+        for first, block in blocks:
+            other = _NO_ROW.search(b"\n" + block)  # averages, and the first line of the next day
+            rows, rest = (block[: max(other.start() - 1, 0)], block[other.start() :]) if other else (block, b"")
+            since_boot = rows[:11].rstrip() == head[:11].rstrip()  # its header has the time of its first row
+            if rows and self.text.times.clock is not None and not since_boot and _REGULAR.match(head):
+                self.held.append((first, rows))
+                self.head, self.held_bytes = head, self.held_bytes + len(rows)
+            else:
+                rest, rows = block, b""
+            if rest:
+                yield from self._lines(_numbered(first + rows.count(b"\n") + bool(rows), rest))
+
+    def end_rows(self) -> Iterator[Record]:
+        """The rows that are held become columns, or are read one by one."""
+        held, self.held, self.held_bytes = self.held, [], 0
+        table, clock = self.text.table, self.text.times.clock
+        if not held or table is None or clock is None:
             return
-        other = _NO_ROW.search(body)  # averages, and the first line of the next day
-        rows, rest = (body[: other.start() - 1], body[other.start() :]) if other else (body, b"")
-        clock, count = self.text.times.clock, 0
-        since_boot = rows[:11].rstrip() == head[:11].rstrip()  # its header has the time of its first row
-        if rows and clock is not None and not since_boot and _REGULAR.match(head):
-            count = self.hosts.current.add_rows(table, number, rows, clock, half=b"M " in head[8:12])
-        if not count:
-            yield from self._lines(_numbered(number, body))
-        elif rest:
-            yield from self._lines(_numbered(number + count, rest))
+        add_rows = partial(self.hosts.current.add_rows, table, clock=clock, half=b"M " in self.head[8:12])
+        if not add_rows(held):
+            for block in held:  # one of them is odd
+                if len(held) == 1 or not add_rows([block]):
+                    yield from self._lines(_numbered(*block))
+
+
+def _has_other_lines(body: bytes) -> bool:
+    """Whether there may be more than rows: headers, restarts, the next file."""
+    return any(letter in body and word in body for letter, word in _INSIDE)
+
+
+def _sums(number: int, rows: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines of all interrupts, one of hundreds, with their numbers."""
+    at = rows.find(b" sum ")
+    while at >= 0:
+        end = rows.find(b"\n", at)
+        end = len(rows) if end < 0 else end
+        yield number + rows.count(b"\n", 0, at), rows[rows.rfind(b"\n", 0, at) + 1 : end]
+        at = rows.find(b" sum ", end)
 
 
 def _numbered(number: int, block: bytes) -> Iterator[tuple[int, str]]:
@@ -413,9 +462,13 @@ _BREAK = re.compile(rb"\n\r?\n")
 def blocks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     """What stands between empty lines, with the number of its first line."""
     number = 1
-    for text in _stretches(chunks):
-        yield from _split(number, text)
-        number += text.count(b"\n")
+    for whole in _stretches(chunks):
+        for block in whole.split(b"\n\n"):
+            text = block.strip(b"\n")
+            if text:
+                yield number + len(block) - len(block.lstrip(b"\n")), text
+            number += block.count(b"\n") + 2
+        number -= 2  # no empty line stands behind the last
 
 
 def _stretches(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -433,18 +486,14 @@ def _stretches(chunks: Iterator[bytes]) -> Iterator[bytes]:
             end = text.rfind(b"\n") + 1 or len(text)
         else:
             text = b"".join([*held, chunk])
-            end = max(found.end() for found in _BREAK.finditer(text, max(size - 2, 0)))
-        yield text[:end].replace(b"\r\n", b"\n")
+            end = max(text.rfind(b"\n\n") + 2, text.rfind(b"\n\r\n") + 3 if b"\r" in chunk else 0)
+        yield _without_returns(text[:end])
         held, size = [text[end:]], len(text) - end
-    yield b"".join(held).replace(b"\r\n", b"\n")
+    yield _without_returns(b"".join(held))
 
 
-def _split(number: int, whole: bytes) -> Iterator[tuple[int, bytes]]:
-    for block in whole.split(b"\n\n"):
-        text = block.strip(b"\n")
-        if text:
-            yield number + len(block) - len(block.lstrip(b"\n")), text
-        number += block.count(b"\n") + 2
+def _without_returns(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n") if b"\r" in text else text  # to look for two letters takes 30 times as long
 
 
 _TITLE = "sar reports"
@@ -485,6 +534,7 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
     reading = _Blocks(source, odd, SarText(source, odd), HostSeries(lambda: SarColumns(source.member, NAME)))
     for number, block in blocks(content.chunks):
         yield from reading.block(number, block)
+    yield from reading.end_rows()
     yield from reading.text.end()
     yield from odd.problems()
     yield from reading.hosts.series()
