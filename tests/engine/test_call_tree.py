@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from thpdiag.engine.call_tree import FEW, LEAST, MOST_NODES, call_tree, frame_label
 from thpdiag.engine.compiled_profile import CompiledProfile
+from thpdiag.engine.profile_views import FEW, LEAST, MOST_NODES, call_tree, frame_label
 from thpdiag.model import Citation, Frame, Ledger, Profile, StackCounts, Stacks, Task
 
 Stack = tuple[str, ...]  # task, then functions root first

@@ -12,7 +12,7 @@ from test_series_sources import scene
 from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult
 from thpdiag.engine.checks import judge
 from thpdiag.engine.schema import Process, ProcessCheck
-from thpdiag.host.derived_metrics import with_sums
+from thpdiag.host.derived import with_sums
 from thpdiag.model import Citation, Clock, Moment, Sample, Verdict3
 from thpdiag.pipeline import analyze
 

@@ -8,7 +8,7 @@ from thpdiag.engine.evaluate import evaluate
 from thpdiag.engine.load import builtin_rules, load_rules
 from thpdiag.engine.schema import CaseFile
 from thpdiag.engine.state_view import state_views
-from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.derived import add_derived_facts
 from thpdiag.model import Verdict3
 
 

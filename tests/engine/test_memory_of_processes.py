@@ -9,7 +9,7 @@ from thpdiag.engine.check_result import NO, UNKNOWN, YES
 from thpdiag.engine.checks import judge
 from thpdiag.engine.schema import CaseFile, Process, ProcessCheck
 from thpdiag.engine.state_view import state_views
-from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.derived import add_derived_facts
 from thpdiag.model import Case, Verdict3
 
 JAVA = ["/usr/bin/java -Xmx8g -XX:+AlwaysPreTouch App", "/opt/cache/cached --size 8g"]

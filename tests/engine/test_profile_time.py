@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from thpdiag.engine.compiled_profile import ChainMatches, CompiledProfile
-from thpdiag.engine.profile_time import COLUMNS, LEVELS, MOST_BUCKETS, ROWS, TimedProfile, find_step, timed_profile
+from thpdiag.engine.profile_views import COLUMNS, LEVELS, MOST_BUCKETS, ROWS, TimedProfile, find_step, timed_profile
 from thpdiag.engine.stacks import Place
 from thpdiag.model import Chains, Citation, Clock, Frame, Moment, Profile, Stacks, Task
 from thpdiag.model import Rows as Columns

@@ -24,7 +24,7 @@ from recorded_days import (
     recording,
     stormy,
 )
-from thpdiag.diagnosis.all_clear import _stands_still
+from thpdiag.diagnosis.diagnose import _stands_still
 from thpdiag.diagnosis.result_document import PART, document
 from thpdiag.engine.check_result import UNKNOWN, YES
 from thpdiag.engine.evaluate import evaluate

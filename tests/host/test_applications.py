@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parse_bytes import readings
-from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.derived import add_derived_facts
 from thpdiag.knowledge.applications import (
     application,
     application_of_package,

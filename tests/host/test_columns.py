@@ -13,7 +13,7 @@ import pytest
 from thpdiag.host.cases import cut_states
 from thpdiag.host.catalogue import Catalogue
 from thpdiag.host.clock.window import Window, records_in_window
-from thpdiag.host.derived_metrics import rates_of_counters, with_sums
+from thpdiag.host.derived import rates_of_counters, with_sums
 from thpdiag.host.memory import memory_shares
 from thpdiag.host.rates import growth, knee, longest_run, rates, slope
 from thpdiag.host.series import Track, rows_having

@@ -10,7 +10,7 @@ from analyze_bytes import rules
 from thpdiag.diagnosis.diagnose import Diagnosis, diagnose
 from thpdiag.engine.evaluate import evaluate_with_windows
 from thpdiag.engine.state_view import state_views
-from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.derived import add_derived_facts
 from thpdiag.model import Case, Citation, Clock, Fact, Profile, Series, State
 
 START = 1_790_000_000.0

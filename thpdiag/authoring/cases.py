@@ -23,7 +23,7 @@ from thpdiag.engine.load import Pack, Rule, pack_of
 from thpdiag.engine.quantity import parse_quantity
 from thpdiag.engine.schema import CaseFile
 from thpdiag.errors import RuleError
-from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.derived import add_derived_facts
 from thpdiag.knowledge.platforms import era_of_behaviour
 from thpdiag.knowledge.vocabulary import entities_of, term
 from thpdiag.model import (

@@ -34,7 +34,7 @@ from thpdiag.model.text import quoted, sentence
 
 if TYPE_CHECKING:
     from thpdiag.engine.compiled_profile import Bools
-    from thpdiag.engine.profile_time import HeatMap, ShareSeries, Step, TimedProfile, WorstSecond
+    from thpdiag.engine.profile_views import HeatMap, ShareSeries, Step, TimedProfile, WorstSecond
 
 MAX_SIGNATURES = 6  # of a document
 MAX_OF_RECORDING = 3
@@ -127,7 +127,7 @@ def _matched_over_time(profile: Profile, check: ProfileSpec) -> tuple[TimedProfi
     """The recording over time, and which of its rows match."""
     if not profile.has_time or profile.start is None:
         return None
-    from thpdiag.engine.profile_time import timed_profile  # numpy: only where there is a profile
+    from thpdiag.engine.profile_views import timed_profile  # numpy: only where there is a profile
 
     known = compiled_profile(profile)
     time, picked = timed_profile(known), comm_filter(check)
@@ -220,7 +220,7 @@ def profile_documents(diagnosis: Diagnosis, found: Sequence[Signature]) -> list[
 def _recording(profile: Profile, state: State, room: int, checks: Sequence[ProfileSpec]) -> dict[str, Any]:
     """`folded` has (stack root first, share of the non-idle weight), `families` the share of what holds each family;
     `checks` are what findings saw in it."""
-    from thpdiag.engine.call_tree import call_tree, frame_label
+    from thpdiag.engine.profile_views import call_tree, frame_label
 
     known = compiled_profile(profile)
     tree = call_tree(known, room)
@@ -252,7 +252,7 @@ def _loss(ledger: Ledger) -> SampleLoss:
 
 def _picture(profile: Profile) -> dict[str, Any]:
     """The picture of all samples, and what one of its cells is."""
-    from thpdiag.engine.profile_time import timed_profile  # numpy: only where there is a profile
+    from thpdiag.engine.profile_views import timed_profile  # numpy: only where there is a profile
 
     time = timed_profile(compiled_profile(profile))
     if time is None:

@@ -12,8 +12,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from thpdiag import __version__
-from thpdiag.diagnosis.all_clear import BRIEF, LONG_ENOUGH, watched_seconds_of_demand, zero_counters
-from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.diagnosis.diagnose import BRIEF, LONG_ENOUGH, Diagnosis, watched_seconds_of_demand, zero_counters
 from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
 from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, requests, sureness

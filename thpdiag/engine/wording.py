@@ -24,7 +24,7 @@ from thpdiag.engine.schema import (
     ToggleCheck,
     as_list,
 )
-from thpdiag.host.derived_metrics import ALLOCSTALLS, SHARES, SUMS
+from thpdiag.host.derived import ALLOCSTALLS, SHARES, SUMS
 from thpdiag.knowledge.symbols import families
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, process_name, sentence

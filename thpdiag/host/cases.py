@@ -25,7 +25,7 @@ from thpdiag.host.captures import collector_notes, drop_repeated_messages, growt
 from thpdiag.host.clock.anchors import boot_facts, reboots
 from thpdiag.host.clock.wall_clock import HostClock, unify_clocks
 from thpdiag.host.clock.window import records_in_window, unplaced_recordings
-from thpdiag.host.derived_facts import add_derived_facts
+from thpdiag.host.derived import add_derived_facts
 from thpdiag.host.hosts import HostRecords, group_by_host, root_finder
 from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput

@@ -11,6 +11,7 @@ The names of a kernel's functions by address: kallsyms, System.map, the symbol t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -286,6 +287,15 @@ class TableKind(StrEnum):
     SYSTEM_MAP = "System.map"  # as linked: the running kernel lies a slide further
     VMLINUX = "vmlinux"  # as linked
     MODULE = "module"  # offsets in the module's sections
+
+
+_SYMBOL = re.compile(rb"(?:([0-9a-f]{16}|[0-9a-f]{8}|[ ]*\(null\)) [A-Za-z?-] \S+(?:[\t ]+\[[^\]\s]+\])?\r?(?:\n|\Z))")
+
+
+def width_of(text: bytes) -> int:
+    """How many characters wide the addresses of a list of symbols are; 0 where the text does not begin with one."""
+    found = _SYMBOL.match(text)
+    return len(found[1]) if found and len(found[1]) in (8, 16) else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

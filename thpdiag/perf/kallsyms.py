@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thpdiag.model import Citation, Problem, ProblemKind, SymbolList, SymbolTable
-from thpdiag.perf.address_width import width_of
+from thpdiag.model.profile import width_of
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]

@@ -33,11 +33,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter, mul
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from thpdiag.model import Clock, Entity, Fact, Moment, Series, Subject
 from thpdiag.model.facts import MAX_CITED_CHARS
+from thpdiag.model.numeric import Floats, Ints, np
 from thpdiag.model.parser import Source
 from thpdiag.parsers._cpu import process_entity
 from thpdiag.parsers._lines import ParseErrors
@@ -81,7 +79,7 @@ class Rows:
         self.at = array("q")  # number of the interval
         self.lines = array("q")
         self._parts: list[tuple[tuple[str, ...], array[float]]] = []
-        self._more: dict[str, NDArray[np.float64]] = {}
+        self._more: dict[str, Floats] = {}
         self._text = bytearray()
         self._ends = array("q")
         self._room = room
@@ -108,11 +106,11 @@ class Rows:
     def metrics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([name for names, _ in self._parts for name in names] + list(self._more)))
 
-    def add_column(self, name: str, column: NDArray[np.float64]) -> None:
+    def add_column(self, name: str, column: Floats) -> None:
         """A metric for all rows."""
         self._more[name] = column
 
-    def columns(self) -> dict[str, NDArray[np.float64]]:
+    def columns(self) -> dict[str, Floats]:
         """The values of all metrics in order of the recording, NaN where one was not printed."""
         parts = [(names, np.frombuffer(flat).reshape(-1, max(len(names), 1))) for names, flat in self._parts]
         if len(parts) == 1:
@@ -146,16 +144,16 @@ class Rows:
 class Times:
     """When the intervals of a recording were: by number, and their order, None if it is that of the recording."""
 
-    seconds: NDArray[np.float64] | None
+    seconds: Floats | None
     clock: Clock | None
-    rank: NDArray[np.int64] | None
+    rank: Ints | None
     resolution: Mapping[str, float]
 
     def moment(self, at: int) -> Moment | None:
         return None if self.clock is None or self.seconds is None else Moment(float(self.seconds[at]), self.clock)
 
 
-def first_rows_in_order(rank: NDArray[np.int64]) -> NDArray[np.int64]:
+def first_rows_in_order(rank: Ints) -> Ints:
     """The rows in the order of their ranks, the first one of each."""
     return np.unique(rank, return_index=True)[1]
 

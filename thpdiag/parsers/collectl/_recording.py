@@ -36,15 +36,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.model.facts import MAX_CITED_CHARS, Value
+from thpdiag.model.numeric import Array, Bools, Floats, Ints, np
 from thpdiag.model.parser import Content, Source
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers._time import utc_offset
-from thpdiag.parsers.collectl._counters import MODES, SYSTEM, UNUSED, Counters, Room, Rows, Tasks, Times, printable
+from thpdiag.parsers.collectl._counters import (
+    MODES,
+    SYSTEM,
+    UNUSED,
+    Counters,
+    Numbered,
+    Room,
+    Rows,
+    Tasks,
+    Times,
+    printable,
+)
 
 BUSY = MODES[:8]  # guest time is in that of the host
 STEP = 30.0  # seconds that clock and counters may differ by
@@ -55,11 +64,11 @@ _GROWING = ("node_context_switches_total", "node_intr_total", "node_forks_total"
 class Intervals:
     """Times of the intervals, their lines, and the boots that headers tell of by number of interval."""
 
-    epochs: NDArray[np.float64]
-    lines: NDArray[np.int64]
+    epochs: Floats
+    lines: Ints
     boots: Sequence[tuple[int, float]]
 
-    def order(self, system: Rows | None, source: Source) -> tuple[NDArray[np.int64] | None, list[Problem]]:
+    def order(self, system: Rows | None, source: Source) -> tuple[Ints | None, list[Problem]]:
         """The rank of each interval, None if they stand in order; problems."""
         backward = np.flatnonzero(np.diff(self.epochs) < 0) + 1
         problems = [] if system is None else self._forward(system, source)
@@ -80,7 +89,7 @@ class Intervals:
         problems.append(self._problem(source, back, text))
         return None, problems
 
-    def _fallen(self, backward: NDArray[np.int64], system: Rows | None) -> NDArray[np.bool_]:
+    def _fallen(self, backward: Ints, system: Rows | None) -> Bools:
         """Whether an interval counts less than the one above it, or nothing tells: then it was made before that one."""
         known = system.columns() if system else {}
         found = next((known[name] for name in _GROWING if name in known), None)
@@ -92,7 +101,7 @@ class Intervals:
         below = np.searchsorted(np.frombuffer(system.at, np.int64)[counted], backward)
         lone = (below == 0) | (below == len(counted))
         values = found[counted]
-        fallen: NDArray[np.bool_] = lone | (values[np.minimum(below, len(counted) - 1)] <= values[below - 1])
+        fallen: Bools = lone | (values[np.minimum(below, len(counted) - 1)] <= values[below - 1])
         return fallen
 
     def _of_two_boots(self, at: int) -> bool:
@@ -187,8 +196,6 @@ class WholeLines:
             yield Problem(source.cite(self._first_long), text, ProblemKind.LIMIT, reader, count=self._long)
 
 
-Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
 _FARTHEST = 24  # bytes of a line that are looked at
 _SHORTEST_PID, _LONGEST_PID = 1, 10
 
@@ -198,47 +205,54 @@ def _word(text: bytes) -> int:
 
 
 _PROCESS, _SPACE = _word(b"proc"), ord(" ")
-_OTHERS = np.array([_word(word) for word in (b"disk", b"Slab", b"sock")], np.uint32)  # with a blank behind
-_SHORT = np.array([_word(word) for word in (b"int ", b"Net ", b"tcp-")], np.uint32)
-_UNUSED = np.array([_word(word) for word in UNUSED if len(word) == 4], np.uint32)
+_OTHERS = [_word(word) for word in (b"disk", b"Slab", b"sock")]  # with a blank behind
+_SHORT = [_word(word) for word in (b"int ", b"Net ", b"tcp-")]
+_UNUSED = [_word(word) for word in UNUSED if len(word) == 4]
+HOST_LINES, PROCESS_LINES, MARKS = range(3)  # what a run of lines is of; a mark begins as a time or header does
 
 
-def useful_lines(lines: WholeLines) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without those of no use."""
+def useful_runs(lines: WholeLines) -> Iterator[tuple[int, list[Numbered]]]:
+    """Numbered lines without those of no use, as many of one kind as follow each other."""
     for first, block in lines.blocks():
         data = np.frombuffer(block + b"\n" * _FARTHEST, np.uint8)
         ends = np.flatnonzero(data[: len(block)] == ord("\n"))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))
-        kept = np.flatnonzero(~_useless(data, starts))
-        for place, start, end in zip((kept + first).tolist(), starts[kept].tolist(), ends[kept].tolist(), strict=True):
-            yield place, block[start:end]
+        kinds, useless = _kinds(data, starts)
+        kept = np.flatnonzero(~useless)
+        places = zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)
+        useful = list(zip((kept + first).tolist(), [block[start:end] for start, end in places], strict=True))
+        edges = [0, *(np.flatnonzero(np.diff(kinds[kept])) + 1).tolist(), len(useful)]
+        for start, end in pairwise(edges):
+            if start < end:
+                yield int(kinds[kept[start]]), useful[start:end]
 
 
-def _useless(data: Bytes, starts: Places) -> NDArray[np.bool_]:
-    words = _words(data, starts)
+def _kinds(data: Array[np.uint8], starts: Ints) -> tuple[Ints, Bools]:
+    """The kind of each line, and whether it is of no use."""
+    words, mark = _words(data, starts), data[starts]
     fifth = data[starts + 4]
-    useless: NDArray[np.bool_] = np.isin(words, _SHORT) | (np.isin(words, _OTHERS) & (fifth == _SPACE))
-    processes = np.flatnonzero((words == _PROCESS) & (fifth == ord(":")))
-    useless[processes] = _is_unused(data, starts[processes] + 5)
-    return useless
+    useless: Bools = np.isin(words, _SHORT) | (np.isin(words, _OTHERS) & (fifth == _SPACE))
+    is_process = (words == _PROCESS) & (fifth == ord(":"))
+    useless[is_process] = _is_unused(data, starts[is_process] + 5)
+    kinds = np.where(is_process, PROCESS_LINES, HOST_LINES)
+    kinds[(mark == ord(">")) | (mark == ord("#"))] = MARKS
+    return kinds, useless
 
 
-def _is_unused(data: Bytes, pids: Places) -> NDArray[np.bool_]:
+def _is_unused(data: Array[np.uint8], pids: Ints) -> Bools:
     """Whether the words behind these pids are of no use."""
     behind = np.zeros(len(pids), np.int64)
     for length in range(_LONGEST_PID, _SHORTEST_PID - 1, -1):  # the first blank counts
         blank = data[pids + length] == _SPACE
         behind[blank] = pids[blank] + length + 1
-    found: NDArray[np.bool_] = (behind > 0) & np.isin(_words(data, behind), _UNUSED)
+    found: Bools = (behind > 0) & np.isin(_words(data, behind), _UNUSED)
     return found
 
 
-def _words(data: Bytes, at: Places) -> NDArray[np.uint32]:
+def _words(data: Array[np.uint8], at: Ints) -> Array[np.uint32]:
     """Four bytes from each place."""
-    word = data[at].astype(np.uint32)
-    for byte in range(1, 4):
-        word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
-    return word
+    letters = np.lib.stride_tricks.sliding_window_view(data, 4)[at]
+    return letters.view("<u4")[:, 0]
 
 
 PROVENANCE = "recorder"  # the distribution as collectl names it, which is not what the release file says
@@ -331,7 +345,6 @@ NAME = "collectl_raw"
 BOOT_APART = 60.0  # seconds between two figures of one boot
 _TIME = re.compile(rb">>> (\d{9,10}\.\d{1,6}) <<<\s*$")
 _BAD_TIME = "a damaged time: what stands below it, up to the next one, is left out"
-_MARKS = (b">", b"#")
 MOST_LINES = 100_000  # of an interval, beside those of processes
 _TOO_MANY = "more lines under one time than any host has; they are left out"
 _NO_TIME = "lines above the first time; they are left out"
@@ -350,7 +363,7 @@ class Recording:
         self.lines = array("q")
         self.timed = False
         self._marker = b""
-        self._lines: list[tuple[int, bytes]] = []
+        self._lines: list[Numbered] = []
         self.header(first)
 
     def header(self, header: Header) -> None:
@@ -371,17 +384,20 @@ class Recording:
         self.lines.append(number)
         self.timed, self._marker = True, line
 
-    def line(self, number: int, line: bytes) -> None:
+    def take(self, lines: list[Numbered], *, of_processes: bool = False) -> None:
+        """Lines of the host, or of processes, below a time."""
         if not self.timed:
-            if line.strip() and not self.epochs:
-                self.damage.note(number, printable(line.decode("utf-8", "replace")), _NO_TIME)
-        elif line[:5] == b"proc:":
-            self.tasks.line(number, line)
-        elif len(self._lines) < MOST_LINES:
-            if line:
-                self._lines.append((number, line))
+            for number, line in lines if not self.epochs else ():
+                if line.strip():
+                    self.damage.note(number, printable(line.decode("utf-8", "replace")), _NO_TIME)
+        elif of_processes:
+            for number, line in lines:
+                self.tasks.line(number, line)
         else:
-            self.odd.note(number, printable(line[:MAX_CITED_CHARS].decode("utf-8", "replace")), _TOO_MANY)
+            room = MOST_LINES - len(self._lines)
+            self._lines += [numbered for numbered in lines[:room] if numbered[1]]
+            for number, line in lines[room:]:
+                self.odd.note(number, printable(line[:MAX_CITED_CHARS].decode("utf-8", "replace")), _TOO_MANY)
 
     def close(self) -> None:
         """The interval is over."""
@@ -460,17 +476,19 @@ def records(source: Source, content: Content) -> Iterator[Record]:
 def _read(source: Source, lines: WholeLines) -> Generator[Record, None, Recording]:
     """The last recording of the lines; what stands above one of another host is given before."""
     recording, header = Recording(source, Header()), Header()
-    for number, line in useful_lines(lines):
-        if line[:1] not in _MARKS:
-            recording.line(number, line)
-        elif line.startswith(b">>>"):
-            if header.places:
-                recording, header = (yield from _continue_below_header(recording, header)), Header()
-            recording.marker(number, line)
-        elif line.startswith(b"#"):
-            header.line(number, printable(line.decode("utf-8", "replace")))
-        else:
-            recording.line(number, line)
+    for kind, run in useful_runs(lines):
+        if kind != MARKS:
+            recording.take(run, of_processes=kind == PROCESS_LINES)
+            continue
+        for number, line in run:
+            if line.startswith(b">>>"):
+                if header.places:
+                    recording, header = (yield from _continue_below_header(recording, header)), Header()
+                recording.marker(number, line)
+            elif line.startswith(b"#"):
+                header.line(number, printable(line.decode("utf-8", "replace")))
+            else:
+                recording.take([(number, line)])
     if header.places:
         recording = yield from _continue_below_header(recording, header)
     return recording

@@ -29,10 +29,8 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from thpdiag.model import Citation, Clock, Fact, Problem, Record, Subject
+from thpdiag.model.numeric import Floats, np
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors
@@ -179,9 +177,7 @@ class PlotTasks:
             task.accumulated = accumulated
         return task
 
-    def records(
-        self, source: tuple[str, str], seconds: NDArray[np.float64], clock: Clock | None, *, utc: bool
-    ) -> Iterator[Record]:
+    def records(self, source: tuple[str, str], seconds: Floats, clock: Clock | None, *, utc: bool) -> Iterator[Record]:
         if not self._all:
             return
         times = Times(seconds, clock, None, self._resolution)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from thpdiag.model import Citation, Problem, ProblemKind, SymbolList, TableKind
 from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import BulkParser, Content, Source
-from thpdiag.perf.address_width import width_of
+from thpdiag.model.profile import width_of
 
 MAX_LIST_BYTES = 128 * 1024 * 1024  # bytes; the longest lists known (all data symbols included) have a tenth of it
 HEAD = 4096  # bytes that have the first line, be it below a command
