@@ -14,11 +14,12 @@ from typing import NamedTuple, TypeVar, cast
 from thpdiag.engine.check_result import DYNAMIC, NO, UNKNOWN, YES, CheckResult, CheckResults, check_class
 from thpdiag.engine.checks import judge
 from thpdiag.engine.checks.change import is_beside, tracks_side_by_side
-from thpdiag.engine.checks.series import FINE, OF_THE_WHOLE
+from thpdiag.engine.checks.series import FINE, OF_THE_WHOLE, bounds
 from thpdiag.engine.load import Rule
 from thpdiag.engine.quantity import parse_duration, parse_quantity
 from thpdiag.engine.schema import ChangeCheck, Check, ProcessCheck, SeriesCheck, as_list
 from thpdiag.engine.state_view import StateView
+from thpdiag.host import rates
 from thpdiag.host.batches import Batch, figures_of, make_batches
 from thpdiag.host.series import Track, format_entity
 from thpdiag.knowledge.vocabulary import entities_of, term
@@ -125,13 +126,12 @@ def _screen_names(check: Check, view: StateView, kind: str, entities: Sequence[E
 
 def _screen_series(check: SeriesCheck, view: StateView, entities: Sequence[Entity]) -> Screen | None:
     """The answer of the best source that has one; None if the check is none that is computed for many."""
-    look = _look(check)
-    if look is None or (check.as_ == "rate" and view.catalogue.having(f"{check.series}:rate")):
+    if not _is_computed(check) or (check.as_ == "rate" and view.catalogue.having(f"{check.series}:rate")):
         return None
     sources = _once(view, (check.series, id(entities)), lambda: _by_source(check.series, view, entities))
     found: Screen | None = None
     for batches in sources:
-        one = _screen_tracks(check, batches, len(entities), look)
+        one = _screen_tracks(check, batches, len(entities))
         found = one if found is None else _first_decided(check, found, one)
     return found or _same(CheckResult(check, UNKNOWN, ""), len(entities))
 
@@ -153,29 +153,14 @@ def _first_decided(check: SeriesCheck, best: Screen, other: Screen) -> Screen:
     )
 
 
-Look = Callable[[Batch], tuple[Floats, Floats]]  # a figure of each track, and by how much rounding may have changed it
+COMPUTED = ("last", "mean", "delta", "spread", "knee")  # figures of whole columns
 
 
-def _look(check: SeriesCheck) -> Look | None:
-    """How the figure of the check is computed; None if it is not one of those."""
-    match check.as_:
-        case "last":
-            return lambda batch: (batch.values[:, -1], batch.resolution)
-        case "mean":
-            return lambda batch: (batch.values.mean(axis=1), batch.resolution)
-        case "delta":
-            return lambda batch: (batch.change(), 2 * batch.resolution)
-        case "spread":
-            return Batch.spread
-        case "knee":
-            return lambda batch: batch.knee(FINE)
-        case "rate" if parse_duration(check.for_).share is not None:
-            return Batch.spread  # not looked at
-        case _:
-            return None
+def _is_computed(check: SeriesCheck) -> bool:
+    return check.as_ in COMPUTED or (check.as_ == "rate" and parse_duration(check.for_).share is not None)
 
 
-def _screen_tracks(check: SeriesCheck, batches: Sequence[Batch], count: int, look: Look) -> Screen:
+def _screen_tracks(check: SeriesCheck, batches: Sequence[Batch], count: int) -> Screen:
     """What one track each says."""
     screen = _same(CheckResult(check, UNKNOWN, ""), count)
     screen.dynamic[:] = check_class(check) in DYNAMIC
@@ -186,37 +171,46 @@ def _screen_tracks(check: SeriesCheck, batches: Sequence[Batch], count: int, loo
         elif batch.size < least:
             continue
         else:
-            figures, errors = look(batch)
-            surely, perhaps = _fits(check, figures, errors), _fits(check, figures, -errors)
-            values = np.where(surely, YES_, np.where(perhaps, UNKNOWN_, NO_))
+            figures, errors = _figures(check.as_, batch)
+            surely, perhaps = (rates.values_within(figures, *bounds(check), off) for off in (errors, -errors))
+            values = np.where(surely, YES_, NO_)
             values[(surely != perhaps) | np.isnan(figures)] = UNKNOWN_
         screen.values[batch.places], screen.measured[batch.places] = values, figures
     return screen
 
 
-def _fits(check: SeriesCheck, figures: Floats, off: Floats) -> Bools:
-    low = parse_quantity(check.above) if check.above is not None else -np.inf
-    high = parse_quantity(check.below) if check.below is not None else np.inf
-    return (figures - off > low) & (figures + off < high)
+def _figures(as_: str, batch: Batch) -> tuple[Floats, Floats]:
+    """A figure of each track, and by how much rounding may have changed it."""
+    match as_:
+        case "last":
+            return batch.values[:, -1], batch.resolution
+        case "mean":
+            return batch.values.mean(axis=1), batch.resolution
+        case "delta":
+            return batch.change(), 2 * batch.resolution
+        case "spread":
+            return batch.spread()
+        case _:
+            return batch.knee(FINE)
 
 
 def _shares(check: SeriesCheck, batch: Batch) -> tuple[Ints, Floats]:
     """Whether enough of the rates fit, and the one that is furthest beyond the bound."""
-    rates, counted, errors = batch.rates()
+    figures, counted, errors = batch.rates()
     share, counts = parse_duration(check.for_).share or 0.0, counted.sum(axis=1)
     verdicts = []
     for sign in (0, 1, -1):
-        fits = counted & _fits(check, rates, sign * errors)
+        fits = counted & rates.values_within(figures, *bounds(check), sign * errors)
         enough = fits.sum(axis=1)
         verdicts.append((enough >= share * counts) & (enough > 0))
         if not sign:
             within = counted & np.logical_or.accumulate(fits, 1) & np.logical_or.accumulate(fits[:, ::-1], 1)[:, ::-1]
     upward = 1.0 if check.above is not None else -1.0
-    figures = upward * np.where(within, upward * rates, -np.inf).max(axis=1, initial=-np.inf)
+    furthest = upward * np.where(within, upward * figures, -np.inf).max(axis=1, initial=-np.inf)
     values = np.where(verdicts[0], YES_, NO_)
     values[(verdicts[0] != verdicts[1]) | (verdicts[0] != verdicts[2])] = UNKNOWN_
     values[(counts < max(check.min_samples, 1))] = UNKNOWN_
-    return values, np.where(np.isfinite(figures), figures, np.nan)
+    return values, np.where(np.isfinite(furthest), furthest, np.nan)
 
 
 # Change: one sum of changes per another

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from thpdiag.host.rates import bends, climbs
+from thpdiag.host.cpu_use import knee_errors, spread_errors
+from thpdiag.host.rates import MIN_KNEE_POINTS, bends, climbs, spreads
 from thpdiag.host.series import MIN_GAP_SECONDS, Track, counter_deltas, find_gaps
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Moment
 from thpdiag.model.numeric import Bools, Floats, Ints, np
-
-FEWEST_FOR_KNEE = 10  # timed values
 
 
 class Batch(NamedTuple):
@@ -57,31 +56,28 @@ class Batch(NamedTuple):
         return self.change() if self.size < 2 or self.is_counter else climbs(self.values)
 
     def spread(self) -> tuple[Floats, Floats]:
-        """By which part of its largest value each varies, and by how much rounding may have changed that."""
-        most, least = self.values.max(axis=1), self.values.min(axis=1)
-        figures = np.divide(most - least, most, out=np.zeros(len(most)), where=most != 0)
-        largest = np.maximum(abs(self.values).max(axis=1), self.resolution)
-        return figures, np.divide(2 * self.resolution, largest, out=np.zeros(len(most)), where=self.resolution > 0)
+        """`rates.spreads` of each, and its error."""
+        return spreads(self.values), spread_errors(self.values, self.resolution)
 
     def knee(self, fine: float) -> tuple[Floats, Floats]:
-        """The ratio of `rates.knee` of each and its error (`cpu_use.figure_error`), NaN where no bend is to be seen.
+        """The ratio of `rates.knee` of each and its error, NaN where no bend is to be seen.
 
         Neither is it where values differ, and by less than `fine` times what they were rounded to.
         """
         figures, errors = np.full((2, len(self.values)), np.nan)
-        if self.seconds is None or self.size < FEWEST_FOR_KNEE:
+        if self.seconds is None or self.size < MIN_KNEE_POINTS:
             return figures, errors
         spreads = self.values.max(axis=1) - self.values.min(axis=1)
         ends = self.values.argmax(axis=1) + 1
         ends[(spreads > 0) & (spreads < fine * self.resolution)] = 0
-        for end in np.unique(ends[ends >= FEWEST_FOR_KNEE]).tolist():
+        for end in np.unique(ends[ends >= MIN_KNEE_POINTS]).tolist():
             rows = np.flatnonzero(ends == end)
             seconds, bent = self.seconds[rows], bends(self.seconds[rows, :end], self.values[rows, :end])
             times = seconds[np.arange(len(rows)), bent.place]
-            shorter = np.maximum(np.minimum(times - seconds[:, 0], seconds[:, -1] - times), 1e-9)
             before = np.where(bent.before > 0, bent.before, np.nan)
             figures[rows] = bent.after / before
-            errors[rows] = 2 * self.resolution[rows] * (1 + figures[rows]) / (before * shorter)
+            shorter = np.minimum(times - seconds[:, 0], seconds[:, -1] - times)
+            errors[rows] = knee_errors(self.resolution[rows], before, figures[rows], shorter)
         return figures, errors
 
     def rates(self) -> tuple[Floats, Bools, Floats]:

@@ -56,7 +56,7 @@ def figure_error(as_: str, track: Track, figure: float) -> float:
             seconds = track.seconds - track.seconds.mean()
             return quantum * float(abs(seconds).sum()) / max(float((seconds**2).sum()), 1e-12)
         case "spread":
-            return 2 * quantum / max(float(abs(track.column).max()), quantum)
+            return float(spread_errors(track.column, np.array(quantum)))
         case "step":
             means = abs(np.cumsum(track.column) / np.arange(1, len(track) + 1))  # that a step may be relative to
             return 2 * quantum * (1 + abs(figure)) / max(float(means.min()), quantum)
@@ -71,8 +71,21 @@ def _knee_error(track: Track, quantum: float) -> float:
     if found is None or found.at.time is None or first is None or last is None:
         return 0.0
     bend = found.at.time.seconds
-    shorter = max(min(bend - first.seconds, last.seconds - bend), 1e-9)
-    return 2 * quantum * (1 + found.ratio) / (found.before * shorter)
+    known = (quantum, found.before, found.ratio, min(bend - first.seconds, last.seconds - bend))
+    return float(knee_errors(*map(np.array, known)))
+
+
+def spread_errors(values: Floats, quantum: Floats) -> Floats:
+    """How wrong the spread of a column, or of each row of a matrix, may be: two readings, relative to the largest."""
+    largest = np.maximum(abs(values).max(axis=-1), quantum)
+    errors: Floats = np.divide(2 * quantum, largest, out=np.zeros(np.shape(quantum)), where=quantum > 0)
+    return errors
+
+
+def knee_errors(quantum: Floats, before: Floats, ratio: Floats, shorter: Floats) -> Floats:
+    """How wrong the ratio of a bend may be, whose shorter chord has so many seconds."""
+    wrong: Floats = 2 * quantum * (1 + ratio) / (before * np.maximum(shorter, 1e-9))
+    return wrong
 
 
 AVERAGE, LIFETIME = "process_cpu_ratio", "process_cpu_ratio.lifetime"
@@ -167,10 +180,10 @@ class Round(NamedTuple):
 
 
 def _rounds(catalogue: Catalogue, track: Track) -> dict[float, Round]:
-    """The lists of the recording that a track is of, by their times; one with the same rows needs none."""
-    key = ("rounds of", track.table.member, track.table.reader)
+    """The lists of the recording that a track is of, by their times."""
+    key = (track.table.member, track.table.reader, track.table.clock)
     if key not in catalogue.memo:
-        own = [t for t in catalogue.tracks(AVERAGE) if t.timed and (t.table.member, t.table.reader) == key[1:]]
+        own = [t for t in catalogue.tracks(AVERAGE) if (t.table.member, t.table.reader, t.table.clock) == key]
         seconds = np.concatenate([t.seconds for t in own if t.seconds is not None])
         values = np.concatenate([t.column for t in own])
         owner = np.repeat(np.arange(len(own)), [len(t) for t in own])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Margin = float | Floats
 
 MAX_FALL = 0.1  # part of its growth that a curve may give back in between and still be one that grows
+MIN_KNEE_POINTS = 10  # timed values, up to the highest
 MAX_KNEE_POINTS = 400  # points that the search for a bend looks at; longer curves are thinned evenly
 
 
@@ -122,16 +123,15 @@ def watched_seconds(track: Track) -> float:
     return float(np.diff(track.seconds)[track.deltas[1]].sum())
 
 
-def values_within(points: Points, low: float, high: float, margin: Margin = 0.0) -> Bools:
+def values_within(values: Floats, low: float, high: float, margin: Margin = 0.0) -> Bools:
     """Which values are above `low` and below `high` by more than `margin`; if that is negative, which perhaps are."""
-    values = points.values
     fits: Bools = (values - margin > low) & (values + margin < high)
     return fits
 
 
 def longest_run(points: Points, low: float, high: float, margin: Margin = 0.0) -> Run:
     """The longest consecutive stretch of values above `low` and below `high`, without a gap; the first of several."""
-    fits = values_within(points, low, high, margin)
+    fits = values_within(points.values, low, high, margin)
     if not fits.any():
         return Run(points.part(0, 0), None)
     both = fits[1:] & fits[:-1] & ~gaps_between(points)  # goes on from the one before
@@ -146,8 +146,15 @@ def longest_run(points: Points, low: float, high: float, margin: Margin = 0.0) -
 
 def fitting_values(points: Points, low: float, high: float, margin: Margin = 0.0) -> tuple[int, Points]:
     """How many values are above `low` and below `high`, and the stretch from the first to the last of them."""
-    found = np.flatnonzero(values_within(points, low, high, margin))
+    found = np.flatnonzero(values_within(points.values, low, high, margin))
     return len(found), points.part(int(found[0]), int(found[-1]) + 1) if len(found) else points.part(0, 0)
+
+
+def spreads(values: Floats) -> Floats:
+    """By which part of its largest value a column varies, or each row of a matrix; 0 if that value is 0."""
+    most = values.max(axis=-1)
+    found: Floats = np.divide(most - values.min(axis=-1), most, out=np.zeros(np.shape(most)), where=most != 0)
+    return found
 
 
 def slope(points: Points) -> float | None:
@@ -187,15 +194,15 @@ class Knee(NamedTuple):
         return self.after / self.before
 
 
-def knee(points: Points, least: int = 10) -> Knee | None:
-    """The bend that leaves the smallest squared error of two chords; None with fewer than `least` timed values.
+def knee(points: Points) -> Knee | None:
+    """The bend that leaves the smallest squared error of two chords; None without enough timed values.
 
     A curve that has simply ended its work has no slow phase: what follows its highest value is cut off first.
     """
-    if not points.timed or len(points) < least:
+    if not points.timed or len(points) < MIN_KNEE_POINTS:
         return None
     end = int(points.values.argmax()) + 1
-    if end < least:
+    if end < MIN_KNEE_POINTS:
         return None
     bend = bends(points.index[None, :end], points.values[None, :end])
     if not bend.before[0] > 0:

@@ -138,7 +138,7 @@ def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResul
     margin, unit, must = sign * error, _unit(check), parse_duration(check.for_)
     if must.share is not None:
         return _judge_share(check, track, points, must.share, margin)
-    run = rates.longest_run(points, *_bounds(check), margin)
+    run = rates.longest_run(points, *bounds(check), margin)
     long_enough = _is_long_enough(must, run)
     if long_enough is None:
         return unknown_result(
@@ -159,7 +159,7 @@ def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResul
 
 def _judge_share(check: SeriesCheck, track: Track, points: Points, share: float, margin: rates.Margin) -> CheckResult:
     """Whether enough of the values fit, in a row or not."""
-    count, within = rates.fitting_values(points, *_bounds(check), margin)
+    count, within = rates.fitting_values(points, *bounds(check), margin)
     unit, answer = _unit(check), YES if count >= share * len(points) and count else NO
     cite, value = _extreme(check, within if count else points)
 
@@ -240,14 +240,15 @@ def _range(points: Points, unit: str) -> str:
     return low if low == high else f"{low} to {high}, mean {mean}"
 
 
-def _bounds(check: SeriesCheck) -> tuple[float, float]:
+def bounds(check: SeriesCheck) -> tuple[float, float]:
+    """Above and below which values fit."""
     low = parse_quantity(check.above) if check.above is not None else float("-inf")
     high = parse_quantity(check.below) if check.below is not None else float("inf")
     return low, high
 
 
 def _fits(check: SeriesCheck, value: float, off: float = 0.0) -> bool:
-    low, high = _bounds(check)
+    low, high = bounds(check)
     return low < value - off and value + off < high
 
 
@@ -316,7 +317,7 @@ def _figure(as_: str, track: Track) -> float | None:
         case "slope":
             return rates.slope(track.points)
         case "spread":
-            return float((values.max() - values.min()) / values.max()) if values.max() else 0.0
+            return float(rates.spreads(values))
         case _:
             return rates.largest_step(values)
 
