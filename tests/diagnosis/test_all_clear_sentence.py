@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from analyze_bytes import document
+from analyze_bytes import STRICT, document, rules
 from conftest import ROOT
+from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.pipeline import analyze
 
 KILLED = ROOT / "fixtures/readers/kernel_log/el7_oom_cgroup/dmesg.txt"
 SHELL = "[root@db1 ~]# "
@@ -57,3 +61,25 @@ def test_a_short_look_is_told_where_something_stays_open_too() -> None:
     text = "17000".join(quiet_counters().split("17000")[:4]) + f"{SHELL}dmesg\n" + KILLED.read_text()
     sentence = document(text.encode())["verdict"]["sentence"]
     assert sentence.index("watched for 20 s only") < sentence.index("Still open")
+
+
+COUNTERS = sorted((ROOT / "fixtures/captures").glob("*/bundle/loops/counters.txt"))
+CORE = {mechanism.name for mechanism in mechanisms().values() if mechanism.demand}
+
+
+@pytest.mark.parametrize("counters", COUNTERS, ids=lambda path: path.parents[2].name)
+def test_less_input_is_no_surer_all_clear(counters: Path) -> None:
+    """The kernel's counters alone do not clear a mechanism that the whole recording shows at work."""
+    whole = analyze([counters.parents[1]], rules(), STRICT)["verdict"]
+    if whole.get("mechanism") in CORE:
+        assert analyze([counters], rules(), STRICT)["verdict"]["status"] != "nothing_found"
+
+
+@pytest.mark.parametrize("counters", ["khugepaged-growth", "database-start"])
+def test_huge_pages_of_khugepaged_stay_open_without_processes(counters: str) -> None:
+    """That host memory did not grow by them denies one rule; whether a process grew is another's question."""
+    path = ROOT / "fixtures/captures" / counters / "bundle/loops/counters.txt"
+    told = analyze([path], rules(), STRICT)
+    outcomes = {rule["id"]: rule["outcome"] for rule in told["rules"]}
+    assert (outcomes["THP-030"], outcomes["THP-032"]) == ("unknown", "silent")
+    assert told["verdict"]["status"] == "cannot_tell"

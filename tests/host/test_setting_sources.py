@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analyze_bytes import STRICT, judged
+from analyze_bytes import STRICT, document, judged
 from reduced_inputs import surer_findings, variants
 from thpdiag.host.cases import host_cases
 from thpdiag.host.options import Options
@@ -319,3 +319,19 @@ def test_what_makes_no_sense_breaks_nothing(name: str, files: dict[str, str], tm
     every = [f for f in (*case.facts, *(f for s in case.states for f in s.facts)) if f.name.startswith("setting.")]
     assert len(every) < 300
     assert [f.value for f in case.states[-1].facts if f.name == "thp.enabled"] == ["always"]
+
+
+@pytest.mark.parametrize(
+    ("text", "enabled"),
+    [
+        ("", "always"),
+        ("THP settings:\nalways madvise [never]\nalways defer defer+madvise [madvise] never\n", None),
+        (f"{ROOT}cat /sys/kernel/mm/transparent_hugepage/enabled\nalways madvise [never]\n", "never"),
+    ],
+)
+def test_a_value_without_a_name_is_never_shadowed_by_a_default(text: str, enabled: str | None) -> None:
+    """It may be this setting's; what the distribution usually has is then no answer, and the files are asked for."""
+    told = document(f"{ROOT}uname -r\n5.14.0-427.el9.x86_64\n{text}".encode())
+    assert told["host"].get("settings", {}).get("thp.enabled", {}).get("value") == enabled
+    asking = {command for one in told["unknown"] if "thp.enabled" in one["missing"] for command in one["ask_for"]}
+    assert any("transparent_hugepage" in command for command in asking) is (enabled != "never")

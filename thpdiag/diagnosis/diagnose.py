@@ -92,21 +92,19 @@ def _is_out(
     # Where only one process was looked at, another one may have what happens to single processes.
     elsewhere = any(s.case.process for s in views) and any(rule.file.for_each == "process" for rule in own)
     told = [outcomes[rule.id] for rule in own if rule.file.role == "root_cause" and rule.id in outcomes]
-    denied = any(o.value is NO and decided(o) for o in told) and not any(map(_halfway, told))
+    denied = bool(told) and all(map(_closed, told)) and any(map(decided, told))
     if denied and not larger and not elsewhere:
         return True
     return _stands_still(demand.metric, demand.per_second / times if larger else demand.per_second, views)
 
 
-def _halfway(outcome: RuleOutcome) -> bool:
-    """Whether a rule lacks something, but two classes of evidence of the time speak for it.
+def _closed(outcome: RuleOutcome) -> bool:
+    """Whether a rule has nothing left that could make it fire.
 
-    What speaks against it closes one way to a yes; that the rule is unknown says that another one is open. It counts
-    as open no more where all that it lacks is a comparison of settings: that nobody made one is so on every host.
+    A comparison of settings that nobody made is missing on every host: where something else speaks against the rule, it
+    does not keep it open.
     """
-    classes = {e.kind for e in outcome.evidence if e.kind in DYNAMIC}
-    closed = decided(outcome) and set(outcome.missing) <= {OTHER_SETTING}
-    return outcome.value is UNKNOWN and len(classes) > 1 and not closed
+    return outcome.value is NO or (decided(outcome) and set(outcome.missing) <= {OTHER_SETTING})
 
 
 def _stands_still(metric: str, limit: float, views: Sequence[StateView]) -> bool:

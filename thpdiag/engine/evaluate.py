@@ -23,6 +23,7 @@ from thpdiag.engine.checks import is_per_entity, judge
 from thpdiag.engine.confidence import confidence_hints, confidence_level, possible_raises
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Rule, with_earlier
+from thpdiag.engine.quantity import format_quantity
 from thpdiag.engine.schema import ChangeCheck, ProcessCheck, RuleCheck, SeriesCheck
 from thpdiag.engine.state_view import OF_THE_STATE, StateView
 from thpdiag.engine.timing import Timings
@@ -47,6 +48,7 @@ from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.text import entity_name, quoted, sentence
 
 ONE_TIME = "all of it from one and the same time"
+LONGER = "the same for longer, in a recording of the time that hurts"
 NO_CPU: Entity = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
 NO_PROCESS: Entity = (("pid", "none"),)  # nor do those of kernel threads of the memory of programs
 MANY = 16  # entities, of which it is worth while to look at all at once before some are judged
@@ -430,13 +432,13 @@ def _join_windows(
     """The outcome of the whole state, or of the stretch that says more."""
     if rule.file.role == OF_THE_STATE:
         return whole
-    parts = [(stretch, outcomes[rule.id]) for stretch, outcomes in windows if rule.id in outcomes]
-    fired = [part for part in parts if part[1].value is YES and any(e.window for e in part[1].evidence)]
-    surest = max(fired, key=lambda part: part[1].sureness, default=None)  # the worst of those that are as sure
-    if surest and (whole.value is not YES or whole.sureness < surest[1].sureness):
-        return _in_window(*surest)
+    parts = [_in_window(stretch, outcomes[rule.id]) for stretch, outcomes in windows if rule.id in outcomes]
+    fired = [part for part in parts if part.value is YES and any(e.window for e in part.evidence)]
+    surest = max(fired, key=lambda part: part.sureness, default=None)  # the worst of those that are as sure
+    if surest and (whole.value is not YES or whole.sureness < surest.sureness):
+        return surest
     if whole.value is NO and not whole.excluded:
-        return next((_in_window(*part) for part in parts if _contradicts(part[1], whole)), whole)
+        return next((part for part in parts if _contradicts(part, whole)), whole)
     return whole
 
 
@@ -447,4 +449,17 @@ def _contradicts(part: RuleOutcome, whole: RuleOutcome) -> bool:
 
 
 def _in_window(stretch: Stretch, outcome: RuleOutcome) -> RuleOutcome:
-    return replace(outcome, window=(Moment(stretch.first, stretch.clock), Moment(stretch.last, stretch.clock)))
+    """The outcome of a stretch, with its share of the recording. A burst is no more than a hypothesis."""
+    moments = (Moment(stretch.first, stretch.clock), Moment(stretch.last, stretch.clock))
+    outcome = replace(outcome, window=moments, evidence=tuple(_of_part(e, stretch) for e in outcome.evidence))
+    if not stretch.is_burst or outcome.sureness < 1:
+        return outcome
+    hints = tuple(dict.fromkeys((LONGER, *outcome.raise_confidence)))
+    return replace(outcome, confidence=CONFIDENCES[0], raise_confidence=hints, raises=())
+
+
+def _of_part(evidence: Evidence, stretch: Stretch) -> Evidence:
+    if not stretch.of or evidence.window is None:
+        return evidence
+    part = f"; {format_quantity(stretch.seconds, 'seconds')} of {format_quantity(stretch.of, 'seconds')} recorded"
+    return replace(evidence, text=evidence.text + part, brief=evidence.brief + part)

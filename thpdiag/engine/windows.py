@@ -135,7 +135,8 @@ def _of_recordings(view: StateView) -> Iterator[Stretch]:
                 key = (first.seconds, last.seconds, table.clock)
                 found.setdefault(key, Stretch(first.seconds - 1e-6, last.seconds, table.clock, member=table.member))
     longest = max((one.seconds for one in found.values()), default=0.0)
-    yield from (one for one in found.values() if min_stretch_seconds(longest) <= one.seconds < WHOLE * longest)
+    worth = (one for one in found.values() if min_stretch_seconds(longest) <= one.seconds < WHOLE * longest)
+    yield from (one._replace(of=longest) for one in worth)
 
 
 class WindowFilter(NamedTuple):

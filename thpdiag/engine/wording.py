@@ -198,7 +198,8 @@ def event_conditions(check: EventCheck) -> str:
     parts = [f"{k} {v}" for k, v in check.where.items()]
     trace = [family_words(check.anywhere)] if check.anywhere else []
     trace += [callers_words(check.under)] if check.under else []
-    parts += [f"with {' '.join(trace)} in the trace"] if trace else []
+    without = [f"and without {family_words(check.not_anywhere)}"] if check.not_anywhere and trace else []
+    parts += [f"with {' '.join([*trace, *without])} in the trace"] if trace else []
     return f" ({', '.join(parts)})" if parts else ""
 
 

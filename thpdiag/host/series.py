@@ -429,23 +429,30 @@ def covered_seconds(track: Track) -> float | None:
 LONG_SECONDS = 300.0  # seconds: what lasts as long is worth a look in however long a recording
 SHORT_SECONDS = 60.0  # seconds: a shorter one is a blip
 MIN_SHARE = 0.1  # of a recording that is not long: what lasts as long is worth a look
+BURST = 0.2  # of a recording: what takes as much of it is no burst
 PAUSE_SECONDS = (60.0, 300.0)  # seconds between two bursts of one stretch
 MAX_CALM_SAMPLES = 2  # samples that may be calm in one
 
 
 class Stretch(NamedTuple):
     """From `first`, whose own value speaks of what was before it, to `last`. `excess` is by how many times the bound
-    the values were beyond it, times seconds; `member` is where that was recorded."""
+    the values were beyond it, times seconds; `member` is where that was recorded, in `of` seconds (0: unknown)."""
 
     first: float
     last: float
     clock: Clock
     excess: float = 0.0
     member: str = ""
+    of: float = 0.0
 
     @property
     def seconds(self) -> float:
         return self.last - self.first
+
+    @property
+    def is_burst(self) -> bool:
+        """Whether it is short, and little of what was recorded: that it hurts more than a moment is not shown."""
+        return self.seconds < min(SHORT_SECONDS, BURST * self.of)
 
     def overlap(self, other: Stretch) -> float:
         """The part of both together that they share."""
@@ -458,7 +465,7 @@ class Stretch(NamedTuple):
 def min_stretch_seconds(seconds: float) -> float:
     """How long a stretch of a recording of so many seconds must be.
 
-    What is no longer than a minute was recorded because it hurt: there a burst counts, as it does in a part of it.
+    What is no longer than a minute was recorded because it hurt: there a burst is worth a look (`Stretch.is_burst`).
     """
     if seconds <= SHORT_SECONDS:
         return MIN_SHARE * seconds
@@ -485,7 +492,7 @@ def stretches_beyond(points: Points, low: float, high: float) -> Iterator[Stretc
             if seconds[end] - start >= min_stretch_seconds(whole) and not alone:
                 inside = fits[(fits >= begin) & (fits <= end)]
                 much = float(excess[inside].sum()) * usual
-                yield Stretch(start, float(seconds[end]), first.clock, much, points.samples[begin].cite.member)
+                yield Stretch(start, float(seconds[end]), first.clock, much, points.samples[begin].cite.member, whole)
 
 
 def _joined_bursts(

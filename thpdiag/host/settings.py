@@ -460,8 +460,11 @@ def first_fact(facts: Iterable[Fact], name: str) -> Fact | None:
 def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
     """What the distribution and its kernel have where nobody changed it, marked as assumed.
 
+    Nothing where the input shows a setting without the name of its file: it may be this one, and say otherwise.
     Inside a container the distribution is the container's and says nothing of the kernel.
     """
+    if first_fact(facts, "setting.unplaced") is not None:
+        return None
     release, system = first_fact(facts, "kernel.release"), first_fact(facts, "os.name")
     if first_fact(facts, "host.container") is not None:
         system = None

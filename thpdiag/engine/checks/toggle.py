@@ -162,7 +162,10 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     value = YES if best.is_at_least(ratio) else NO
     if value is YES and not _is_worse_state(best, view):
         return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
-    return CheckResult(check, value, best.describe, best.worse.cite, best.ratio)
+    # Where the time of a job is known of one side only, how long it took on the other may say something else.
+    weak = value is YES and best.metric != "work_rate" and any(map(_work, view.others))
+    surer = "the time that the same job took under both settings" if weak else ""
+    return CheckResult(check, value, best.describe, best.worse.cite, best.ratio, weak=weak, surer=surer)
 
 
 def _decisive(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:

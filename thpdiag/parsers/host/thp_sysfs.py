@@ -211,6 +211,8 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
         odd.note(number, line, "a setting that this version does not know")
     else:
         odd.note(number, line, "a THP setting without the name of its file")
+        if word := _chosen(text):
+            yield Fact("setting.unplaced", word, cite, time=source.time)
 
 
 def _word(cite: Citation, time: Moment | None, knob: str, text: str, word: str) -> Iterator[Fact]:
