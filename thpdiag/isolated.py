@@ -11,42 +11,72 @@ needs. `sosreport.tar.xz` asks for what an ordinary report of a host does: it is
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
+from pydantic import TypeAdapter, ValidationError
+
 from thpdiag.engine.load import Rule
 from thpdiag.errors import BUG_EXIT_CODE
 from thpdiag.host.options import Options
+from thpdiag.host.reading import Progress, Step, throttle
 from thpdiag.host.sibling_files import is_recording, sibling_files
 from thpdiag.model import Citation, Problem, ProblemKind
 from thpdiag.parsers import bulk_formats, line_formats
 from thpdiag.pipeline import analyze, unread
 from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Outcome, Status
-from thpdiag.sandbox.supervise import run_in_child
+from thpdiag.sandbox.supervise import Listener, run_in_child
 
 STDIN = Path("-")
 LIMITS = Limits()
 WHOLE_INPUT = "input"  # what the problem is about, in place of a member
 SAMPLE = "sosreport.tar.xz"
+STEP_SECONDS = 0.5  # between two steps that the child writes, so that hours of them stay below its limit of output
+MAX_STEP_BYTES = 4096
 _ARCHIVE = re.compile(r"\.(?:\d{1,5}|meta|index)")
 
 
 def analyze_isolated(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options,
     *, limits: Limits | None = None, stdin: BinaryIO | None = None, scratch: Path | None = None,
+    progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """How the analysis ended; the content is the result document as JSON. `scratch` is where it may write."""
 
     def call() -> Answer:
-        return Answer(json.dumps(analyze(paths, rules, options, stdin=stdin), default=dict).encode())
+        steps = progress and throttle(_write_step, STEP_SECONDS)
+        return Answer(json.dumps(analyze(paths, rules, options, stdin=stdin, progress=steps), default=dict).encode())
 
     with TemporaryDirectory(prefix="thpdiag-", dir=scratch) as room:
-        return run_in_child(call, limits or LIMITS, allowed_files(paths, Path(room), stdin))
+        listen = progress and _step_reader(progress)
+        return run_in_child(call, limits or LIMITS, allowed_files(paths, Path(room), stdin), listen)
+
+
+def _write_step(step: Step) -> None:
+    """Of the child: a line on its stderr, without the words that are the customer's."""
+    os.write(2, json.dumps(step._replace(what="")).encode() + b"\n")
+
+
+def _step_reader(progress: Progress) -> Listener:
+    """What passes on the lines that are steps, whatever else a child writes."""
+    adapter, rest = TypeAdapter(Step), b""
+
+    def listen(part: bytes) -> None:
+        nonlocal rest
+        *lines, rest = (rest + part).split(b"\n")
+        rest = rest[-MAX_STEP_BYTES:]
+        for line in lines:
+            with suppress(ValidationError):
+                progress(adapter.validate_json(line))
+
+    return listen
 
 
 def document_of_failure(outcome: Outcome, rules: Sequence[Rule], options: Options) -> dict[str, Any]:

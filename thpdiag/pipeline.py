@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ from thpdiag.engine.timing import Timings
 from thpdiag.host.cases import host_cases
 from thpdiag.host.excerpts import read_excerpts
 from thpdiag.host.options import Options
-from thpdiag.host.reading import ParsedInput, Progress, read_input
+from thpdiag.host.reading import ParsedInput, Place, Progress, Step, read_input
 from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
 from thpdiag.model.document import plain_document
 from thpdiag.model.result import Result
@@ -46,7 +47,9 @@ def analyze_paths(
     options, timings = options or Options(), timings or Timings()
     with timings.stage("read"):
         parsed = read_input(paths, options, stdin=stdin, progress=progress)
-    diagnoses = diagnose_input(parsed, rules, options, timings)
+    diagnoses = diagnose_input(parsed, rules, options, timings, progress)
+    if progress:
+        progress(Step("write"))
     with timings.stage("lines that are cited"):
         excerpts = read_excerpts(cited(diagnoses), parsed.texts, paths, options.limits, stdin)
     with timings.stage("result"):
@@ -59,22 +62,25 @@ def unread(problem: Problem, rules: Sequence[Rule], options: Options) -> dict[st
 
 
 def diagnose_input(
-    parsed: ParsedInput, rules: Sequence[Rule], options: Options, timings: Timings | None = None
-) -> list[Diagnosis]:
+    parsed: ParsedInput, rules: Sequence[Rule], options: Options, timings: Timings | None = None,
+    progress: Progress | None = None,
+) -> list[Diagnosis]:  # fmt: skip
     """The diagnosis of each host in the input."""
     timings = timings or Timings()
+    if progress:
+        progress(Step("judge", total=len(rules)))
     with timings.stage("cases"):
         hosts = host_cases(parsed, options)
     with timings.stage("rules"):
-        judged = [judge_host(host, rules, options, timings) for host in hosts]
+        judged = judge_hosts(hosts, rules, options, timings, progress)
         if not options.window:
             return [diagnose(host, rules, outcomes) for host, outcomes in judged]
     with timings.stage("rules outside of the time asked for"):
         whole = host_cases(parsed, replace(options, window=None))
-        further = [judge_host(host, rules, options, timings)[1] for host in whole]
+        further = judge_hosts(whole, rules, options, timings, progress)
         return [
             diagnose(host, rules, [*outcomes, *outside_window(others)])
-            for (host, outcomes), others in zip(judged, further, strict=True)
+            for (host, outcomes), (_, others) in zip(judged, further, strict=True)
         ]
 
 
@@ -84,15 +90,35 @@ def diagnose_case(host: Case, rules: Sequence[Rule], options: Options, timings: 
     return diagnose(host, rules, outcomes)
 
 
-def judge_host(host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None) -> JudgedHost:
+def judge_hosts(
+    hosts: Sequence[Case], rules: Sequence[Rule], options: Options, timings: Timings | None, progress: Progress | None
+) -> list[JudgedHost]:
+    """The outcomes of all rules on each host."""
+    return [
+        judge_host(host, rules, options, timings, progress, ("host", number, len(hosts)))
+        for number, host in enumerate(hosts, 1)
+    ]
+
+
+def judge_host(
+    host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None,
+    progress: Progress | None = None, place: Place = ("host", 1, 1),
+) -> JudgedHost:  # fmt: skip
     """The outcomes of all rules in each state, and the host with the problems that judging it brought up."""
     bugs: list[Problem] | None = None if options.strict else []
     views = state_views(host)
-    outcomes: list[StateOutcomes] = [
-        (view, evaluate_with_windows(rules, view, bugs=bugs, timings=timings)) for view in views
-    ]
+    outcomes: list[StateOutcomes] = []
+    for number, view in enumerate(views, 1):
+        step = Step("judge", what=host.name if place[2] > 1 else "", places=(place, ("state", number, len(views))))
+        watch = progress and partial(_show_judging, progress, step)
+        outcomes.append((view, evaluate_with_windows(rules, view, bugs=bugs, timings=timings, progress=watch)))
     contradictions = [problem for view in views for problem in source_disagreements(view)]
     return replace(host, problems=(*host.problems, *contradictions, *(bugs or ()))), outcomes
+
+
+def _show_judging(progress: Progress, step: Step, rules: int, window: int, windows: int, judged: int) -> None:
+    places = (*step.places, ("window", window, windows))
+    progress(step._replace(done=judged, total=rules, places=places))
 
 
 def outside_window(outcomes: Sequence[StateOutcomes]) -> list[StateOutcomes]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
+import json
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from command_line import LEAK, STORY, Run, apart, at_a_terminal, packed
-from thpdiag.cli.terminal import show_progress
+from analyze_bytes import rules
+from command_line import LEAK, STORY, SUPPORT, Run, apart, at_a_terminal, packed
+from thpdiag.report.quantity import quantity
 
 ESCAPE = "\x1b"
 
@@ -79,19 +78,69 @@ def test_what_a_customer_wrote_does_not_act_on_the_terminal(tmp_path: Path, run:
         assert done.code == 0
 
 
-def test_who_waits_is_told_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path of the member, with what it tries to do to the terminal taken off; nothing stays on the screen."""
-    screen = io.StringIO()
-    monkeypatch.setattr("thpdiag.cli.terminal.QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=screen, force_terminal=True))
-    with show_progress() as show:
-        show(f"bundle/{ESCAPE}]0;owned\x07[red]messages")
-        for waiting in [t for t in threading.enumerate() if isinstance(t, threading.Timer)]:
-            waiting.join()
+def stages(written: str) -> dict[str, list[str]]:
+    """What the line of progress showed, by its stage, in the order of the stages."""
+    found: dict[str, list[str]] = {}
+    for stage, counts in re.findall(r"\x1b\[2K\r\x1b\[\?7l(\w+): (.*?)\x1b\[\?7h", written):
+        found.setdefault(stage, []).append(counts)
+    return found
 
-    assert "[red]messages" in screen.getvalue()
-    assert f"{ESCAPE}]0" not in screen.getvalue()
-    assert screen.getvalue().endswith(f"{ESCAPE}[2K")
+
+@pytest.mark.parametrize("more", [(), ("--isolate",)], ids=["here", "in a child"])
+def test_a_terminal_is_told_how_far_the_analysis_is(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Three stages, each with its own counts: bytes and members, rules, reports. Nothing of it stays on the screen."""
+    bundle, page = packed(LEAK, tmp_path / "bundle.tar.xz"), tmp_path / "page.html"
+    written = at_a_terminal("analyze", str(bundle), "-o", str(page), *more)
+
+    shown, size = stages(written), quantity(bundle.stat().st_size, "bytes")
+    members = len(inputs_of(bundle))
+    assert list(shown) == ["Reading", "Judging", "Writing"]
+    assert shown["Reading"][0] == f"0 B of {size}, 0 files"
+    assert shown["Reading"][-1].startswith(f"{size} of {size}, {members} files")
+    assert shown["Judging"][0] == f"0 of {len(rules())} rules"
+    assert re.fullmatch(r"(\d+) of \1 rules, window (\d+) of \2", shown["Judging"][-1])
+    assert shown["Writing"] == ["cited lines", "report 1 of 2, text", "report 2 of 2, html"]
+    assert "\r" not in written.rpartition(f"{ESCAPE}[2K\r")[2].replace("\r\n", "")
+
+
+def inputs_of(bundle: Path) -> set[str]:
+    """The members that an analysis reads."""
+    done = apart("inputs", bundle, "-f", "json")
+    return {row["member"] for row in json.loads(done.stdout)["inputs"]}
+
+
+def test_progress_names_the_host_where_there_are_several() -> None:
+    """Rules are judged on one host after the other, and on its states."""
+    last = stages(at_a_terminal("analyze", str(STORY), str(LEAK)))["Judging"][-1]
+
+    assert "host 2 of 2" in last
+
+
+def test_progress_is_for_terminals_that_want_it(tmp_path: Path) -> None:
+    """Not with --no-progress, nor where a line cannot be drawn anew."""
+    for settings in ({"TERM": "xterm"}, {"TERM": "dumb"}):
+        options = ["--no-progress"] if settings["TERM"] == "xterm" else []
+        written = at_a_terminal("analyze", str(STORY), "-o", f"html={tmp_path / 'page.html'}", *options, **settings)
+        assert ESCAPE not in written
+
+
+def test_names_in_progress_do_not_act_on_the_terminal(tmp_path: Path) -> None:
+    """The name of a member is shown, not sent."""
+    (tmp_path / f"a{ESCAPE}]0;owned\x07.txt").write_bytes((STORY / "ticket.txt").read_bytes())
+    written = at_a_terminal("analyze", str(tmp_path))
+
+    assert "owned" in stages(written)["Reading"][-1]
+    assert f"{ESCAPE}]0" not in written
+
+
+def test_a_child_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    """Of what a hostile child writes only counts are shown, and words without their escapes."""
+    (tmp_path / "a.txt").write_text("thpdiag_mock prints_escapes\n")
+    program = [str(SUPPORT / "misbehaving_analyze.py"), "normal"]
+    written = at_a_terminal("analyze", "--isolate", str(tmp_path), program=program)
+
+    assert any("owned" in counts for counts in stages(written)["Judging"])
+    assert f"{ESCAPE}]0" not in written
 
 
 def test_what_is_to_be_done_at_the_end_is_done() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from serve_application import STORM, analysed, analysis, archive
 from serve_storage_fixtures import Hands
+from thpdiag.host.reading import Step
 from thpdiag.serve.storage.jobs import DONE, FAILED, FILE_GONE, QUEUED, Job
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.work_order import STAGE_FILE, StageWriter, read_stage
@@ -99,7 +100,7 @@ def test_words_of_a_child_are_shown_only_if_they_are_ours(tmp_path: Path) -> Non
     """A file of strange words, a link to another file, a folder and a pipe tell nothing."""
     stages = StageWriter(tmp_path)
     assert read_stage(tmp_path) == ""
-    stages.file("/etc/passwd")
+    stages.count(Step("read", what="/etc/passwd", files=1))
     assert read_stage(tmp_path) == "reading file 1"
     with stages.stage("rules"):
         assert read_stage(tmp_path) == "judging the rules"

@@ -8,7 +8,7 @@ import pty
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,10 @@ def apart(*arguments: str | Path, **environment: str) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False)
 
 
-def at_a_terminal(*arguments: str, **environment: str) -> str:
+def at_a_terminal(*arguments: str, program: Sequence[str] = ("-m", "thpdiag"), **environment: str) -> str:
     """What a command writes when all its streams are one terminal."""
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "thpdiag", *arguments]
+    command = [sys.executable, *program, *arguments]
     settings = {**os.environ, "TERM": "xterm-256color", **environment}
     with subprocess.Popen(command, cwd=ROOT, env=settings, stdin=follower, stdout=follower, stderr=follower):
         os.close(follower)

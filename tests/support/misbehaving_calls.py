@@ -66,6 +66,14 @@ def prints_without_end() -> Answer:
         os.write(1, b"x" * 9999)
 
 
+def prints_escapes() -> Answer:
+    """Lines that are no steps of progress, and one that is and has what a terminal would act upon."""
+    for line in (b"\x1b]0;owned\x07", b"[" * 9999, b'["read", "\x1b]0;owned\x07"]', b'["owned"]'):
+        os.write(2, line + b"\n")
+    os.write(2, rb'["judge", 1, 2, "\u001b]0;owned\u0007", 0, []]' + b"\n")
+    return answers()
+
+
 def waits_without_end() -> Answer:
     Event().wait()
     return answers()

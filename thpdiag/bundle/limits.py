@@ -8,7 +8,7 @@ so that a hostile archive cannot flood the report.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from thpdiag.model import Citation, Problem, ProblemKind
@@ -76,16 +76,23 @@ class Limits:
 
 
 class Budget:
-    """What has been used of the limits that hold for everything together."""
+    """What has been used of the limits that hold for everything together. `watch` gets the bytes read so far."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, watch: Callable[[int], None] | None = None) -> None:
         self.limits = limits
+        self._watch = watch
         self.read = 0  # bytes of the customer's files
         self.total = 0
         self.members = 0
         self.wanted = 0
         self._cpu = time.process_time() + limits.cpu_seconds
         self._wall = time.monotonic() + limits.wall_seconds
+
+    def count_input(self, size: int) -> None:
+        """`size` bytes of the customer's files were read."""
+        self.read += size
+        if self._watch:
+            self._watch(self.read)
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The same chunks, each counted as it comes out of a decompressor."""

@@ -54,7 +54,7 @@ def read_file(file: BinaryIO, budget: Budget) -> Iterator[bytes]:
     given = 0
     while data := _read(file, CHUNK if expected is None else min(CHUNK, expected - given)):
         given += len(data)
-        budget.read += len(data)
+        budget.count_input(len(data))
         budget.count_output(len(data))
         yield data
     if expected is not None and given < expected:
@@ -242,15 +242,17 @@ _DEFAULTS = Limits()
 
 
 def members(
-    paths: Sequence[Path], wants: Callable[[str], object], limits: Limits = _DEFAULTS, stdin: BinaryIO | None = None
-) -> Iterator[Member | Problem]:
+    paths: Sequence[Path], wants: Callable[[str], object], limits: Limits = _DEFAULTS, stdin: BinaryIO | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> Iterator[Member | Problem]:  # fmt: skip
     """The members that `wants` asks for, each valid until the next is asked for, and what could not be read.
 
     `wants` gets the path of every file in an archive or directory, and the paths of links that lead to it. A file that
     the user names is given in any case. `stdin` stands for `-` in `paths`. Of several inputs each has its name before
-    the paths of its members, for two captures of one host hold files of the same names.
+    the paths of its members, for two captures of one host hold files of the same names. `watch` gets the bytes of the
+    inputs that were read so far.
     """
-    yield from _members(zip(paths, _labels(paths), strict=True), wants, limits, stdin)
+    yield from _members(zip(paths, _labels(paths), strict=True), wants, Budget(limits, watch), stdin)
 
 
 def members_again(
@@ -260,7 +262,7 @@ def members_again(
     labelled = [(path, label) for path, label in zip(paths, _labels(paths), strict=True) if is_rereadable(path, stdin)]
     if STDIN in paths and stdin is not None and is_rereadable(STDIN, stdin):
         stdin.seek(0)
-    for found in _members(labelled, wants, limits, stdin):
+    for found in _members(labelled, wants, Budget(limits), stdin):
         if isinstance(found, Member):
             yield found
 
@@ -276,9 +278,8 @@ def is_rereadable(path: Path, stdin: BinaryIO | None = None) -> bool:
 
 
 def _members(
-    labelled: Iterable[tuple[Path, str]], wants: Callable[[str], object], limits: Limits, stdin: BinaryIO | None
+    labelled: Iterable[tuple[Path, str]], wants: Callable[[str], object], budget: Budget, stdin: BinaryIO | None
 ) -> Iterator[Member | Problem]:
-    budget = Budget(limits)
     for path, label in labelled:
         name = "stdin" if path == STDIN else _name(path)
         intake = Intake(wants, budget)

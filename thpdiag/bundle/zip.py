@@ -166,7 +166,7 @@ class ZipFile:
 
     def _raw(self, start: int, size: int) -> Iterator[bytes]:
         while size > 0 and (data := self._at(start, min(size, CHUNK))):
-            self.budget.read += len(data)
+            self.budget.count_input(len(data))
             yield data
             start += len(data)
             size -= len(data)

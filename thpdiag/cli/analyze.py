@@ -16,6 +16,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.timing import Timings
 from thpdiag.errors import BUG_EXIT_CODE, ThpdiagError
 from thpdiag.host.options import Options
+from thpdiag.host.reading import Progress
 from thpdiag.pipeline import analyze_paths
 from thpdiag.report import FORMATS, AnyResult
 from thpdiag.report.escaping import visible
@@ -72,15 +73,15 @@ def command(
     options = reading.options(rules, case)
     ended: ThpdiagError | None = None
     document: AnyResult
-    if isolate:
-        with spent.stage("the child process"):
-            document, ended = _analyze_in_child(paths, rules, options)
-    else:
-        with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of(quiet=reading.quiet) as show:
+        if isolate:
+            with spent.stage("the child process"):
+                document, ended = _analyze_in_child(paths, rules, options, show)
+        else:
             document = analyze_paths(paths, rules, options, stdin=sys.stdin.buffer, progress=show, timings=spent)
     document = redaction.apply(accepting.mark(document, delivery.verbosity))
     with spent.stage("reports"):
-        delivery.deliver(document, targets, FORMATS)
+        delivery.deliver(document, targets, FORMATS, quiet=reading.quiet)
     if timings is not None:
         shared.write_timings(spent, timings)
     mistake = ended or shared.missing_path(paths)
@@ -99,13 +100,13 @@ class IsolationError(ThpdiagError):
 
 
 def _analyze_in_child(
-    paths: Sequence[Path], rules: Sequence[Rule], options: Options
+    paths: Sequence[Path], rules: Sequence[Rule], options: Options, progress: Progress | None
 ) -> tuple[dict[str, Any], IsolationError | None]:
     """The result document of what is at the paths, and what to leave with if it could not be made of them."""
     from thpdiag.isolated import analyze_isolated, document_of_failure  # few runs need the sandbox
     from thpdiag.sandbox.outcome import Status
 
-    outcome = analyze_isolated(paths, rules, options, stdin=sys.stdin.buffer)
+    outcome = analyze_isolated(paths, rules, options, stdin=sys.stdin.buffer, progress=progress)
     if outcome.status is Status.OK:
         return json.loads(outcome.content), None
     if outcome.status is Status.REFUSED:

@@ -60,7 +60,7 @@ def command(
     try:
         marked = accepting.mark(results[1], delivery.verbosity)
         comparison, codes = _compare(paths, redaction.apply_to_compared([results[0], marked]))
-        delivery.deliver(comparison, targets, FORMATS)
+        delivery.deliver(comparison, targets, FORMATS, quiet=quiet)
         failed = any(fails(finding, delivery.fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         if any(saved):  # a saved result that is not what the schema says

@@ -42,7 +42,7 @@ def command(
     stdin = sys.stdin.buffer
     with shared.progress_of(quiet=reading.quiet) as show:
         given = read_input(paths, options, stdin=stdin, progress=show)
-        diagnoses = diagnose_input(given, rules, options)
+        diagnoses = diagnose_input(given, rules, options, progress=show)
         quotes = cited_lines(citations(rule, diagnoses), given.texts, paths, options.limits, stdin)
     found, result = explain(rule, diagnoses, quotes, options.told), document(diagnoses, options.told)
     if redaction:

@@ -41,6 +41,7 @@ from thpdiag.report.presentation import fails_gate as fails_gate
 from thpdiag.report.presentation import is_recognised as is_recognised
 
 if TYPE_CHECKING:
+    from thpdiag.host.reading import Progress
     from thpdiag.redact.names import Names
     from thpdiag.report.baseline import Acceptance, Judge
 
@@ -158,9 +159,9 @@ packed_reading = as_one("reading", Reading)
 selection_options = as_one("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
 
 
-def progress_of(*, quiet: bool) -> AbstractContextManager[Callable[[str], None] | None]:
+def progress_of(*, quiet: bool) -> AbstractContextManager[Progress | None]:
     """Progress, if somebody watches."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return nullcontext()
     return show_progress()
 
@@ -236,12 +237,20 @@ class Delivery(NamedTuple):
     def presentation(self) -> Presentation:
         return Presentation(self.verbosity, self.fail_on, Suppressed(self.suppressed))
 
-    def deliver(self, document: T, files: Sequence[tuple[str, Path]], formats: Mapping[str, Renderer[T]]) -> None:
+    def deliver(
+        self, document: T, files: Sequence[tuple[str, Path]], formats: Mapping[str, Renderer[T]], *, quiet: bool = True
+    ) -> None:
         """Print the result unless some `-o` claims stdout, and write the files."""
-        if not any(str(path) == "-" for _, path in files):
-            click.echo(formats[self.form](document, self.presentation), nl=False)
-        for name, path in files:
-            write(formats[name](document, self.presentation), path)
+        printed = () if any(str(path) == "-" for _, path in files) else ((self.form, Path("-")),)
+        targets = (*printed, *files)
+        for number, (name, path) in enumerate(targets):
+            with progress_of(quiet=quiet) as show:
+                if show:
+                    from thpdiag.host.reading import Step  # loaded by whatever shows progress
+
+                    show(Step("write", number, len(targets), name))
+                text = formats[name](document, self.presentation)
+            write(text, path)
 
 
 packed_delivery = as_one("delivery", Delivery)

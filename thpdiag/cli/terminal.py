@@ -5,17 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Timer
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
 from thpdiag.report.escaping import visible
 
-QUIET_SECONDS = 1.0  # seconds before anything is shown
+if TYPE_CHECKING:
+    from thpdiag.host.reading import Progress, Step
+
+REDRAW_SECONDS = 0.1
 MAX_PATH_COLUMNS = 70  # columns of a member's path, from its end
+ERASED, UNWRAPPED, WRAPPED = "\x1b[2K\r", "\x1b[?7l", "\x1b[?7h"  # the terminal cuts a line that is too long for it
+STAGES = {"read": "Reading", "judge": "Judging", "write": "Writing"}
 
 
 def notice(text: str) -> None:
@@ -30,21 +34,36 @@ def complain(text: str) -> None:
 
 
 @contextmanager
-def show_progress() -> Iterator[Callable[[str], None]]:
-    """A function that takes the path of the member whose reading begins; shown to who waits for more than a second."""
-    from rich.console import Console  # only who watches waits for it
-    from rich.markup import escape
+def show_progress() -> Iterator[Progress]:
+    """A line that says how far the analysis is, drawn only when that changes, and gone at the end."""
+    from thpdiag.host.reading import throttle  # only who watches waits for it
 
-    status = Console(stderr=True).status("reading")
-    timer = Timer(QUIET_SECONDS, status.start)
-    timer.daemon = True
-    timer.start()
     try:
-        yield lambda member: status.update(f"reading {escape(visible(member)[-MAX_PATH_COLUMNS:])}")
+        yield throttle(lambda step: _draw(f"{UNWRAPPED}{_describe(step)}{WRAPPED}"), REDRAW_SECONDS)
     finally:
-        timer.cancel()
-        timer.join()
-        status.stop()
+        _draw("")
+
+
+def _draw(line: str) -> None:
+    with suppress(OSError):  # a terminal that is gone is no matter of the analysis
+        sys.stderr.write(f"{ERASED}{line}")
+        sys.stderr.flush()
+
+
+def _describe(step: Step) -> str:
+    from thpdiag.report.messages import plural
+    from thpdiag.report.quantity import quantity
+
+    if step.stage == "read":
+        total = f" of {quantity(step.total, 'bytes')}" if step.total and step.done <= step.total else ""
+        counts = [f"{quantity(step.done, 'bytes')}{total}", plural(step.files, "file")]
+    elif step.stage == "judge":
+        counts = [f"{step.done} of {step.total} rules"]
+    else:
+        counts = [f"report {step.done + 1} of {step.total}" if step.total else "cited lines"]
+    counts += [f"{noun} {number} of {total}" for noun, number, total in step.places if total > 1]
+    what = [visible(step.what)[-MAX_PATH_COLUMNS:]] if step.what else []
+    return f"{STAGES[step.stage]}: {', '.join([*counts, *what])}"
 
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -13,9 +13,10 @@ nobody can say that they were apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from thpdiag.engine.check_result import DYNAMIC, LASTING, NO, UNKNOWN, YES, CheckResult, CheckResults
@@ -86,18 +87,18 @@ class EntityVerdict(NamedTuple):
 
 def evaluate(
     rules: Sequence[Rule], view: StateView, forced: ForcedAnswer | None = None,
-    *, bugs: list[Problem] | None = None, timings: Timings | None = None,
+    *, bugs: list[Problem] | None = None, timings: Timings | None = None, progress: Callable[[int], None] | None = None,
 ) -> dict[str, RuleOutcome]:  # fmt: skip
     """Outcomes of all rules on the view, which may know some; rules come in dependency order.
 
     On a stretch of time there are those that other rules ask for, and those that may say more than the whole state.
     A rule that fails by a mistake of ours is unknown and leaves a problem in `bugs`; without such a list the mistake is
-    raised (tests).
+    raised (tests). `progress` gets how many were judged.
     """
     outcomes: dict[str, RuleOutcome] = dict(view.outcomes)
     view = replace(view, outcomes=outcomes)
     asked = {name for rule in rules for name in rule.earlier} if view.whole else ()
-    for rule in rules:
+    for number, rule in enumerate(rules, 1):
         whole = view.whole.outcomes[rule.id].value if view.whole and rule.id not in asked else None
         try:
             with timings.rule(rule.id) if timings else nullcontext():
@@ -110,6 +111,8 @@ def evaluate(
             text = f"a mistake of thpdiag: rule {rule.id} failed ({type(error).__name__}: {quoted(error)})"
             bugs.append(Problem(Citation(rule.source.path), text, ProblemKind.BUG))
             outcomes[rule.id] = RuleOutcome(rule.id, UNKNOWN, view.state.id, mistake=sentence(text))
+        if progress:
+            progress(number)
     return outcomes
 
 
@@ -397,18 +400,24 @@ def _wide(first: Moment, last: Moment, off: float) -> Span | None:
 def evaluate_with_windows(
     rules: Sequence[Rule], view: StateView, forced: ForcedAnswer | None = None,
     *, bugs: list[Problem] | None = None, timings: Timings | None = None,
+    progress: Callable[[int, int, int, int], None] | None = None,
 ) -> dict[str, RuleOutcome]:  # fmt: skip
-    """Outcomes of all rules in a state, those of its worst stretches among them."""
-    whole = evaluate(rules, view, forced, bugs=bugs, timings=timings)
+    """Outcomes of all rules in a state, those of its worst stretches among them.
+
+    `progress` gets of how many rules, on which stretch (0: all that was recorded) of how many, how many were judged.
+    """
+    watch = progress and partial(progress, len(rules), 0, 0)
+    whole = evaluate(rules, view, forced, bugs=bugs, timings=timings, progress=watch)
     stretches = candidate_windows(rules, view)
     if not stretches:
         return whole
     moving = with_earlier(filter(_looks_at_values, rules), rules)
     known = replace(view, outcomes=whole)
-    parts = [
-        (stretch, evaluate(moving, view_of_window(known, stretch), forced, bugs=bugs, timings=timings))
-        for stretch in stretches
-    ]
+    parts = []
+    for number, stretch in enumerate(stretches, 1):
+        watch = progress and partial(progress, len(moving), number, len(stretches))
+        part = view_of_window(known, stretch)
+        parts.append((stretch, evaluate(moving, part, forced, bugs=bugs, timings=timings, progress=watch)))
     if bugs:
         bugs[:] = dict.fromkeys(bugs)
     last = [part for part in parts if _reaches_end(part[0], view)]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO
+from time import monotonic
+from typing import BinaryIO, Literal, NamedTuple
 
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
@@ -50,7 +51,43 @@ BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher ha
 FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
 MAX_NOISE = 0.05  # share of NUL bytes, or of control characters, in the head of a member above which it is no text
 _NEVER_TYPED = bytes(sorted(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b")))  # nor printed by terminals' programs
-Progress = Callable[[str], None]
+Place = tuple[str, int, int]
+
+
+class Step(NamedTuple):
+    """How far an analysis is: bytes of the input that were read, rules that were judged, or reports that were written.
+
+    A `total` of 0 is not known. `what` is being worked on; `files` counts members, the one that is read included;
+    `places` say on which of several hosts, states and windows rules are judged: a noun, its number, how many there are.
+    """
+
+    stage: Literal["read", "judge", "write"]
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    files: int = 0
+    places: tuple[Place, ...] = ()
+
+
+Progress = Callable[[Step], None]
+
+
+def throttle(show: Progress, seconds: float) -> Progress:
+    """The first and the last step of each stage, and between them one in so many seconds."""
+    last: Step | None = None
+    due = 0.0
+
+    def take(step: Step) -> None:
+        nonlocal last, due
+        before, last = last, step
+        is_new = before is None or before.stage != step.stage
+        if before and is_new:
+            show(before)
+        if is_new or monotonic() >= due:
+            show(step)
+            due = monotonic() + seconds
+
+    return take
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +112,15 @@ def read_input(
     twice = all(is_rereadable(path) for path in paths) and not any(map(is_recording, paths))
     builder = _InputBuilder(texts=TextCache(MAX_CACHE_BYTES) if STDIN in paths else TextCache())
     later: list[tuple[Member, str]] = []
+    inputs = [*paths, *sibling_files(paths)]
+    count = _ReadingCount(progress, Step("read", total=_total_bytes(inputs))) if progress else None
     with SpooledMembers() as spooled:
-        for member in members([*paths, *sibling_files(paths)], is_wanted, options.limits, stdin):
+        for member in members(inputs, is_wanted, options.limits, stdin, count.read if count else None):
             if isinstance(member, Problem):
                 builder.problems.append(member)
                 continue
-            if progress:
-                progress(member.path)
+            if count:
+                count.begin(member.path)
             begin = _first_line(member)
             builder.texts.watch(member)
             found = _read_member(member, detector, spooled, twice=twice)
@@ -108,6 +147,27 @@ def read_input(
         sorted(builder.problems, key=lambda p: _folder_order(p.cite.member)),
         builder.texts,
     )
+
+
+class _ReadingCount:
+    """Bytes and members that were read, for who watches."""
+
+    def __init__(self, progress: Progress, step: Step) -> None:
+        self._progress, self._step = progress, step
+        progress(step)
+
+    def read(self, done: int) -> None:
+        self._step = self._step._replace(done=done)
+        self._progress(self._step)
+
+    def begin(self, member: str) -> None:
+        self._step = self._step._replace(what=member, files=self._step.files + 1)
+        self._progress(self._step)
+
+
+def _total_bytes(inputs: Sequence[Path]) -> int:
+    """How many bytes there are to read, 0 where only reading them tells: folders, pipes."""
+    return sum(path.stat().st_size for path in inputs) if all(map(Path.is_file, inputs)) else 0
 
 
 @dataclass(slots=True)

@@ -170,11 +170,16 @@ _MAX_HEAD_BYTES = 1 << 16  # bytes of the line before the answer
 _GRACE_S = 2.0  # seconds in which a child that closed its answer must be gone
 _POLL_S = 0.001
 Call = Callable[[], Answer]
+Listener = Callable[[bytes], None]
 
 
-def run_in_child(call: Call, limits: Limits = Limits(), cell: Allowed = Allowed()) -> Outcome:  # noqa: B008
+def run_in_child(
+    call: Call, limits: Limits = Limits(), cell: Allowed = Allowed(),  # noqa: B008
+    listen: Listener | None = None,
+) -> Outcome:  # fmt: skip
     """Make the call in a child that may use and touch no more than is given.
 
+    `listen` gets what it writes to stdout and stderr, piece by piece as it comes; a hostile child writes anything.
     Only from a process with one thread: a lock that another thread holds would be held in the child for ever.
     `thpdiag.sandbox.preload` has a process for parents with more.
     """
@@ -184,7 +189,7 @@ def run_in_child(call: Call, limits: Limits = Limits(), cell: Allowed = Allowed(
         with suppress(ValueError, OSError, AttributeError):  # closed, or none
             stream.flush()
     with Reaper():
-        return _Child(call, limits, cell).outcome()
+        return _Child(call, limits, cell, listen).outcome()
 
 
 def read_pipes(pipes: Sequence[int], seconds: float, last: int | None = None) -> Iterator[tuple[int, bytes]]:
@@ -212,8 +217,9 @@ def read_pipes(pipes: Sequence[int], seconds: float, last: int | None = None) ->
 class _Child:
     """A child from its start to its end."""
 
-    def __init__(self, call: Call, limits: Limits, cell: Allowed) -> None:
+    def __init__(self, call: Call, limits: Limits, cell: Allowed, listen: Listener | None) -> None:
         self._limits = limits
+        self._listen = listen
         self._answer = bytearray()
         self._said = b""
         parent = os.getpid()
@@ -257,6 +263,8 @@ class _Child:
                     said_bytes += len(part)
                     if said_bytes > self._limits.said:
                         return Outcome(Status.LIMIT, "output")
+                    if self._listen:
+                        self._listen(part)
         except TimeoutError:
             return Outcome(Status.TIMEOUT)
         return None

@@ -16,10 +16,13 @@ from pathlib import Path
 from stat import S_ISREG
 from time import monotonic
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from thpdiag.sandbox.outcome import Limits
 from thpdiag.serve.storage.jobs import Job
+
+if TYPE_CHECKING:
+    from thpdiag.host.reading import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,6 @@ class StageWriter:
     """Where the child says what it does. A disk without room for that is no matter of the analysis."""
 
     room: Path
-    _files: int = 0
     _counted: float = -STAGE_SECONDS
 
     @contextmanager
@@ -81,13 +83,12 @@ class StageWriter:
         self.tell(STAGES.get(name, ""))
         yield
 
-    def file(self, _path: str) -> None:
-        """One more file of the bundle is read."""
-        self._files += 1
+    def count(self, step: Step) -> None:
+        """The files of the bundle that are read."""
         now = monotonic()
-        if now - self._counted >= STAGE_SECONDS:
+        if step.files and now - self._counted >= STAGE_SECONDS:
             self._counted = now
-            self.tell(STAGE_READING.format(self._files))
+            self.tell(STAGE_READING.format(step.files))
 
     def tell(self, words: str) -> None:
         with suppress(OSError):

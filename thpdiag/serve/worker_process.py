@@ -41,7 +41,7 @@ def analyse_order(order: AnalysisOrder) -> PackedResult:
 
     def call() -> Answer:
         document = analyze(
-            [order.file], server_rules(), OPTIONS, progress=stages.file, timings=_StageTimings(says=stages)
+            [order.file], server_rules(), OPTIONS, progress=stages.count, timings=_StageTimings(says=stages)
         )
         return Answer(json.dumps(document, default=dict).encode())
 
