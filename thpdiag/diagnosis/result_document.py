@@ -169,7 +169,7 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
     if strongest := min(found, key=lambda e: _HEADLINE_ORDER[e.kind], default=None):
         told = strongest.brief
         # A name has its own spelling, and so has a counter of the kernel.
-        spelled = any(told.startswith(name.value) for name in names_in(told)) or re.match(r"[a-z]+_\w+", told)
+        spelled = any(told.startswith(name.value) for name in names_in(told)) or re.match(r"[a-z]+[_.]\w+", told)
         answer += f" {told if spelled else told[:1].upper() + told[1:]}."
     answer += _before_the_switch(diagnosis, leader)
     return Verdict.model_construct(

@@ -303,15 +303,16 @@ class ProcessCheck(AnyCheck):
 
 
 class Toggle(Strict):
-    """Two states that differ in one setting, compared.
+    """Two states that differ in one setting, compared; with `switches` each state and the next, so many times.
 
-    No metric moved by the ratio is no; too few samples is unknown.
+    No metric moved by the ratio is no; too few samples, or fewer switches, is unknown.
     """
 
     setting: Names
     ratio: Quantity
     metrics: list[ToggleMetric] = Field(default_factory=lambda: list(USUAL))
     min_samples: int = Field(default=5, ge=1)
+    switches: int = Field(default=1, ge=1)
 
 
 class ToggleCheck(AnyCheck):

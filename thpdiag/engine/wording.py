@@ -146,7 +146,8 @@ def requirement(check: Check) -> str:
             times = f"{parse_quantity(check.toggle.ratio):g} times"
             titles = ", ".join(COMPARED[metric].title for metric in check.toggle.metrics)
             settings = " or ".join(as_list(check.toggle.setting))
-            return f"{settings} switched, one of these {times} as high before: {titles}"
+            often = f" {check.toggle.switches} times or more" if check.toggle.switches > 1 else ""
+            return f"{settings} switched{often}, one of these {times} as high before: {titles}"
         case RuleCheck():
             return f"{check.rule} {check.is_}"
 

@@ -69,6 +69,7 @@ class Contrast:
     better_knobs: Knobs
     worse: Side
     better: Side
+    source: str = ""
 
     @property
     def setting(self) -> str:
@@ -154,10 +155,13 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
         contrasts = [c for s in settings for m in toggle.metrics for c in _contrasts(s, m, view)]
     sound = [c for c in contrasts if _enough(c, toggle) and _same_load(c) and c.with_the_switch and c.alone(settings)]
     usable = _decisive(sound)
+    ratio = parse_quantity(toggle.ratio)
+    if any(c.is_at_least(ratio) for c in usable):
+        often = [(c, _switches(c, view, _least(c, toggle))) for c in usable]
+        usable = [c for c, times in often if times is not None and (toggle.switches == 1 or times >= toggle.switches)]
     if not usable:
         text = "no two stretches with different settings and enough samples"
         return unknown_result(check, OTHER_SETTING, _why_not(contrasts[0], toggle) if contrasts else text)
-    ratio = parse_quantity(toggle.ratio)
     best = max(usable, key=lambda c: (c.is_at_least(ratio), _is_worse_state(c, view), c.metric != "sys_total", c.ratio))
     value = YES if best.is_at_least(ratio) else NO
     if value is YES and not _is_worse_state(best, view):
@@ -166,6 +170,25 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     weak = value is YES and best.metric != "work_rate" and any(map(_work, view.others))
     surer = "the time that the same job took under both settings" if weak else ""
     return CheckResult(check, value, best.describe, best.worse.cite, best.ratio, weak=weak, surer=surer)
+
+
+def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
+    """How often the setting went from one of the values to the other, and the figure with it, halfway or more.
+
+    None if it did not go with it somewhere: then something else moved it.
+    """
+    middle, count, before = (contrast.worse.mean + contrast.better.mean) / 2, 0, None
+    worse_value = dict(contrast.worse_knobs)[contrast.setting]
+    for other in sorted((v for v in view.others if v.state.order is not None), key=lambda v: v.state.order or 0):
+        value = other.state.settings.get(contrast.setting)
+        side = _sides(contrast.metric, other).get(contrast.source)
+        if side is None or side.samples < least or value not in (contrast.better_value, worse_value):
+            continue
+        if (side.mean < middle) is not (value == contrast.better_value):
+            return None
+        count += before is not None and before != value
+        before = value
+    return count
 
 
 def _decisive(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
@@ -187,8 +210,11 @@ def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
 
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
-    least = 1 if COMPARED[contrast.metric].whole else check.min_samples
-    return contrast.samples >= least
+    return contrast.samples >= _least(contrast, check)
+
+
+def _least(contrast: Contrast, check: Toggle) -> int:
+    return 1 if COMPARED[contrast.metric].whole else check.min_samples
 
 
 def _same_load(contrast: Contrast) -> bool:
@@ -210,6 +236,10 @@ def _why_not(contrast: Contrast, check: Toggle) -> str:
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
         return f"{COMPARED[contrast.metric].title} had changed before the setting was switched"
+    if _enough(contrast, check) and check.switches == 1:
+        return f"{COMPARED[contrast.metric].title} did not follow each switch of the setting"
+    if _enough(contrast, check):
+        return f"the setting was switched fewer than {check.switches} times"
     return f"fewer than {check.min_samples} samples on one side"
 
 
@@ -226,7 +256,7 @@ def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[
                 known[source] = side
     for better, worse in combinations(sorted(by_value, key=lambda knobs: _permissive(knobs[0][1])), 2):
         for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
-            yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source])
+            yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source], source)
 
 
 def _permissive(value: str) -> int:
