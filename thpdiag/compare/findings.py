@@ -84,7 +84,7 @@ def _describe_undecided(outcome: str) -> str:
 def _is_about_settings(finding: Finding) -> bool:
     """Whether it is about settings only, which are as they are under any load."""
     kinds = {evidence.kind for evidence in finding.evidence}
-    return finding.role in OF_SETTINGS and kinds <= {"policy", "state", "action", "application", None}
+    return finding.role in OF_SETTINGS and kinds <= {"policy", "state", "action", "application", "testimony", None}
 
 
 def _is_cleared(host: Result, finding: Finding) -> bool:

@@ -326,7 +326,9 @@ def _digests(host: Result) -> set[tuple[str, str]]:
 
 def _measured(finding: Finding) -> set[tuple[str, int | None, str | None]]:
     """What was seen for a finding, but for settings and the like, which need no second look."""
-    rows = (row for row in finding.evidence if row.kind not in ("policy", "state", "action", "application"))
+    rows = (
+        row for row in finding.evidence if row.kind not in ("policy", "state", "action", "application", "testimony")
+    )
     return {(row.member or "", row.line, row.text) for row in rows}
 
 

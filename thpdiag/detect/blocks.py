@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.session import folder_after, is_refusal, operator_actions, prose_facts, with_absolute_settings
+from thpdiag.detect.testimony import MAX_LINES, testimony
 from thpdiag.detect.timestamps import (
     RECORDER_MARK,
     parse_timestamp,
@@ -75,10 +76,16 @@ class _Context:
     looping: bool = False
     timed: int = 0  # the line of that time
     ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
+    accounts: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
 
     @property
     def group(self) -> tuple[str, str]:
         return (self.speaker, self.host)
+
+    def write_down(self, line: TextLine) -> None:
+        """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes."""
+        if not line.depth and len(written := self.accounts.setdefault(self.group, [])) <= MAX_LINES:
+            written.append((line.number, line.text))
 
     def source(self) -> Source:
         path = self.paths[0] if self.paths else self.path
@@ -226,6 +233,9 @@ class Detector:
                 silent = -1
                 yield reading
             silent = before + 1 if silent >= 0 else 0
+        for group, written in context.accounts.items() if not system_path(member) else ():
+            for fact in testimony(member, written):
+                yield TaggedRecord(fact, "prose", group)
         if line:
             cite = Citation(member, line.number)
             text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"
@@ -234,6 +244,7 @@ class Detector:
     def _step(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
         """Deal with one line: a prompt, a time, a speaker, the opening of a block, or nothing of these."""
         if not line.text:
+            context.write_down(line)
             ahead.take()
             return
         context.set_quoting(line.depth)
@@ -271,6 +282,7 @@ class Detector:
         if not line.depth and (name := parse_speaker(line.text, following[1].text if len(following) > 1 else "")):
             context.set_speaker(name)
             return
+        context.write_down(line)
         cite = Citation(context.member, line.number, line.text)
         for record in _prose_records(cite, line.text):
             yield TaggedRecord(record, "prose", context.group)

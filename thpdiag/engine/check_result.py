@@ -12,6 +12,7 @@ Classes of evidence, and which of them are independent of one another:
 - `toggle`: the same with the setting on and off.
 - `log`: kernel messages. `application`: what a program says of itself. `action`: what an operator did. They support: a
   program warns of a setting, not of what the setting does; a message says that something hung, not why.
+- `testimony`: what somebody wrote of the host. It makes a finding `likely`, and adds nothing to a measurement.
 
 CPU split and growth are two faces of one thing, what it did to the host: one kind of DESIGN 1's three, `effect`.
 """
@@ -47,6 +48,7 @@ DYNAMIC = frozenset(INDEPENDENT)
 LASTING = frozenset({"policy", "state", "total", "application"})  # no further recording could turn a no of theirs
 CPU = ("cpu_ratio.", "process_cpu")
 EFFECTS = ("process_", "node_load", "node_procs", "node_pressure", "vmstat_cache")
+CLASS_OF_KIND = {"setting": "policy", "counter": "total", "rate": "counter", "testimony": "testimony"}
 OF_ITSELF = ("app.thp_warning", "app.latency", "app.log")  # facts that an application wrote about itself
 
 
@@ -74,7 +76,7 @@ def fact_class(name: str) -> str:
     if name.startswith(OF_ITSELF):
         return "application"
     known = term(name)
-    return {"setting": "policy", "counter": "total", "rate": "counter"}.get(known.kind, "state") if known else "state"
+    return CLASS_OF_KIND.get(known.kind, "state") if known else "state"
 
 
 def check_class(check: Check) -> str:

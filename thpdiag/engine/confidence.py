@@ -3,7 +3,8 @@
 A rule says which checks make a level; the classes of evidence that speak say how high it can be: policy, state, totals
 since boot and what programs or people say license a finding; one kind of stack, counter change and effect makes
 `likely`; two of them, or an on/off toggle, `confirmed`. What is weak or assumed counts for nothing, and as long as
-something that would explain it otherwise is open the finding stays `possible`.
+something that would explain it otherwise is open the finding stays `possible`. Testimony makes `likely`, and is no
+second kind beside a measurement.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def _cap(rule: Rule, answers: CheckResults) -> int:
     independent = independent_kinds({a.kind for a in solid.values()})
     if rule.file.role in OF_STATE and not independent:
         return 2 if solid else 0
-    return min(len(independent), 2)
+    testified = any(a.kind == "testimony" for a in solid.values())
+    return max(min(len(independent), 2), 1 if testified else 0)
 
 
 def _solid(answer: CheckResult) -> Verdict3:

@@ -47,11 +47,12 @@ Role = Literal["root_cause", "contributing", "configuration", "risk", "alternati
 EvidenceClass = Annotated[
     Literal[
         "stack", "counter", "cpu", "effect", "toggle", "total", "state", "policy", "log", "application", "action",
+        "testimony",
     ],
     Field(
         description="A class of evidence: call stacks; the change of a kernel counter; the split of CPU time; "
         "growth, pace or load; an on/off comparison; a total since boot; the state of host and memory; settings; "
-        "kernel messages; what an application says of itself; what an operator did."
+        "kernel messages; what an application says of itself; what an operator did; what somebody wrote of the host."
     ),
 ]  # fmt: skip
 Fingerprint = Annotated[Public, Field(json_schema_extra={"pattern": "^[0-9a-f]{16}$"})]

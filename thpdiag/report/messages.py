@@ -113,6 +113,7 @@ CLASSES = {
     "total": "totals since boot",
     "log": "the kernel log",
     "application": "what the application says of itself",
+    "testimony": "what somebody wrote of the host",
     "action": "what an operator did",
     "state": "the state of the host",
     "policy": "the settings",
@@ -279,7 +280,7 @@ def few_lines(result: Result, finding: Finding) -> Iterator[str]:
 
 MAX_PROOF = 3  # lines of evidence on the first screen
 FIRST_OUT = 5  # of what was ruled out, shown unfolded: look-alikes come first
-_PROOF_ORDER = ("toggle", "stack", "counter", "cpu", "effect", "log", "application", "total")
+_PROOF_ORDER = ("toggle", "stack", "counter", "cpu", "effect", "log", "application", "testimony", "total")
 _FIGURE_ORDER = ("stack", "cpu", "effect", "counter", "toggle")
 MARK = "| "
 CUT = " ..."

@@ -7,7 +7,7 @@ from functools import partial
 
 import re2
 
-from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, fact_class, unknown_result
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import FactCheck
 from thpdiag.engine.state_view import StateView
@@ -26,6 +26,8 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     """Yes if a fact of the name fits; no if there are facts and none fits; unknown without any."""
     tracks = (view.whole or view).catalogue.tracks(check.fact, view.bound_to(check.fact))
     candidates = list(view.facts(check.fact, check.where)) or list(_latest_values(check, tracks))
+    if not candidates and fact_class(check.fact) == "testimony":  # whether the input says so is never open
+        return CheckResult(check, NO, f"nobody says so: {term_meaning(check.fact)}")
     if not candidates:
         return unknown_result(check, check.fact, f"not in the input: {term_meaning(check.fact)}")
     known = term(check.fact)
@@ -39,7 +41,7 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     if open_:
         return unknown_result(check, check.fact, lambda: f"{_describe(open_[0])}, which rounding leaves open")
     first = candidates[0]
-    if all(fact.provenance for fact in candidates):
+    if all(fact.provenance for fact in candidates) and fact_class(check.fact) != "testimony":
         return CheckResult(
             check, UNKNOWN, lambda: f"{_describe(first)}, but nobody measured it", first.cite, first.value,
             missing=(check.fact,), assumed=True,

@@ -192,7 +192,8 @@ def caps(rule: Rule, truth: Truth) -> tuple[int, int]:
     if rule.file.role in CONFIGURATION:
         seen = truth.any_of(solid)
         return seen & firm | toggled, ((seen & ~one) | two) & firm | toggled
-    return one & firm | toggled, two & firm | toggled
+    testified = truth.any_of(name for name, kind in solid.items() if kind == "testimony")
+    return (one | testified) & firm | toggled, two & firm | toggled
 
 
 def _without_totals(rule: Rule, truth: Truth, solid: Mapping[str, str]) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 import re2
 
+from thpdiag.engine.check_result import check_class
 from thpdiag.engine.lint.issue import Cases, LintIssue, RuleSet, lint, parse_allows
 from thpdiag.engine.load import Rule, Where, builtin_rules
 from thpdiag.engine.schema import Check, EventCheck, FactCheck, ProcessCheck, ProfileCheck, RuleCheck, RuleFile, as_list
@@ -474,8 +475,10 @@ def kinds_missing(rule: Rule, cases: Cases | None) -> tuple[str, ...]:
     """The outcomes that no case of the rule has and one should."""
     outcomes = _outcomes(cases) if cases else []
     wanted = (*OUTCOMES, "excluded") if rule.file.excluded_by else OUTCOMES
-    pointless = "silent" if "excluded" in outcomes or not _deniable(rule) else ""
-    return tuple(kind for kind in wanted if kind not in outcomes and kind != pointless)
+    pointless = {"silent"} if "excluded" in outcomes or not _deniable(rule) else set()
+    if all(check_class(check) == "testimony" for check in rule.checks.values()):  # whether somebody says so is known
+        pointless.add("unknown")
+    return tuple(kind for kind in wanted if kind not in outcomes and kind not in pointless)
 
 
 def _deniable(rule: Rule) -> bool:

@@ -1,0 +1,322 @@
+"""What people write of their own host: statements, each a fact of the kind `testimony` (knowledge/vocabulary.yaml).
+
+    Surprisingly, the RSS growth went away after disabling THP.
+    It took 61 minutes. Then I set enabled to never, and the same job took 58 seconds.
+
+A statement is somebody's word and no measurement. Only what was seen counts, of the writer's own host. Advice,
+documentation, quotes, other people's hosts, questions, hypotheses and plans are none, nor is what did not help
+(`testimony.not_cured`). What stands in quotation marks or in quoted lines is somebody else's. An effect is looked for
+in the sentence of the action and in those that follow. The ways to say it stand in knowledge/testimony.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from thpdiag.knowledge.yaml_nodes import load_shipped
+from thpdiag.model import Citation, Fact
+
+MAX_LINES = 4000  # of prose: a longer text is no account of a host
+MAX_SENTENCE = 600  # characters that are looked at
+NEAR = 3  # sentences from an action to its effect
+GAIN = 1.5  # times: a figure that got better by less is none
+FAST_AND_SLOW = 5  # times as long for the same amount of memory
+SLOW = "slow_after_fast"
+Statement = tuple[str, str | float]
+
+
+class Sentence(NamedTuple):
+    """In lower case, with the line that it begins in."""
+
+    text: str
+    line: int
+    quoted: str
+
+
+class Language(NamedTuple):
+    """The patterns of knowledge/testimony.yaml."""
+
+    patterns: Mapping[str, re.Pattern[str]]
+    symptoms: Mapping[str, re.Pattern[str]]
+    effects: Mapping[str, re.Pattern[str]]
+
+    def has(self, pattern: str, text: str) -> bool:
+        return self.patterns[pattern].search(text) is not None
+
+    def starts(self, pattern: str, text: str) -> bool:
+        return self.patterns[pattern].match(text) is not None
+
+
+@cache
+def language() -> Language:
+    """The ways to say it, compiled."""
+    known = load_shipped("testimony.yaml")
+    words: dict[str, str] = {}
+    for name, ways in known["words"].items():
+        words[name] = f"(?:{'|'.join(_with_words(way, words) for way in ways)})"
+    return Language(
+        *(
+            {n: re.compile("|".join(_with_words(way, words) for way in ways)) for n, ways in known[part].items()}
+            for part in ("patterns", "symptoms", "effects")
+        )
+    )
+
+
+def _with_words(way: str, words: Mapping[str, str]) -> str:
+    return re.sub(r"@(\w+)@", lambda name: words[name[1]], way)
+
+
+def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
+    """The statements in lines of prose: number and text, empty ones between paragraphs."""
+    if len(lines) > MAX_LINES or not any(language().has("subject", text.lower()) for _, text in lines):
+        return
+    sentences = list(_sentences(lines))
+    own = any(_NICK.match(text) for _, text in lines) or any(language().has("writer", s.text) for s in sentences)
+    seen = set()
+    for at, sentence in enumerate(sentences):
+        around = sentences[max(0, at - NEAR) : at], sentences[at + 1 : at + 1 + NEAR]
+        for name, value in _statements(sentence.text, *([s.text for s in part] for part in around)):
+            if (name, value) not in seen and (own or name in language().symptoms or name == SLOW):
+                seen.add((name, value))
+                cite = Citation(member, sentence.line, sentence.quoted)
+                yield Fact(f"testimony.{name}", value, cite, provenance="prose")
+
+
+# Sentences
+
+_BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
+_NICK = re.compile(
+    r"^\s*(?:(?:\[?\d\d:\d\d(?::\d\d)?\]?\s*)?<[\w\s@+.-]{1,24}>|\[?\d\d:\d\d(?::\d\d)?\]? [\w.-]{1,24}:)\s*"
+)
+_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[\"'(`]?[a-zA-Z0-9])|\s+[-–—]{1,2}\s+|;\s")
+_SAID = re.compile(r"“[^”]{0,600}”|\"[^\"]{25,600}\"")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|[A-Z][\w-]*: )")
+_FORM = re.compile(r"^\s*(?:\[[ x]?\]|(?:- )?(?:alert|expr|summary|description|runbook|annotations):)")
+
+
+def _sentences(lines: Sequence[tuple[int, str]]) -> Iterator[Sentence]:
+    """Of each paragraph. A bullet, a heading and a line of a chat begin a sentence; a line that goes on does not."""
+    paragraph: list[tuple[int, str]] = []
+    for number, text in (*lines, (0, "")):
+        begins = _BULLET.match(text) or _NICK.match(text) or _HEADING.match(text)
+        if paragraph and (not text.strip() or begins):
+            yield from _sentences_of_paragraph(paragraph)
+            paragraph = []
+        if text.strip() and not _FORM.match(text):
+            paragraph.append((number, text))
+
+
+def _sentences_of_paragraph(lines: Sequence[tuple[int, str]]) -> Iterator[Sentence]:
+    starts, text = [], ""
+    for number, line in lines:
+        starts.append((len(text), number, line))
+        text += _BULLET.sub("", _NICK.sub("", line)).strip() + " "
+    text = _SAID.sub(lambda said: " " * len(said[0]), text.replace("’", "'").replace("`", " "))
+    begin = 0
+    for end in (*(found.start() for found in _END.finditer(text)), len(text)):
+        if words := " ".join(text[begin:end].split())[:MAX_SENTENCE]:
+            _, number, line = [start for start in starts if start[0] <= begin + 1][-1]
+            yield Sentence(words.lower(), number, line)
+        begin = end
+
+
+# Statements
+
+
+def _is_no_statement(text: str) -> bool:
+    return bool(
+        language().has("no_statement", text) or language().starts("order", text) or language().starts("of_any", text)
+    )
+
+
+def _statements(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
+    if any(language().starts("suppose", other) for other in before):
+        return
+    if _is_no_statement(text):
+        for clause in re.split(r",? \b(?:so|but|because|while|although)\b", text):
+            if clause != text and not _is_no_statement(clause.strip(" ,")):
+                yield from _symptoms(clause, before, ())
+        return
+    yield from _symptoms(text, before, after)
+    yield from _effects(text, before, after)
+
+
+# Symptoms
+
+
+def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
+    for name, pattern in language().symptoms.items():
+        told = (
+            f"{before[-1]} {text}" if name == "grows_at_rest" and before and not _is_no_statement(before[-1]) else text
+        )
+        if not pattern.search(told):
+            continue
+        if name in ("grows_at_rest", "fills_mapping") and (
+            language().has("no_growth", told) or language().has("off", told)
+        ):
+            continue
+        if name != "in_rounds" or language().has("blocks", text):
+            yield name, "yes"
+    if _is_slow_after_fast(text, before, after):
+        yield SLOW, "yes"
+
+
+def _is_slow_after_fast(text: str, before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether memory came quickly up to some size, and very slowly after that."""
+    if not language().has("memory", " ".join((*before[-2:], text))) or language().has("off", text):
+        return False
+    if language().has("slower", text):
+        return True
+    head, then, tail = text.partition(" then ")
+    quick, slow = _seconds(head), _seconds(tail)
+    if then and re.search(r"\bfirst\b", head) and quick and slow and min(slow) >= FAST_AND_SLOW * min(quick):
+        return True
+    size, took = _bytes(text), _seconds(text)
+    for later in after if size and took else ():
+        more, slow = _bytes(later), _seconds(later)
+        if language().starts("afterwards", later) and slow and more > size:
+            return max(slow) / (more - size) >= FAST_AND_SLOW * min(took) / size
+    return False
+
+
+# What an action did
+
+
+def _effects(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
+    """What was better or worse after a switch or a reboot, in the same sentence or in the next ones."""
+    say = language()
+    if say.has("with_the_setting", text) and say.has("thp_nearby", " ".join((*before, text, *after))):
+        yield from (("cured_by", "thp.enabled"), ("cured", "waits"), ("came_back", "yes"))
+    elif (what := _switched_off(text, before, after)) is not None:
+        yield from _after_the_switch(what, text, before, after)
+    elif say.has("on", text):
+        if any(map(_is_back, (say.patterns["on"].sub(" ", text), *after[:1]))):
+            yield "came_back", "yes"
+    elif say.has("rebooted", text) and (_is_good(text) or say.has("quick", text)) and not say.has("not", text):
+        yield "helped_by_reboot", "yes"
+
+
+def _switched_off(text: str, before: Sequence[str], after: Sequence[str]) -> str | None:
+    """What the sentence says was switched off, if that was huge pages or a part of them."""
+    say, near = language(), " ".join((*before, text))
+    off = say.patterns["off"].search(text)
+    if off is None or (say.has("on", text) and off["h"] is None and off["j"] is None and not _is_good(text)):
+        return None
+    what = next((part for part in off.groupdict().values() if part), "")
+    if say.has("elsewhere", what) or not (say.has("knob_by_name", what) or say.has("thp_nearby", near)):
+        return None
+    defragmented = re.fullmatch(r"defrag(?:mentation)?", what) and off["h"] is None  # disks and tables are, too
+    return None if defragmented and not say.has("huge_pages", " ".join((near, *after))) else what
+
+
+def _after_the_switch(what: str, text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
+    say = language()
+    if any(say.has("in_vain", later) for later in after):
+        yield "not_cured", "yes"
+        return
+    for at, span in enumerate((text, *after)):
+        if at and (_is_no_statement(span) or say.has("on", span) or (at > 1 and not say.starts("links", span))):
+            continue
+        rest = say.patterns["seen_no_more"].sub(" went away ", span)
+        if say.has("not", rest) and "went away" not in rest:
+            yield "not_cured", "yes"
+            return
+        gain = _gain(rest, before, (text, *after[:at]))
+        better = _is_good(rest) or (gain and say.has("work_or_wait", rest)) or (at and say.starts("since", span))
+        if better and not say.has("other_cure", say.patterns["off"].sub(" ", rest)):
+            yield "cured_by", _setting(what)
+            yield from (("cured", kind) for kind in _kinds(rest, (*before, text, *after[:at])))
+            if gain is not None:
+                yield "gain", round(gain, 1)
+            return
+
+
+def _setting(what: str) -> str:
+    if "max_ptes_none" in what or "khugepaged" in what:
+        return "thp.khugepaged.defrag" if "defrag" in what else "thp.khugepaged.max_ptes_none"
+    return "thp.defrag" if "defrag" in what else "thp.enabled"
+
+
+def _is_good(text: str) -> bool:
+    return bool(language().has("gone", text) or language().has("seen_no_more", text))
+
+
+def _is_back(text: str) -> bool:
+    return bool(language().has("back", text)) and not language().has("not", text) and not _is_no_statement(text)
+
+
+def _kinds(part: str, told: Iterable[str]) -> list[str]:
+    """What got better: by the words of the sentence, else of those before it."""
+    for text in (part, " ".join(told)):
+        if kinds := [name for name, words in language().effects.items() if words.search(text)]:
+            return kinds[:2]
+    return ["trouble"]
+
+
+# Figures
+
+_NUMBER = r"(?P<n>\d+(?:[.,]\d+)?|half an?|an?|one|two|three|ten|twenty|thirty)"
+_UNIT_WORDS = "hours?|hrs?|h|minutes?|mins?|min|m|seconds?|secs?|s|milliseconds?|ms|microseconds?|us|days?"
+_DURATION = re.compile(
+    rf"(?<![\w.])(?:{_NUMBER}\s?(?P<h>h|hours?|hrs?)\s?(?P<m>\d{{1,2}})\s?m(?:in\w*)?"
+    rf"|{_NUMBER.replace('<n>', '<n2>')}(?: or \w+)?\s?\+?(?P<u>{_UNIT_WORDS}))(?:\(!\))?(?![\w/])"
+)
+_SIZE = re.compile(r"(?<![\w.])(?P<n>\d+(?:[.,]\d+)?)\s?(?P<u>[kmgt])i?b?(?:ytes?)?\b")
+_TIMES = re.compile(
+    r"\b(?P<n>\d+(?:\.\d+)?) ?(?:x|times|-?fold)\b"
+    r"|(?P<half>\bhalved\b|\b(?:by|in) half\b|\bdoubled\b|\bhalf (?:of )?the time\b)"
+)
+_FROM_TO = re.compile(
+    r"\bfrom (?:about |around |over |~ ?)?(?P<a>\d+(?:\.\d+)?) ?\S{0,8} (?:down )?"
+    r"to (?:about |around |under |below |~ ?|less than )?(?P<b>\d+(?:\.\d+)?)"
+)
+_WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "ten": 10.0, "twenty": 20.0, "thirty": 30.0}
+_UNITS = (
+    ("us", 1e-6),
+    ("mic", 1e-6),
+    ("ms", 0.001),
+    ("mil", 0.001),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3600.0),
+    ("d", 86400.0),
+)
+
+
+def _number(word: str) -> float:
+    if word.startswith("half"):
+        return 0.5
+    return _WORDS.get(word) or float(word.replace(",", "."))
+
+
+def _seconds(text: str) -> list[float]:
+    """The durations in a text."""
+    found = []
+    for one in _DURATION.finditer(text):
+        if one["u"]:
+            found.append(_number(one["n2"]) * next(factor for unit, factor in _UNITS if one["u"].startswith(unit)))
+        else:
+            found.append(_number(one["n"]) * 3600 + float(one["m"]) * 60)
+    return [seconds for seconds in found if seconds > 0]
+
+
+def _bytes(text: str) -> float:
+    """The largest size in a text; 0 if there is none."""
+    found = (float(m["n"].replace(",", ".")) * 1024.0 ** ("kmgt".index(m["u"]) + 1) for m in _SIZE.finditer(text))
+    return max(found, default=0.0)
+
+
+def _gain(part: str, before: Sequence[str], own: Sequence[str]) -> float | None:
+    """By how many times it got better, by the figures of the text; None if it has none that say so."""
+    if times := _TIMES.search(part):
+        return 2.0 if times["half"] else float(times["n"])
+    if change := _FROM_TO.search(part):
+        first, last = float(change["a"]), float(change["b"])
+        return max(first, last) / min(first, last) if first and last and first > last else None
+    earlier = " ".join((*before, *own[:-1]))
+    if (after := _seconds(part)) and (long := _seconds(earlier)) and max(long) >= GAIN * min(after):
+        return max(long) / min(after) if language().has("work_or_wait", part) else None
+    return None
