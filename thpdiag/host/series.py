@@ -349,11 +349,12 @@ def select_marked(series: Series, keep: Bools) -> Series:
     return series.only(keep)
 
 
-def series_rows_having(series: Series, metric: str) -> Series:
-    """The rows that have a metric."""
-    if metric not in series.values:
+def series_rows_having(series: Series, *metrics: str) -> Series:
+    """The rows that have the metrics."""
+    columns = [series.values.get(metric) for metric in metrics]
+    if any(column is None for column in columns):
         return series.only(slice(0))
-    return select_marked(series, series.values[metric] == series.values[metric])
+    return select_marked(series, np.all([column == column for column in columns], axis=0))
 
 
 def rows_having(samples: Iterable[Sample | Series], metric: str) -> Iterator[Sample]:
@@ -365,16 +366,16 @@ def rows_having(samples: Iterable[Sample | Series], metric: str) -> Iterator[Sam
             yield one
 
 
-def last_row_having(samples: Iterable[Sample | Series], metric: str) -> Sample | None:
-    """The latest of the rows that have a metric. Where times do not tell, the last of the member that has most of them.
+def last_row_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample | None:
+    """The latest of the rows that have the metrics. Where times do not tell, the last of the member with most of them.
 
     What a capture copied once when it began is read after what it recorded until its end.
     """
     found: dict[str, tuple[int, Sample]] = {}  # by member how many rows, and the last of them, in reading order
     for one in samples:
-        if metric not in one.values:
+        if any(metric not in one.values for metric in metrics):
             continue
-        rows = series_rows_having(one, metric) if isinstance(one, Series) else (one,)
+        rows = series_rows_having(one, *metrics) if isinstance(one, Series) else (one,)
         if len(rows):
             before, _ = found.pop(one.cite.member, (0, None))
             found[one.cite.member] = before + len(rows), rows[len(rows) - 1]

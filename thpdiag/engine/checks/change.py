@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
@@ -49,13 +49,27 @@ class Deltas(NamedTuple):
 
 
 def judge(check: ChangeCheck, view: StateView) -> CheckResult:
-    """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
-    change = check.change
+    """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover.
+
+    Where the best sources have no common time, or too short a one, others are asked.
+    """
     names = check.metrics
-    found = tracks_side_by_side([view.tracks(name) for name in names])
-    if missing := [n for n, t in zip(names, found, strict=True) if t is None]:
+    of_metrics = [view.tracks(name) for name in names]
+    if missing := [n for n, tracks in zip(names, of_metrics, strict=True) if not tracks]:
         return unknown_result(check, missing, f"not in the input: {', '.join(missing)}")
-    shared = _common([t for t in found if t])
+    refused: list[CheckResult] = []
+    for tracks in tracks_side_by_side(of_metrics):
+        deltas = _deltas(check, tracks)
+        if isinstance(deltas, Deltas):
+            return _compare(check, deltas)
+        refused.append(deltas)
+    return refused[0]
+
+
+def _deltas(check: ChangeCheck, tracks: Sequence[Track]) -> Deltas | CheckResult:
+    """The changes over what all of the sources cover, or why that is none or too short."""
+    change, names = check.change, check.metrics
+    shared = _common(tracks)
     if isinstance(shared, str):
         text = f"the sources {shared}, so their changes cannot be set against each other"
         return unknown_result(check, names, text)
@@ -65,15 +79,16 @@ def judge(check: ChangeCheck, view: StateView) -> CheckResult:
     bottom = _sum(bottoms, gauge_change) if bottoms else None
     if top is None or (bottoms and bottom is None):
         return unknown_result(check, names, "fewer than two samples of it")
-    return _compare(check, Deltas(tops, bottoms, top, bottom))
+    deltas = Deltas(tops, bottoms, top, bottom)
+    if change.over is not None and (deltas.seconds is None or deltas.seconds < parse_quantity(change.over)):
+        span = format_quantity(deltas.seconds, "seconds") if deltas.seconds else "an unknown time"
+        return unknown_result(check, tops[0].metric, f"the samples span {span}, {change.over} are needed")
+    return deltas
 
 
 def _compare(check: ChangeCheck, deltas: Deltas) -> CheckResult:
     change, track, top, bottom = check.change, deltas.tops[0], deltas.top, deltas.bottom
     metric, unit = track.metric, _unit(track.metric)
-    if change.over is not None and (deltas.seconds is None or deltas.seconds < parse_quantity(change.over)):
-        span = format_quantity(deltas.seconds, "seconds") if deltas.seconds else "an unknown time"
-        return unknown_result(check, metric, f"the samples span {span}, {change.over} are needed")
     off, least = _rounding_error(deltas.tops), parse_quantity(change.at_least or 0)
 
     def grown() -> str:
@@ -167,14 +182,34 @@ def _is_within(change: Change, figure: float) -> bool:
     return change.below is None or figure < parse_quantity(change.below)
 
 
-def tracks_side_by_side(of_metrics: Sequence[Sequence[Track]]) -> list[Track | None]:
-    """A track of each metric: of the best source that has them all, else of the best for each, single samples last."""
+def tracks_side_by_side(of_metrics: Sequence[Sequence[Track]]) -> Iterator[list[Track]]:
+    """A track of each metric, each of which has some: of the best source that has them all, else of the best for each,
+    single samples last; then, of the same entities, of other sources and what is on one clock with them."""
     known = [sorted(tracks, key=lambda track: len(track) < 2) for tracks in of_metrics]
-    for first in known[0] if all(known) else ():
-        same = [next((t for t in tracks if t.table is first.table), None) for tracks in known]
-        if all(t is not None and len(t) > 1 for t in same):
-            return same
-    return [next(iter(tracks), None) for tracks in known]
+    best = next(_of_one_table(known), [tracks[0] for tracks in known])
+    yield best
+    own = [[t for t in tracks if t.table.key == one.table.key] for tracks, one in zip(known, best, strict=True)]
+    seen = {tuple(map(id, best))}
+    for choice in (*_of_one_table(own), [tracks[0] for tracks in own], *_on_one_clock(own)):
+        if (key := tuple(map(id, choice))) not in seen and all(len(track) > 1 for track in choice):
+            seen.add(key)
+            yield choice
+
+
+def _of_one_table(of_metrics: Sequence[Sequence[Track]]) -> Iterator[list[Track]]:
+    for first in of_metrics[0]:
+        same = (next((t for t in tracks if t.table is first.table and len(t) > 1), None) for tracks in of_metrics)
+        found = [t for t in same if t is not None]
+        if len(found) == len(of_metrics):
+            yield found
+
+
+def _on_one_clock(of_metrics: Sequence[Sequence[Track]]) -> Iterator[list[Track]]:
+    for first in of_metrics[0]:
+        same = [next((t for t in tracks if t.table.clock is first.table.clock), None) for tracks in of_metrics[1:]]
+        found = [first, *(t for t in same if t is not None)]
+        if len(found) == len(of_metrics):
+            yield found
 
 
 def is_beside(tracks: Sequence[Track]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from functools import partial
 
-from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, any_answer, unknown_result, witness_answer
 from thpdiag.engine.quantity import Duration, format_quantity, parse_duration, parse_quantity
 from thpdiag.engine.schema import SeriesCheck
 from thpdiag.engine.state_view import StateView
@@ -41,17 +41,20 @@ def judge(check: SeriesCheck, view: StateView) -> CheckResult:
         tracks = view.tracks(f"{check.series}:rate")
     if not tracks:
         return unknown_result(check, check.series, f"not in the input: {known.means if known else check.series}")
-    results = [_judge_track(check, track, view) for track in tracks]
-    if known and known.entity != "system" and view.bound_to(check.series) is None:
-        return max(results, key=lambda result: result.value.value)
-    return results[0] if len(results) == 1 else _best_source(check, tracks, results)
+    if known is None or known.entity == "system" or view.bound_to(check.series) is not None:
+        return _best_source(check, tracks, view)
+    entities: dict[object, list[Track]] = {}
+    for track in tracks:
+        entities.setdefault(track.table.key, []).append(track)
+    return any_answer(_best_source(check, own, view) for own in entities.values())
 
 
-def _best_source(check: SeriesCheck, tracks: Sequence[Track], results: Sequence[CheckResult]) -> CheckResult:
+def _best_source(check: SeriesCheck, tracks: Sequence[Track], view: StateView) -> CheckResult:
     """The answer of the best source that has one; the others are named."""
+    results = [_judge_track(check, track, view) for track in tracks]
     decided = [at for at, result in enumerate(results) if result.value is not UNKNOWN]
-    if not decided:
-        return results[0]
+    if not decided or len(results) == 1:
+        return witness_answer(results)
     best = decided[0]
     if results[best].value is NO and check.above is not None and check.as_ not in OF_THE_WHOLE:
         shown_there = (at for at in decided if results[at].value is YES)
@@ -114,7 +117,7 @@ def _judge_track(check: SeriesCheck, track: Track, view: StateView) -> CheckResu
         return result
     if all(_judge_values(check, track, sign).value is result.value for sign in (1, -1)):
         return result
-    return unknown_result(check, check.series, lambda: result.text + _rounding_words(track))
+    return unknown_result(check, check.series, lambda: result.text + _rounding_words(track), partial=True)
 
 
 def _rounding_words(track: Track) -> str:
@@ -142,12 +145,14 @@ def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResul
     long_enough = _is_long_enough(must, run)
     if long_enough is None:
         return unknown_result(
-            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} cannot be told"
-        )
+            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} cannot be told",
+            partial=True,
+        )  # fmt: skip
     if not long_enough and len(run.points) == len(points):
         return unknown_result(
-            check, check.series, lambda: f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
-        )
+            check, check.series, lambda: f"{_name(track)}: it holds in all {len(points)} samples, but they are too few",
+            partial=True,
+        )  # fmt: skip
     words = partial(_run_words if long_enough else _short_words, check, track, run, points)
     cite, value = _extreme(check, run.points if len(run.points) else points)
     return CheckResult(
@@ -185,7 +190,7 @@ def _judge_single(check: SeriesCheck, track: Track, sign: int) -> CheckResult:
         return f"{_name(track)}: {format_quantity(value, unit)} in one sample"
 
     if check.min_samples > 1 or (fits and not enough):
-        return unknown_result(check, check.series, lambda: f"{words()}, which is too few")
+        return unknown_result(check, check.series, lambda: f"{words()}, which is too few", partial=fits)
     return CheckResult(check, YES if fits else NO, words, track.cite(), value, unit)
 
 
@@ -281,7 +286,7 @@ def _judge_figure(check: SeriesCheck, track: Track, view: StateView) -> CheckRes
 def _compare(check: SeriesCheck, track: Track, figure: float, error: float, found: CheckResult) -> CheckResult:
     """The result with its verdict; unknown where a figure that is wrong by the error would have another one."""
     if error and _fits(check, figure, error) is not _fits(check, figure, -error):
-        return unknown_result(check, check.series, lambda: found.text + _rounding_words(track))
+        return unknown_result(check, check.series, lambda: found.text + _rounding_words(track), partial=True)
     return replace(found, value=YES if _fits(check, figure) else NO, unit=_unit(check))
 
 
