@@ -8,7 +8,7 @@ not show (callers that were cut off, kernel functions without names) could make 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -187,10 +187,14 @@ class CompiledProfile:
             return [GroupWeights(grouping.names[0], *(float(self.weights[m].sum()) for m in marks))]
         if not grouping.names:
             return []
-        rows = grouping.rows
+        rows, groups, chains = grouping.rows, len(grouping.names), len(found.sure)
+        group, chain, weight = grouping.group, rows.chain, rows.weight
+        if groups * chains < len(rows):  # many rows are added up once, not once per column
+            weight = np.bincount(group * chains + chain, weight, groups * chains).astype(np.float64, copy=False)
+            group, chain = np.divmod(np.arange(groups * chains), chains)
         columns = [
-            np.bincount(grouping.group, np.where(m[rows.chain], rows.weight, 0.0), len(grouping.names)).tolist()
-            for m in (found.sure, found.possible, found.astray, found.held, np.ones(len(found.sure), np.bool_))
+            np.bincount(group, np.where(m[chain], weight, 0.0), groups).tolist()
+            for m in (found.sure, found.possible, found.astray, found.held, np.ones(chains, np.bool_))
         ]
         return [GroupWeights(name, *values) for name, *values in zip(grouping.names, *columns, strict=True)]
 
@@ -200,13 +204,6 @@ class CompiledProfile:
         if only is not None:
             rows = rows.only(_marks((t.comm for t in self.profile.tasks), lambda comm: bool(only(comm)))[rows.task])
         return GROUPS[of](self.profile, rows) if of in GROUPS else Grouping(rows, np.zeros(len(rows), np.int64), [""])
-
-    def pairs(self, grouping: Grouping) -> Iterator[tuple[int, int, float]]:
-        """Chain, number of the group and weight of all that occur together."""
-        rows, count = grouping.rows, max(1, len(self.profile.chains))
-        keys, places = np.unique(grouping.group * count + rows.chain, return_inverse=True)
-        weights = np.bincount(places, rows.weight, len(keys)).tolist()
-        yield from zip((keys % count).tolist(), (keys // count).tolist(), weights, strict=True)
 
     def heaviest(self, found: ChainMatches, grouping: Grouping, name: str) -> int | None:
         """The chain that gives most of what surely matched in a group."""
