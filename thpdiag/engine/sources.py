@@ -3,6 +3,9 @@
 Several tools read the same /proc/stat; perf script, folded stacks and perf report may render one recording. Such
 sources are one witness, not two. Where they disagree beyond rounding, that is a problem, not a choice. So is a figure
 that two tools recorded at times which cannot both be right.
+
+What one rendering of a recording hides another one may tell (`recordings`). That takes more to believe than a problem
+takes to be told: two recordings of thirty seconds have the same number of samples often enough.
 """
 
 from __future__ import annotations
@@ -97,7 +100,7 @@ def _common(one: Track, other: Track) -> Sequence[Track] | None:
 # Renderings of one recording
 
 
-@lru_cache(64)
+@lru_cache(8)  # of a large recording little may stay when its host is done
 def recordings(profiles: tuple[Profile, ...]) -> Sequence[Sequence[Profile]]:
     """The profiles by the recording that they render, the one that tells most first."""
     groups: list[list[Profile]] = []
@@ -129,7 +132,7 @@ def _one_recording(first: CompiledProfile, second: CompiledProfile) -> bool:
     return abs(totals[0] - totals[1]) <= SAME_TOTAL * max(totals)
 
 
-@lru_cache(256)
+@lru_cache(64)
 def _surely_one_recording(a: Profile, b: Profile) -> bool:
     """Whether what one cannot tell the other one may: the titles say that it is one recording, and what ran does not
     say otherwise; or the title is missing and what ran says so."""
