@@ -389,7 +389,7 @@ def _span(answer: CheckResult, known: Sequence[ClockAnchor]) -> Span | None:
 
 
 def _wide(first: Moment, last: Moment, off: float) -> Span | None:
-    if first.clock is not last.clock or first.clock is Clock.DAY:
+    if first.clock is not last.clock or first.clock.is_of_one_member:
         return None  # of which day a time of day is nobody knows
     return Span(first.seconds - off, last.seconds + off, first.clock)
 

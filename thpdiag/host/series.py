@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Clock, Entity, Moment, Sample, Series
+from thpdiag.model import Citation, Clock, Entity, Moment, Pace, Sample, Series
 from thpdiag.model.numeric import Bools, Floats, np
 
 if TYPE_CHECKING:
@@ -75,8 +75,19 @@ class Table:
     def clock_error(self) -> float:
         """By how many seconds the times may be wrong, as far as they were put on another clock."""
         if isinstance(self.samples, Series):
-            return self.samples.within
-        return max((s.time.within for s in self.samples if s.time), default=0.0)
+            error = self.samples.within
+        else:
+            error = max((s.time.within for s in self.samples if s.time), default=0.0)
+        if self.pace is None or self.seconds is None or self.clock is Clock.SESSION:
+            return error
+        return error + self.pace.overrun(float(self.seconds.max() - self.seconds.min()))
+
+    @cached_property
+    def pace(self) -> Pace | None:
+        """The command that the times are taken from, where they were not printed."""
+        if isinstance(self.samples, Series):
+            return self.samples.pace
+        return next((s.time.pace for s in self.samples if s.time and s.time.pace), None)
 
     @cached_property
     def name(self) -> str:

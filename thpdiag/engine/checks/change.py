@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
-from thpdiag.engine.checks.series import direction_words, in_brackets, lines_of
+from thpdiag.engine.checks.series import direction_words, in_brackets, lines_of, pace_words
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import Change, ChangeCheck, as_list
 from thpdiag.engine.state_view import StateView
@@ -16,7 +16,6 @@ from thpdiag.host.rates import change as gauge_change
 from thpdiag.host.rates import climb, climb_at_most, growth, max_rate
 from thpdiag.host.series import MAX_CLOCK_ERROR, Track
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Clock
 
 NO_COMMON = "have no common time"
 
@@ -130,7 +129,7 @@ def _change_words(change: Change, deltas: Deltas) -> str:
         time = f" in {whole}"
         if longer and change.within is not None:
             time = f" in any {format_quantity(parse_quantity(change.within), 'seconds')} of {whole}"
-    return f"{names} {verb} {amount}{time}{in_brackets([lines_of(track.points)])}"
+    return f"{names} {verb} {amount}{time}{in_brackets([lines_of(track.points)])}{pace_words(tops)}"
 
 
 def _other_words(change: Change, bottom: float | None) -> str:
@@ -227,7 +226,8 @@ def _common(tracks: Sequence[Track]) -> list[Track] | str:
     if is_beside(tracks):
         return list(tracks)
     clocks = {t.table.clock for t in tracks}
-    undated = Clock.DAY in clocks and len({t.table.member for t in tracks}) > 1  # of which day, nobody knows
+    of_one = any(clock and clock.is_of_one_member for clock in clocks)  # of which day, or session, nobody knows
+    undated = of_one and len({t.table.member for t in tracks}) > 1
     if len(clocks) != 1 or None in clocks or undated:
         return NO_COMMON
     spans = [(t.samples[0].time, t.samples[-1].time) for t in tracks]
