@@ -1,8 +1,8 @@
 """What diagnosing a sosreport costs beside three small rules of insights-core on the same tarball.
 
 Makes a sosreport of this machine with the plugins that every support team asks for (about 4,000 members), puts
-insights-core into an environment of its own, and runs the two programs in alternating pairs. The bars: wall time and
-CPU at most those of insights-core, peak memory at most 120 MB. Needs root and `apt install sosreport`.
+insights-core into an environment of its own, and runs the two programs in alternating pairs. The bars: the wall time of
+insights-core, 0.2 of its CPU time, and 120 MB. Needs root and `apt install sosreport`.
 
     python bench/sosreport.py [--pairs 9] [--bundle FILE] [--insights-run PROGRAM]
 """
@@ -26,7 +26,7 @@ PLUGINS = (
     "memory,kernel,process,processor,system,release,filesys,host,block,cgroups,networking,logs,services,systemd,"
     "hardware,date"
 )
-RATIO_BAR = 1.0
+WALL_BAR, CPU_BAR = 1.0, 0.2
 MEMORY_BAR = 120.0  # MB
 
 
@@ -112,9 +112,12 @@ def judged(pairs: list[tuple[Cost, Cost]]) -> bool:
     wall = statistics.median(own.wall / other.wall for own, other in pairs)
     cpu = statistics.median(own.cpu / other.cpu for own, other in pairs)
     peak = max(own.peak for own, _ in pairs)
-    print(f"median of {len(pairs)} pairs: wall {wall:.2f}, CPU {cpu:.2f} of insights-core (bar {RATIO_BAR});", end=" ")
+    print(
+        f"median of {len(pairs)} pairs: wall {wall:.2f}, CPU {cpu:.2f} of insights-core (bars {WALL_BAR}, {CPU_BAR});",
+        end=" ",
+    )
     print(f"peak {peak:.0f} MB (bar {MEMORY_BAR:.0f} MB)")
-    return wall > RATIO_BAR or cpu > RATIO_BAR or peak > MEMORY_BAR
+    return wall > WALL_BAR or cpu > CPU_BAR or peak > MEMORY_BAR
 
 
 if __name__ == "__main__":

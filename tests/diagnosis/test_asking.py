@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analyze_bytes import STRICT, result_of, rules
+from analyze_bytes import STRICT, documents, result_of, rules
 from conftest import ROOT
 from thpdiag.diagnosis.missing_data import MAX_REQUESTS, PROFILE_REQUEST
 from thpdiag.pipeline import analyze
@@ -102,3 +104,62 @@ def test_a_host_without_huge_pages_is_not_said_to_be_perhaps_hurt_by_them() -> N
     """They are off where an application wants them: what is open is whether that hurts."""
     verdict, _ = _asked("acceptance/mongodb-8-with-never")
     assert verdict["sentence"].endswith(". Whether that hurts this host cannot be told from the input.")
+
+
+# What a command would bring, as a pattern over members that a reader took; above all what only the script records.
+IN_THE_BUNDLE = {
+    "cat /proc/meminfo": r"(?:.*/)?proc/meminfo",
+    "cat /proc/buddyinfo": r"(?:.*/)?proc/buddyinfo",
+    "cat /proc/uptime": r"(?:.*/)?proc/uptime",
+    "uname -a": r"uname(?:\.txt)?",
+}
+RECORDED = {
+    PROFILE_REQUEST: r"perf-script\.txt|stacks\.folded",
+    "cat /proc/vmstat, every 10 s": r"loops/counters\.txt",
+    "cat /proc/buddyinfo, every 10 s": r"loops/counters\.txt",
+    "cat /proc/meminfo, every 10 s": r"loops/counters\.txt",
+    "cat /proc/PID/status, every 10 s": r"loops/processes\.txt",
+    "cat /proc/PID/stat, every 10 s": r"loops/processes\.txt",
+    "vmstat -n 2 60": r"vmstat\.txt",
+    "mpstat 2 60": r"mpstat\.txt",
+    "dmesg": r"dmesg\.txt",
+    "ps auxwww": r"ps\.txt",
+    "grep -r . /sys/kernel/mm/*transparent_hugepage/": r"settings\.txt",
+    "cat /proc/cmdline; tuned-adm active; grep -r . /sys/kernel/mm/*transparent_hugepage/": r"startup\.txt",
+}
+
+EXCERPTS = {("acceptance/greenplum-centos62", "cat /proc/meminfo")}  # a few lines of it are in the bundle
+
+
+def _asked_in_vain(document: dict[str, Any]) -> Iterator[str]:
+    members = [item["member"] for item in document["inputs"] if item["reader"]]
+    own = [member.removesuffix("capture.log") for member in members if member.endswith("capture.log")]
+    inside = [member.removeprefix(folder) for folder in own for member in members if member.startswith(folder)]
+    asked = [("the host", command) for command in document["ask"]["commands"]]
+    asked += [(one["rule"], command) for one in document["unknown"] for command in one["ask_for"]]
+    asked += [(f["rule"], c) for f in document["findings"] for step in f["raises"] for c in step["ask_for"]]
+    for who, command in asked:
+        for known, files in ((IN_THE_BUNDLE, members), (RECORDED, inside)):
+            pattern = known.get(command)
+            if pattern and any(re.fullmatch(pattern, file) for file in files):
+                yield f"{command}, for {who}"
+
+
+@pytest.mark.parametrize("name", FIXTURES, ids=str)
+def test_nothing_is_asked_for_that_is_in_the_input(name: Path) -> None:
+    """A single look is asked for over time, what the script recorded by another run of it, what is known not at all."""
+    result = result_of(ROOT / "fixtures" / name / "bundle")
+    asked = [asked for document in documents(result) for asked in _asked_in_vain(document)]
+    assert [one for one in asked if (str(name), one.partition(",")[0]) not in EXCERPTS] == []
+
+
+def test_asking_in_vain_would_be_seen() -> None:
+    """The table itself: what it holds is asked for where it is not in the input."""
+    asked = {
+        command
+        for name in FIXTURES
+        for document in documents(result_of(ROOT / "fixtures" / name / "bundle"))
+        for one in document["unknown"]
+        for command in one["ask_for"]
+    }
+    assert set(RECORDED) | {"cat /proc/meminfo", "cat /proc/uptime"} <= asked

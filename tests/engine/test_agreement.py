@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from thpdiag.engine.sources import source_disagreements
+from thpdiag.engine.sources import recordings, source_disagreements
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.catalogue import Catalogue
 from thpdiag.model import (
@@ -72,3 +74,64 @@ def test_two_renderings_of_one_recording(other: Profile, expected: int) -> None:
     found = list(source_disagreements(scene([], [profile("perf_script", 60.0), other])))
     assert len(found) == expected
     assert all("memory compaction" in p.text for p in found)
+
+
+FUNCTIONS = tuple(Frame(f"function_{number}") for number in range(8))
+
+
+def rendering(reader: str, shares: list[float], **more: object) -> Profile:
+    """What ran, in percent; by default of 1,000 samples."""
+    cite, counts = Citation(f"{reader}.txt", 1), StackCounts()
+    for number, share in enumerate(shares):
+        counts.add((number,), share, 0, cite)
+    columns = (counts.chains(), counts.tasks(), counts.rows())
+    percent = reader in ("perf_report", "perf_top")
+    given: dict[str, object] = {"total_samples": 1000, "ledger": Ledger(read=1000, kept=1000), "percent_only": percent}
+    return Profile(reader, "cycles", FUNCTIONS, *columns, Stacks.FULL, cite, **(given | more))  # type: ignore[arg-type]
+
+
+RAN = [30.0, 20.0, 15.0, 12.0, 9.0, 7.0, 4.0, 3.0]
+ON_A = {"hostname": "a"}
+NO_TITLE = {"total_samples": None, "ledger": Ledger()}
+
+
+def counted(samples: int) -> dict[str, object]:
+    return {"total_samples": samples}
+
+
+def lasting(first: float, last: float) -> dict[str, object]:
+    return {"start": Moment(first, Clock.BOOT), "end": Moment(last, Clock.BOOT), "has_time": True}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (rendering("perf_report", RAN), rendering("perf_report", RAN), True),
+        (rendering("perf_script", RAN, **lasting(5, 35)), rendering("perf_report", RAN), True),
+        (rendering("perf_script", RAN, **lasting(5, 35)), rendering("perf_data", RAN, **lasting(5.2, 35.1)), True),
+        (rendering("perf_script", RAN, **lasting(5, 35)), rendering("perf_data", RAN, **lasting(65, 95)), False),
+        (rendering("perf_script", RAN, **counted(12_345)), rendering("perf_report", RAN, **counted(12_000)), True),
+        (rendering("perf_script", RAN, **counted(13_345)), rendering("perf_report", RAN, **counted(12_000)), False),
+        (rendering("perf_script", RAN), rendering("perf_report", RAN, **counted(999)), False),
+        (rendering("perf_script", RAN), rendering("perf_report", list(reversed(RAN))), False),
+        (rendering("perf_script", RAN), rendering("perf_report", RAN, **NO_TITLE), True),
+        (rendering("perf_script", RAN), rendering("perf_report", list(reversed(RAN)), **NO_TITLE), False),
+        (rendering("perf_script", RAN), rendering("perf_report", RAN[:3], **NO_TITLE), False),
+        (rendering("perf_script", RAN), rendering("perf_top", RAN), False),
+        (rendering("perf_script", RAN, facts=ON_A), rendering("perf_data", RAN, facts={"hostname": "b"}), False),
+    ],
+    ids=[
+        "two texts", "one with times", "the same time", "another time", "thousands", "other thousands", "other number",
+        "other functions", "no title", "no title, other functions", "no title, few functions", "live", "another host",
+    ],
+)  # fmt: skip
+def test_what_renders_one_recording(one: Profile, other: Profile, same: object) -> None:
+    """Titles, times and what ran must agree; a text without a title is known by what ran."""
+    assert (len(recordings((one, other))) == 1) == same
+
+
+def test_the_rendering_that_tells_most_comes_first() -> None:
+    """Callers before shares before a list that was cut."""
+    flat = replace(rendering("perf_report", RAN), stacks=Stacks.NONE)
+    graph, script = rendering("perf_report", RAN), rendering("perf_script", RAN)
+    assert [list(group) for group in recordings((flat, graph, script))] == [[script, graph, flat]]

@@ -172,3 +172,16 @@ def test_a_low_between_two_samples_may_have_been_a_climb() -> None:
     steady = [1000.0 * n for n in range(7)]
     assert answer(kept, rows(level, [40.0] * 7), rows(faults, steady)) is NO
     assert answer(kept, rows(level, [5000.0] * 3), rows(faults, steady[:3])) is UNKNOWN
+
+
+def test_a_better_source_on_another_clock_takes_no_answer_away() -> None:
+    """Faults every ten seconds beside the memory, and every second by a recorder that knows no time of day."""
+    grown = Change(of=RESIDENT, per=FAULTS, above=1000)
+    memory, faults = rows(RESIDENT, [MIB * n for n in range(9)]), rows(FAULTS, [100.0 * n for n in range(9)])
+    finer = [
+        replace(row, cite=row.cite._replace(member="finer.txt"), reader="finer", time=Moment(5.0 + n, Clock.BOOT))
+        for n, row in enumerate(rows(FAULTS, [10.0 * n for n in range(90)]))
+    ]
+    assert answer(grown, memory, faults) is YES
+    assert answer(grown, memory, finer) is UNKNOWN
+    assert answer(grown, memory, faults, finer) is YES

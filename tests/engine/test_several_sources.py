@@ -125,3 +125,37 @@ def test_a_file_with_two_recordings_is_named_once() -> None:
     alone = judged([*rows([0.6] * 12, "two.txt"), *other], **HALF)
     assert "recorded in" not in alone.text
     assert "not so in" not in alone.text
+
+
+BLOCKS = "node_buddyinfo_blocks_order10"
+
+
+def blocks(values: Sequence[float], member: str, zone: str) -> list[Sample]:
+    """Free blocks of a zone."""
+    return [
+        Sample(
+            "zone", {BLOCKS: value}, Citation(member, at), "x", (("zone", zone),), Moment(1000.0 + 10 * at, Clock.UTC)
+        )
+        for at, value in enumerate(values, 1)
+    ]
+
+
+FELL = SeriesCheck.model_validate({"series": BLOCKS, "as": "delta", "below": -10})
+
+
+@pytest.mark.parametrize("zone", ["DMA", "Normal"])
+def test_one_look_undoes_no_answer(zone: str) -> None:
+    """Of a zone that was watched for long, or of another one: a single reading tells of no change."""
+    watched = blocks([100.0] * 9, "loop.txt", "DMA")
+    assert judge(FELL, scene(watched)).value is NO
+    assert judge(FELL, scene([*watched, *blocks([90.0], "buddyinfo", zone)])).value is NO
+    assert judge(FELL, scene(blocks([90.0], "buddyinfo", zone))).value is UNKNOWN
+
+
+def test_what_was_seen_in_part_stays_open() -> None:
+    """Another zone was low in all of its three readings, which are too few: nobody knows how it went on."""
+    low = SeriesCheck.model_validate({"series": BLOCKS, "below": 50, "for": "60 s"})
+    watched = blocks([100.0] * 9, "loop.txt", "DMA")
+    assert judge(low, scene(watched)).value is NO
+    assert judge(low, scene([*watched, *blocks([10.0] * 3, "other.txt", "Normal")])).value is UNKNOWN
+    assert judge(low, scene([*watched, *blocks([10.0] * 3, "other.txt", "DMA")])).value is NO

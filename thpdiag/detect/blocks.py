@@ -18,9 +18,12 @@ from typing import TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.session import folder_after, is_refusal, operator_actions, prose_facts, with_absolute_settings
+from thpdiag.detect.session_clock import SessionClock, TaggedRecord
+from thpdiag.detect.shell import is_complete, plan_of, script_of
 from thpdiag.detect.testimony import MAX_LINES, testimony
 from thpdiag.detect.timestamps import (
     RECORDER_MARK,
+    parse_time_of_day,
     parse_timestamp,
     recorder_of,
     utc_offset_of_line,
@@ -34,6 +37,7 @@ from thpdiag.detect.transcript import (
     looks_like_html,
     parse_prompt,
     parse_speaker,
+    parse_watch,
     plain_lines,
 )
 from thpdiag.knowledge.paths import output_of, system_path
@@ -44,21 +48,16 @@ from thpdiag.model.text import quoted
 MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
 _GETCONF = re.compile(r"(?:sudo\s+)?(getconf)\s+(PAGE_?SIZE)\s*$")  # prints a bare value; named like a file of it
+_TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # of lines of which it is remembered who may open at them
+MAX_COMMAND_LINES = 60  # of a command, or of a script that a command shows
+_CONTINUATION = re.compile(r"(?:(?:for|while|until|then|do|quote|dquote|heredoc|pipe|cmdand|subsh) ?){0,4}>[ ]?")
+_SCRIPT = re.compile(r"#! ?/\S{1,80}\b(?:ba|da|k|z)?sh\b")
 ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAIN = ""  # the speaker of the text itself
 _AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
-
-
-@dataclass(frozen=True, slots=True)
-class TaggedRecord:
-    """A record with the parser it came from and the group (speaker and host) that the text puts it in."""
-
-    record: Record
-    reader: str
-    group: tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -67,6 +66,7 @@ class _Context:
 
     member: str
     path: str
+    session: SessionClock
     speaker: str = MAIN
     host: str = ""
     time: Moment | None = None
@@ -113,6 +113,7 @@ class _Context:
     def set_speaker(self, name: str) -> None:
         self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
         self.paths.clear()
+        self.session.speaker()
 
     def set_quoting(self, depth: int) -> None:
         """Quoted lines of a mail are another speaker than the lines around them."""
@@ -128,7 +129,8 @@ class _LookaheadLines:
     be taken from it many at once.
     """
 
-    def __init__(self, lines: Iterable[tuple[int, str]], *, markup: bool) -> None:
+    def __init__(self, lines: Iterable[tuple[int, str]], on_intruder: Callable[[str], None], *, markup: bool) -> None:
+        self.on_intruder = on_intruder  # is told of lines in the middle of a block that are none of it
         self._plain: list[str] = []  # what is left of a piece, the next line last
         self._number = 0  # of that line
         self._buffer: deque[TextLine] = deque()
@@ -219,20 +221,26 @@ class Detector:
         """The same, rows as listings where a parser gives such."""
         recorder, paths = recorder_of(member), [system_path(path) or path for path in (member, *aliases)]
         known_path = next((path for path in paths if self._parser_of_path(path)), paths[0])
-        context = _Context(member, known_path, time=recorder.begun, command=output_of(member) or recorder.command)
+        session = SessionClock(member)
+        context = _Context(
+            member, known_path, session, time=recorder.begun, command=output_of(member) or recorder.command
+        )
         markup = looks_like_html(head)
         if whole := self._parser_of_path(context.path):
             rest = WholeText(lines, markup=markup)
             yield from self._block(whole, context, rest.number, rest)
             return
-        ahead = _LookaheadLines(lines, markup=markup)
+        ahead = _LookaheadLines(lines, session.other_line, markup=markup)
         silent = 0
         while (line := ahead.next()) and silent < MAX_UNCLAIMED_LINES:
             before = silent
             for reading in self._step(line, context, ahead):
                 silent = -1
-                yield reading
+                session.take(reading)
+                yield from session.ready()
             silent = before + 1 if silent >= 0 else 0
+        session.finish()
+        yield from session.ready()
         for group, written in context.accounts.items() if not system_path(member) else ():
             for fact in testimony(member, written):
                 yield TaggedRecord(fact, "prose", group)
@@ -252,15 +260,24 @@ class Detector:
             ahead.take()
             yield from self._command(line, typed, context, ahead)
             return
+        if (screen := parse_watch(line.text)) is not None:
+            ahead.take()
+            context.time, context.looping = screen[1], False
+            yield from self._command(line, screen[0], context, ahead)
+            return
         # A block has no indentation, or that of its first line.
         margins = dict.fromkeys(("", line.text[: len(line.text) - len(line.text.lstrip())]))
         for margin in () if line.text.startswith(RECORDER_MARK) else margins:
             if parser := self._parser_at(ahead, margin):
                 yield from self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
                 return
-        if (moment := parse_timestamp(line.text)) is not None:
+        moment = parse_timestamp(line.text)
+        if moment is None and _TIME_PRINTED.search(context.command):
+            moment = parse_time_of_day(line.text, context.time)
+        if moment is not None:
             before = context.time if 0 < line.number - context.timed <= ADJACENT_LINES else None
             context.time, context.timed = moment, line.number
+            context.session.time_line(moment)
             yield from self._clock(line, moment, before, context)
         else:
             yield from self._words(line, context, ahead)
@@ -282,16 +299,37 @@ class Detector:
         if not line.depth and (name := parse_speaker(line.text, following[1].text if len(following) > 1 else "")):
             context.set_speaker(name)
             return
-        context.write_down(line)
-        cite = Citation(context.member, line.number, line.text)
-        for record in _prose_records(cite, line.text):
-            yield TaggedRecord(record, "prose", context.group)
+        script = self._script(ahead) if _SCRIPT.match(line.text) else []
+        if script:
+            context.session.command("\n".join(one.text for one in script), context.host, context.time)
+        else:
+            context.session.other_line(line.text)
+        for one in script or (line,):
+            context.write_down(one)
+            for record in _prose_records(Citation(context.member, one.number, one.text), one.text):
+                yield TaggedRecord(record, "prose", context.group)
+        for _ in script[1:]:
+            ahead.take()
+
+    def _script(self, ahead: _LookaheadLines) -> list[TextLine]:
+        """The script that begins with the next line, up to an empty one or to what it printed."""
+        script: list[TextLine] = []
+        for line in ahead.peek(MAX_COMMAND_LINES):
+            if not line.text or parse_prompt(line.text) or self._parser_at(ahead, "", skip=len(script)):
+                break
+            script.append(line)
+        return script
 
     def _command(
         self, line: TextLine, typed: Prompt, context: _Context, ahead: _LookaheadLines
     ) -> Iterator[TaggedRecord]:
         """A typed command: operator actions, and the path of what it prints."""
+        typed = typed._replace(command=_further_lines(typed.command, line.depth, ahead))
         context.take_prompt(typed)
+        if SessionClock.shows_file(typed.command):
+            below = (following.text for following in ahead.peek(MAX_COMMAND_LINES))
+            context.session.shown(typed.command, list(takewhile(lambda text: not parse_prompt(text), below)))
+        context.session.command(typed.command, context.host, context.time)
         cite = Citation(context.member, line.number, line.text)
         answer = ahead.next()
         how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
@@ -391,11 +429,15 @@ class Detector:
             if not further and not self._is_intruder(parser, ahead, margin, depth):
                 return
             line = ahead.take()
+            if not further and line is not None:
+                ahead.on_intruder(line.text)
 
     @staticmethod
     def _is_continuation(parser: Parser, following: TextLine | None, margin: str, depth: int) -> bool:
         """Whether the following line is a further one of the block."""
-        if following is None or following.depth != depth or parse_prompt(following.text):
+        if following is None or following.depth != depth:
+            return False
+        if parse_prompt(following.text) or parse_watch(following.text):
             return False
         return bool(parser.continues(following.text.removeprefix(margin)))
 
@@ -417,6 +459,7 @@ class Detector:
         return (
             parse_prompt(text) is not None
             or parse_timestamp(text) is not None
+            or parse_time_of_day(text, None) is not None
             or parse_speaker(text, following) is not None
             or any(True for _ in _prose_records(Citation(""), text))
         )
@@ -429,6 +472,29 @@ class Detector:
                 return
             ahead.take()
             yield line.number, line.text
+
+
+def _further_lines(command: str, depth: int, ahead: _LookaheadLines) -> str:
+    """The whole of a command that goes on in the next lines, which are taken; as it is, if they do not end it.
+
+    Lines without the shell's own prompt for them are only taken if what is typed is known: a remark may hold a quote.
+    """
+    if is_complete(command):
+        return command
+    whole, marked = command, True
+    for count, line in enumerate(ahead.peek(MAX_COMMAND_LINES), 1):
+        if line.depth <= depth and parse_prompt(line.text):
+            break
+        mark = _CONTINUATION.match(line.text)
+        marked &= line.depth > depth or mark is not None
+        whole += "\n" + line.text[mark.end() if mark else 0 :]
+        if is_complete(whole):
+            if not (marked or plan_of(whole) or script_of(whole)):
+                break
+            for _ in range(count):
+                ahead.take()
+            return whole
+    return command
 
 
 def _named_host(record: Record) -> str:

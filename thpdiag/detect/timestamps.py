@@ -24,12 +24,14 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from thpdiag.model import Clock, Moment
+from thpdiag.model.clock import DAY
 from thpdiag.model.facts import zoned_moment
 
 _MONTH_NAMES = "jan feb mar/mär/mrz apr may/mai jun jul aug sep oct/okt nov dec/dez"
 MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES.split(), 1) for name in names.split("/")}
 ZONE_STEP, FARTHEST_ZONE = 900, 14 * 3600  # seconds
 RECORDER_MARK = ("zzz *", "zzz <")  # of a line above an output, and of nothing else
+MAX_DATE_WORDS = 9  # of a date, two blanks before a day of one figure among them
 MAX_PAIR_SECONDS = 5  # seconds between two commands that were typed in one line
 FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
 
@@ -44,6 +46,7 @@ _ISO = re.compile(
 )
 _EXAWATCHER = re.compile(r"zzz <(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)>(?: (?:sub)?[Cc]ount: ?\d{1,9})?$", re.ASCII)
 _CLOCK = re.compile(r"\b(\d{1,2}):(\d\d):(\d\d)(?:[.,]\d+)?(?:\s*([AaPp])\.?[Mm]\.?)?(?:\s|$)")
+_TIME_OF_DAY = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?$", re.ASCII)
 _YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
 _DAY = re.compile(r"(?<![\d:])(\d{1,2})\.?(?![\d:])")
 _MONTH = re.compile(r"\b([A-Za-zäÄ]{3})[a-zä]*\.?\b")
@@ -63,6 +66,30 @@ def parse_timestamp(line: str) -> Moment | None:
     if not text or not any(c.isdigit() for c in text):
         return None
     return _epoch(text) or _iso(text) or _date(text)
+
+
+def parse_time_of_day(line: str, before: Moment | None) -> Moment | None:
+    """`10:33:08`, as `date +%T` prints it; behind a time of day half a day later it is of the next day."""
+    found = _TIME_OF_DAY.match(line.strip())
+    if found is None:
+        return None
+    hour, minute, second = (int(part) for part in found.groups())
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    at, last = float(hour * 3600 + minute * 60 + second), 0.0
+    if before is not None and before.clock is Clock.DAY:
+        last = before.seconds
+        at += last // DAY * DAY
+    return Moment(at + DAY if at < last - DAY / 2 else at, Clock.DAY)
+
+
+def split_date(text: str) -> tuple[str, Moment | None]:
+    """A line without the date that it ends with, and the date; None if it ends with none."""
+    words = text.split(" ")
+    for first in range(max(len(words) - MAX_DATE_WORDS, 0), len(words) - 3):
+        if words[first] and (moment := parse_timestamp(" ".join(words[first:]))):
+            return " ".join(words[:first]).rstrip(), moment
+    return text, None
 
 
 def utc_offset_of_line(line: str) -> int | None:

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import re2
 
 from thpdiag.bundle.member import Block, NumberedLines
+from thpdiag.detect.timestamps import split_date
+from thpdiag.model import Moment
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[()][0-9A-B])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -45,8 +47,10 @@ COMMANDS = (
 )
 # headers of perf and of sadf -d, not typed by anybody
 _NOT_TYPED = r"# (?:(?:hostname|perf version|time of \w+ sample) ?: |hostname;interval;timestamp)"
+# A bare one is a command, with a number behind it; a remark speaks of seconds.
+_PAUSE = r"sleep\s{1,4}[\d.]{1,9}[smhd]?\s{0,4}(?:[;&|].{0,400})?$"
 _WHO = r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})"
-_KNOWN = rf"(?P<cmd>(?:[\w./]{{1,200}}/)?(?:{COMMANDS})\b.*)"
+_KNOWN = rf"(?P<cmd>(?:[\w./]{{1,200}}/)?(?:{COMMANDS})\b.*|{_PAUSE})"
 _CLOCK = r"\d\d?:\d\d(?::\d\d)?"
 _PROMPTS = (
     re.compile(
@@ -70,6 +74,9 @@ _PROMPT_HINT = re.compile(r"[\w.\[\]@:~/ ()-]{0,120}[#$%>➜❯]|\+")
 _SPEAKER = re.compile(r"(?:\S.{0,80}\s(?:wrote|writes|said|schrieb|a écrit)\s?:|(?:From|Von|De):\s+(?P<from>\S.*))$")
 _COMMENT = re.compile(r"\s{0,6}(?P<number>\d{1,4})\.\s+(?P<name>[^\W\d_][^.!?:;]{0,48}?|Pingback: .{1,200})\s*$")
 _RULE_LINE = re.compile(r"-{3,}\s*(?:Original Message|Forwarded|Comment|Kommentar).{0,80}$", re.IGNORECASE)
+
+
+_WATCH = re.compile(r"[^\W\d_][\w ]{2,20} \d{1,6}[.,]\d{1,2}s: (?P<rest>.{8,400})$")
 
 
 class TextLine(NamedTuple):  # there are millions; a frozen dataclass takes three times as long to make
@@ -160,6 +167,19 @@ def parse_prompt(text: str) -> Prompt | None:
     if found is None and (lead := _LEAD.match(start)):
         found = _match_prompt(start[lead.end() :])
     return found
+
+
+def parse_watch(text: str) -> tuple[Prompt, Moment] | None:
+    """The first line of a screen of watch: `Every 2.0s: COMMAND     HOST: DATE`, in any language; without host in old
+    ones. A long command is cut."""
+    found = _WATCH.match(text) if "s: " in text else None
+    if found is None:
+        return None
+    rest, moment = split_date(found["rest"])
+    command, blank, host = rest.rpartition(" ")
+    if not host.endswith(":"):
+        command, blank, host = rest, " ", ":"
+    return (Prompt(command.strip().removesuffix("..."), host[:-1]), moment) if moment and blank else None
 
 
 def _match_prompt(start: str) -> Prompt | None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from thpdiag import __version__
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.host_document import state_words
-from thpdiag.diagnosis.missing_data import request, requests
+from thpdiag.diagnosis.missing_data import Requests, open_requests
 from thpdiag.diagnosis.result_document import digest, result
 from thpdiag.diagnosis.times import stretch_text
 from thpdiag.engine.bounds import Bound, check_bounds, deciding_bound
@@ -119,6 +119,7 @@ def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> ExplainedHost:
     outcome = diagnosis.outcomes[rule.id]
     finding = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
     view = next((v for v, _ in diagnosis.by_state if v.state.id == outcome.state), None)
+    requests = open_requests(diagnosis)
     behind = dict.fromkeys((*rule.file.demoted_by, *(finding.demoted_by if finding else ())))  # mechanisms demote too
     return ExplainedHost.model_construct(
         case=diagnosis.case.name, outcome=_outcome(outcome), notes=list(_notes(rule, diagnosis, outcome, finding)),
@@ -128,9 +129,11 @@ def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> ExplainedHost:
         excluders=[_other_rule(o, quotes) for o in outcome.excluders],
         demoters=[_other_rule(diagnosis.outcomes[i], quotes) for i in behind if i in diagnosis.outcomes],
         finding=_finding(finding, diagnosis) if finding else None,
-        missing=[MissingName.model_construct(name=name, ask_for=request(name)) for name in outcome.missing],
-        change=change(rule, outcome),
-        states=[_in_state(view, outcomes[rule.id], rule) for view, outcomes in diagnosis.by_state],
+        missing=[
+            MissingName.model_construct(name=name, ask_for="".join(requests([name]))) for name in outcome.missing
+        ],
+        change=change(rule, outcome, requests),
+        states=[_in_state(view, outcomes[rule.id], rule, requests) for view, outcomes in diagnosis.by_state],
     )  # fmt: skip
 
 
@@ -246,6 +249,7 @@ def _other_rule(outcome: RuleOutcome, quotes: Quotes) -> OtherRule:
 
 def _finding(finding: Finding, diagnosis: Diagnosis) -> ExplainedFinding:
     """How sure it is and why, as the result has it, and what to ask for to be surer."""
+    requests = open_requests(diagnosis)
     told = next(f for f in result([diagnosis]).findings if f.rule == finding.outcome.rule)
     raises = finding.outcome.raises if told.confidence != "confirmed" else ()
     return ExplainedFinding.model_construct(
@@ -266,15 +270,15 @@ def _state(state: State | None) -> SettingsState | None:
     return SettingsState.model_construct(id=state.id, text=state_words(settings), settings=settings)
 
 
-def _in_state(view: StateView, outcome: RuleOutcome, rule: Rule) -> StateOutcome:
+def _in_state(view: StateView, outcome: RuleOutcome, rule: Rule, requests: Requests) -> StateOutcome:
     """One of several states, in short."""
     return StateOutcome.model_construct(
         state=_state(view.state), outcome=_outcome(outcome), confidence=cast("Any", outcome.confidence),
-        window=_window(outcome.window), entity=outcome.entity or None, change=change(rule, outcome),
+        window=_window(outcome.window), entity=outcome.entity or None, change=change(rule, outcome, requests),
     )  # fmt: skip
 
 
-def change(rule: Rule, outcome: RuleOutcome) -> Change | None:
+def change(rule: Rule, outcome: RuleOutcome, requests: Requests) -> Change | None:
     """The smallest change; None where nothing would do it, or a mistake of ours left the rule without answers."""
     answers = {name: a for name, a in outcome.answers.items() if isinstance(a, CheckResult)}
     if not answers:
@@ -283,11 +287,11 @@ def change(rule: Rule, outcome: RuleOutcome) -> Change | None:
     far = {n: b.part for n, a in answers.items() if (b := deciding_bound(rule.checks[n], a)) is not None}
     if outcome.value is YES:
         wanted = smallest_silencing_change(rule.when, values, far)
-        steps = [_step(name, to, rule, answers) for name, to in wanted or ()]
+        steps = [_step(name, to, rule, answers, requests) for name, to in wanted or ()]
         return Change.model_construct(to="silent", steps=steps) if steps else None
     met = rule.when.value(lambda name: values[name]) is YES
     wanted = [] if met else smallest_change(rule.when, values, far)
-    steps = [_step(name, to, rule, answers) for name, to in wanted]
+    steps = [_step(name, to, rule, answers, requests) for name, to in wanted]
     steps += [
         Step.model_construct(
             check=None, to="no", needed="nothing else explains it", text=e.text, by=None, window=None, ask_for=[]
@@ -298,7 +302,7 @@ def change(rule: Rule, outcome: RuleOutcome) -> Change | None:
     return Change.model_construct(to="fire", steps=steps) if steps else None
 
 
-def _step(name: str, to: Verdict3, rule: Rule, answers: Mapping[str, CheckResult]) -> Step:
+def _step(name: str, to: Verdict3, rule: Rule, answers: Mapping[str, CheckResult], requests: Requests) -> Step:
     answer, undecided = answers[name], answers[name].value is UNKNOWN
     bound = deciding_bound(rule.checks[name], answer)
     return Step.model_construct(

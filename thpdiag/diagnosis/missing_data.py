@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from shlex import quote
 from typing import Any, cast
 
-from thpdiag.diagnosis.capture import sections
+from thpdiag.diagnosis.capture import Section, sections
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.ranking import LEADING, THP, mechanism_kind
 from thpdiag.engine.check_result import DYNAMIC, check_class
@@ -40,6 +40,8 @@ MAX_REQUESTS = 8  # a longer list is not sent
 MAX_REASONS = 3  # why something is not in the input; all stand with the rules that lack it
 # Call stacks and counters decide most; the rest in the order of the number of rules that wait for it.
 _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
+_ONCE = re.compile("cat |find |grep ")
+_TOLD_BY = {"kernel.era": "kernel.release"}  # facts that follow from another one, where anything does
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _MORE = "ask for what the script did not record"
@@ -58,9 +60,36 @@ def request(name: str) -> str:
     return known.ask_for if known else ""
 
 
-def requests(names: Iterable[str]) -> list[str]:
-    """Those of several names, each once."""
-    return list(dict.fromkeys(filter(None, map(request, names))))
+Requests = Callable[[Iterable[str]], list[str]]
+
+
+def over_time(command: str) -> str:
+    """The command that gets over time what another one shows once."""
+    return f"{command}, every 10 s" if _ONCE.match(command) and not _REPEATED.search(command) else command
+
+
+def open_requests(diagnosis: Diagnosis) -> Requests:
+    """What gives the commands for names, each once, without those that would bring what is in the input.
+
+    What was looked at once is asked for over time. What the capture script recorded is not asked for once more by name:
+    where it is about what happens, the script is to run again, for longer.
+    """
+    recorded = _recorded_sections(diagnosis.case)
+    views = [view for view, _ in diagnosis.by_state]
+
+    def command(name: str) -> str:
+        if any(section.gives(name) for section in recorded):
+            return AGAIN if any(section.gives(name) and section.lasts for section in recorded) else ""
+        if any(fact for view in views for fact in view.facts(_TOLD_BY.get(name, "")) if not fact.provenance):
+            return ""
+        known = any(view.has_recorded(name) for view in views)
+        return over_time(request(name)) if known else request(name)
+
+    def commands(names: Iterable[str]) -> list[str]:
+        found = dict.fromkeys(filter(None, map(command, names)))
+        return [one for one in found if over_time(one) == one or over_time(one) not in found]
+
+    return commands
 
 
 # How sure a finding is
@@ -69,6 +98,7 @@ def requests(names: Iterable[str]) -> list[str]:
 def sureness(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
     """The keys of a finding that say how sure it is; what would make it surer may be there already."""
     steps = [s for s in finding.outcome.raises if CONFIDENCES.index(s.to) > CONFIDENCES.index(finding.confidence)]
+    requests = open_requests(diagnosis)
     return {
         "classes_spoken": list(finding.outcome.spoken),
         "classes_missing": missing_classes(finding, diagnosis),
@@ -137,19 +167,11 @@ def _left_out(row: SosSource, facts: list[Fact]) -> str:
 
 
 def customer_request(diagnosis: Diagnosis) -> Request:
-    """One request: for what would make the finding surer, or for what the open questions lack.
-
-    What the capture script recorded is not asked for once more by name: the script is to run again, for longer.
-    """
+    """One request: for what would make the finding surer, or for what the open questions lack."""
     lacking = [list(names) for names in _lacking_names(diagnosis)]
-    # The log of the script lies above what it recorded of this host, in the same folder.
-    read = {item.member: item.member.rpartition("/")[2] for item in diagnosis.case.inputs}
-    folders = [member[: -len(LOG)] for member, name in read.items() if name == LOG]
-    others = [item.member for item in diagnosis.case.inputs if item.reader and read[item.member] != LOG]
-    files = {member[len(folder) :] for member in others for folder in folders if member.startswith(folder)}
-    recorded = [section for section in sections() if section.is_in(files)]
+    recorded, requests = _recorded_sections(diagnosis.case), open_requests(diagnosis)
     fresh = [[name for name in names if not any(s.gives(name) for s in recorded)] for names in lacking]
-    commands = [*_symbol_requests(diagnosis, fresh), *_ordered([list(map(request, names)) for names in fresh])]
+    commands = [*_symbol_requests(diagnosis, fresh), *_ordered([requests(names) for names in fresh])]
     about = "To be surer" if diagnosis.leader else "To decide it"
     if diagnosis.status in ("not_applicable", "nothing_found"):
         about = "If the host is slow all the same"
@@ -160,6 +182,15 @@ def customer_request(diagnosis: Diagnosis) -> Request:
     reasons = missing_reasons(diagnosis.case)(name for names in fresh for name in names)[:MAX_REASONS]
     text = sentence(" ".join([f"{about}, {_MORE if recorded else _SCRIPT}.", *map(format, reasons)]))
     return Request.model_construct(text=text, commands=commands[:MAX_REQUESTS], missing=_askable(fresh))
+
+
+def _recorded_sections(case: Case) -> Sequence[Section]:
+    """What the capture script recorded. Its log lies above what it recorded of this host, in the same folder."""
+    read = {item.member: item.member.rpartition("/")[2] for item in case.inputs}
+    folders = [member[: -len(LOG)] for member, name in read.items() if name == LOG]
+    others = [item.member for item in case.inputs if item.reader and read[item.member] != LOG]
+    files = {member[len(folder) :] for member in others for folder in folders if member.startswith(folder)}
+    return [section for section in sections() if section.is_in(files)]
 
 
 def _askable(names: Iterable[Sequence[str]]) -> list[str]:

@@ -15,7 +15,7 @@ from thpdiag import __version__
 from thpdiag.diagnosis.diagnose import BRIEF, LONG_ENOUGH, Diagnosis, watched_seconds_of_demand, zero_counters
 from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
-from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, requests, sureness
+from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, open_requests, sureness
 from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
 from thpdiag.diagnosis.remedies import host_state, remedies_of
@@ -295,7 +295,7 @@ def _evidence(evidence: Evidence, rule: Rule, quotes: Quotes, onset: Moment | No
 
 
 def _unknown_rules(diagnosis: Diagnosis) -> list[UnknownRule]:
-    found, reasons = [], missing_reasons(diagnosis.case)
+    found, reasons, requests = [], missing_reasons(diagnosis.case), open_requests(diagnosis)
     for rule in sorted(diagnosis.rules, key=lambda r: r.id):
         outcome = diagnosis.outcomes[rule.id]
         if outcome.value is Verdict3.UNKNOWN:

@@ -75,20 +75,25 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[Panel, Track]]:
         for metric in metrics:
             tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 1]
             # Sources that move come first (vmstat 4.0.0 to 4.0.2 repeats the memory of its first row), then dated ones.
-            tracks.sort(key=lambda t: (not _range(t), t.table.clock is Clock.DAY))
+            tracks.sort(key=lambda t: (not _range(t), is_undated(t)))
             yield from ((panel, t) for t in tracks[:1])
     threads = {t.name for t in catalogue.tracks(_VIRTUAL) if not t.column.any()}  # of the kernel: no memory
     for metric in OF_PROCESSES:
         tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
         tracks = [t for t in tracks if t.name not in threads] or tracks  # none but those tells that no program ran
         # Sources that tell the name of the process and the date come first.
-        tracks.sort(key=lambda t: (t.name.startswith("process "), t.table.clock is Clock.DAY))
+        tracks.sort(key=lambda t: (t.name.startswith("process "), is_undated(t)))
         tracks = sorted(_first_source(tracks), key=lambda t: (-_range(t), -t.last, t.name))  # still ones: the largest
         yield from (("processes", t) for t in tracks[:MAX_PROCESSES])
     zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
     if zones:
         largest = max(zones, key=lambda t: (_free_pages(catalogue, t), t.name))
         yield from (("free_blocks", track) for track in _orders(catalogue, largest))
+
+
+def is_undated(track: Track) -> bool:
+    """Whether its times have no date."""
+    return track.table.clock is not None and track.table.clock.is_of_one_member
 
 
 def _range(track: Track) -> float:
@@ -136,7 +141,8 @@ class _Watch(NamedTuple):
         if self.clock is other.clock:
             return self.first <= other.last and other.first <= self.last
         apart = (self.first - other.first + _ZONE / 2) % _ZONE - _ZONE / 2
-        return Clock.BOOT not in (self.clock, other.clock) and abs(apart) <= _BEGUN_TOGETHER
+        counted = {Clock.BOOT, Clock.SESSION} & {self.clock, other.clock}
+        return not counted and abs(apart) <= _BEGUN_TOGETHER
 
 
 def _series(track: Track, panel: Panel, most: int) -> TimelineSeries:

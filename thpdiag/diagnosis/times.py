@@ -23,6 +23,8 @@ def clock_text(moment: Moment) -> str:
         return hour
     if moment.clock is Clock.BOOT:
         return f"{seconds:.1f} s after boot"
+    if moment.clock is Clock.SESSION:
+        return f"{seconds:.0f} s into the session"
     year, month, day = _date(days)
     return f"{year:04d}-{month:02d}-{day:02d} {hour}{' UTC' if moment.clock is Clock.UTC else ''}"
 

@@ -15,11 +15,17 @@ Classes of evidence, and which of them are independent of one another:
 - `testimony`: what somebody wrote of the host. It makes a finding `likely`, and adds nothing to a measurement.
 
 CPU split and growth are two faces of one thing, what it did to the host: one kind of DESIGN 1's three, `effect`.
+
+Several sources answer one check. Those that show the same thing (renderings of one recording, two recorders of one
+metric of one entity) are one witness: what one of them cannot tell, another one may (`witness_answer`). Different
+things, any of which may show what is asked (several processes, recordings of different times), are several witnesses:
+one that saw a part of it leaves the question open, one that saw nothing does not (`any_answer`). So a source that is
+added never makes undecided what another one has decided about the same thing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -119,7 +125,7 @@ class CheckResult:
     confidence above possible; `surer` says what would make it solid. `held` is for how long (or in how many samples, or
     in what share of them) the values were where they must stay, `short_of` the bound that decided, where that is not
     the usual one. `confidence` is that of the rule that it speaks of. `headline` is the text without what a headline
-    has no room for.
+    has no room for. `partial`: a part of what a yes takes was seen, and whether all of it was there is unknown.
     """
 
     check: Check | None
@@ -139,6 +145,7 @@ class CheckResult:
     short_of: str = ""
     confidence: str = ""
     headline: Words = ""
+    partial: bool = False
 
     @cached_property
     def text(self) -> str:
@@ -179,7 +186,27 @@ class CheckResult:
 CheckResults = Mapping[str, CheckResult]  # of the checks of a rule, by their names
 
 
-def unknown_result(check: Check, missing: str | Sequence[str], words: Words, class_: str = "") -> CheckResult:
+def unknown_result(
+    check: Check, missing: str | Sequence[str], words: Words, class_: str = "", *, partial: bool = False
+) -> CheckResult:
     """An answer that the input does not hold."""
     names = (missing,) if isinstance(missing, str) else tuple(missing)
-    return CheckResult(check, UNKNOWN, words, class_=class_, missing=names)
+    return CheckResult(check, UNKNOWN, words, class_=class_, missing=names, partial=partial)
+
+
+def witness_answer(results: Sequence[CheckResult]) -> CheckResult:
+    """The answer of sources that show the same thing, the best first: the first that decides it, else that saw part
+    of it."""
+    return min(results, key=lambda r: (r.value is UNKNOWN, not r.partial))
+
+
+def any_answer(results: Iterable[CheckResult]) -> CheckResult:
+    """The answer of things any of which may show it: a yes, else what was seen in part, else a no; of several the
+    first."""
+    return max(results, key=_weight)
+
+
+def _weight(result: CheckResult) -> int:
+    if result.value is UNKNOWN:
+        return 2 if result.partial else 0
+    return 3 if result.value is YES else 1

@@ -8,7 +8,7 @@ not show (callers that were cut off, kernel functions without names) could make 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -122,6 +122,34 @@ class CompiledProfile:
         inside = float(self.weights[self.holding((family,)) & ~self.holding(without)].sum())
         return inside / self.weight if self.weight > 0 else 0.0
 
+    def share_bounds(self, family: str) -> tuple[float, float]:
+        """That share, and what it may be if all that the source does not show is of the family."""
+        possible = float(self.weights[self.find((family,), Place.ANYWHERE).possible].sum())
+        most = (possible + self.profile.ledger.unlisted) / self.weight if self.weight > 0 else 1.0
+        return self.share(family), most
+
+    def running_functions(self, *, counted: bool) -> dict[str, tuple[float, int]]:
+        """The functions that ran, with names: their share of all samples, idle ones too, and the rows that tell it.
+
+        `counted`: each sample counts as one, whatever its period.
+        """
+        profile, rows, starts = self.profile, self.profile.rows, self.profile.chains.starts
+        weight = rows.samples.astype(np.float64) if counted else rows.weight
+        whole = float(weight.sum()) + profile.ledger.unlisted
+        full = starts[:-1] < starts[1:]
+        leaves = np.full(len(full), -1, np.int64)
+        leaves[full] = profile.chains.frames[starts[:-1][full]]
+        of = leaves[rows.chain]
+        sums = np.bincount(of[of >= 0], weight[of >= 0], len(profile.frames))
+        counts = np.bincount(of[of >= 0], minlength=len(profile.frames))
+        found: dict[str, tuple[float, int]] = {}
+        for number in np.flatnonzero(counts).tolist() if whole > 0 else ():
+            name = profile.frames[number].name
+            if not is_unresolved(name):
+                share, lines = found.get(name, (0.0, 0))
+                found[name] = share + float(sums[number]) / whole, lines + int(counts[number])
+        return found
+
     def holding(self, choice: Choice) -> Bools:
         """The chains with a function of the choice anywhere."""
         return any_of(self._mask(choice)[self.profile.chains.frames], self.profile.chains.starts)
@@ -159,10 +187,14 @@ class CompiledProfile:
             return [GroupWeights(grouping.names[0], *(float(self.weights[m].sum()) for m in marks))]
         if not grouping.names:
             return []
-        rows = grouping.rows
+        rows, groups, chains = grouping.rows, len(grouping.names), len(found.sure)
+        group, chain, weight = grouping.group, rows.chain, rows.weight
+        if groups * chains < len(rows):  # many rows are added up once, not once per column
+            weight = np.bincount(group * chains + chain, weight, groups * chains).astype(np.float64, copy=False)
+            group, chain = np.divmod(np.arange(groups * chains), chains)
         columns = [
-            np.bincount(grouping.group, np.where(m[rows.chain], rows.weight, 0.0), len(grouping.names)).tolist()
-            for m in (found.sure, found.possible, found.astray, found.held, np.ones(len(found.sure), np.bool_))
+            np.bincount(group, np.where(m[chain], weight, 0.0), groups).tolist()
+            for m in (found.sure, found.possible, found.astray, found.held, np.ones(chains, np.bool_))
         ]
         return [GroupWeights(name, *values) for name, *values in zip(grouping.names, *columns, strict=True)]
 
@@ -172,13 +204,6 @@ class CompiledProfile:
         if only is not None:
             rows = rows.only(_marks((t.comm for t in self.profile.tasks), lambda comm: bool(only(comm)))[rows.task])
         return GROUPS[of](self.profile, rows) if of in GROUPS else Grouping(rows, np.zeros(len(rows), np.int64), [""])
-
-    def pairs(self, grouping: Grouping) -> Iterator[tuple[int, int, float]]:
-        """Chain, number of the group and weight of all that occur together."""
-        rows, count = grouping.rows, max(1, len(self.profile.chains))
-        keys, places = np.unique(grouping.group * count + rows.chain, return_inverse=True)
-        weights = np.bincount(places, rows.weight, len(keys)).tolist()
-        yield from zip((keys % count).tolist(), (keys // count).tolist(), weights, strict=True)
 
     def heaviest(self, found: ChainMatches, grouping: Grouping, name: str) -> int | None:
         """The chain that gives most of what surely matched in a group."""
@@ -206,17 +231,24 @@ class CompiledProfile:
         return fits
 
     def _may_fit(self, at: Ints, under: Sequence[Choice]) -> Bools:
-        """Whether what is beyond `at` can hold `under`."""
+        """Whether what is beyond `at` can hold `under`; of a kernel without names all functions are one frame."""
         ends = self.profile.chains.starts[1:]
         fits = np.ones(len(ends), np.bool_)
         for choice in under:
-            named, veiled = (
-                self._first(places, at + 1, ends) for places in (self._places_of(choice), self._unnamed_places(choice))
-            )
+            named = self._first(self._places_of(choice), at + 1, ends)
+            veiled = self._first(self._unnamed_places(choice), np.where(self._is_joined(at), at, at + 1), ends)
             at = np.where((named < 0) | ((veiled >= 0) & (veiled < named)), veiled, named)
             fits &= at >= 0
             at = np.where(at >= 0, at, ends)
         return fits | self._incomplete
+
+    def _is_joined(self, at: Ints) -> Bools:
+        """Whether the frame at a place stands for any number of functions that call each other."""
+        if not self.profile.facts.get("symbols", "").startswith("none") or not len(self.profile.chains.frames):
+            return np.zeros(len(at), np.bool_)
+        nameless = np.array(self._nameless, np.bool_)
+        inside = (at >= 0) & (at < len(self.profile.chains.frames))
+        return inside & nameless[self.profile.chains.frames[np.where(inside, at, 0)]]
 
     def _first(self, places: Ints, low: Ints, high: Ints) -> Ints:
         """The first of the places from `low` up to `high` in each chain, -1 if there is none."""

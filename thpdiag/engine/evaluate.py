@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from thpdiag.engine.check_result import DYNAMIC, LASTING, NO, UNKNOWN, YES, CheckResult, CheckResults
 from thpdiag.engine.checks import is_per_entity, judge
 from thpdiag.engine.confidence import confidence_hints, confidence_level, possible_raises
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Rule, with_earlier
-from thpdiag.engine.quantity import format_quantity
-from thpdiag.engine.schema import ChangeCheck, ProcessCheck, RuleCheck, SeriesCheck
+from thpdiag.engine.quantity import format_quantity, parse_quantity
+from thpdiag.engine.schema import ChangeCheck, Check, ProcessCheck, ProfileCheck, RuleCheck, SeriesCheck
 from thpdiag.engine.state_view import OF_THE_STATE, StateView
 from thpdiag.engine.timing import Timings
-from thpdiag.engine.windows import candidate_windows, view_of_window
+from thpdiag.engine.windows import candidate_windows, spans, view_of_window
 from thpdiag.host.series import SHORT_SECONDS, Stretch, format_entity
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import (
@@ -389,7 +389,7 @@ def _span(answer: CheckResult, known: Sequence[ClockAnchor]) -> Span | None:
 
 
 def _wide(first: Moment, last: Moment, off: float) -> Span | None:
-    if first.clock is not last.clock or first.clock is Clock.DAY:
+    if first.clock is not last.clock or first.clock.is_of_one_member:
         return None  # of which day a time of day is nobody knows
     return Span(first.seconds - off, last.seconds + off, first.clock)
 
@@ -421,7 +421,7 @@ def evaluate_with_windows(
     if bugs:
         bugs[:] = dict.fromkeys(bugs)
     last = [part for part in parts if _reaches_end(part[0], view)]
-    return {rule.id: _join_windows(rule, whole[rule.id], last if rule.file.until else parts) for rule in rules}
+    return {rule.id: _join_windows(rule, known, last if rule.file.until else parts) for rule in rules}
 
 
 def _reaches_end(stretch: Stretch, view: StateView) -> bool:
@@ -436,9 +436,10 @@ def _looks_at_values(rule: Rule) -> bool:
 
 
 def _join_windows(
-    rule: Rule, whole: RuleOutcome, windows: Sequence[tuple[Stretch, Mapping[str, RuleOutcome]]]
+    rule: Rule, view: StateView, windows: Sequence[tuple[Stretch, Mapping[str, RuleOutcome]]]
 ) -> RuleOutcome:
     """The outcome of the whole state, or of the stretch that says more."""
+    whole = view.outcomes[rule.id]
     if rule.file.role == OF_THE_STATE:
         return whole
     parts = [_in_window(stretch, outcomes[rule.id]) for stretch, outcomes in windows if rule.id in outcomes]
@@ -447,14 +448,45 @@ def _join_windows(
     if surest and (whole.value is not YES or whole.sureness < surest.sureness):
         return surest
     if whole.value is NO and not whole.excluded:
-        return next((part for part in parts if _contradicts(part, whole)), whole)
+        open_there = (
+            _in_window(stretch, outcomes[rule.id])
+            for stretch, outcomes in windows
+            if rule.id in outcomes and _contradicts(rule, view, stretch, outcomes[rule.id])
+        )
+        return next(open_there, whole)
     return whole
 
 
-def _contradicts(part: RuleOutcome, whole: RuleOutcome) -> bool:
-    """Whether a stretch leaves the rule open and shows what the whole recording speaks against."""
+def _contradicts(rule: Rule, view: StateView, stretch: Stretch, part: RuleOutcome) -> bool:
+    """Whether a stretch leaves the rule open and shows what the whole recording speaks against.
+
+    Not where it leaves open only what the whole recording has decided for this stretch, too.
+    """
+    whole = view.outcomes[rule.id]
     against = {e.check for e in whole.against if e.kind in DYNAMIC}
-    return part.value is UNKNOWN and any(e.check in against for e in part.evidence)
+    if part.value is not UNKNOWN or not any(e.check in against for e in part.evidence):
+        return False
+    if part.entity != whole.entity:
+        return True
+
+    def value(name: str) -> Verdict3:
+        here, above = (cast("CheckResult", outcome.answers[name]) for outcome in (part, whole))
+        return above.value if here.value is UNKNOWN and _covers(rule.checks[name], above, stretch, view) else here.value
+
+    return rule.when.value(value) is not NO
+
+
+def _covers(check: Check, answer: CheckResult, stretch: Stretch, view: StateView) -> bool:
+    """Whether an answer about the whole recording holds for a stretch that has none: it is too short for the question,
+    or most of it was spent in the recording of call stacks that answers."""
+    if isinstance(check, ChangeCheck):
+        return check.change.over is not None and stretch.seconds < parse_quantity(check.change.over)
+    if not isinstance(check, ProfileCheck) or answer.cite is None:
+        return False
+    own = (p for p in view.state.profiles if answer.cite and p.cite.member == answer.cite.member)
+    times = (span for p in own for span in spans(p, view.case.anchors) if span[0].clock is stretch.clock)
+    shared = (min(last.seconds, stretch.last) - max(first.seconds, stretch.first) for first, last in times)
+    return any(seconds >= stretch.seconds / 2 for seconds in shared)
 
 
 def _in_window(stretch: Stretch, outcome: RuleOutcome) -> RuleOutcome:

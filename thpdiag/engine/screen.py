@@ -230,6 +230,7 @@ def _screen_change(check: ChangeCheck, view: StateView, kind: str, entities: Seq
     known = ~(np.isnan(tops) | np.isnan(bottoms))
     if change.over is not None:
         known &= sides.seconds >= parse_quantity(change.over)
+    open_ = sides.apart | (~known & sides.several)
     small = np.zeros(count, np.bool_)
     if change.at_least is not None:
         least = parse_quantity(change.at_least)
@@ -248,7 +249,7 @@ def _screen_change(check: ChangeCheck, view: StateView, kind: str, entities: Seq
     values = np.where(known, np.where(fits, YES_, NO_), UNKNOWN_)
     values[small] = NO_
     measured = np.where(np.isfinite(ratios[0]), ratios[0], tops)
-    return Screen(values, measured, np.full(count, check_class(check) in DYNAMIC), sides.apart)
+    return Screen(values, measured, np.full(count, check_class(check) in DYNAMIC), open_)
 
 
 def _sum(parts: Sequence[Floats], count: int) -> Floats:
@@ -261,23 +262,26 @@ def _sum(parts: Sequence[Floats], count: int) -> Floats:
 class Sides(NamedTuple):
     """The tracks of several metrics of each entity, by metric, and what is theirs together.
 
-    `apart` marks entities whose tracks have to be cut to a common time first, `seconds` are those of the first metric
-    (NaN without a clock).
+    `apart` marks entities whose tracks have to be cut to a common time first, `several` those of which other sources
+    may tell what these cannot; `seconds` are those of the first metric (NaN without a clock).
     """
 
     batches: list[list[Batch]]
     resolutions: list[Floats]
     seconds: Floats
     apart: Bools
+    several: Bools
 
 
 def _side_by_side(names: Sequence[str], view: StateView, kind: str, entities: Sequence[Entity]) -> Sides:
     bound = [kind in entities_of(name) for name in names]
-    rows: list[list[Track | None]] = []
-    for entity in entities:
+    rows: list[Sequence[Track | None]] = []
+    several = np.zeros(len(entities), np.bool_)
+    for place, entity in enumerate(entities):
         own = [view.catalogue.tracks(n, entity if b else None) for n, b in zip(names, bound, strict=True)]
-        found = tracks_side_by_side(own)
-        rows.append(found if all(found) else [None] * len(names))
+        choices = tracks_side_by_side(own) if all(own) else iter(())
+        rows.append(next(choices, [None] * len(names)))
+        several[place] = max(map(len, own)) > 1 and next(choices, None) is not None
     columns = [list(column) for column in zip(*rows, strict=True)]
     batches = [_batches(view, column) for column in columns]
     return Sides(
@@ -285,6 +289,7 @@ def _side_by_side(names: Sequence[str], view: StateView, kind: str, entities: Se
         [np.array([0.0 if track is None else track.resolution for track in column]) for column in columns],
         figures_of(batches[0], len(entities), _seconds),
         np.array([row[0] is not None and not is_beside([t for t in row if t]) for row in rows]),
+        several,
     )
 
 

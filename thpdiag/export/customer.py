@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from thpdiag.diagnosis.capture import Section, fewest, script_of, sections, shows, with_beside
-from thpdiag.diagnosis.missing_data import AGAIN, LONGER, request
+from thpdiag.diagnosis.missing_data import AGAIN, LONGER, over_time, request
 from thpdiag.model.result import Result, UnknownRule
 from thpdiag.report import AnyResult, messages
 from thpdiag.report.escaping import lines, prose
@@ -118,7 +118,7 @@ def _by_hand(hosts: Iterable[Result], names: Iterable[str]) -> list[str]:
     recorded = {request(name) for name in names if _recorded(name)}
     others = [request(name) for name in names if not _recorded(name)]
     told = [command for host in hosts for command in messages.customer_request(host)[1]]
-    of_names = recorded | {*others, AGAIN}
+    of_names = {*recorded, *others, *map(over_time, recorded), AGAIN}
     return list(dict.fromkeys(c for c in (*(t for t in told if t not in of_names), *others) if c and c not in recorded))
 
 

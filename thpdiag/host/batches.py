@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from thpdiag.host.cpu_use import knee_errors, spread_errors
+from thpdiag.host.cpu_use import knee_errors, overrun_share, spread_errors
 from thpdiag.host.rates import MIN_KNEE_POINTS, bends, climbs, spreads
 from thpdiag.host.series import MIN_GAP_SECONDS, Track, counter_deltas, find_gaps
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Moment
+from thpdiag.model import Moment, Pace
 from thpdiag.model.numeric import Bools, Floats, Ints, np
 
 
@@ -29,6 +29,7 @@ class Batch(NamedTuple):
     seconds: Floats | None
     resolution: Floats
     boots: tuple[Moment, ...]
+    pace: Pace | None = None
 
     @property
     def size(self) -> int:
@@ -90,7 +91,10 @@ class Batch(NamedTuple):
         if steps.max() > MIN_GAP_SECONDS:
             counted = counted & ~np.array([find_gaps(seconds) for seconds in self.seconds])
         lasted = np.where(counted, steps, 1.0)
-        return deltas / lasted, counted, 2 * self.resolution[:, None] / lasted
+        figures, errors = deltas / lasted, 2 * self.resolution[:, None] / lasted
+        if self.pace is not None:
+            errors = errors + np.abs(figures) * overrun_share(self.pace, lasted)
+        return figures, counted, errors
 
 
 def make_batches(tracks: Sequence[Track | None]) -> list[Batch]:
@@ -98,13 +102,14 @@ def make_batches(tracks: Sequence[Track | None]) -> list[Batch]:
     groups: dict[tuple[object, ...], list[int]] = {}
     for place, track in enumerate(tracks):
         if track is not None:
-            groups.setdefault((len(track), track.timed, track.own_boots), []).append(place)
+            groups.setdefault((len(track), track.timed, track.own_boots, track.table.pace), []).append(place)
     found = []
-    for (_, timed, _), places in groups.items():
+    for (_, timed, *_), places in groups.items():
         own = [track for place in places if (track := tracks[place]) is not None]
         seconds = np.array([track.seconds for track in own]) if timed else None
         values, quanta = np.array([track.column for track in own]), np.array([track.resolution for track in own])
-        found.append(Batch(own[0].metric, np.array(places), values, seconds, quanta, own[0].own_boots))
+        first = own[0]
+        found.append(Batch(first.metric, np.array(places), values, seconds, quanta, first.own_boots, first.table.pace))
     return found
 
 

@@ -37,6 +37,7 @@ from thpdiag.model.numeric import Ints, np
 
 FORBIDDING_SETTINGS = frozenset({("thp.enabled", "never"), ("thp.defrag", "never")})
 UNPLACED = "unplaced"
+PLACING: tuple[Clock, ...] = (Clock.UTC, Clock.LOCAL, Clock.DAY, Clock.BOOT)  # clocks that members may share
 
 
 class Span(NamedTuple):
@@ -166,12 +167,12 @@ def _segments_by_line(
         own = [r for r in records if member_of(r) == member]
         segments += _member_segments(member, own, cuts, len(segments) if len(changes) == 1 else None)
     unplaced = Segment(UNPLACED)
-    spans = [(segment, {of: _span(segment, of, clock) for of in Clock}) for segment in segments]
+    spans = [(segment, {of: _span(segment, of, clock) for of in PLACING}) for segment in segments]
     for record in (r for r in records if member_of(r) not in changes):
         parts: Sequence[Record] = [record]
         if isinstance(record, Series) and record.seconds is not None and record.clock is not None:
             # a row belongs to the state it was recorded in
-            known = [(span, span.within + record.within) for _, times in spans if (span := times[record.clock])]
+            known = [(span, span.within + record.within) for _, times in spans if (span := times.get(record.clock))]
             parts = split_at_times(record, [(span.first - off, span.last + off) for span, off in known])
         for part in parts:
             (_segment_at_time(part, spans, clock) or unplaced).add(part)
@@ -227,7 +228,7 @@ def _segment_at_time(
     if begun is None or ended is None:
         return None
     first, last = (
-        [(segment, span) for segment, times in spans if (span := times[moment.clock]) and span.holds(moment)]
+        [(segment, span) for segment, times in spans if (span := times.get(moment.clock)) and span.holds(moment)]
         for moment in (begun, ended)
     )
     if not first or (len(first) > 1 and (begun.within or any(span.within for _, span in first))):

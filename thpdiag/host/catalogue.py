@@ -245,7 +245,10 @@ def make_tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()
     for sample in samples:
         pid = _pid(sample.entity)
         clock = sample.clock if isinstance(sample, Series) else None
-        key = (member_of(sample), sample.reader, sample.kind, ("pid", pid) if pid else sample.entity, clock)
+        key = (
+            member_of(sample), sample.reader, sample.kind, ("pid", pid) if pid else sample.entity, clock,
+            session_stretch(sample),
+        )  # fmt: skip
         groups.setdefault(key, []).append(sample)
     parts_by_pid: dict[str, list[tuple[Start, list[Sample | Series]]]] = {}
     tables: list[Table] = []
@@ -260,6 +263,15 @@ def make_tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()
     return (*tables, *(table for parts in parts_by_pid.values() for table in _process_tables(parts, boots)))
 
 
+def session_stretch(sample: Sample | Series) -> int | None:
+    """The stretch of a session without printed times that rows are of: how long after another one, nobody knows."""
+    if isinstance(sample, Series):
+        clock, pace = sample.clock, sample.pace
+    else:
+        clock, pace = (sample.time.clock, sample.time.pace) if sample.time else (None, None)
+    return pace.stretch if clock is Clock.SESSION and pace else None
+
+
 def _pid(entity: Entity) -> str:
     return next((value for label, value in entity if label == "pid"), "")
 
@@ -270,7 +282,8 @@ def _process_tables(parts: Sequence[tuple[Start, list[Sample | Series]]], boots:
     merged: dict[tuple[object, ...], list[Sample | Series]] = {}
     for start, rows in parts:
         clock = rows[0].clock if isinstance(rows[0], Series) else None
-        merged.setdefault((member_of(rows[0]), rows[0].reader, clock, start[0], words[start]), []).extend(rows)
+        source = (member_of(rows[0]), rows[0].reader, clock, session_stretch(rows[0]))
+        merged.setdefault((*source, start[0], words[start]), []).extend(rows)
     reused = any(words.values())
     for key, rows in merged.items():
         yield _table(rows, str(key[-1]) or ("one of several" if reused else ""), boots)
@@ -280,7 +293,8 @@ def _table(parts: Sequence[Sample | Series], life: str, boots: Sequence[Moment])
     """The rows of one source and entity; columns stay columns.
 
     They have no times where all rows have the same, and yet say a thing again: it is that of their beginning. Who typed
-    `date` once above a loop did not say when its rounds were.
+    `date` once above a loop did not say when its rounds were. Nor have they where all are of one moment of a session:
+    of a single snapshot its clock tells nothing.
     """
     last = parts[-1]
     entity = (*last.entity, (LIFE, life)) if life else last.entity
@@ -288,13 +302,15 @@ def _table(parts: Sequence[Sample | Series], life: str, boots: Sequence[Moment])
     samples: Samples
     if len(columns) == len(parts):
         samples = join_series(columns)
-        if samples.seconds is not None and len(samples) > 1 and (samples.seconds == samples.seconds[0]).all():
+        several = len(samples) > 1 or samples.clock is Clock.SESSION
+        if samples.seconds is not None and several and (samples.seconds == samples.seconds[0]).all():
             samples = replace(samples, seconds=None, clock=None)
     else:
         samples = tuple(row for part in parts for row in (part if isinstance(part, Series) else (part,)))
         times = {s.time for s in samples}
         names = [name for s in samples for name in s.values] if len(samples) > 1 and len(times) == 1 else []
-        if times != {None} and len(set(names)) < len(names):
+        of_session = {time.clock for time in times if time} == {Clock.SESSION} and len(times) == 1
+        if times != {None} and (of_session or len(set(names)) < len(names)):
             samples = tuple(replace(s, time=None) for s in samples)
     return Table(member_of(last), last.reader, last.kind, entity, samples, tuple(boots))
 
@@ -448,7 +464,7 @@ def cut_table(table: Table, stretch: Stretch, *, before: bool) -> Table | None:
         return table if len(table.samples) == 1 else None
     if table.clock is not stretch.clock or table.clock_error > MAX_CLOCK_ERROR * stretch.seconds:
         return None
-    if table.clock is Clock.DAY and table.member != stretch.member:
+    if table.clock.is_of_one_member and table.member != stretch.member:
         return None  # of which day a time of day is nobody knows
     seconds = table.seconds
     if seconds is None:

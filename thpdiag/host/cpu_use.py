@@ -21,7 +21,7 @@ from typing import NamedTuple
 from thpdiag.host.catalogue import Catalogue
 from thpdiag.host.rates import knee, rates
 from thpdiag.host.series import Points, Track, usual_interval
-from thpdiag.model import Entity, Moment, Sample, Series
+from thpdiag.model import Entity, Moment, Pace, Sample, Series
 from thpdiag.model.numeric import Floats, np
 
 
@@ -33,16 +33,45 @@ def value_errors(track: Track, points: Points) -> Floats:
 
 
 def rate_errors(track: Track, points: Points) -> Floats:
-    """The same for the rates of a counter: two readings, over the interval between them."""
+    """The same for the rates of a counter: two readings, over the interval between them, which may be longer."""
+    return _reading_errors(track, points) + overrun_errors(track, points)
+
+
+def _reading_errors(track: Track, points: Points) -> Floats:
+    return 2 * track.resolution / _intervals(track, points)
+
+
+def overrun_errors(track: Track, points: Points) -> Floats:
+    """By how much rates are smaller if more time passed than a command names."""
+    steps = _intervals(track, points)
+    return np.abs(points.values) * (overrun_share(track.table.pace, steps) if track.table.pace else 0.0)
+
+
+def overrun_share(pace: Pace, seconds: Floats) -> Floats:
+    """The part of a rate that it may be too high by, if so many seconds are the least that passed."""
+    most = np.array([pace.overrun(one) for one in seconds.ravel().tolist()]).reshape(seconds.shape)
+    found: Floats = most / (seconds + most)
+    return found
+
+
+def _intervals(track: Track, points: Points) -> Floats:
+    """The seconds before each of the points; 1 where there are none."""
     readings = track.points.index
     ends = np.searchsorted(readings, points.index)
     steps = readings[ends] - readings[np.maximum(ends - 1, 0)]
-    return 2 * track.resolution / np.where(steps > 0, steps, 1.0)
+    return np.where(steps > 0, steps, 1.0)
 
 
 def figure_error(as_: str, track: Track, figure: float) -> float:
     """How wrong a figure of the whole column may be."""
-    quantum = track.resolution
+    quantum, pace = track.resolution, track.table.pace
+    if pace is not None and as_ == "slope" and track.duration:
+        overrun = abs(figure) * float(overrun_share(pace, np.array([track.duration]))[0])
+        return overrun + _rounding_error(as_, track, figure, quantum)
+    return _rounding_error(as_, track, figure, quantum)
+
+
+def _rounding_error(as_: str, track: Track, figure: float, quantum: float) -> float:
     if not quantum:
         return 0.0
     match as_:
@@ -152,7 +181,8 @@ def _all_uses(catalogue: Catalogue, wanted: TrackFilter, entity: Entity | None) 
         yield _average_use(catalogue, track)
     for track in filter(wanted, catalogue.tracks(COUNTER, entity)):
         if (points := rates(track)) is not None:
-            off = float(rate_errors(track, points).mean()) / len(points)  # the readings in between cancel out
+            off = float(_reading_errors(track, points).mean()) / len(points)  # the readings in between cancel out
+            off += float(overrun_errors(track, points).mean())
             yield CpuUse(track, points, float(points.values.mean()), off)
     yield from (CpuUse(t, None, t.last, t.resolution) for t in filter(wanted, catalogue.tracks(LIFETIME, entity)))
 

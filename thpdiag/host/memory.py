@@ -64,23 +64,40 @@ def max_huge_page_size(case: Case) -> float:
     return _MAX_HUGE_PAGE_BYTES if any(map(_OTHER_MACHINE.search, releases)) else DEFAULT_HUGE_PAGE_BYTES
 
 
-def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """memory.available_ratio and the shares of reserved and of unmapped memory in the last /proc/meminfo."""
-    last = last_row_having(samples, "node_memory_MemTotal_bytes")
-    if last is None or last.values["node_memory_MemTotal_bytes"] <= 0:
-        return
-    values = {name.removeprefix("node_memory_").removesuffix("_bytes"): v for name, v in last.values.items()}
-    total = values["MemTotal"]
-    if (available := _available_bytes(values)) is not None:
-        used = ("MemAvailable",) if "MemAvailable" in values else (*_AVAILABLE, "Shmem")
-        off = sum(last.resolution.get(f"node_memory_{name}_bytes", 0.0) for name in used)
-        labels = ((ERROR_LABEL, f"{min(off / total, 1.0):.4f}"),) if off else ()
-        yield Fact("memory.available_ratio", round(available / total, 4), last.cite, labels, last.time)
-    for name, size in _further_bytes(values):
-        yield Fact(f"memory.{name}_ratio", round(size / total, 4), last.cite, time=last.time)
-
-
 _AVAILABLE = ("MemFree", "Cached", "Buffers", "SReclaimable")  # what MemAvailable was guessed from before it existed
+_RESERVED = ("HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize")
+_ANONYMOUS = ("Active_anon", "Inactive_anon", "AnonPages", "Shmem")
+
+
+def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
+    """memory.available_ratio and the shares of reserved and of unmapped memory, each from the last row that tells it.
+
+    top and free print a part of /proc/meminfo: what they leave out stands in an earlier row all the same.
+    """
+    rows = (_last_memory_row(samples, *names) for names in ((), ("MemAvailable",), _AVAILABLE[:2]))
+    for last in rows:
+        if last is not None and (available := _available_bytes(values := _short_names(last))) is not None:
+            used = ("MemAvailable",) if "MemAvailable" in values else (*_AVAILABLE, "Shmem")
+            off = sum(last.resolution.get(f"node_memory_{name}_bytes", 0.0) for name in used) / values["MemTotal"]
+            labels = ((ERROR_LABEL, f"{min(off, 1.0):.4f}"),) if off else ()
+            yield Fact("memory.available_ratio", round(available / values["MemTotal"], 4), last.cite, labels, last.time)
+            break
+    for names, sizes in ((_RESERVED, _reserved_bytes), (_ANONYMOUS, _unmapped_bytes)):
+        if (last := _last_memory_row(samples, *names)) is not None:
+            values = _short_names(last)
+            for name, size in sizes(values):
+                yield Fact(f"memory.{name}_ratio", round(size / values["MemTotal"], 4), last.cite, time=last.time)
+
+
+def _last_memory_row(samples: Sequence[Sample | Series], *names: str) -> Sample | None:
+    """The last row that has these figures of /proc/meminfo and all memory, of which they are a share."""
+    units = {name: "" if name.startswith("HugePages_") else "_bytes" for name in ("MemTotal", *names)}
+    last = last_row_having(samples, *(f"node_memory_{name}{unit}" for name, unit in units.items()))
+    return last if last is not None and last.values["node_memory_MemTotal_bytes"] > 0 else None
+
+
+def _short_names(row: Sample) -> dict[str, float]:
+    return {name.removeprefix("node_memory_").removesuffix("_bytes"): value for name, value in row.values.items()}
 
 
 def _available_bytes(values: Mapping[str, float]) -> float | None:
@@ -89,18 +106,17 @@ def _available_bytes(values: Mapping[str, float]) -> float | None:
     return sum(values.get(part, 0.0) for part in _AVAILABLE) - values.get("Shmem", 0.0)
 
 
-def _further_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Bytes of all reserved huge pages (`Hugetlb` counts all sizes, from 4.19), of those nobody may want, and of
-    anonymous pages that nobody maps."""
-    names = ("HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize")
-    if all(name in values for name in names):
-        reserved, free, promised, size = (values[name] for name in names)
-        yield "hugetlb", max(values.get("Hugetlb", 0.0), reserved * size)
-        yield "hugetlb_unused", max(free - promised, 0.0) * size
-    names = ("Active_anon", "Inactive_anon", "AnonPages", "Shmem")
-    if all(name in values for name in names):
-        active, inactive, anon, shmem = (values[name] for name in names)
-        yield "anon_unmapped", max(active + inactive - (anon + shmem + values.get("SwapCached", 0.0)), 0.0)
+def _reserved_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Of all reserved huge pages (`Hugetlb` counts all sizes, from 4.19), and of those nobody may want."""
+    reserved, free, promised, size = (values[name] for name in _RESERVED)
+    yield "hugetlb", max(values.get("Hugetlb", 0.0), reserved * size)
+    yield "hugetlb_unused", max(free - promised, 0.0) * size
+
+
+def _unmapped_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Of anonymous pages that nobody maps."""
+    active, inactive, anon, shmem = (values[name] for name in _ANONYMOUS)
+    yield "anon_unmapped", max(active + inactive - (anon + shmem + values.get("SwapCached", 0.0)), 0.0)
 
 
 def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]:

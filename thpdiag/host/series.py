@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Clock, Entity, Moment, Sample, Series
+from thpdiag.model import Citation, Clock, Entity, Moment, Pace, Sample, Series
 from thpdiag.model.numeric import Bools, Floats, np
 
 if TYPE_CHECKING:
@@ -75,8 +75,19 @@ class Table:
     def clock_error(self) -> float:
         """By how many seconds the times may be wrong, as far as they were put on another clock."""
         if isinstance(self.samples, Series):
-            return self.samples.within
-        return max((s.time.within for s in self.samples if s.time), default=0.0)
+            error = self.samples.within
+        else:
+            error = max((s.time.within for s in self.samples if s.time), default=0.0)
+        if self.pace is None or self.seconds is None or self.clock is Clock.SESSION:
+            return error
+        return error + self.pace.overrun(float(self.seconds.max() - self.seconds.min()))
+
+    @cached_property
+    def pace(self) -> Pace | None:
+        """The command that the times are taken from, where they were not printed."""
+        if isinstance(self.samples, Series):
+            return self.samples.pace
+        return next((s.time.pace for s in self.samples if s.time and s.time.pace), None)
 
     @cached_property
     def name(self) -> str:
@@ -349,11 +360,12 @@ def select_marked(series: Series, keep: Bools) -> Series:
     return series.only(keep)
 
 
-def series_rows_having(series: Series, metric: str) -> Series:
-    """The rows that have a metric."""
-    if metric not in series.values:
+def series_rows_having(series: Series, *metrics: str) -> Series:
+    """The rows that have the metrics."""
+    columns = [series.values.get(metric) for metric in metrics]
+    if any(column is None for column in columns):
         return series.only(slice(0))
-    return select_marked(series, series.values[metric] == series.values[metric])
+    return select_marked(series, np.all([column == column for column in columns], axis=0))
 
 
 def rows_having(samples: Iterable[Sample | Series], metric: str) -> Iterator[Sample]:
@@ -365,16 +377,16 @@ def rows_having(samples: Iterable[Sample | Series], metric: str) -> Iterator[Sam
             yield one
 
 
-def last_row_having(samples: Iterable[Sample | Series], metric: str) -> Sample | None:
-    """The latest of the rows that have a metric. Where times do not tell, the last of the member that has most of them.
+def last_row_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample | None:
+    """The latest of the rows that have the metrics. Where times do not tell, the last of the member with most of them.
 
     What a capture copied once when it began is read after what it recorded until its end.
     """
     found: dict[str, tuple[int, Sample]] = {}  # by member how many rows, and the last of them, in reading order
     for one in samples:
-        if metric not in one.values:
+        if any(metric not in one.values for metric in metrics):
             continue
-        rows = series_rows_having(one, metric) if isinstance(one, Series) else (one,)
+        rows = series_rows_having(one, *metrics) if isinstance(one, Series) else (one,)
         if len(rows):
             before, _ = found.pop(one.cite.member, (0, None))
             found[one.cite.member] = before + len(rows), rows[len(rows) - 1]

@@ -1,7 +1,7 @@
 """What the stages pass to one another. Imports nothing else of thpdiag."""
 
 from thpdiag.model.case import Case, InputRecord, Note, Record, State
-from thpdiag.model.facts import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind
+from thpdiag.model.facts import Citation, Clock, Event, Fact, Moment, Pace, Problem, ProblemKind
 from thpdiag.model.finding import CONFIDENCES, EXCLUDED, SEVERITIES, Evidence, Finding, Raise, RuleOutcome, Verdict3
 from thpdiag.model.profile import (
     Chains,
@@ -41,6 +41,7 @@ __all__ = [
     "Module",
     "Moment",
     "Note",
+    "Pace",
     "Problem",
     "ProblemKind",
     "Profile",

@@ -47,6 +47,29 @@ class Clock(StrEnum):
     LOCAL = "local"  # the same count, of the host's wall clock, zone unknown
     DAY = "day"  # seconds since a midnight of unknown date (collectl -oT, top, sar rows); may exceed 86400 after a wrap
     BOOT = "boot"  # seconds since boot (perf script, dmesg brackets)
+    SESSION = "session"  # seconds that the commands of a pasted session name, since the first; in one member
+
+    @property
+    def is_of_one_member(self) -> bool:
+        """Whether what stands in another member cannot be compared: of which day, or session, that is nobody knows."""
+        return self in (Clock.DAY, Clock.SESSION)
+
+
+class Pace(NamedTuple):
+    """Where the seconds between moments come from, if a command tells them and no clock was printed.
+
+    `words` name the pause (`sleep 300`); all pauses of a `stretch` of the session are known. That is the least that
+    passed: the commands took some time too. `loose`: each was typed for itself, whenever the user came back, or took
+    long.
+    """
+
+    words: str
+    stretch: int
+    loose: bool = False
+
+    def overrun(self, seconds: float) -> float:
+        """By how many seconds more than these may have passed."""
+        return seconds + 60.0 if self.loose else 0.1 * seconds + 1.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,18 +77,20 @@ class Moment:
     """Seconds on a clock. Moments of different clocks are never compared; `minus` says None for them.
 
     `within` says by how many seconds a moment that was put on another clock than its source's may be wrong, either way.
+    `pace` says what command the time is taken from, where none was printed.
     """
 
     seconds: float
     clock: Clock
     within: float = field(default=0.0, compare=False)
+    pace: Pace | None = field(default=None, compare=False)
 
     def minus(self, other: Moment) -> float | None:
         """Seconds from `other` to this moment, None if the clocks differ."""
         return self.seconds - other.seconds if self.clock is other.clock else None
 
     def plus(self, seconds: float) -> Moment:
-        return Moment(self.seconds + seconds, self.clock, self.within)
+        return Moment(self.seconds + seconds, self.clock, self.within, self.pace)
 
 
 def zoned_moment(seconds: float, zone: str) -> Moment:

@@ -36,12 +36,12 @@ from thpdiag.model.document import (
 SCHEMA: Final = "thpdiag/result/1"
 CLOCK = (
     "What times count: seconds since 1970 (utc, or local with an unknown zone), since a midnight of unknown date "
-    "(day), since boot, or samples."
+    "(day), since boot, those that the commands of a pasted session name (session), or samples."
 )
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Confidence = Literal["confirmed", "likely", "possible"]
-Clock = Literal["utc", "local", "day", "boot", "sample"]
+Clock = Literal["utc", "local", "day", "boot", "session", "sample"]
 Panel = Literal["cpu", "huge_pages", "memory", "free_blocks", "processes", "call_stacks"]
 Role = Literal["root_cause", "contributing", "configuration", "risk", "alternative", "context"]
 EvidenceClass = Annotated[

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from thpdiag.model.facts import Citation, Clock, Moment, excerpt_of
+from thpdiag.model.facts import Citation, Clock, Moment, Pace, excerpt_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +94,8 @@ class Series:
     Everything means what it means in `Sample`. `values` holds NaN where the source printed nothing; `seconds` are on
     `clock`, NaN where a row has no time; both are None where no row has one. `lines` is the line of each row (from 1;
     for sources without lines the number of the record). `resolution` is that of all rows. Row `i` reads
-    `text[starts[i]:ends[i]]` in the source where the reader keeps the text. `within` is that of all times (`Moment`).
+    `text[starts[i]:ends[i]]` in the source where the reader keeps the text. `within` and `pace` are those of all times
+    (`Moment`).
     It is a sequence of samples, made when asked for.
     """
 
@@ -112,6 +113,7 @@ class Series:
     starts: NDArray[np.int64] | None = None
     ends: NDArray[np.int64] | None = None
     within: float = 0.0
+    pace: Pace | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -149,7 +151,7 @@ class Series:
         if self.seconds is None or self.clock is None:
             return None
         seconds = float(self.seconds[number])
-        return Moment(seconds, self.clock, self.within) if seconds == seconds else None
+        return Moment(seconds, self.clock, self.within, self.pace) if seconds == seconds else None
 
     def with_values(self, values: Mapping[str, NDArray[np.float64]]) -> Series:
         """The same rows with these values."""
@@ -166,5 +168,5 @@ class Series:
         return Series(
             self.kind, {name: column[keep] for name, column in self.values.items()}, self.member, self.lines[keep],
             self.reader, self.entity, part(self.seconds), self.clock, self.resolution, marked, self.text, starts, ends,
-            self.within,
+            self.within, self.pace,
         )  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample, Series
+from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Pace, Record, Sample, Series
 from thpdiag.model.facts import MAX_CITED_CHARS
 
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ class HostSeries(Generic[_Columns]):
 
 
 NAN = float("nan")
-Columns = tuple[str, str, str, tuple[str, ...], Clock | None]  # kind, member, reader, metrics, clock
+Columns = tuple[str, str, str, tuple[str, ...], Clock | None, Pace | None]  # kind, member, reader, metrics, clock
 FRONT = 6  # numbers of a row before its metrics: entity, time, line, mark, begin and end of its text
 
 
@@ -131,7 +131,7 @@ class _RowsOfColumns:
 
     def series(self, text: bytes) -> Iterator[tuple[int, Series]]:
         """The number of each entity and its rows as columns; asked once, the rows are given away."""
-        kind, member, reader, metrics, clock = self._columns
+        kind, member, reader, metrics, clock, pace = self._columns
         rows = np.frombuffer(self._numbers).reshape(-1, FRONT + len(metrics))
         order = np.argsort(rows[:, 0], kind="stable")
         numbers, seconds, lines, marks, starts, ends, *values = (rows[order, place] for place in range(rows.shape[1]))
@@ -146,7 +146,7 @@ class _RowsOfColumns:
             yield number, Series(
                 kind, columns, member, lines[own], reader, by_number[number], seconds[own] if clock else None,
                 clock, self._resolution.get(number, {}), marks[own] if marks[own].any() else None, text, starts[own],
-                ends[own],
+                ends[own], 0.0, pace,
             )  # fmt: skip
 
 
@@ -169,7 +169,8 @@ class SeriesBuilder:
         self._rows(rows, rows.member, rows.time).add_listing(rows, rows.time.seconds if rows.time else NAN)
 
     def _rows(self, row: Sample | Listing, member: str, time: Moment | None) -> _RowsOfColumns:
-        key = (row.kind, member, row.reader, tuple(row.values), time.clock if time else None)
+        clock, pace = (time.clock, time.pace) if time else (None, None)
+        key = (row.kind, member, row.reader, tuple(row.values), clock, pace)
         rows = self._found.get(key)
         if rows is None:
             rows = self._found[key] = _RowsOfColumns(key, self._new_number, self._text)

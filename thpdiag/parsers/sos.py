@@ -30,6 +30,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from thpdiag.detect.timestamps import parse_timestamp
@@ -168,11 +169,12 @@ _VERSION = re.compile(r"(?:sosreport|sos report): (?P<version>\d[\w.+~-]{0,40})\
 def parse_sos_log(source: Source, lines: Lines) -> Iterator[Record]:
     """capture.timed_out, capture.tool, and capture.time from the first and the last line."""
     ends: list[tuple[Moment, Citation]] = []
+    moment_of = cache(parse_timestamp)  # many lines are of one second
     for number, line in lines:
         if "timed out" in line:
             yield from _given_up(source, number, line)
         if found := _STAMP.match(line):
-            if (moment := parse_timestamp(found[1])) is not None:
+            if (moment := moment_of(found[1])) is not None:
                 ends[1:] = [(moment, source.cite(number, line))]
         elif told := _VERSION.match(line):
             yield Fact("capture.tool", f"sos {told['version']}", source.cite(number, line))

@@ -49,6 +49,8 @@ def moment(seconds: float | None, clock: str | None) -> str:
         whole = math.floor(seconds)
         day = f" (+{whole // _DAY} d)" if whole >= _DAY else ""
         return f"{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{day}"
+    if clock == "session":
+        return f"{seconds:.0f} s into the session"
     return f"{seconds:.1f} s after boot" if clock == "boot" else f"sample {seconds:g}"
 
 

@@ -31,10 +31,16 @@ def judge(check: Check, view: StateView) -> CheckResult:
         return known
     result = JUDGES[type(check)](check, view)
     if case.hidden or case.tainted:
-        result = result.with_lost_input(case.hidden, case.tainted)
+        hidden = case.hidden if result.kind == "stack" else case.hidden - _recordings(view)
+        result = result.with_lost_input(hidden, case.tainted)
     if memo is not None and not isinstance(check, RuleCheck):
         memo[key] = result  # which keeps the check, so that no other one gets its id
     return result
+
+
+def _recordings(view: StateView) -> set[str]:
+    """The members that hold nothing but call stacks: what they lost, samples or names, is no other thing."""
+    return {profile.cite.member for profile in view.state.profiles if profile.reader == "perf_data"}
 
 
 def judge_rule(check: RuleCheck, view: StateView) -> CheckResult:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
-from thpdiag.engine.checks.series import direction_words, in_brackets, lines_of
+from thpdiag.engine.checks.series import direction_words, in_brackets, lines_of, pace_words
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import Change, ChangeCheck, as_list
 from thpdiag.engine.state_view import StateView
@@ -16,7 +16,6 @@ from thpdiag.host.rates import change as gauge_change
 from thpdiag.host.rates import climb, climb_at_most, growth, max_rate
 from thpdiag.host.series import MAX_CLOCK_ERROR, Track
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Clock
 
 NO_COMMON = "have no common time"
 
@@ -49,13 +48,27 @@ class Deltas(NamedTuple):
 
 
 def judge(check: ChangeCheck, view: StateView) -> CheckResult:
-    """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover."""
-    change = check.change
+    """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover.
+
+    Where the best sources have no common time, or too short a one, others are asked.
+    """
     names = check.metrics
-    found = tracks_side_by_side([view.tracks(name) for name in names])
-    if missing := [n for n, t in zip(names, found, strict=True) if t is None]:
+    of_metrics = [view.tracks(name) for name in names]
+    if missing := [n for n, tracks in zip(names, of_metrics, strict=True) if not tracks]:
         return unknown_result(check, missing, f"not in the input: {', '.join(missing)}")
-    shared = _common([t for t in found if t])
+    refused: list[CheckResult] = []
+    for tracks in tracks_side_by_side(of_metrics):
+        deltas = _deltas(check, tracks)
+        if isinstance(deltas, Deltas):
+            return _compare(check, deltas)
+        refused.append(deltas)
+    return refused[0]
+
+
+def _deltas(check: ChangeCheck, tracks: Sequence[Track]) -> Deltas | CheckResult:
+    """The changes over what all of the sources cover, or why that is none or too short."""
+    change, names = check.change, check.metrics
+    shared = _common(tracks)
     if isinstance(shared, str):
         text = f"the sources {shared}, so their changes cannot be set against each other"
         return unknown_result(check, names, text)
@@ -65,15 +78,16 @@ def judge(check: ChangeCheck, view: StateView) -> CheckResult:
     bottom = _sum(bottoms, gauge_change) if bottoms else None
     if top is None or (bottoms and bottom is None):
         return unknown_result(check, names, "fewer than two samples of it")
-    return _compare(check, Deltas(tops, bottoms, top, bottom))
+    deltas = Deltas(tops, bottoms, top, bottom)
+    if change.over is not None and (deltas.seconds is None or deltas.seconds < parse_quantity(change.over)):
+        span = format_quantity(deltas.seconds, "seconds") if deltas.seconds else "an unknown time"
+        return unknown_result(check, tops[0].metric, f"the samples span {span}, {change.over} are needed")
+    return deltas
 
 
 def _compare(check: ChangeCheck, deltas: Deltas) -> CheckResult:
     change, track, top, bottom = check.change, deltas.tops[0], deltas.top, deltas.bottom
     metric, unit = track.metric, _unit(track.metric)
-    if change.over is not None and (deltas.seconds is None or deltas.seconds < parse_quantity(change.over)):
-        span = format_quantity(deltas.seconds, "seconds") if deltas.seconds else "an unknown time"
-        return unknown_result(check, metric, f"the samples span {span}, {change.over} are needed")
     off, least = _rounding_error(deltas.tops), parse_quantity(change.at_least or 0)
 
     def grown() -> str:
@@ -115,7 +129,7 @@ def _change_words(change: Change, deltas: Deltas) -> str:
         time = f" in {whole}"
         if longer and change.within is not None:
             time = f" in any {format_quantity(parse_quantity(change.within), 'seconds')} of {whole}"
-    return f"{names} {verb} {amount}{time}{in_brackets([lines_of(track.points)])}"
+    return f"{names} {verb} {amount}{time}{in_brackets([lines_of(track.points)])}{pace_words(tops)}"
 
 
 def _other_words(change: Change, bottom: float | None) -> str:
@@ -167,14 +181,34 @@ def _is_within(change: Change, figure: float) -> bool:
     return change.below is None or figure < parse_quantity(change.below)
 
 
-def tracks_side_by_side(of_metrics: Sequence[Sequence[Track]]) -> list[Track | None]:
-    """A track of each metric: of the best source that has them all, else of the best for each, single samples last."""
+def tracks_side_by_side(of_metrics: Sequence[Sequence[Track]]) -> Iterator[list[Track]]:
+    """A track of each metric, each of which has some: of the best source that has them all, else of the best for each,
+    single samples last; then, of the same entities, of other sources and what is on one clock with them."""
     known = [sorted(tracks, key=lambda track: len(track) < 2) for tracks in of_metrics]
-    for first in known[0] if all(known) else ():
-        same = [next((t for t in tracks if t.table is first.table), None) for tracks in known]
-        if all(t is not None and len(t) > 1 for t in same):
-            return same
-    return [next(iter(tracks), None) for tracks in known]
+    best = next(_of_one_table(known), [tracks[0] for tracks in known])
+    yield best
+    own = [[t for t in tracks if t.table.key == one.table.key] for tracks, one in zip(known, best, strict=True)]
+    seen = {tuple(map(id, best))}
+    for choice in (*_of_one_table(own), [tracks[0] for tracks in own], *_on_one_clock(own)):
+        if (key := tuple(map(id, choice))) not in seen and all(len(track) > 1 for track in choice):
+            seen.add(key)
+            yield choice
+
+
+def _of_one_table(of_metrics: Sequence[Sequence[Track]]) -> Iterator[list[Track]]:
+    for first in of_metrics[0]:
+        same = (next((t for t in tracks if t.table is first.table and len(t) > 1), None) for tracks in of_metrics)
+        found = [t for t in same if t is not None]
+        if len(found) == len(of_metrics):
+            yield found
+
+
+def _on_one_clock(of_metrics: Sequence[Sequence[Track]]) -> Iterator[list[Track]]:
+    for first in of_metrics[0]:
+        same = [next((t for t in tracks if t.table.clock is first.table.clock), None) for tracks in of_metrics[1:]]
+        found = [first, *(t for t in same if t is not None)]
+        if len(found) == len(of_metrics):
+            yield found
 
 
 def is_beside(tracks: Sequence[Track]) -> bool:
@@ -192,7 +226,8 @@ def _common(tracks: Sequence[Track]) -> list[Track] | str:
     if is_beside(tracks):
         return list(tracks)
     clocks = {t.table.clock for t in tracks}
-    undated = Clock.DAY in clocks and len({t.table.member for t in tracks}) > 1  # of which day, nobody knows
+    of_one = any(clock and clock.is_of_one_member for clock in clocks)  # of which day, or session, nobody knows
+    undated = of_one and len({t.table.member for t in tracks}) > 1
     if len(clocks) != 1 or None in clocks or undated:
         return NO_COMMON
     spans = [(t.samples[0].time, t.samples[-1].time) for t in tracks]

@@ -38,15 +38,23 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
                 check, YES, partial(_describe, fact), fact.cite, fact.value, known.unit if known else "",
                 assumed=fact.provenance == "assumed", weak=bool(known and known.kind == "counter"),
             )  # fmt: skip
-    if open_:
-        return unknown_result(check, check.fact, lambda: f"{_describe(open_[0])}, which rounding leaves open")
-    first = candidates[0]
+    exact = [fact for fact in candidates if fact not in open_]
+    known_exactly = {_subject(fact) for fact in exact}
+    if left := [fact for fact in open_ if _subject(fact) not in known_exactly]:
+        text = ", which rounding leaves open"
+        return unknown_result(check, check.fact, lambda: _describe(left[0]) + text, partial=True)
+    first = exact[0]
     if all(fact.provenance for fact in candidates) and fact_class(check.fact) != "testimony":
         return CheckResult(
             check, UNKNOWN, lambda: f"{_describe(first)}, but nobody measured it", first.cite, first.value,
             missing=(check.fact,), assumed=True,
         )  # fmt: skip
     return CheckResult(check, NO, partial(_describe, first), first.cite, first.value)
+
+
+def _subject(fact: Fact) -> tuple[tuple[str, str], ...]:
+    """What the value is of, whatever source says it."""
+    return tuple(label for label in fact.labels if label[0] != ERROR_LABEL)
 
 
 def _latest_values(check: FactCheck, tracks: Sequence[Track]) -> Iterator[Fact]:

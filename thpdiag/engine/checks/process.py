@@ -19,6 +19,7 @@ from thpdiag.engine.state_view import StateView
 from thpdiag.host.cpu_use import AVERAGE, LIFETIME, CpuUse, cpu_uses
 from thpdiag.host.series import Track, usual_interval
 from thpdiag.knowledge.applications import running_applications
+from thpdiag.model import Fact
 from thpdiag.model.text import entity_name, process_name
 
 
@@ -63,7 +64,8 @@ def _judge_bound_process(check: ProcessCheck, view: StateView, who: Mapping[str,
     if not names and "comm" in who and process.args is None:
         names = [(who["comm"], "")]
     if not names:
-        return unknown_result(check, "process.command", "which program this is does not stand in the input")
+        missing = () if _full_list(view) else "process.command"
+        return unknown_result(check, missing, "which program this is does not stand in the input")
     cite = commands[0].cite if commands else None
     for comm, line in names:
         apps = [app.name for app in running_applications(comm, line) if app.name in as_list(process.app)]
@@ -83,12 +85,16 @@ def _fits(process: Process, comm: str, line: str) -> bool:
 
 def _absent(check: ProcessCheck, view: StateView) -> CheckResult:
     """None is listed; that is a no only where all were."""
-    listed = list(view.facts("process.command"))
-    seen = next((fact for fact in listed if fact.label("part") is None), None)
-    if seen is not None:
+    if (seen := _full_list(view)) is not None:
         return CheckResult(check, NO, "not among the processes listed", seen.cite)
+    listed = any(True for _ in view.facts("process.command"))
     text = "not among the processes listed, which are not all" if listed else "the processes are not in the input"
     return unknown_result(check, "process.command", text)
+
+
+def _full_list(view: StateView) -> Fact | None:
+    """A process of a list that has all of them."""
+    return next((fact for fact in view.facts("process.command") if fact.label("part") is None), None)
 
 
 def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:

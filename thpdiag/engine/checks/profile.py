@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import re2
 
-from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, any_answer, unknown_result, witness_answer
 from thpdiag.engine.expression import negate
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.schema import ProfileCheck, as_list
+from thpdiag.engine.sources import DOUBT, recordings
 from thpdiag.engine.stacks import Place, cpu_time_profiles, format_stack
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.engine.wording import callers_words, denominator_words, family_words, signature_words
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from thpdiag.engine.compiled_profile import ChainMatches, CompiledProfile, GroupWeights
 
 MANY_LOST = 0.05  # of the samples; perf report warns above it (tools/perf/builtin-report.c)
-DOUBT = "symbols_doubt"  # fact of a profile: why the names of its kernel functions may be wrong
 SMALLEST_GROUP = 0.02  # of the non-idle weight: a command below it is no subject of `of: comm`
 SEEN = 0.1  # of min_samples must show it: two or three samples of a short recording may be chance
 PART = 0.2  # of min_samples must be of the command or function that a share is asked of
@@ -48,7 +48,10 @@ class Share(NamedTuple):
 
 
 def judge(check: ProfileCheck, view: StateView) -> CheckResult:
-    """The most telling answer over all profiles of the state that measure CPU time: yes before unknown before no."""
+    """The answer of any recording of the state that measures CPU time; renderings of one recording are one witness.
+
+    Where one rendering says yes and a better one no, they contradict each other (`thpdiag.engine.sources`): yes stands.
+    """
     if not view.state.profiles:
         return unknown_result(check, "profile", "no recording of call stacks in the input")
     timed = cpu_time_profiles(view.state.profiles)
@@ -56,8 +59,13 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
         one = view.state.profiles[0]
         text = f"{path_name(one.cite.member)} counts {quoted(one.event)}, which does not tell where CPU time goes"
         return unknown_result(check, "profile", text)
-    answers = [_judge_profile(check, compiled_profile(profile)) for profile in timed]
-    return max(answers, key=lambda a: (a.value.value, a.measured if isinstance(a.measured, float) else -1.0))
+    answers = []
+    for renderings in recordings(tuple(timed)):
+        told = [_judge_profile(check, compiled_profile(profile)) for profile in renderings]
+        answers += [answer for answer in told if answer.value is YES] or [witness_answer(told)]
+    return any_answer(
+        sorted(answers, key=lambda a: a.measured if isinstance(a.measured, float) else -1.0, reverse=True)
+    )
 
 
 def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult:
@@ -85,6 +93,7 @@ def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult
         check, value, lambda: headline() + _details(profile, share, value) + few,
         source.cite if share.chain is None else source.citation(share.chain), share.seen, "ratio",
         missing=("profile",) if value is UNKNOWN else (), weak=bool(surer), surer=sentence(surer),
+        partial=value is UNKNOWN,
         window=(source.start, source.end) if source.start and source.end else None,
         headline="" if share.chain is None else headline,
     )  # fmt: skip

@@ -12,7 +12,16 @@ from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from functools import partial
 
-from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
+from thpdiag.engine.check_result import (
+    NO,
+    UNKNOWN,
+    YES,
+    CheckResult,
+    any_answer,
+    text_of,
+    unknown_result,
+    witness_answer,
+)
 from thpdiag.engine.quantity import Duration, format_quantity, parse_duration, parse_quantity
 from thpdiag.engine.schema import SeriesCheck
 from thpdiag.engine.state_view import StateView
@@ -22,13 +31,14 @@ from thpdiag.host import rates
 from thpdiag.host.rates import Knee, Run
 from thpdiag.host.series import MAX_CLOCK_ERROR, Points, Track, typical_interval, usual_interval
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Clock, Verdict3
+from thpdiag.model import Citation, Verdict3
 from thpdiag.model.text import path_name
 
 OF_THE_WHOLE = ("mean", "last", "since_boot_rate")  # figures that one source says of all of the time
 FINE = 3  # times the resolution: what an effect must exceed
 SEEN = 0.5  # part of the time in question that the best source must have rows for
 LONGER = 1.5  # times the interval of the other source: a longer one hides what that one shows
+OF_TIME = ("rate", "delta", "slope", "knee")  # figures that depend on how much time passed
 WITHOUT_END = ("level", "rate")  # values that are looked at one by one
 MOST_NAMED = 2  # further sources
 
@@ -41,17 +51,20 @@ def judge(check: SeriesCheck, view: StateView) -> CheckResult:
         tracks = view.tracks(f"{check.series}:rate")
     if not tracks:
         return unknown_result(check, check.series, f"not in the input: {known.means if known else check.series}")
-    results = [_judge_track(check, track, view) for track in tracks]
-    if known and known.entity != "system" and view.bound_to(check.series) is None:
-        return max(results, key=lambda result: result.value.value)
-    return results[0] if len(results) == 1 else _best_source(check, tracks, results)
+    if known is None or known.entity == "system" or view.bound_to(check.series) is not None:
+        return _best_source(check, tracks, view)
+    entities: dict[object, list[Track]] = {}
+    for track in tracks:
+        entities.setdefault(track.table.key, []).append(track)
+    return any_answer(_best_source(check, own, view) for own in entities.values())
 
 
-def _best_source(check: SeriesCheck, tracks: Sequence[Track], results: Sequence[CheckResult]) -> CheckResult:
+def _best_source(check: SeriesCheck, tracks: Sequence[Track], view: StateView) -> CheckResult:
     """The answer of the best source that has one; the others are named."""
+    results = [_judge_track(check, track, view) for track in tracks]
     decided = [at for at, result in enumerate(results) if result.value is not UNKNOWN]
-    if not decided:
-        return results[0]
+    if not decided or len(results) == 1:
+        return witness_answer(results)
     best = decided[0]
     if results[best].value is NO and check.above is not None and check.as_ not in OF_THE_WHOLE:
         shown_there = (at for at in decided if results[at].value is YES)
@@ -77,7 +90,7 @@ def _is_hidden_from(check: SeriesCheck, result: CheckResult, other: Track, best:
 def _covers(best: Track, other: Track, result: CheckResult) -> bool:
     """Whether the best source has rows for most of the time that the other's result speaks of, on a common clock."""
     seconds, clocks = best.seconds, {other.table.clock, best.table.clock}
-    undated = Clock.DAY in clocks and other.table.member != best.table.member
+    undated = other.table.member != best.table.member and any(of and of.is_of_one_member for of in clocks)
     window = result.window or other.points.span
     if seconds is None or window is None or len(clocks) > 1 or undated:
         return False
@@ -108,16 +121,29 @@ def _other_sources(others: Iterable[tuple[str, Verdict3]], used: str, value: Ver
 def _judge_track(check: SeriesCheck, track: Track, view: StateView) -> CheckResult:
     """What one source says, whatever it rounded away."""
     if check.as_ not in WITHOUT_END:
-        return _judge_figure(check, track, view)
-    result = _judge_values(check, track)
-    if result.value is UNKNOWN or not track.resolution:
-        return result
-    if all(_judge_values(check, track, sign).value is result.value for sign in (1, -1)):
-        return result
-    return unknown_result(check, check.series, lambda: result.text + _rounding_words(track))
+        result = _judge_figure(check, track, view)
+    else:
+        result = _judge_values(check, track)
+        unsure = result.value is not UNKNOWN and (track.resolution or track.table.pace)
+        if unsure and any(_judge_values(check, track, sign).value is not result.value for sign in (1, -1)):
+            words = result.words
+            result = unknown_result(check, check.series, lambda: text_of(words) + _rounding_words(track), partial=True)
+    timed = check.as_ in OF_TIME and not track.metric.endswith(":rate")
+    return result.with_remark(lambda: pace_words([track]), result.value) if timed and track.table.pace else result
+
+
+def pace_words(tracks: Iterable[Track]) -> str:
+    """What command the time of rows is taken from, if none was printed beside them."""
+    paces = (track.table.pace for track in tracks if len(track) > 1)
+    pace = next((pace for pace in paces if pace is not None), None)
+    if pace is None:
+        return ""
+    return f"; time from `{pace.words}`, it may have been longer" if pace.loose else f"; time from `{pace.words}`"
 
 
 def _rounding_words(track: Track) -> str:
+    if not track.resolution:
+        return ", unless more time passed than the command names"
     known = term(track.metric)
     return f", which rounding to {format_quantity(track.resolution, known.unit if known else '')} leaves open"
 
@@ -142,12 +168,14 @@ def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResul
     long_enough = _is_long_enough(must, run)
     if long_enough is None:
         return unknown_result(
-            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} cannot be told"
-        )
+            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} cannot be told",
+            partial=True,
+        )  # fmt: skip
     if not long_enough and len(run.points) == len(points):
         return unknown_result(
-            check, check.series, lambda: f"{_name(track)}: it holds in all {len(points)} samples, but they are too few"
-        )
+            check, check.series, lambda: f"{_name(track)}: it holds in all {len(points)} samples, but they are too few",
+            partial=True,
+        )  # fmt: skip
     words = partial(_run_words if long_enough else _short_words, check, track, run, points)
     cite, value = _extreme(check, run.points if len(run.points) else points)
     return CheckResult(
@@ -185,7 +213,7 @@ def _judge_single(check: SeriesCheck, track: Track, sign: int) -> CheckResult:
         return f"{_name(track)}: {format_quantity(value, unit)} in one sample"
 
     if check.min_samples > 1 or (fits and not enough):
-        return unknown_result(check, check.series, lambda: f"{words()}, which is too few")
+        return unknown_result(check, check.series, lambda: f"{words()}, which is too few", partial=fits)
     return CheckResult(check, YES if fits else NO, words, track.cite(), value, unit)
 
 
@@ -281,7 +309,7 @@ def _judge_figure(check: SeriesCheck, track: Track, view: StateView) -> CheckRes
 def _compare(check: SeriesCheck, track: Track, figure: float, error: float, found: CheckResult) -> CheckResult:
     """The result with its verdict; unknown where a figure that is wrong by the error would have another one."""
     if error and _fits(check, figure, error) is not _fits(check, figure, -error):
-        return unknown_result(check, check.series, lambda: found.text + _rounding_words(track))
+        return unknown_result(check, check.series, lambda: found.text + _rounding_words(track), partial=True)
     return replace(found, value=YES if _fits(check, figure) else NO, unit=_unit(check))
 
 

@@ -147,8 +147,15 @@ def _anchors_by_btime(records: Iterable[Record]) -> list[ClockAnchor]:
         if isinstance(rows, Series) and len(rows) > 2:
             differs = np.diff(rows.values[name]) != 0
             rows = rows.only(np.concatenate(([True], differs)) | np.concatenate((differs, [True])))
-        anchors += [ClockAnchor(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite, read=s.time) for s in rows]
+        anchors += [
+            ClockAnchor(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite, read=_wall_time(s.time))
+            for s in rows
+        ]
     return _distinct_anchors(anchors)
+
+
+def _wall_time(moment: Moment | None) -> Moment | None:
+    return None if moment is None or moment.clock is Clock.SESSION else moment
 
 
 def _anchors_by_uptime(records: Iterable[Record]) -> list[ClockAnchor]:

@@ -38,6 +38,7 @@ from thpdiag.model.clock import DAY, ClockAnchor
 from thpdiag.model.numeric import Array, Floats, Ints, np
 from thpdiag.model.text import quoted
 
+COUNTED = (Clock.BOOT, Clock.SESSION)  # clocks that count seconds, which nobody sets
 MIN_STEP_SECONDS = 1.0  # seconds that a clock must have been set back: rows of one round are not always in order
 MAX_LINES_APART = 3  # lines between two rows of one recording, where it has a row in every line
 
@@ -60,7 +61,7 @@ def convert_times(seconds: Floats, lines: Ints, clock: Clock, zone: Timezone | N
         whole[known] = part.seconds
         places = np.flatnonzero(known)
         return part._replace(seconds=whole, steps=[(int(places[row]), by) for row, by in part.steps])
-    if not len(seconds) or clock is Clock.BOOT:
+    if not len(seconds) or clock in COUNTED:
         return ConvertedTimes(seconds, clock)
     zone = zone if clock is Clock.LOCAL else None
     within = 0.0
@@ -333,7 +334,7 @@ def _convert_records(records: Sequence[Record], zone: Timezone | None) -> tuple[
 
 
 def _convert_series(series: Series, zone: Timezone | None) -> tuple[Series, list[Problem]]:
-    if series.seconds is None or series.clock is None or series.clock is Clock.BOOT:
+    if series.seconds is None or series.clock is None or series.clock in COUNTED:
         return series, []
     found = convert_times(series.seconds, series.lines, series.clock, zone)
     problems = [_step(series.citation(row), by, series.reader) for row, by in found.steps]
@@ -344,7 +345,7 @@ def _convert_series(series: Series, zone: Timezone | None) -> tuple[Series, list
 
 def _convert_rows(rows: list[Sample], zone: Timezone | None) -> tuple[list[Sample], list[Problem]]:
     first = rows[0].time
-    if first is None or first.clock is Clock.BOOT:
+    if first is None or first.clock in COUNTED:
         return rows, []
     if len(rows) == 1:
         return [replace(rows[0], time=_to_utc(first, zone))], []
@@ -355,7 +356,10 @@ def _convert_rows(rows: list[Sample], zone: Timezone | None) -> tuple[list[Sampl
     found = convert_times(np.array(times), lines, first.clock, zone)
     problems = [_step(rows[row].cite, by, rows[row].reader) for row, by in found.steps]
     moments = [Moment(seconds, found.clock, found.within) for seconds in found.seconds.tolist()]
-    return [replace(row, time=moment) for row, moment in zip(rows, moments, strict=True)], problems
+    return [
+        replace(row, time=replace(moment, pace=row.time.pace if row.time else None))
+        for row, moment in zip(rows, moments, strict=True)
+    ], problems
 
 
 def _step(cite: Citation, by: float, reader: str) -> Problem:
@@ -379,7 +383,7 @@ def _to_utc(moment: Moment, zone: Timezone | None) -> Moment:
         return moment
     first, second = zone.offsets(moment.seconds)
     within = abs(first - second) + zone.uncertainty(moment.seconds, moment.seconds)
-    return Moment(moment.seconds - first, Clock.UTC, moment.within + within)
+    return replace(moment, seconds=moment.seconds - first, clock=Clock.UTC, within=moment.within + within)
 
 
 def _boot_time_to_wall(record: Record, known: Sequence[ClockAnchor]) -> Record:

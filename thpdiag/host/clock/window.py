@@ -88,7 +88,7 @@ class Window(NamedTuple):
         """Seconds of one clock on a window's, one or many; None if nothing joins the two."""
         if of is clock or {of, clock} == {Clock.UTC, Clock.LOCAL}:
             return seconds
-        if clock is not Clock.DAY or of is Clock.BOOT:
+        if clock is not Clock.DAY or of in (Clock.BOOT, Clock.SESSION):
             return None
         if self.zone and of is Clock.UTC:
             seconds = self.zone.local(seconds) if isinstance(seconds, (int, float)) else local_times(seconds, self.zone)

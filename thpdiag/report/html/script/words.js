@@ -34,5 +34,6 @@ function moment(seconds, clock) {
     const day = whole >= 86400 ? ` (+${Math.floor(whole / 86400)} d)` : "";
     return `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}:${two(rest % 60)}${day}`;
   }
+  if (clock === "session") return `${seconds.toFixed(0)} s into the session`;
   return clock === "boot" ? `${seconds.toFixed(1)} s after boot` : `sample ${Number(seconds.toPrecision(6))}`;
 }

@@ -1,0 +1,120 @@
+"""The mirror of the law of less (DESIGN 4): adding input never makes a decided answer undecided.
+
+For every bundle a member is added to all the others; for one recording each of its renderings is added to it. Not
+counted is what contradicts, which a Problem tells; and a stretch of time that the new member shows, in which nobody
+knows what the rest of the input says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from analyze_bytes import BUNDLES, STRICT, name, rules
+from profile_stacks import RECORDING
+from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.host.cases import host_cases
+from thpdiag.host.reading import ParsedInput, read_input
+from thpdiag.model import ProblemKind, Verdict3
+from thpdiag.pipeline import analyze, diagnose_case
+
+PROOF = os.environ.get("THPDIAG_PROOF") == "1"
+OTHER_RECORDINGS = {"report-group.txt", "report-group-none.txt", "report-events.txt", "top.txt", "top-graph.txt"}
+RENDERINGS = sorted(p.name for p in RECORDING.glob("*.txt") if p.name not in OTHER_RECORDINGS)
+WHOLE = ("perf.data", "kallsyms")
+
+
+def judged(given: ParsedInput) -> dict[str, Diagnosis]:
+    return {case.name: diagnose_case(case, rules(), STRICT) for case in host_cases(given, STRICT)}
+
+
+def undecided_by(member: str, full: Diagnosis, less: Diagnosis) -> Iterator[str]:
+    """The rules that are decided without the member only."""
+    disagreements = [p for p in full.case.problems if p.kind is ProblemKind.DISAGREEMENT]
+    if any(member == p.cite.member or member in format(p.text) for p in disagreements):
+        return
+    for rule, outcome in less.outcomes.items():
+        now = full.outcomes[rule]
+        if outcome.value is not Verdict3.UNKNOWN and now.value is Verdict3.UNKNOWN and now.window is None:
+            yield f"{rule} was {outcome.value.name}, lacks {', '.join(now.missing)}"
+
+
+def check(bundle: Path, given: ParsedInput, members: Sequence[str]) -> None:
+    full = judged(given)
+    for member in members:
+        rest = {other: rows for other, rows in given.readings.items() if other != member}
+        for host, less in judged(ParsedInput(rest, given.inputs, given.problems)).items():
+            whole = full.get(host, next(iter(full.values())))  # without the member that names it, it has another name
+            assert list(undecided_by(member, whole, less)) == [], f"{name(bundle)}: {member}"
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=name)
+def test_a_bundle_with_more_in_it_is_as_decided(bundle: Path) -> None:
+    """One member of each bundle by default, another one in each; all with THPDIAG_PROOF=1."""
+    given = read_input([bundle], STRICT)
+    members = sorted(given.readings)
+    if len(members) > 1:
+        check(bundle, given, members if PROOF else members[BUNDLES.index(bundle) * 11 % len(members) :][:1])
+
+
+def outcomes(folder: Path, *files: str) -> dict[str, str]:
+    folder.mkdir()
+    for file in files:
+        shutil.copy(RECORDING / file, folder)
+    document = analyze([folder], rules(), STRICT)
+    assert [p for p in document["problems"] if p["kind"] == "disagreement"] == []
+    return {rule["id"]: rule["outcome"] for rule in document["rules"]}
+
+
+def decided(given: dict[str, str]) -> dict[str, str]:
+    return {rule: outcome for rule, outcome in given.items() if outcome != "unknown"}
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_a_rendering_beside_its_recording_takes_no_answer_away(rendering: str, tmp_path: Path) -> None:
+    """What perf report leaves out its perf.data has told; and what the text alone tells stays told, too."""
+    own = decided(outcomes(tmp_path / "recording", *WHOLE))
+    both = outcomes(tmp_path / "both", *WHOLE, rendering)
+    assert len(own) > 20
+    assert {rule: both[rule] for rule in own} == own
+    alone = decided(outcomes(tmp_path / "alone", rendering))
+    assert [rule for rule in alone if both[rule] == "unknown"] == []
+
+
+@pytest.mark.parametrize("rendering", ["script.txt", "folded.txt", "report-callee.txt", "report-sort-comm.txt"])
+def test_a_recording_without_names_takes_nothing_from_a_text_that_has_them(rendering: str, tmp_path: Path) -> None:
+    """perf.data was sent without kallsyms, its text with the names of all functions."""
+    alone = decided(outcomes(tmp_path / "alone", rendering))
+    both = outcomes(tmp_path / "both", rendering, "perf.data")
+    assert len(alone) > 10
+    assert {rule: both[rule] for rule in alone} == alone
+
+
+@pytest.mark.parametrize(
+    "poor", ["report-none.txt", "report-limit.txt", "report-browser-closed.txt", "report-max-stack.txt"]
+)
+def test_two_texts_of_one_recording_are_as_decided_as_the_better_one(poor: str, tmp_path: Path) -> None:
+    """Neither perf.data nor times: the title, or what ran, tells that it is one recording."""
+    alone = decided(outcomes(tmp_path / "alone", "report-callee.txt"))
+    both = outcomes(tmp_path / "both", "report-callee.txt", poor)
+    assert {rule: both[rule] for rule in alone} == alone
+
+
+@pytest.mark.parametrize("other", ["top.txt", "report-group-none.txt"])
+def test_another_recording_without_callers_leaves_open_what_it_saw(other: str, tmp_path: Path) -> None:
+    """Who called what another look saw is open, whatever the first recording says of its own time."""
+    own = decided(outcomes(tmp_path / "recording", *WHOLE))
+    both = outcomes(tmp_path / "both", *WHOLE, other)
+    assert {rule for rule in own if both[rule] == "unknown"}
+    assert both["THP-010"] == own["THP-010"] == "fires"
+
+
+def test_another_recording_of_too_few_samples_says_nothing(tmp_path: Path) -> None:
+    """38 samples without callers are no reason to doubt the other recording."""
+    own = decided(outcomes(tmp_path / "recording", *WHOLE))
+    both = outcomes(tmp_path / "both", *WHOLE, "report-events.txt")
+    assert {rule: both[rule] for rule in own} == own
