@@ -114,12 +114,12 @@ IN_THE_BUNDLE = {
     "uname -a": r"uname(?:\.txt)?",
 }
 RECORDED = {
-    PROFILE_REQUEST: r"perf-script\.txt|stacks\.folded",
+    PROFILE_REQUEST: r"perf-script\.txt",
     "cat /proc/vmstat, every 10 s": r"loops/counters\.txt",
     "cat /proc/buddyinfo, every 10 s": r"loops/counters\.txt",
     "cat /proc/meminfo, every 10 s": r"loops/counters\.txt",
-    "cat /proc/PID/status, every 10 s": r"loops/processes\.txt",
-    "cat /proc/PID/stat, every 10 s": r"loops/processes\.txt",
+    "cat /proc/PID/status, every 10 s": r"loops/smaps\.txt",
+    "cat /proc/PID/stat, every 10 s": r"loops/smaps\.txt",
     "vmstat -n 2 60": r"vmstat\.txt",
     "mpstat 2 60": r"mpstat\.txt",
     "dmesg": r"dmesg\.txt",
@@ -133,7 +133,8 @@ EXCERPTS = {("acceptance/greenplum-centos62", "cat /proc/meminfo")}  # a few lin
 
 def _asked_in_vain(document: dict[str, Any]) -> Iterator[str]:
     members = [item["member"] for item in document["inputs"] if item["reader"]]
-    own = [member.removesuffix("capture.log") for member in members if member.endswith("capture.log")]
+    logs = [item["member"] for item in document["inputs"] if item["member"].endswith("capture.log")]
+    own = [log.removesuffix("capture.log") for log in logs]
     inside = [member.removeprefix(folder) for folder in own for member in members if member.startswith(folder)]
     asked = [("the host", command) for command in document["ask"]["commands"]]
     asked += [(one["rule"], command) for one in document["unknown"] for command in one["ask_for"]]

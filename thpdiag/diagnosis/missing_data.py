@@ -42,6 +42,7 @@ MAX_REASONS = 3  # why something is not in the input; all stand with the rules t
 _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.compile("vmstat -n .*"))
 _ONCE = re.compile("cat |find |grep ")
 _TOLD_BY = {"kernel.era": "kernel.release"}  # facts that follow from another one, where anything does
+_MEASURED_AS = {"note.counter_rising": "node_vmstat_compact_stall"}  # what people write of, and a figure of it
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _MORE = "ask for what the script did not record"
@@ -77,17 +78,24 @@ def open_requests(diagnosis: Diagnosis) -> Requests:
     recorded = _recorded_sections(diagnosis.case)
     views = [view for view, _ in diagnosis.by_state]
 
+    def is_recorded(name: str) -> bool:
+        return any(section.gives(_MEASURED_AS.get(name, name)) for section in recorded)
+
     def command(name: str) -> str:
-        if any(section.gives(name) for section in recorded):
-            return AGAIN if any(section.gives(name) and section.lasts for section in recorded) else ""
+        if is_recorded(name):
+            giving = (section for section in recorded if section.gives(_MEASURED_AS.get(name, name)))
+            return AGAIN if any(section.lasts for section in giving) else ""
         if any(fact for view in views for fact in view.facts(_TOLD_BY.get(name, "")) if not fact.provenance):
             return ""
         known = any(view.has_recorded(name) for view in views)
         return over_time(request(name)) if known else request(name)
 
     def commands(names: Iterable[str]) -> list[str]:
+        names = list(names)
         found = dict.fromkeys(filter(None, map(command, names)))
-        return [one for one in found if over_time(one) == one or over_time(one) not in found]
+        in_vain = {request(name) for name in names if is_recorded(name)}
+        in_vain |= {one for one in found if over_time(one) != one and over_time(one) in found}
+        return [one for one in found if one not in in_vain]
 
     return commands
 
