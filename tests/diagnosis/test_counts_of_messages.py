@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analyze_bytes import STRICT, rules
+from analyze_bytes import STRICT, document, rules
 from conftest import ROOT
 from thpdiag.knowledge.symbols import Family, families
 from thpdiag.pipeline import analyze
@@ -78,3 +78,31 @@ def test_a_sentence_names_what_it_leaves_out() -> None:
     told = [m["trace"] for bundle in LOGS for m in sentences(bundle) if m["trace"].startswith("memory compaction and")]
     assert told
     assert all("without kcompactd" in trace for trace in told)
+
+
+HUNG = """[  483.616000] INFO: task java:4711 blocked for more than 120 seconds.
+[  483.616010] Call Trace:
+[  483.616020]  [<ffffffff81523a70>] schedule+0x29/0x70
+[  483.616030]  [<ffffffff81524a70>] io_schedule+0x73/0xc0
+[  483.616040]  [<ffffffffa0123a70>] {function}+0x20/0x30 [nfs]
+[  483.616050]  [<ffffffffa0124a70>] nfs_file_write+0xa4/0x1d0 [nfs]
+"""
+
+
+def notes(text: str) -> list[str]:
+    return [note["text"] for note in document(text.encode())["notes"] if "no finding explains" in note["text"]]
+
+
+def test_a_hung_task_that_nothing_explains_is_told() -> None:
+    """With the function that it waits in, not that of every wait, and how often."""
+    [note] = notes(HUNG.format(function="nfs_wait_bit_killable") * 2)
+    assert "a task did not run for a long time (java, in nfs_wait_bit_killable), 2 times" in note
+
+
+def test_what_a_finding_explains_is_no_loose_end() -> None:
+    """Compaction below a huge-page fault is what the finding is about."""
+    text = HUNG.format(function="compact_zone").replace("nfs_file_write", "do_huge_pmd_anonymous_page")
+    assert document(text.encode())["verdict"]["status"] == "found"
+    assert notes(text) == []
+    [note] = notes(text + HUNG.format(function="nfs_wait_bit_killable"))
+    assert "nfs_wait_bit_killable" in note

@@ -15,6 +15,7 @@ from thpdiag import __version__
 from thpdiag.diagnosis.diagnose import BRIEF, LONG_ENOUGH, Diagnosis, watched_seconds_of_demand, zero_counters
 from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
+from thpdiag.diagnosis.kernel_messages import unexplained_messages
 from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, open_requests, sureness
 from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
@@ -148,7 +149,10 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
         profiles=profile_documents(diagnosis, seen),
         inputs=list(map(_input, case.inputs)),
         problems=_problems(case.problems),
-        notes=[Note.model_construct(text=note.text, **place(note.cite)) for note in case.notes],
+        notes=[
+            Note.model_construct(text=note.text, **place(note.cite))
+            for note in (*case.notes, *unexplained_messages(diagnosis))
+        ],
         ask=customer_request(diagnosis),
         tool=Tool.model_construct(
             version=__version__, rules_digest=digest(diagnosis.rules), packs=packs, names_listed=True,

@@ -64,6 +64,7 @@ def is_plausible(parts: Mapping[str, float]) -> bool:
 MAX_COMM_CHARS = 15  # characters of a task name that the kernel keeps
 _TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,9}):(\d{1,2}(?:[.,]\d{1,3})?)", re.ASCII)
 _BRACKETS = re.compile(r"\[(.{1,64}?)\](?:\s<defunct>)?$")
+_OF_ONE_CPU = re.compile(r"(?:ksoftirqd|kworker|migration|watchdog|cpuhp)/\d")
 
 
 def task_name(command: str) -> str:
@@ -71,6 +72,8 @@ def task_name(command: str) -> str:
     if kernel := _BRACKETS.match(command):
         return kernel[1]
     first = command.split(None, 1)[0] if command.strip() else ""
+    if _OF_ONE_CPU.match(first):  # the slash of a kernel thread's name is no part of a path
+        return first[:MAX_COMM_CHARS]
     return first.rpartition("/")[2].lstrip("-").rstrip(":")[:MAX_COMM_CHARS] or first[:MAX_COMM_CHARS]
 
 

@@ -25,8 +25,8 @@ TASK_KINDS = frozenset({"task_stack"})
 def judge(check: EventCheck, view: StateView) -> CheckResult:
     """Yes if enough events fit; no if a log of that kind was read and they do not; unknown without one."""
     kinds = as_list(check.event)
-    here = [e for e in view.state.events if e.kind in kinds and _fits(check, e)]
-    fitting = here + [e for e in view.case.events if e.kind in kinds and _fits(check, e) and e not in here]
+    here = [e for e in view.state.events if e.kind in kinds and fits(check, e)]
+    fitting = here + [e for e in view.case.events if e.kind in kinds and fits(check, e) and e not in here]
     if len(fitting) >= check.at_least:
         return CheckResult(check, YES, partial(_describe, fitting), fitting[0].cite, float(len(fitting)))
     logs = _sources_read(kinds, view)
@@ -61,7 +61,8 @@ def _titles(kinds: Sequence[str]) -> str:
     return " or ".join(known.means.split(" (")[0] if (known := event_term(kind)) else kind for kind in kinds)
 
 
-def _fits(check: EventCheck, event: Event) -> bool:
+def fits(check: EventCheck, event: Event) -> bool:
+    """Whether an event of the kind has the fields and the trace that a check asks for."""
     if not all(_field_fits(event.fields.get(name), wanted) for name, wanted in check.where.items()):
         return False
     names = event.stack
