@@ -77,12 +77,18 @@ def test_the_third_story_as_published(stories: Path) -> None:
     assert document["host"]["kernel"] == "3.10.0-229.14.1.el7.x86_64"
 
 
-@pytest.mark.parametrize("name", ["2-voltdb-rhel66-kvm", "4-bioinformatics-ubuntu1404", "5-redis-shop-ubuntu"])
-def test_a_story_without_numbers_is_not_guessed(stories: Path, name: str) -> None:
-    """Prose alone decides nothing, and says so."""
-    document = analyze([stories / f"{name}.txt"], rules(), STRICT)
-    assert document["verdict"]["status"] == "cannot_tell"
-    assert document["unknown"]
+@pytest.mark.parametrize(
+    ("name", "mechanism"),
+    [
+        ("2-voltdb-rhel66-kvm", "khugepaged-bloat"),
+        ("4-bioinformatics-ubuntu1404", "allocation-knee"),
+        ("5-redis-shop-ubuntu", "huge-pages-proven"),
+    ],
+)
+def test_a_story_without_recordings(stories: Path, name: str, mechanism: str) -> None:
+    """What its author writes is testimony: it makes the mechanism likely, and never confirms it."""
+    verdict = analyze([stories / f"{name}.txt"], rules(), STRICT)["verdict"]
+    assert (verdict["mechanism"], verdict["confidence"]) == (mechanism, "likely")
 
 
 def test_two_captures_of_one_host_are_compared() -> None:

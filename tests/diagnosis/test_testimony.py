@@ -73,6 +73,9 @@ IN_FIGURES = "The import took 61 minutes. Then I set enabled to never for THP, a
         ("You should disable THP: " + CURE.lower().replace("we ", "you "), (None, None)),
         (GROWTH.replace("grows", "does not grow"), (None, None)),
         ("RSS of our server grows while it is idle.\n", (None, None)),
+        ("Our host has THP on. We set vm.swappiness to 0 and the stalls went away.\n", (None, None)),
+        ("We have THP enabled. We turned off the cron job and the spikes have not come back since.\n", (None, None)),
+        ("THP was suspected. We disabled KSM and the stalls were gone.\n", (None, None)),
         ("“" + IN_FIGURES.strip() + "” says a mail that I got.\n", (None, None)),
     ],
 )

@@ -80,7 +80,7 @@ def test_progress_for_machines(batch: tuple[Path, Done]) -> None:
     lines = progress(batch[1].stderr)
 
     assert [line["done"] for line in lines] == list(range(1, len(ENDS) + 1))
-    assert (lines[-1]["found"], lines[-1]["listed"], lines[-1]["findings"]["high"]) == (len(ENDS), True, 1)
+    assert (lines[-1]["found"], lines[-1]["listed"], lines[-1]["findings"]["high"]) == (len(ENDS), True, 3)
 
 
 def test_nothing_is_left_behind(batch: tuple[Path, Done]) -> None:

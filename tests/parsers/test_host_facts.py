@@ -61,8 +61,8 @@ def test_settings_by_their_file(file: str, text: str, name: str, value: object) 
     [
         ("plain/enabled", "[always] madvise never", {"thp.enabled": "always"}),
         ("thp_defrag.txt", "always [never]", {"thp.defrag": "never"}),
-        ("plain/enabled", "always inherit [madvise] never", {}),
-        ("enabled/notes.txt", "always [madvise] never", {}),
+        ("plain/enabled", "always inherit [madvise] never", {"setting.unplaced": "madvise"}),
+        ("enabled/notes.txt", "always [madvise] never", {"setting.unplaced": "madvise"}),
         ("huge/enabled", "always defer defer+madvise [madvise] never", {"thp.defrag": "madvise"}),
     ],
 )

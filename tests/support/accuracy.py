@@ -23,6 +23,7 @@ from analyze_bytes import STRICT, rules, sure
 from expected_diagnosis import NONE, Expected, every
 from random_reductions import less_at_random
 from thpdiag.diagnosis.diagnose import Diagnosis
+from thpdiag.diagnosis.ranking import THP, mechanism_kind
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.model import CONFIDENCES, SEVERITIES
@@ -37,6 +38,7 @@ GENERAL = {
     "allocation-knee": "fault-compaction",
     "cgroup-reclaim": "swap-storm",
 }
+PROVEN = "huge-pages-proven"  # of each of them where a switch shows it
 LIKELY = CONFIDENCES.index("likely")
 NAME, CELL = 30, 8
 
@@ -92,7 +94,8 @@ def column(expected: Expected, given: Given) -> str:
         return UNKNOWN if given.status == "cannot_tell" else NOTHING
     if given.mechanism in expected.mechanisms:
         return RIGHT if given.level >= expected.least else WEAKER
-    general = given.mechanism in {GENERAL.get(name) for name in expected.mechanisms}
+    proven = given.mechanism == PROVEN and any(mechanism_kind(name) == THP for name in expected.mechanisms)
+    general = proven or given.mechanism in {GENERAL.get(name) for name in expected.mechanisms}
     return WEAKER if general or given.level < LIKELY else given.mechanism
 
 

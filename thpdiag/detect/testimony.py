@@ -203,12 +203,13 @@ def _switched_off(text: str, before: Sequence[str], after: Sequence[str]) -> str
     """What the sentence says was switched off, if that was huge pages or a part of them."""
     say, near = language(), " ".join((*before, text))
     off = say.patterns["off"].search(text)
-    if off is None or (say.has("on", text) and off["h"] is None and off["j"] is None and not _is_good(text)):
+    if off is None or (say.has("on", text) and off["assigned"] is None and off["arrow"] is None and not _is_good(text)):
         return None
     what = next((part for part in off.groupdict().values() if part), "")
-    if say.has("elsewhere", what) or not (say.has("knob_by_name", what) or say.has("thp_nearby", near)):
+    last = " ".join((*before[-2:], text))  # what `it` stands for
+    if say.has("elsewhere", what) or not (say.has("knob_by_name", what) or say.has("thp_nearby", last)):
         return None
-    defragmented = re.fullmatch(r"defrag(?:mentation)?", what) and off["h"] is None  # disks and tables are, too
+    defragmented = re.fullmatch(r"defrag(?:mentation)?", what) and off["assigned"] is None  # disks and tables are, too
     return None if defragmented and not say.has("huge_pages", " ".join((near, *after))) else what
 
 

@@ -49,6 +49,8 @@ SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
 }
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
+ANON_PAGES = "node_memory_AnonPages_bytes"
+ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
 CGROUP_ANON = ("active_anon", "inactive_anon", "anon", "shmem")  # the lists of anonymous pages, and what is mapped
 MIN_LISTED_BYTES = 256.0 * 2**20  # bytes; of a smaller control group nobody asks where they went
 PAGE_BYTES = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
@@ -71,6 +73,9 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
     }
     if stalls := [values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in values]:
         added["node_allocstall_total"] = sum(stalls)
+    # Since 4.8, which counts by zone, this counter has the pages within huge pages, as AnonPages of meminfo does.
+    if ANON_PAGES not in values and all(f"node_vmstat_{name}" in values for name in ANON_COUNTERS):
+        added[ANON_PAGES] = values["node_vmstat_nr_anon_pages"] * PAGE_BYTES
     if (faults := added.get("process_faults_total", values.get("process_faults_total"))) is not None:
         added["process_fault_bytes_total"] = faults * huge_page
     for name, (part, whole) in SHARES.items():
