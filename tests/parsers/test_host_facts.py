@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analyze_bytes import document
 from thpdiag.model import Fact, Problem, Record
 from thpdiag.model.parser import Parser, Source
 from thpdiag.parsers import app_notes
@@ -344,3 +345,11 @@ def test_only_a_statement_that_a_counter_rose_is_a_note(line: str, counter: str 
 def test_warnings_of_applications(line: str, app: str | None) -> None:
     """An application's own words name the application; a person's do not."""
     assert facts(read(app_notes.PARSER, line)).get("app.thp_warning") == app
+
+
+@pytest.mark.parametrize("release", ["6.18.44", "6.18.44-custom-v657", "5.10.0-rc1+", "2.6.39.4"])
+def test_a_release_of_ones_own_after_uname(release: str) -> None:
+    """The command says what it is; a bare number elsewhere is none."""
+    text = f"[root@db1 ~]# uname -r\n{release}\n"
+    assert document(text.encode())["host"]["kernel"] == release
+    assert "kernel" not in document(text.replace("uname -r", "cat version.txt").encode())["host"]

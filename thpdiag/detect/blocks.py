@@ -47,7 +47,8 @@ from thpdiag.model.text import quoted
 
 MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
-_GETCONF = re.compile(r"(?:sudo\s+)?(getconf)\s+(PAGE_?SIZE)\s*$")  # prints a bare value; named like a file of it
+# Commands that print a bare value; named like a file of it.
+_BARE_VALUE = re.compile(r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r))\s*$")
 _TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
@@ -102,8 +103,8 @@ class _Context:
             self.time = None
         found = _FILE_COMMAND.search(self.command)
         paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
-        if asked := _GETCONF.match(self.command):
-            paths = ["/".join(asked.groups())]
+        if asked := _BARE_VALUE.match(self.command):
+            paths = ["/".join(filter(None, asked.groups()))]
         self.looping = bool(_LOOP.search(self.command))
         if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
             paths = [p for p in paths if "transparent_hugepage/" in p]

@@ -5,8 +5,8 @@
     Linux chaos 2.6.32-220.7.1.el6.x86_64 #1 SMP Wed Mar 7 00:52:02 GMT 2012 x86_64 x86_64 x86_64 GNU/Linux
     3.10.0-229.14.1.el7.x86_64
 
-Older coreutils print machine, processor and platform, newer ones only the machine. `uname -r` alone is taken only when
-the release ends in what distributions put there. Source: coreutils uname(1).
+Older coreutils print machine, processor and platform, newer ones only the machine. `uname -r` is known by its
+command, and alone by what distributions put at the end of a release. Source: coreutils uname(1).
 
 The host's name: `hostname`, as sos and insights-client keep it.
 
@@ -102,7 +102,14 @@ def parse_uname(source: Source, lines: Lines) -> Iterator[Record]:
         yield from (Fact(name, value, cite, time=source.time) for name, value in told.items() if value)
 
 
-UNAME = Parser(name="uname", title="uname", read=parse_uname, opens=_UNAME_OPENS, continues=lambda _: False)
+UNAME = Parser(
+    name="uname",
+    title="uname",
+    read=parse_uname,
+    opens=_UNAME_OPENS,
+    continues=lambda _: False,
+    paths=(re.compile(r"(?:^|/)uname[/_ ]-r$"),),
+)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}$")
