@@ -87,7 +87,7 @@ def test_huge_pages_of_khugepaged_stay_open_without_processes(counters: str) -> 
 
 def test_the_counters_alone_show_that_khugepaged_fills_memory() -> None:
     """AnonPages stands in /proc/vmstat, too, in pages; before 4.8 it had no huge pages in it."""
-    text = (ROOT / "fixtures/captures/counters-of-growth/bundle/session.txt").read_text()
+    text = (ROOT / "fixtures/acceptance/counters-of-growth/bundle/session.txt").read_text()
     assert document(text.encode())["verdict"]["mechanism"] == "khugepaged-bloat"
     old = "\n".join(line for line in text.splitlines() if not line.startswith("nr_zone_"))
     assert document(old.encode())["verdict"]["status"] == "cannot_tell"
