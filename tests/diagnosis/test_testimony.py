@@ -87,7 +87,9 @@ def test_what_counts_as_a_statement(text: str, verdict: tuple[str | None, str | 
 
 def test_the_line_is_cited_and_the_class_named() -> None:
     """With what is written there."""
-    [finding] = document(b"Hello,\n\n" + CURE.encode())["findings"]
+    result = document(b"Hello,\n\n" + CURE.encode())
+    [finding] = result["findings"]
+    assert result["verdict"]["state"] == "unknown"  # of when it speaks nobody knows
     assert {(line["line"], line["kind"]) for line in finding["evidence"]} == {(3, "testimony")}
     assert finding["evidence"][0]["excerpt"] == [CURE.strip()]
 

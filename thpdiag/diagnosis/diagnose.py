@@ -263,7 +263,8 @@ def _ruled_out(
 def _state(case: Case, leader: Finding) -> str:
     """Whether the state in which the finding holds is the latest one."""
     spoken = [e.cite for e in leader.outcome.evidence if e.cite and e.kind in (*DYNAMIC, "log")]
-    if _other_kernel(case, leader) or are_old_messages(case, spoken):
+    written = all(e.kind == "testimony" for e in leader.outcome.evidence)  # of when it speaks nobody knows
+    if written or _other_kernel(case, leader) or are_old_messages(case, spoken):
         return "unknown"
     if len(case.states) == 1:
         return "present"
