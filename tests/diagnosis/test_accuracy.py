@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+import accuracy
 from accuracy import NOTHING, PLAIN, RIGHT, UNKNOWN, WEAKER, Answer, Given, answers, column, given, summary, table
 from analyze_bytes import STRICT
 from conftest import ROOT
@@ -21,8 +22,12 @@ EXPECTED = every()
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda one: one.name)
 def test_with_less_input_no_other_cause_is_found(expected: Expected) -> None:
-    """A smaller input of each fixture (many with THPDIAG_PROOF=1): right, weaker or unknown, and nothing surer."""
-    full, *smaller = answers(expected, DROPS, SEED)
+    """A smaller input of each fixture (many with THPDIAG_PROOF=1): right, weaker or unknown, and nothing surer.
+
+    A hypothesis leads only where nothing is likely.
+    """
+    full, *smaller = answers(expected, DROPS, SEED, alone=DROPS > 1)
+    assert [(a.gone, a.given.passed_over) for a in (full, *smaller) if a.given.passed_over] == []
     assert [(a.gone, a.breaches) for a in smaller if a.breaches] == []
     if full.column == RIGHT:
         assert [(a.gone, a.column) for a in smaller if a.column not in PLAIN] == []
@@ -59,6 +64,20 @@ def test_what_counts_as_right() -> None:
     assert max(map(len, text)) <= 80
     assert text[-1] == "  a = io-wait"
     assert summary(columns) == "9 inputs: 2 right, 4 weaker or unknown, 1 nothing found, 2 wrong, 0 breaches"
+
+
+def test_the_worth_of_a_level() -> None:
+    """Each verdict counts at its level, the general case of a cause as right; nothing said counts nowhere."""
+    storm = "compaction-tlb-shootdown"
+    told = [
+        made(storm, "io-wait", 0), made(storm, storm, 1), made(storm, "fault-compaction", 1), made(NONE, "io-wait", 1),
+        made(storm, NONE, -1, "cannot_tell"),
+    ]  # fmt: skip
+    rows = [line.split() for line in accuracy.reliability(told)]
+    assert rows[1:4] == [
+        ["possible", "1", ".", "0.0%", "-"], ["likely", "3", "2", "66.7%", "90%"], ["confirmed", ".", ".", "-", "99%"],
+    ]  # fmt: skip
+    assert rows[4] == ["Brier", "score", "of", "4", "verdicts:", "0.2700"]  # (0.25 + 0.01 + 0.01 + 0.81) / 4
 
 
 def test_what_is_halfway_to_a_yes_is_no_all_clear() -> None:

@@ -1,10 +1,11 @@
 """How often the diagnosis is right: expected mechanisms against given ones, over all fixtures, and with less input.
 
-    make accuracy                                   20 smaller inputs per fixture
+    make accuracy                                   20 smaller inputs per fixture, and each file of it alone
     python tests/support/accuracy.py --drops 100 --seed 3   more, others
 
 With less input a diagnosis may become weaker. It must not become another one, and no likely or confirmed finding may
-appear that the full input does not have (a breach).
+appear that the full input does not have (a breach). The last table says how often each level of confidence named the
+right cause, over all of these inputs, and what the level promises.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from analyze_bytes import STRICT, rules, sure
-from expected_diagnosis import NONE, Expected, every
+from expected_diagnosis import CAUSES, NONE, Expected, every
 from random_reductions import less_at_random
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
@@ -40,17 +41,22 @@ GENERAL = {
 }
 PROVEN = "huge-pages-proven"  # of each of them where a switch shows it
 LIKELY = CONFIDENCES.index("likely")
+PROMISES = (0.5, 0.9, 0.99)  # how often a cause named at each of CONFIDENCES is to be the right one
 NAME, CELL = 30, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What came out for one input: the mechanism of the verdict and its level, the status, and the sure findings."""
+    """What came out for one input: the mechanism of the verdict and its level, the status, and the sure findings.
+
+    `passed_over`: causes that are more than a hypothesis where a hypothesis leads.
+    """
 
     mechanism: str
     level: int
     status: str
     sure: dict[str, int]
+    passed_over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,11 @@ class Answer:
     column: str
     breaches: tuple[str, ...]
 
+    @property
+    def names_the_cause(self) -> bool:
+        """Whether the mechanism is the expected one or the general case of it, at any level."""
+        return same_cause(self.expected, self.given)
+
 
 def given(data: ParsedInput) -> Given:
     """The verdict on readings: of several hosts the worst."""
@@ -73,9 +84,11 @@ def given(data: ParsedInput) -> Given:
         levels[finding.outcome.rule] = max(known, finding.confidence, key=CONFIDENCES.index)
     worst = max(found, key=_weight, default=None)
     leader = worst.leader if worst else None
-    if leader is None:
+    if worst is None or leader is None:
         return Given(NONE, -1, worst.status if worst else "cannot_tell", sure(levels))
-    return Given(leader.mechanism, CONFIDENCES.index(leader.confidence), "found", sure(levels))
+    level = CONFIDENCES.index(leader.confidence)
+    surer = (f for f in worst.findings if f.role in CAUSES and CONFIDENCES.index(f.confidence) >= LIKELY > level)
+    return Given(leader.mechanism, level, "found", sure(levels), tuple(f.outcome.rule for f in surer))
 
 
 def _weight(diagnosis: Diagnosis) -> tuple[int, int]:
@@ -94,19 +107,29 @@ def column(expected: Expected, given: Given) -> str:
         return UNKNOWN if given.status == "cannot_tell" else NOTHING
     if given.mechanism in expected.mechanisms:
         return RIGHT if given.level >= expected.least else WEAKER
+    return WEAKER if same_cause(expected, given) or given.level < LIKELY else given.mechanism
+
+
+def same_cause(expected: Expected, given: Given) -> bool:
+    """Whether the mechanism is an expected one, the general case of one, or the proof by a switch of one."""
     proven = given.mechanism == PROVEN and any(mechanism_kind(name) == THP for name in expected.mechanisms)
-    general = proven or given.mechanism in {GENERAL.get(name) for name in expected.mechanisms}
-    return WEAKER if general or given.level < LIKELY else given.mechanism
+    general = {GENERAL.get(name) for name in expected.mechanisms}
+    return proven or given.mechanism in expected.mechanisms or given.mechanism in general
 
 
-def answers(expected: Expected, drops: int, seed: int) -> Iterator[Answer]:
-    """The full input first, then so many smaller ones."""
+def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -> Iterator[Answer]:
+    """The full input first, then so many smaller ones, then (if asked for) each file alone."""
     data = read_input([expected.bundle], STRICT)
     full = given(data)
     yield Answer(expected, "", full, column(expected, full), ())
     chance = random.Random(f"{seed} {expected.name}")
-    for _ in range(drops):
-        gone, rest = less_at_random(data, chance)
+    smaller = [less_at_random(data, chance) for _ in range(drops)]
+    if alone and len(data.readings) > 1:
+        smaller += [
+            (f"all but {member}", ParsedInput({member: rows}, data.inputs, data.problems))
+            for member, rows in data.readings.items()
+        ]
+    for gone, rest in smaller:
         less = given(rest)
         breaches = tuple(sorted(r for r, level in less.sure.items() if level > full.sure.get(r, 0)))
         yield Answer(expected, gone, less, column(expected, less), breaches)
@@ -154,8 +177,25 @@ def summary(all_of_them: Sequence[Answer]) -> str:
     )
 
 
+def reliability(all_of_them: Sequence[Answer]) -> Iterator[str]:
+    """For each level: how many verdicts have it, how many name the cause, and the share beside what is promised.
+
+    The last line is the Brier score: the mean of the squared distance between what a verdict's level promises and 1 if
+    it names the cause, 0 if not. Inputs without a cause count where a verdict names one all the same.
+    """
+    verdicts = [a for a in all_of_them if a.given.mechanism != NONE]
+    yield "level".ljust(NAME) + "".join(c.rjust(CELL) for c in ("inputs", "right", "share", "target"))
+    for level, promise in zip(CONFIDENCES, PROMISES, strict=True):
+        hits = [a.names_the_cause for a in verdicts if CONFIDENCES[a.given.level] == level]
+        share = f"{sum(hits) / len(hits):.1%}" if hits else "-"
+        cells = (_count(len(hits)), _count(sum(hits)), share, f"{promise:.0%}" if level != CONFIDENCES[0] else "-")
+        yield level.ljust(NAME) + "".join(cell.rjust(CELL) for cell in cells)
+    misses = [(PROMISES[a.given.level] - a.names_the_cause) ** 2 for a in verdicts]
+    yield f"Brier score of {len(misses)} verdicts: " + (f"{sum(misses) / len(misses):.4f}" if misses else "-")
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--drops", type=int, default=20, help="smaller inputs per fixture")
     parser.add_argument("--seed", type=int, default=1)
@@ -163,13 +203,14 @@ def main() -> None:
         "--list", action="store_true", help="name every answer that is wrong, or surer than the full one"
     )
     asked = parser.parse_args()
-    found = [answer for expected in every() for answer in answers(expected, asked.drops, asked.seed)]
+    found = [answer for expected in every() for answer in answers(expected, asked.drops, asked.seed, alone=True)]
     for title, part in (("Everything that was sent", False), ("With less of it", True)):
         chosen = [a for a in found if bool(a.gone) == part]
         sys.stdout.write("\n".join(["", title, "", *table(chosen), summary(chosen), ""]))
         for answer in chosen if asked.list else ():
             if answer.column not in PLAIN or answer.breaches:
                 sys.stdout.write(f"{answer.expected.name}: {answer.column} {answer.breaches} without {answer.gone}\n")
+    sys.stdout.write("\n".join(["", "What a level of confidence is worth", "", *reliability(found), ""]))
 
 
 if __name__ == "__main__":
