@@ -11,6 +11,7 @@ import json
 import lzma
 import os
 import shutil
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -42,6 +43,13 @@ def compare(group: str, name: str, actual: Any, *, words: bool = False) -> None:
     more = sum(1 for _ in found)
     title = f"{len(shown) + more} {'wordings' if words else 'values'} of {name} are not as recorded in {group}"
     raise AssertionError("\n  ".join([f"{title} (old -> new):", *shown, *([f"... and {more} more"] if more else [])]))
+
+
+def recorded_words() -> Iterator[tuple[str, dict[str, str]]]:
+    """Every answer of `analyze`: its name, and its sentences by their place in the document."""
+    for file in sorted(RECORDED.glob("analyze.*.words.xz")):
+        for name, words in _lines(file.stem).items():
+            yield name, json.loads(words)
 
 
 @lru_cache(4)

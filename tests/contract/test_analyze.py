@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from contract.fixture_inputs import first_of_each_reader, fixture_inputs
-from contract.recorded_answers import compare
+from contract.recorded_answers import compare, recorded_words
 from contract.run_command import run_command
 from contract.separate_words import separate
 
@@ -40,6 +42,26 @@ def test_inputs_are_as_recorded(name: str) -> None:
     said = answer("inputs", name)
     compare("inputs", name, said["values"])
     compare("inputs", name, said["words"], words=True)
+
+
+OURS = re.compile(r"\b(?:node_\w+|process_\w+_(?:bytes|total)|cpu_ratio\.\w+|memory\.\w+|\w+:rate)\b|labels? \w+\)")
+SAID = re.compile(
+    r"(?:^|\.)(?:verdict\.sentence|findings\.\d+\.(?:evidence|against)\.\d+\.text"
+    r"|findings\.\d+\.raise_confidence\.\d+|ruled_out\.\d+\.because)$"
+)
+
+
+def test_no_sentence_speaks_in_names_of_ours() -> None:
+    """Verdicts, evidence and what was ruled out are told in the words of the vocabulary or of the kernel's files."""
+    said = [
+        (name, place.split(".")[-1], text)
+        for name, words in recorded_words()
+        for place, text in words.items()
+        if SAID.search(place) and not text.startswith("decide ")
+    ]
+    kinds = Counter(key for _, key, _ in said)
+    assert min(kinds[key] for key in ("sentence", "text", "because")) > 200
+    assert [one for one in said if OURS.search(one[2]) or re.search(r"\b1 samples|\de[+-]\d", one[2])] == []
 
 
 def test_every_fixture_with_a_recording_is_still_there() -> None:

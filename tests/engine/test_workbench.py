@@ -16,7 +16,7 @@ from thpdiag.engine.schema import CHECKS
 from thpdiag.knowledge.mechanisms import mechanisms
 
 
-@pytest.mark.parametrize("mechanism", ["khugepaged-bloat", "memory-leak", "not-applicable", "ksm-merging", "mthp"])
+@pytest.mark.parametrize("mechanism", ["khugepaged-bloat", "not-applicable", "mthp"])
 def test_a_new_rule_lacks_only_what_is_marked(mechanism: str, tmp_path: Path, run: Run) -> None:
     """Lint complains of the lines with TODO and of nothing else; the cases pass and notice every check."""
     made = run("rules", "new", mechanism, "--rules", tmp_path)
