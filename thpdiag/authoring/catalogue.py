@@ -36,6 +36,7 @@ FIGURES = {
     "delta": "the growth of {} over the recording", "slope": "the steady growth of {} per second",
     "spread": "how far {} varies, as a part of its largest value",
     "step": "the largest change of {}, relative to what was before",
+    "rise": "the most that {} rises by from one sample to the next",
     "knee": "the growth of {} after its bend, relative to before",
     "since_boot_rate": "{} since boot per second of uptime",
 }  # fmt: skip

@@ -25,6 +25,8 @@ from thpdiag.diagnosis.times import clock_text, stretch_of_day
 from thpdiag.engine.check_result import CheckResult
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Pack, Rule
+from thpdiag.engine.quantity import format_quantity
+from thpdiag.engine.schema import ChangeCheck
 from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import Case, Evidence, Finding, InputRecord, Problem, RuleOutcome, Verdict3
@@ -47,7 +49,7 @@ from thpdiag.model.result import (
     Verdict,
     Window,
 )
-from thpdiag.model.text import names_in, quoted, sentence
+from thpdiag.model.text import entity_name, names_in, quoted, sentence
 
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
 MAX_GAPS = 50
@@ -168,7 +170,7 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
     leader, status = diagnosis.leader, cast("Any", diagnosis.status)
     if leader is None:
         return Verdict.model_construct(status=status, sentence=_sentence_without_leader(diagnosis))
-    answer = f"{leader.title}."
+    answer = _headline(diagnosis, leader) or f"{leader.title}."
     found = [e for e in leader.outcome.evidence if e.kind in _HEADLINE_ORDER]
     if strongest := min(found, key=lambda e: _HEADLINE_ORDER[e.kind], default=None):
         told = strongest.brief
@@ -182,6 +184,23 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
         state=cast("Any", diagnosis.state), sentence=sentence(answer),
         **present_keys(window=_window(leader, diagnosis.case)),
     )  # fmt: skip
+
+
+def _headline(diagnosis: Diagnosis, leader: Finding) -> str:
+    """The rule's own sentence about an entity and the pace of its change, where both are known."""
+    rule = next(rule for rule in diagnosis.rules if rule.id == leader.outcome.rule)
+    changes = {name for name, check in rule.checks.items() if isinstance(check, ChangeCheck) and not check.change.per}
+    found = (e for e in leader.outcome.evidence if e.check in changes and e.window and not isinstance(e.value, str))
+    change = next(found, None)
+    if rule.file.headline is None or change is None or change.window is None or change.value is None:
+        return ""
+    seconds = change.window[1].minus(change.window[0])
+    if not seconds or not leader.outcome.entity:
+        return ""
+    pace = format_quantity(float(change.value) / seconds, f"{change.unit}/s")
+    kind = rule.file.for_each if rule.file.for_each == "process" else ""
+    who = f"{kind} {entity_name(leader.outcome.entity.removeprefix(f'{kind} '))}".strip()
+    return f"{rule.file.headline.format(entity=who, pace=pace)}."
 
 
 def _before_the_switch(diagnosis: Diagnosis, leader: Finding) -> str:

@@ -154,17 +154,17 @@ class FactCheck(AnyCheck):
         return (self.fact,)
 
 
-As = Literal["level", "mean", "last", "rate", "delta", "slope", "spread", "step", "knee", "since_boot_rate"]
+As = Literal["level", "mean", "last", "rate", "delta", "slope", "spread", "step", "rise", "knee", "since_boot_rate"]
 
 
 class SeriesCheck(AnyCheck):
     """A metric over time.
 
     `as`: level (each value), mean, last, rate (per second, of a counter), delta (growth over the window), slope
-    (fitted, per second), spread ((max - min) / max), step (largest change of the mean relative to before), knee
-    (rate after the bend / before), since_boot_rate (a total divided by uptime; proves nothing about now). `for`: a
-    duration (`30 s`), `3 samples`, or `50 % of samples`; without it one value (or the figure of the whole window)
-    decides.
+    (fitted, per second), spread ((max - min) / max), step (largest change of the mean relative to before), rise (the
+    most from one value to the next), knee (rate after the bend / before), since_boot_rate (a total divided by uptime;
+    proves nothing about now). `for`: a duration (`30 s`), `3 samples`, or `50 % of samples`; without it one value (or
+    the figure of the whole window) decides.
     """
 
     series: str
@@ -349,6 +349,11 @@ class RuleFile(Strict):
 
     id: str = Field(pattern=r"^[A-Z][A-Z0-9]{1,11}-\d{2,6}$")
     title: str = Field(min_length=10, max_length=120, description="a state, not an instruction")
+    headline: str | None = Field(
+        default=None,
+        max_length=160,
+        description="the sentence of the verdict, with {entity} and {pace}: by how much per second a change went on",
+    )
     status: Status
     severity: Severity
     mechanism: str

@@ -21,6 +21,7 @@ one (faults and CPU time of a process never fall, exec keeps them).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -43,6 +44,18 @@ from thpdiag.host.series import (
     select_marked,
     select_rows,
 )
+from thpdiag.host.touched import (
+    CPU_TIME,
+    FAULT_BYTES,
+    FAULTS,
+    RESIDENT,
+    SHARED,
+    SWITCHES,
+    TOUCHED,
+    integral,
+    touched_by_cpu_time,
+    touched_by_switches,
+)
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Entity, Moment, Sample, Series
 from thpdiag.model.case import member_of
@@ -50,6 +63,8 @@ from thpdiag.model.numeric import Array, Bools, Floats, Ints, np
 
 STARTS = ("process_start_time_ticks", "process_start_time_seconds")
 NEVER_FALL = ("process_minor_faults_total", "process_cpu_seconds_total.user", "process_cpu_seconds_total.system")
+COMPUTED = (FAULTS, FAULT_BYTES, TOUCHED)  # counters of a process that follow from other columns
+ONLY_ACTIVE = frozenset({"pidstat"})  # readers of tools that leave out what did nothing at all
 SAME_START = 2.0  # seconds by which two readings of one start may differ: tools compute it from the uptime
 TICKS = 100  # a second, for programs (USER_HZ of all common architectures)
 
@@ -318,6 +333,8 @@ def _table(parts: Sequence[Sample | Series], life: str, boots: Sequence[Moment])
 def make_track(table: Table, metric: str) -> Track | None:
     """One metric of a table, without averages since boot; None if it has no value of it."""
     samples = table.samples
+    if metric in COMPUTED and metric not in table.metrics:
+        return _computed_track(table, metric)
     if not isinstance(samples, Series):
         samples = tuple(s for s in samples if has_value(s, metric))
     elif (column := samples.values.get(metric)) is None:
@@ -335,6 +352,30 @@ def make_track(table: Table, metric: str) -> Track | None:
     return Track(metric, table, samples) if samples else None
 
 
+def _computed_metrics(known: AbstractSet[str]) -> Iterator[str]:
+    """The counters that can be computed of rows with these metrics."""
+    rated = FAULT_BYTES not in known and f"{FAULT_BYTES}:rate" in known
+    if rated:
+        yield from (FAULTS, FAULT_BYTES)
+    if rated or FAULT_BYTES in known or (RESIDENT in known and (SWITCHES in known or {CPU_TIME, SHARED} <= known)):
+        yield TOUCHED
+
+
+def _computed_track(table: Table, metric: str) -> Track | None:
+    """A counter of a process, from the best columns that tell it."""
+    known = table.metrics
+    if metric != TOUCHED:
+        rate = make_track(table, f"{metric}:rate")
+        return rate and integral(metric, rate, lists_active=table.reader in ONLY_ACTIVE)
+    if FAULT_BYTES in known or f"{FAULT_BYTES}:rate" in known:
+        return make_track(table, FAULT_BYTES)
+    resident = make_track(table, RESIDENT)
+    if resident is None or SWITCHES in known:
+        return resident and touched_by_switches(resident)
+    used, shared = make_track(table, CPU_TIME), make_track(table, SHARED)
+    return touched_by_cpu_time(resident, used.resolution, shared.resolution) if used and shared else None
+
+
 class Catalogue:
     """All tables of a state, asked by metric.
 
@@ -349,7 +390,8 @@ class Catalogue:
         self._entities: dict[tuple[str, bool], Sequence[Entity]] = {}
         self.memo: dict[object, Any] = {}  # what several rules compute of the same tracks
         for table in self._tables:
-            for metric in table.metrics:
+            known = table.metrics
+            for metric in (*known, *_computed_metrics(known)):
                 self._with.setdefault(metric, []).append(table)
 
     def tracks(self, metric: str, entity: Entity | None = None) -> Sequence[Track]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from thpdiag.host.catalogue import Catalogue
+from thpdiag.host.catalogue import ONLY_ACTIVE, Catalogue
 from thpdiag.host.rates import knee, rates
 from thpdiag.host.series import Points, Track, usual_interval
 from thpdiag.model import Entity, Moment, Pace, Sample, Series
@@ -77,7 +77,7 @@ def _rounding_error(as_: str, track: Track, figure: float, quantum: float) -> fl
     match as_:
         case "mean" | "last":
             return quantum
-        case "delta":
+        case "delta" | "rise":
             return 2 * quantum
         case "slope":  # if each value is off by a quantum in the way that tilts the line most
             if track.seconds is None or len(track) < 2:
@@ -119,8 +119,6 @@ def knee_errors(quantum: Floats, before: Floats, ratio: Floats, shorter: Floats)
 
 AVERAGE, LIFETIME = "process_cpu_ratio", "process_cpu_ratio.lifetime"
 COUNTER = "process_cpu_seconds_total"
-
-ONLY_ACTIVE = frozenset({"pidstat"})  # readers of tools that leave out what used no CPU at all
 
 TrackFilter = Callable[[Track], bool]
 

@@ -36,8 +36,13 @@ from thpdiag.model.numeric import Array, np
 
 SUMS: Mapping[str, tuple[str, ...]] = {
     "process_faults_total": ("process_minor_faults_total", "process_major_faults_total"),
+    "process_faults_total:rate": ("process_minor_faults_total:rate", "process_major_faults_total:rate"),
     "process_cpu_seconds_total": ("process_cpu_seconds_total.user", "process_cpu_seconds_total.system"),
     "node_thp_faults_total": ("node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback"),
+}
+FAULT_BYTES = {
+    "process_faults_total": "process_fault_bytes_total",
+    "process_faults_total:rate": "process_fault_bytes_total:rate",
 }
 SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "process_resident_share": ("process_resident_memory_bytes", "process_virtual_memory_bytes"),
@@ -76,19 +81,29 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
     # Since 4.8, which counts by zone, this counter has the pages within huge pages, as AnonPages of meminfo does.
     if ANON_PAGES not in values and all(f"node_vmstat_{name}" in values for name in ANON_COUNTERS):
         added[ANON_PAGES] = values["node_vmstat_nr_anon_pages"] * PAGE_BYTES
-    if (faults := added.get("process_faults_total", values.get("process_faults_total"))) is not None:
-        added["process_fault_bytes_total"] = faults * huge_page
+    for faults, brought in FAULT_BYTES.items():
+        if (count := added.get(faults, values.get(faults))) is not None:
+            added[brought] = count * huge_page
+    resolution = _with_rounding(sample.resolution, added, huge_page)
     for name, (part, whole) in SHARES.items():
         if part in values and whole in values and (share := _share(values[part], values[whole])) is not None:
             added[name] = share
     if isinstance(sample, Series):
-        return sample.with_values({**values, **added}) if added else sample
+        return replace(sample, values={**values, **added}, resolution=resolution) if added else sample
     if sample.kind == "cgroup" and all(f"cgroup_memory_{name}_bytes" in values for name in CGROUP_ANON):
         *listed, anon, shmem = (values[f"cgroup_memory_{name}_bytes"] for name in CGROUP_ANON)
         mapped = anon + shmem + values.get("cgroup_memory_swapcached_bytes", 0.0)
         if (total := sum(listed)) >= MIN_LISTED_BYTES:
             added["cgroup_memory_unmapped_share"] = max(total - mapped, 0.0) / total
-    return replace(sample, values={**values, **added}) if added else sample
+    return replace(sample, values={**values, **added}, resolution=resolution) if added else sample
+
+
+def _with_rounding(known: Mapping[str, float], added: Iterable[str], huge_page: float) -> Mapping[str, float]:
+    """The quanta of a row with those of sums of rounded parts."""
+    found = dict(known)
+    found |= {name: off for name in added if name in SUMS and (off := sum(known.get(part, 0.0) for part in SUMS[name]))}
+    found |= {brought: found[of] * huge_page for of, brought in FAULT_BYTES.items() if of in found}
+    return found
 
 
 def _share(part: Any, whole: Any) -> Any:

@@ -178,6 +178,11 @@ def largest_step(values: Floats, least: int = 3) -> float | None:
     return float(changes[abs(changes).argmax()]) if len(changes) else 0.0
 
 
+def largest_rise(values: Floats) -> float:
+    """By how much a gauge rose from one value to the next, at most; 0 if it never did."""
+    return float(np.diff(values).max(initial=0.0))
+
+
 class Knee(NamedTuple):
     """A curve that grows fast, then slowly: both rates per second and the sample at the bend.
 

@@ -346,6 +346,8 @@ def _figure(as_: str, track: Track) -> float | None:
             return rates.slope(track.points)
         case "spread":
             return float(rates.spreads(values))
+        case "rise":
+            return rates.largest_rise(values)
         case _:
             return rates.largest_step(values)
 
@@ -371,7 +373,13 @@ def _figure_words(check: SeriesCheck, track: Track, figure: float) -> str:
         case "slope":
             verb = "falls by" if figure < 0 else "grows by"
         case as_:
-            verb = {"mean": "mean", "last": "last value", "spread": "varies by", "step": "steps by"}[as_]
+            verb = {
+                "mean": "mean",
+                "last": "last value",
+                "spread": "varies by",
+                "step": "steps by",
+                "rise": "rises at once by at most",
+            }[as_]
     unit = f"{_unit(check)}/s" if check.as_ == "slope" else _unit(check)
     amount = abs(figure) if check.as_ in ("delta", "slope") else figure
     span = f" over {format_quantity(track.duration, 'seconds')}" if track.duration else ""

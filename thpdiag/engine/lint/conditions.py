@@ -94,7 +94,7 @@ class Truth:
 
 
 CONFIGURATION = ("configuration", "risk", "context")  # roles that state alone may confirm
-OF_THE_WHOLE = ("mean", "last", "delta", "slope", "spread", "knee", "step", "since_boot_rate")
+OF_THE_WHOLE = ("mean", "last", "delta", "slope", "spread", "knee", "step", "rise", "since_boot_rate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,15 +152,10 @@ def process_memory(interval: Interval, task: Task, cells: Cells, cite: Citation)
     if not task.counts:
         return
     values = _sizes(cells, PROCESS_KIB, 1024)
-    quanta: dict[str, float] = {}
     if not interval.since_boot and interval.seconds > 0:
-        faults = _sizes(cells, FAULTS, 1 / interval.seconds)
-        values |= faults
-        quanta = dict.fromkeys(faults, 1 / interval.seconds)
+        values |= _sizes(cells, FAULTS, 1 / interval.seconds)  # of counts, which are exact
     if values:
-        yield Sample(
-            "process", values, cite, interval.reader, process_entity(task.pid, task.comm), interval.time, quanta
-        )
+        yield Sample("process", values, cite, interval.reader, process_entity(task.pid, task.comm), interval.time)
 
 
 def process_cpu(interval: Interval, task: Task, cells: Cells, cite: Citation) -> Iterator[Sample]:

@@ -27,7 +27,7 @@ from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_qu
 
 NAME = "atop_text"
 FRAME = re.compile(
-    r"ATOP - (\S{1,255})\s+(\d{4}/\d\d/\d\d)\s+(\d\d:\d\d:\d\d)\s.{0,80}?\s((?:\d{1,6}[dhms]){1,4}) elapsed\s*$"
+    r"ATOP - (\S{1,255})\s+(\d{4}/\d\d/\d\d)\s+(\d\d:\d\d:\d\d)\s.{0,400}?\s((?:\d{1,6}[dhms]){1,4}) elapsed\s*$"
 )
 LINE = re.compile(
     r"(PRC|CPU|cpu|CPL|GPU|MEM|SWP|PAG|PSI|LVM|MDD|DSK|NFM|NFC|NFS|NET|IFB|NUM|NUC|LLC) \|(?: [^|]{1,40}\|)+\s*$"
@@ -46,12 +46,12 @@ _CPU_TIME = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d\d)?)s)
 
 
 def count(text: str) -> Quantity | None:
-    """`5565`, and `356e3`, of which only three digits are known."""
+    """`5565`, which is exact, and `356e3`, of which only three digits are known."""
     found = _COUNT.fullmatch(text)
     if not found or int(found[2] or 0) > 15:
         return None
     unit = 10.0 ** int(found[2] or 0)
-    return Quantity(int(found[1]) * unit, unit)
+    return Quantity(int(found[1]) * unit, unit if found[2] else 0.0)
 
 
 def cpu_time(text: str) -> Quantity | None:

@@ -149,6 +149,7 @@ SIZES = columns(
         "RES": "process_resident_memory_bytes",
         "RSan": "process_rss_anon_bytes",
         "RSsh": "process_rss_shmem_bytes",
+        "SHR": "process_rss_shared_bytes",
         "SWAP": "process_swap_bytes",
         "VIRT": "process_virtual_memory_bytes",
     },

@@ -15,10 +15,10 @@ Source: kernel tree, fs/proc/array.c.
     Threads:    1
 
 Units: kB is 1024 bytes. VmSwap exists from 2.6.34 (and on RHEL 6), RssAnon, RssFile and RssShmem from 4.5; THP_enabled
-(5.0 class) is 0 for a process that may have no huge pages. Kernel
-threads have no Vm lines. The process is named by the Pid line, else by the path; when an excerpt has neither, its pid
-is `?`. In the name of a command the kernel prints a newline as \n and a backslash as \\. Source: kernel tree,
-fs/proc/array.c and task_mmu.c.
+(5.0 class) is 0 for a process that may have no huge pages. The context switches (from 2.6.23) are those of the main
+thread. Kernel threads have no Vm lines. The process is named by the Pid line, else by the path; when an excerpt has
+neither, its pid is `?`. In the name of a command the kernel prints a newline as \n and a backslash as \\. Source:
+kernel tree, fs/proc/array.c and task_mmu.c.
 
 /proc/PID/smaps and smaps_rollup: memory of one process by mapping, summed here over its mappings.
 
@@ -28,7 +28,8 @@ fs/proc/array.c and task_mmu.c.
 Units: kB is 1024 bytes. AnonHugePages from 2.6.38 and on RHEL 6, LazyFree from 4.12, smaps_rollup (one mapping named
 [rollup]) from 4.14. A file has no pid inside: it comes from the path or grep's prefix, else it is `?`. A new snapshot
 begins where the addresses start again, with each [rollup], or in grep'ed rollups where a key repeats. VmFlags (from
-3.8) closes a mapping: `hg` in it is memory that asked for huge pages (MADV_HUGEPAGE). Source: kernel tree,
+3.8) closes a mapping: `hg` in it is memory that asked for huge pages (MADV_HUGEPAGE). The sizes of all mappings are the
+virtual size, if none is missing: [stack] stands near the end. Source: kernel tree,
 fs/proc/task_mmu.c.
 """
 
@@ -145,6 +146,8 @@ _SIZES = {
     "VmSwap": "process_swap_bytes",
     "VmLck": "process_locked_bytes",
 }
+_SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+_RUNS = "R"
 
 
 @dataclass(slots=True)
@@ -157,6 +160,17 @@ class _StatusProcess:
     values: dict[str, float] = field(default_factory=dict)
     first: Citation | None = None
     thp: tuple[int, Citation] | None = None
+    state: str = ""
+    switches: dict[str, int] = field(default_factory=dict)
+
+    def add_switches(self) -> None:
+        """How often it left a CPU: a task that sleeps, and has not left one since the last look, has not run since.
+
+        One that runs may have run all the time. The file counts those of one thread.
+        """
+        sleeps = self.state and self.state != _RUNS
+        if sleeps and self.values.get("process_threads") == 1 and len(self.switches) == len(_SWITCHES):
+            self.values["process_context_switches_total"] = float(sum(self.switches.values()))
 
 
 @snapshots("pid_status")
@@ -168,6 +182,7 @@ def parse_pid_status(source: Source, lines: Lines, odd: ParseErrors) -> Iterator
         if process.thp is not None:
             value, cite = process.thp
             said[process.pid] = Fact("process.thp_enabled", value, cite, who, time=source.time)
+        process.add_switches()
         if process.first:
             yield Sample("process", process.values, process.first, PID_STATUS.name, who)
     yield from said.values()
@@ -201,6 +216,12 @@ def _status_line(process: _StatusProcess, key: str, text: str, cite: Citation) -
         if text not in ("0", "1"):
             return False
         process.thp = (int(text), cite)
+    elif key == "State":
+        process.state = text[:1]
+    elif key in _SWITCHES:
+        if (count := parse_count(text)) is None:
+            return False
+        process.switches[key] = count
     elif key == "Threads" or key in _SIZES:
         value = parse_count(text) if key == "Threads" else parse_size(text)
         if value is None:
@@ -233,6 +254,7 @@ _SMAPS_LINE = re.compile(rf"{_SMAPS_GREP}(?:([0-9a-f]{{4,16}})-[0-9a-f]{{4,16}} 
 _SMAPS_CONTINUES = re.compile(rf"(?:{_GREP_ANY})?(?:{_MAPPING}|{_KEY}:)")
 _SMAPS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?smaps(?:_rollup)?$")
 _SUMMED = {
+    "Size": "process_virtual_memory_bytes",
     "Rss": "process_resident_memory_bytes",
     "AnonHugePages": "process_anon_huge_bytes",
     "LazyFree": "process_lazy_free_bytes",
@@ -255,9 +277,12 @@ class _SmapsProcess:
     address: int = -1
     keys: set[str] = field(default_factory=set)
     resident: float | None = None
+    has_stack: bool = False  # which stands near the end of a file that was not cut
     values: dict[str, float] = field(default_factory=dict)
 
     def sample(self) -> Iterator[Sample]:
+        if not self.has_stack:
+            self.values.pop(_SUMMED["Size"], None)
         if self.values:
             yield Sample("process", self.values, self.cite, SMAPS.name, process_entity(self.pid))
 
@@ -280,6 +305,7 @@ def parse_smaps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Samp
         if found[2]:
             process.address, process.resident = int(found[2], 16), None
             process.keys.clear()
+            process.has_stack |= "[stack]" in found[0]
         else:
             _smaps_value(process, number, found, odd)
     if process:
