@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compaction_functions import families as compaction_functions
 from thpdiag.knowledge.symbols import families, families_of, is_idle, is_unresolved, normalise
 
 
@@ -77,6 +80,14 @@ def test_names_lose_what_the_compiler_added(printed: str, name: str) -> None:
         ("folio_split", "split"),
         ("folio_mc_copy", "migrate"),
         ("folio_alloc_mpol", "page_alloc"),
+        ("compact_zone", "compaction_alone"),
+        ("fast_isolate_freepages", "compaction"),
+        ("split_map_pages", "compaction"),
+        ("release_freepages", "compaction"),
+        ("suitable_migration_target", "compaction"),
+        ("__reset_isolation_pfn", "compaction_alone"),
+        ("__pageblock_pfn_to_page", "compaction_helpers"),
+        ("get_pfnblock_bit", "compaction_helpers"),
     ],
 )
 def test_functions_belong_to_their_families(name: str, family: str) -> None:
@@ -92,6 +103,11 @@ def test_functions_belong_to_their_families(name: str, family: str) -> None:
         ("compact_zone_stub", "compaction"),
         ("migrate_misplaced_folio", "migrate"),
         ("map_pages", "compaction"),
+        ("isolate_migratepages_block", "compaction_alone"),
+        ("isolate_freepages_block", "compaction_alone"),
+        ("get_pfnblock_flags_mask", "compaction"),
+        ("isolate_lru_page", "compaction"),
+        ("migrate_pages", "compaction"),
         ("_raw_spin_unlock_irq", "spin_lock"),
         ("_raw_spin_trylock", "spin_lock"),
         ("__pv_queued_spin_unlock_slowpath", "spin_lock"),
@@ -170,3 +186,41 @@ def test_every_family_says_what_and_from_where() -> None:
 def test_idle_is_a_halt_in_an_idle_task(name: str, comm: str, *, idle: bool) -> None:
     """In a virtual machine tasks that wait for a lock halt as well; that is not idle."""
     assert is_idle(name, comm) is idle
+
+
+SCANNER = """
+/* compact_zone(): a comment is no call */
+static struct page *compaction_alloc(struct page *page) { return take_block(page); }
+static void take_block(struct page *page)
+{
+    if (get_pageblock_skip(page))
+        return;
+}
+static void isolate_block(struct page *page) { get_flags_of_pageblock(page); }
+void isolate_range(struct page *page) { isolate_block(page); }
+void compact_zone(struct zone *zone) { isolate_block(0); migrate_pages(compaction_alloc); }
+void compact_nodes(void) { compact_zone(0); }
+"""
+OTHERS = """
+unsigned get_flags_of_pageblock(struct page *page) { return 0; }
+void alloc_contig_range(void) { isolate_range(0); ops->take_block(0); }
+void free_pages(struct page *page) { get_pageblock_skip(page); }
+"""
+
+
+def test_a_program_reads_from_kernel_sources_which_functions_only_compaction_has(tmp_path: Path) -> None:
+    """What is handed on as a pointer is called; macros and functions of headers are part of their callers."""
+    for name, text in {
+        "mm/compaction.c": SCANNER,
+        "mm/page_alloc.c": OTHERS,
+        "include/linux/flags.h": "#define get_pageblock_skip(page) \\\n\tget_flags_of_pageblock(page)\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert compaction_functions(tmp_path) == {
+        "alone": {"compact_zone", "compaction_alloc", "take_block"},
+        "contiguous": {"isolate_block", "isolate_range"},
+        "helpers": {"get_flags_of_pageblock"},
+        "entries": {"compact_nodes"},
+    }

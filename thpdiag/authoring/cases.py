@@ -43,7 +43,9 @@ from thpdiag.model import (
     Task,
 )
 
-_STACK = re.compile(r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:\s+\[(?P<comm>[^\]]+)\])?")
+_STACK = re.compile(
+    r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:\s+\[(?P<comm>[^\]]*)\])?"
+)  # []: the source does not tell whose
 _SERIES = re.compile(r"(?P<values>.+?)(?:\s*@(?P<step>\d+(?:\.\d+)?)\s*(?P<unit>s|min|h))?")
 _STEPS = re.compile(r"(?P<start>-?[\d.]+)(?:(?P<sign>[+-])(?P<add>[\d.]+))?x(?P<times>\d+)")
 _NAME = re.compile(r"(?P<metric>[^{]+)(?:\{(?P<labels>[^}]*)\})?")
@@ -111,9 +113,9 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
         names = [n.strip() for n in found["frames"].split(" < ")]
         stack = tuple(frames.setdefault(n, len(frames)) for n in names)
         weight = float(found["weight"])
-        comm = found["comm"] or "work"
+        comm = "work" if found["comm"] is None else found["comm"]
         samples = 0 if stacks is Stacks.NONE else int(weight * 10)
-        counts.add(stack, weight, samples, cite, Task(comm, _pid(comm)))
+        counts.add(stack, weight, samples, cite, Task(comm, _pid(comm) if comm else None))
         total += weight
     unlisted = max(0.0, 100.0 - total) if stacks is Stacks.NONE else 0.0
     return Profile(

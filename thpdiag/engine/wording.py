@@ -209,7 +209,8 @@ def signature_words(check: Profile) -> str:
     text = family_words(check.self_ if check.self_ is not None else check.anywhere)
     text += " (top frame)" if check.self_ is not None else ""
     text += f" {callers_words(check.under)}" if check.under is not None else ""
-    return text + (f", not for {family_words(check.not_under)}" if check.not_under is not None else "")
+    text += f", not for {family_words(check.not_under)}" if check.not_under is not None else ""
+    return text + (f" of tasks other than {', '.join(as_list(check.not_comm))}" if check.not_comm is not None else "")
 
 
 def denominator_words(check: Profile, group: str = "") -> str:
@@ -217,7 +218,7 @@ def denominator_words(check: Profile, group: str = "") -> str:
     if check.of == "symbol":
         return f"of the samples in {family_words(check.self_ if check.self_ is not None else check.anywhere)}"
     if check.of == "all":
-        return "of the non-idle samples"
+        return "of the non-idle samples" + (" that are listed" if check.listed else "")
     if check.of == "callers":
         return f"of the samples in {' within '.join(family_words(name) for name in as_list(check.under))}"
     name = process_name if check.of == "comm" else entity_name

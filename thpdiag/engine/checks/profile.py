@@ -7,6 +7,7 @@ open too, and if there are many the whole recording is weak evidence: what is lo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +23,8 @@ from thpdiag.engine.sources import DOUBT, recordings
 from thpdiag.engine.stacks import Place, cpu_time_profiles, format_stack
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.engine.wording import callers_words, denominator_words, family_words, signature_words
-from thpdiag.model import Profile, Verdict3
+from thpdiag.knowledge.symbols import NameSet
+from thpdiag.model import Profile, Stacks, Verdict3
 from thpdiag.model.text import path_name, quoted, sentence
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ class Share(NamedTuple):
     chain: int | None = None
     part: float = 1.0
 
+    @property
+    def told(self) -> bool:
+        """Whether the source tells the share: what was not seen may be there where not all of it is shown."""
+        return self.seen > 0 or self.high == 0
+
 
 def judge(check: ProfileCheck, view: StateView) -> CheckResult:
     """The answer of any recording of the state that measures CPU time; renderings of one recording are one witness.
@@ -59,8 +66,11 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
         one = view.state.profiles[0]
         text = f"{path_name(one.cite.member)} counts {quoted(one.event)}, which does not tell where CPU time goes"
         return unknown_result(check, "profile", text)
+    groups = recordings(tuple(timed))
+    if check.profile.flat and not (groups := [g for g in groups if g[0].stacks is Stacks.NONE]):
+        return CheckResult(check, NO, f"{path_name(timed[0].cite.member)} shows callers", timed[0].cite)
     answers = []
-    for renderings in recordings(tuple(timed)):
+    for renderings in groups:
         told = [_judge_profile(check, compiled_profile(profile)) for profile in renderings]
         answers += [answer for answer in told if answer.value is YES] or [witness_answer(told)]
     return any_answer(
@@ -91,7 +101,8 @@ def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult
 
     return CheckResult(
         check, value, lambda: headline() + _details(profile, share, value) + few,
-        source.cite if share.chain is None else source.citation(share.chain), share.seen, "ratio",
+        source.cite if share.chain is None else source.citation(share.chain),
+        share.seen if share.told else None, "ratio",
         missing=("profile",) if value is UNKNOWN else (), weak=bool(surer), surer=sentence(surer),
         partial=value is UNKNOWN,
         window=(source.start, source.end) if source.start and source.end else None,
@@ -142,7 +153,10 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
     sums, ledger = profile.sums(found, grouping), profile.profile.ledger
     lost = (ledger.lost or 0) / max(1, ledger.read)
     if check.of == "all":
-        shares = [_share(sums[0], profile.weight, ledger.unlisted, lost)]
+        # What tasks do that have no name may be of these commands
+        unnamed = profile.sums(found, profile.grouping("all", operator.not_)) if comm_filter(check) else []
+        rest = (0.0 if check.listed else ledger.unlisted) + sum(group.possible for group in unnamed)
+        shares = [_share(sums[0], profile.weight, rest, lost)]
     elif check.of == "symbol":
         shares = [_share(sums[0], sums[0].sure + sums[0].astray, 0.0, lost, least=sums[0].held)]
     elif check.of == "callers":
@@ -175,8 +189,12 @@ def _callers_alone(check: ProfileSpec, profile: CompiledProfile) -> ChainMatches
 
 
 def comm_filter(check: ProfileSpec) -> Callable[[str], object] | None:
-    """Which commands count, None if all do."""
-    return None if check.comm is None else re2.compile(check.comm).fullmatch
+    """Which commands count, None if all do; a task whose command the source does not tell is none of them."""
+    if check.comm is None and check.not_comm is None:
+        return None
+    wanted = re2.compile(check.comm).fullmatch if check.comm is not None else bool
+    others = NameSet(as_list(check.not_comm))
+    return lambda comm: comm and wanted(comm) and comm not in others
 
 
 def _share(sums: GroupWeights, total: float, rest: float, lost: float, least: float | None = None) -> Share:
@@ -199,11 +217,15 @@ def _share_words(check: ProfileSpec, share: Share, value: Verdict3) -> str:
         where = f"in {family_words(as_list(check.self_) or as_list(check.anywhere))}"
     else:
         where = f"in {signature_words(check)}" if check.of != "symbol" else _beside_the_symbol(check)
-    text = f"{format_quantity(share.seen, 'ratio')} {denominator_words(check, share.group)} are {where}"
-    if value is NO and check.at_least is not None and share.seen > 0:
+    of, most = denominator_words(check, share.group), format_quantity(share.high, "ratio")
+    if value is UNKNOWN and not share.told:
+        known = f"{most} at most" if share.high < 1 else "none, some or all"
+        return f"what share {of} is {where} cannot be told from this source: {known}"
+    text = f"{format_quantity(share.seen, 'ratio') if share.told else f'at most {most}'} {of} are {where}"
+    if value is NO and check.at_least is not None and share.high > 0:
         text += f", less than {check.at_least}"
     if value is UNKNOWN and share.high > share.low:
-        text += f"; up to {format_quantity(share.high, 'ratio')} cannot be told from this source"
+        text += f"; up to {most} cannot be told from this source"
     return text
 
 
