@@ -15,7 +15,6 @@ from pathlib import Path
 
 import libarchive
 import pytest
-import zstandard
 
 from hostile_archives import CODECS, END, header, member, pax
 from thpdiag.bundle import Limits, Member, members
@@ -348,15 +347,6 @@ def test_time_limit_ends_the_walk_with_a_problem(tmp_path: Path) -> None:
     found, problems = read(tmp_path / "b.tar", limits=Limits(cpu_seconds=-1.0))
     assert b"".join(found.values()) == b""
     assert any("cpu_seconds" in one.text and one.hides_data for one in problems)
-
-
-def test_zstd_without_its_package_is_a_clear_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the optional package is missing the problem says what to install."""
-    monkeypatch.setattr("thpdiag.bundle.codecs.zstandard", None)
-    (tmp_path / "b.zst").write_bytes(zstandard.compress(b"text\n"))
-    problems = read(tmp_path / "b.zst")[1]
-    assert [one.kind for one in problems] == [ProblemKind.UNREADABLE]
-    assert "pip install zstandard" in problems[0].text
 
 
 def test_pax_path_and_size_hold_for_the_next_member_alone(tmp_path: Path) -> None:

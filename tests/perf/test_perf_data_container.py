@@ -211,17 +211,6 @@ def test_compressed_records_go_on_from_one_to_the_next(kind: int, cut: Callable[
     assert (np.diff(places) >= 0).all()
 
 
-def test_without_zstd_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be unpacked is counted, what is not packed is read."""
-    monkeypatch.setattr(packed, "zstandard", None)
-    raw = File(perf.packed(perf.framed(told(PLAIN, *THREE), 3)) + LITTLE.comm("worker", 3)).written()
-    windows = read(raw)[1]
-    (problem,) = problems(windows)
-    assert (problem.kind, problem.count) == (ProblemKind.UNREADABLE, 3)
-    assert "pip install thpdiag[zstd]" in problem.text
-    assert sum(len(window.comms) for window in windows) == 1
-
-
 def test_a_bomb_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that unpack to far more than they should be are left, with a Problem."""
     monkeypatch.setattr(packed, "RATIO_AFTER_BYTES", 1 << 20)

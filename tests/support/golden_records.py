@@ -23,11 +23,12 @@ def dump(records: Iterable[Record]) -> dict[str, Any]:
     for record in items:
         rows = shown.setdefault(type(record).__name__, [])
         if len(rows) < MOST or record is items[-1]:
-            rows.append(_plain(record))
+            rows.append(plain(record))
     return {"counts": dict(sorted(kinds.items())), **{k: shown[k] for k in sorted(shown)}}
 
 
-def _plain(record: Record) -> Any:
+def plain(record: Record) -> Any:
+    """A record as JSON."""
     match record:
         case Fact():
             return [record.name, record.value, dict(record.labels), record.provenance, _time(record), record.cite.line]
@@ -50,7 +51,7 @@ def _plain(record: Record) -> Any:
             return _profile(record)
         case SymbolList():
             table, odd = kallsyms.read(record)
-            return _table(table) | ({"odd": [_plain(problem) for problem in odd]} if odd else {})
+            return _table(table) | ({"odd": [plain(problem) for problem in odd]} if odd else {})
         case SymbolTable():
             return _table(record)
 

@@ -6,10 +6,8 @@ pbzip2, `cat a.xz b.xz`) are one file.
 The gzip frame (RFC 1952) is read here and not by zlib, so that a wrong checksum costs no data: what was inflated is
 given first, the error comes after it. Several gzip members one after another are one file, as gzip itself says.
 
-Zstandard is an extra of thpdiag, the `zstandard` package.
-
-Its decompressor has no bound on what one call may give: a block of 4 bytes can stand for 128 KiB. So the input goes
-in by pieces of 512 bytes, which bounds the output of a call at 16 MiB. Frames one after another are one file;
+The decompressor of zstd has no bound on what one call may give: a block of 4 bytes can stand for 128 KiB. So the input
+goes in by pieces of 512 bytes, which bounds the output of a call at 16 MiB. Frames one after another are one file;
 skippable frames pass.
 """
 
@@ -215,18 +213,10 @@ def _header_error(packed: Stream) -> StreamError:
     return packed.failure or damage("gzip header is cut or damaged")
 
 
-try:
-    import zstandard
-except ImportError:  # pragma: no cover - the extra is not installed
-    zstandard = None  # type: ignore[assignment]
-
 _INPUT_BYTES = 512
 
 
 def unzstd(packed: Stream, memory: int) -> Iterator[bytes]:
-    if zstandard is None:
-        text = "is compressed by zstd, which needs the Python package zstandard (pip install zstandard)"
-        raise StreamError(ProblemKind.UNREADABLE, text)
     while packed.fill(1):
         yield from _frame(packed, memory)
     if packed.failure:
@@ -234,6 +224,8 @@ def unzstd(packed: Stream, memory: int) -> Iterator[bytes]:
 
 
 def _frame(packed: Stream, memory: int) -> Iterator[bytes]:
+    import zstandard  # few bundles need it
+
     decoder = zstandard.ZstdDecompressor(max_window_size=memory).decompressobj()
     while not decoder.eof:
         data = packed.read(_INPUT_BYTES)

@@ -4,8 +4,8 @@ Its lines are numbered, bounded, in the encoding the text has, with everything o
 
 Line numbers are those of `grep -n` and `sed -n Np`: line feeds count. A carriage return before one is dropped; one
 elsewhere parts the text but not the number (progress bars, recorded terminals). A text with carriage returns alone has
-them as line ends. UTF-8; UTF-16 by its byte order mark; a line that is no UTF-8 at all but reads as Latin-1 (or the
-quotes and dashes that Windows-1252 adds to it) is taken for that.
+them as line ends. UTF-8; UTF-16 by its byte order mark, or by where its zeros stand; a line that is no UTF-8 at all but
+reads as Latin-1 (or the quotes and dashes that Windows-1252 adds to it) is taken for that.
 """
 
 from __future__ import annotations
@@ -22,9 +22,27 @@ from thpdiag.bundle.codecs import CHUNK, Stream
 from thpdiag.bundle.limits import Limits
 from thpdiag.model import Citation, Problem, ProblemKind
 
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NOT_TYPED = bytes({*range(32), *range(127, 160)} - set(b"\t\n\r\x1b"))
+MIN_UTF16_BYTES = 16  # of a text in UTF-16 without a mark; fewer may be numbers
+MIN_LATIN, MAX_NOT_TYPED = 0.7, 0.01  # shares of its characters: with a byte of 0, and of those what nobody types
 _LATIN1 = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0-\xff]*")
 _UTF8_PAIR = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+def utf16_of(head: bytes) -> str:
+    """The name of the encoding if a text that begins so is UTF-16, empty if it is not."""
+    if marked := _UTF16.get(head[:2]):
+        return marked
+    size = len(head) & ~1
+    if size < MIN_UTF16_BYTES or 0 not in head[:2]:
+        return ""
+    high = 0 if head[0] == 0 else 1  # where the zeros stand
+    latin = bytes(char for char, zero in zip(head[1 - high : size : 2], head[high:size:2], strict=True) if not zero)
+    odd = len(latin) - len(latin.translate(None, _NOT_TYPED))
+    if len(latin) < MIN_LATIN * size / 2 or odd > MAX_NOT_TYPED * len(latin):
+        return ""
+    return "utf-16-le" if high else "utf-16-be"
 
 
 @dataclass(slots=True)
@@ -93,7 +111,7 @@ def number_lines(head: bytes, chunks: Iterable[bytes], limit: int, odd: LineDama
 def line_blocks(head: bytes, chunks: Iterable[bytes], limit: int, odd: LineDamage) -> Iterator[Block]:
     """The same lines, as many at once as came at once."""
     number = 1
-    separator = b"\r" if b"\r" in head and b"\n" not in head and not head.startswith(_UTF16) else b"\n"
+    separator = b"\r" if b"\r" in head and b"\n" not in head and not utf16_of(head) else b"\n"
     for rows, cut in _rows(_as_utf8(head, chunks), separator, limit):
         plain = None if cut else _plain_text(rows)
         yield Block(number, "", _split_lines(rows, number, odd)) if plain is None else Block(number, plain)
@@ -123,8 +141,8 @@ def _split_lines(rows: list[bytes], number: int, odd: LineDamage) -> Iterator[tu
 
 
 def _as_utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    if head.startswith(_UTF16):
-        decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
+    if encoding := utf16_of(head):
+        decoder = codecs.getincrementaldecoder(encoding)("backslashreplace")
         for chunk in chunks:
             yield decoder.decode(chunk).encode()
         yield decoder.decode(b"", final=True).encode()

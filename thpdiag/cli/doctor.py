@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import shutil
 from pathlib import Path
@@ -16,7 +15,6 @@ from thpdiag.engine.load import rule_set
 from thpdiag.parsers import all_parsers
 from thpdiag.sandbox.layers import layers_in_force
 
-OPTIONAL = {"zstandard": "reads .zst archives (pip install thpdiag[zstd])"}
 PROGRAMS = {
     "perf": "not needed; only to turn perf.data into text",
     "sadf": "reads the files of sadc",
@@ -33,9 +31,6 @@ def command(folders: tuple[Path, ...]) -> None:
     click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_parsers())}")
     for pack, own in by_pack(rules).items():
         click.echo(f"rules of {pack.label}: {len(own)} (digest {digest(own)}), {pack.folder}")
-    for name, use in OPTIONAL.items():
-        state = "yes" if importlib.util.find_spec(name) else "no"
-        click.echo(f"{name}: {state}; {use}")
     for name, use in PROGRAMS.items():
         click.echo(f"{name}: {'yes' if shutil.which(name) else 'no'}; {use}")
     for layer, state in layers_in_force().items():

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
+from functools import partial
+from itertools import islice, pairwise, takewhile
 from re import Pattern
 from typing import TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
+from thpdiag.detect.layout import NUMBERING, PEEKED_LINES, Change, may_have_prefix, prefix_of, without_prefix
 from thpdiag.detect.session import folder_after, is_refusal, operator_actions, prose_facts, with_absolute_settings
 from thpdiag.detect.session_clock import SessionClock, TaggedRecord
 from thpdiag.detect.shell import is_complete, plan_of, script_of
 from thpdiag.detect.testimony import MAX_LINES, testimony
 from thpdiag.detect.timestamps import (
     RECORDER_MARK,
+    ending_date,
     parse_time_of_day,
     parse_timestamp,
     recorder_of,
@@ -41,7 +44,8 @@ from thpdiag.detect.transcript import (
     plain_lines,
 )
 from thpdiag.knowledge.paths import output_of, system_path
-from thpdiag.model import Citation, Clock, Fact, Listing, Moment, Problem, ProblemKind, Record
+from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
+from thpdiag.model.clock import DAY
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, Parser, Source
 from thpdiag.model.text import quoted
 
@@ -56,6 +60,8 @@ MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # of lines of which it is rememb
 MAX_COMMAND_LINES = 60  # of a command, or of a script that a command shows
 _CONTINUATION = re.compile(r"(?:(?:for|while|until|then|do|quote|dquote|heredoc|pipe|cmdand|subsh) ?){0,4}>[ ]?")
 _SCRIPT = re.compile(r"#! ?/\S{1,80}\b(?:ba|da|k|z)?sh\b")
+MAX_LOOKS, SKIPPED_LINES = 10, 400  # at a log of something else, after which only a part of it is looked at
+MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
 ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAIN = ""  # the speaker of the text itself
 _AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
@@ -76,6 +82,8 @@ class _Context:
     paths: deque[str] = field(default_factory=deque)
     looping: bool = False
     timed: int = 0  # the line of that time
+    looked_at: int = 0  # the last line of which it is known that nothing is to be taken off
+    looks: int = 0  # in vain, one after another
     ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
     accounts: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
 
@@ -136,9 +144,11 @@ class _LookaheadLines:
         self._number = 0  # of that line
         self._buffer: deque[TextLine] = deque()
         if isinstance(lines, NumberedLines) and not markup:
-            self._lines = self._lines_of(lines.blocks)
+            cleaned_lines = self._lines_of(lines.blocks)
         else:
-            self._lines = clean_lines(lines, markup=markup)
+            cleaned_lines = clean_lines(lines, markup=markup)
+        self._pull: Callable[[], TextLine | None] = partial(next, cleaned_lines, None)
+        self._stretches = 0  # that are read without what stands before their lines
 
     def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
         for block in blocks:
@@ -152,7 +162,7 @@ class _LookaheadLines:
 
     def take_rows(self, matches: Callable[[str], object]) -> list[str]:
         """Takes the next lines that match, as far as they are at hand."""
-        if self._buffer:
+        if self._buffer or self._stretches:
             return []
         rows = list(takewhile(matches, reversed(self._plain)))
         del self._plain[len(self._plain) - len(rows) :]
@@ -161,24 +171,51 @@ class _LookaheadLines:
 
     def peek(self, count: int) -> list[TextLine]:
         """The lines that come next, fewer at the end."""
-        self._buffer.extend(islice(self._lines, max(count - len(self._buffer), 0)))
+        while len(self._buffer) < count and (line := self._pull()) is not None:
+            self._buffer.append(line)
         return list(islice(self._buffer, count))
 
     def next(self) -> TextLine | None:
         """The line that is taken next."""
-        if not self._buffer and (line := next(self._lines, None)) is not None:
+        if not self._buffer and (line := self._pull()) is not None:
             self._buffer.append(line)
         return self._buffer[0] if self._buffer else None
 
     def take(self) -> TextLine | None:
-        return self._buffer.popleft() if self._buffer else next(self._lines, None)
+        return self._buffer.popleft() if self._buffer else self._pull()
+
+    def put_back(self, line: TextLine) -> None:
+        """Have a line come next."""
+        self._buffer.appendleft(line)
+
+    def change(self, change: Change) -> None:
+        """From the next line on, give the lines that `change` makes of them, up to the first that it gives back."""
+        below, back, self._buffer = self._pull, self._buffer, deque()
+
+        def raw() -> TextLine | None:
+            return back.popleft() if back else below()
+
+        changed = change(raw, back)
+
+        def pull() -> TextLine | None:
+            nonlocal changed
+            if (line := next(changed, None)) is not None:
+                return line
+            if not back and self._pull is pull:
+                self._pull = below
+                self._stretches -= 1
+            return raw()
+
+        self._pull = pull
+        self._stretches += 1
 
 
 class _BlockLines:
     """The lines of a block; rows of a table in it can be taken many at once."""
 
     def __init__(self, detector: Detector, parser: Parser, ahead: _LookaheadLines, margin: str) -> None:
-        self._lines = detector.lines(parser, ahead, margin)
+        self.stamps: dict[int, str] = {}  # times that stood before the lines
+        self._lines = detector.lines(parser, ahead, margin, self.stamps)
         self._ahead, first = ahead, ahead.next()
         self._is_plain = not margin and first is not None and not first.depth
 
@@ -257,8 +294,13 @@ class Detector:
             ahead.take()
             return
         context.set_quoting(line.depth)
+        if may_have_prefix(line.text) and self._take_off_prefix(context, ahead):
+            return
         if (typed := parse_prompt(line.text)) is not None:
             ahead.take()
+            if printed := self._printed_behind(typed, ahead):
+                typed = typed._replace(command=typed.command.removesuffix(printed).rstrip())
+                ahead.put_back(line._replace(text=printed))
             yield from self._command(line, typed, context, ahead)
             return
         if (screen := parse_watch(line.text)) is not None:
@@ -272,7 +314,11 @@ class Detector:
             if parser := self._parser_at(ahead, margin):
                 yield from self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
                 return
-        moment = parse_timestamp(line.text)
+        yield from self._time_or_words(line, context, ahead)
+
+    def _time_or_words(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
+        """Deal with a line that no parser knows."""
+        moment, date = parse_timestamp(line.text), ""
         if moment is None and _TIME_PRINTED.search(context.command):
             moment = parse_time_of_day(line.text, context.time)
         if moment is not None:
@@ -281,8 +327,73 @@ class Detector:
             context.session.time_line(moment)
             yield from self._clock(line, moment, before, context)
         else:
+            date = self._first_date(line.text, ahead, 1)
             yield from self._words(line, context, ahead)
         ahead.take()
+        if date:
+            ahead.put_back(line._replace(text=date))
+
+    def _printed_behind(self, typed: Prompt, ahead: _LookaheadLines) -> str:
+        """What a prompt shows that nobody typed: output of a job, or of a loop behind a file without a line end."""
+        if not typed.command or not (typed.host or typed.folder):
+            return ""
+        below = [line.text for line in ahead.peek(PEEKED_LINES)]
+        if self._opener([typed.command, *below]) or parse_timestamp(typed.command):
+            return typed.command
+        return self._first_date(typed.command, ahead, 0)
+
+    def _first_date(self, text: str, ahead: _LookaheadLines, skip: int) -> str:
+        """The date at the end of a line, if a loop begins with it that prints a date in each round."""
+        date = ending_date(text)
+        moment = parse_timestamp(date) if date else None
+        if moment is None:
+            return ""
+        below = [line.text for line in ahead.peek(2 * MAX_ROUND_LINES)[skip:]]
+        if not below or not self._opener(below):
+            return ""
+        later = list(islice(filter(None, map(parse_timestamp, below)), 2))
+        if not later or any(one.clock is not moment.clock for one in later):
+            return ""
+        rounds = [after.seconds - before.seconds for before, after in pairwise((moment, *later))]
+        return date if 0 < min(rounds) <= max(rounds) <= min(DAY, 2 * min(rounds)) else ""
+
+    def _take_off_prefix(self, context: _Context, ahead: _LookaheadLines, *, expected: bool = False) -> bool:
+        """Have what stands before each line taken off, if a parser knows what is behind it and not the whole."""
+        first = ahead.next()
+        if first is None or (first.number <= context.looked_at and not expected):
+            return False
+        lines = ahead.peek(PEEKED_LINES)
+        if (prefix := prefix_of(lines, expected=expected)) is None:
+            return False
+        tried = replace(prefix)  # it counts
+        bare = [line for line in takewhile(bool, map(tried, lines)) if line]
+        context.looked_at = bare[-1].number
+        certain = expected or prefix.is_certain or self._is_unread(lines, bare)
+        if not certain or not (expected or self._is_known(bare)):
+            context.looks += 1
+            context.looked_at += SKIPPED_LINES * (context.looks > MAX_LOOKS)
+            return False
+        context.looked_at = context.looks = 0
+        if bare[0].stamp:
+            context.time = None
+        ahead.change(partial(without_prefix, prefix))
+        return True
+
+    def _is_unread(self, lines: Sequence[TextLine], bare: Sequence[TextLine]) -> bool:
+        """Whether no parser knows the lines with their prefix, or one that would take any word for it."""
+        known = self._opener([line.text for line in lines])
+        if known is None or known.priority < 0:  # sentences are read with what is before them
+            return known is None
+        return known is self._opener([f"x {line.text}" for line in bare])
+
+    def _is_known(self, lines: Sequence[TextLine]) -> bool:
+        """Whether one of the lines is the first of a block, or a prompt, perhaps behind a further prefix."""
+        texts = [line.text for line in lines]
+        if any(parse_prompt(texts[at]) or self._opener(texts[at:]) for at in range(len(texts)) if texts[at]):
+            return True
+        further = prefix_of(lines)
+        bare = [line for line in takewhile(bool, map(further, lines)) if line] if further else []
+        return bool(bare) and self._is_known(bare)
 
     def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: _Context) -> Iterator[TaggedRecord]:
         """Time lines may tell the zone of the host, each time anew."""
@@ -332,6 +443,8 @@ class Detector:
             context.session.shown(typed.command, list(takewhile(lambda text: not parse_prompt(text), below)))
         context.session.command(typed.command, context.host, context.time)
         cite = Citation(context.member, line.number, line.text)
+        if NUMBERING.search(typed.command):
+            self._take_off_prefix(context, ahead, expected=True)
         answer = ahead.next()
         how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
         for record in operator_actions(cite, context.command, how=how):
@@ -368,6 +481,16 @@ class Detector:
                 return parser
         return None
 
+    def _opener(self, texts: Sequence[str]) -> Parser | None:
+        """The parser whose block begins with these lines, indented or not."""
+        for text in dict.fromkeys((texts[0], texts[0].lstrip())):
+            margin = texts[0][: len(texts[0]) - len(text)]
+            for parser in self._openers(text):
+                below = [line.removeprefix(margin) for line in texts[1 : parser.lookahead + 1]]
+                if parser.confirm is None or parser.confirm([text, *below]):
+                    return parser
+        return None
+
     def _openers(self, text: str) -> tuple[Parser, ...]:
         """The parsers that may open at a line, as asked; recorders print the same headers again and again."""
         known = self._recent.get(text)
@@ -396,9 +519,10 @@ class Detector:
         """Have a parser read its lines from the `first` on; what it leaves unread is still taken off the text."""
         source = context.source()
         cite = Citation(source.member, first)
+        stamps = lines.stamps if isinstance(lines, _BlockLines) else {}
         for record in self.guard(parser.name, cite, parser.read(source, lines)):
             context.host = _named_host(record) or context.host
-            yield TaggedRecord(record, parser.name, context.group)
+            yield TaggedRecord(_stamped(record, stamps) if stamps else record, parser.name, context.group)
         for _ in lines:
             pass
 
@@ -416,7 +540,9 @@ class Detector:
             text = f"a mistake of thpdiag: reader {parser} failed ({type(error).__name__}: {quoted(error)})"
             yield Problem(cite, text, ProblemKind.BUG, parser)
 
-    def lines(self, parser: Parser, ahead: _LookaheadLines, margin: str) -> Iterator[tuple[int, str]]:
+    def lines(
+        self, parser: Parser, ahead: _LookaheadLines, margin: str, stamps: dict[int, str]
+    ) -> Iterator[tuple[int, str]]:
         """The lines of a block without its margin: the opening one, and further ones while they belong.
 
         A single foreign line between two that belong (a row that was cut, a message to all terminals) is given to the
@@ -425,6 +551,8 @@ class Detector:
         line = ahead.take()
         depth = line.depth if line else 0
         while line is not None:
+            if line.stamp:
+                stamps[line.number] = line.stamp
             yield line.number, line.text.removeprefix(margin)
             further = self._is_continuation(parser, ahead.next(), margin, depth)
             if not further and not self._is_intruder(parser, ahead, margin, depth):
@@ -496,6 +624,15 @@ def _further_lines(command: str, depth: int, ahead: _LookaheadLines) -> str:
                 ahead.take()
             return whole
     return command
+
+
+def _stamped(record: Record, stamps: Mapping[int, str]) -> Record:
+    """The record with the time that stood before its line, if it has none of its own."""
+    if not isinstance(record, Fact | Sample | Event | Listing) or record.time is not None:
+        return record
+    line = record.first if isinstance(record, Listing) else record.cite.line or 0
+    moment = parse_timestamp(stamps.get(line, ""))
+    return replace(record, time=moment) if moment else record
 
 
 def _named_host(record: Record) -> str:

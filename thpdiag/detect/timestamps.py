@@ -35,6 +35,8 @@ MAX_DATE_WORDS = 9  # of a date, two blanks before a day of one figure among the
 MAX_PAIR_SECONDS = 5  # seconds between two commands that were typed in one line
 FIRST_EPOCH, LAST_EPOCH = 946_684_800.0, 4_292_967_296.0  # 2000 to 2106; outside it is some other number
 
+_DATE_BEGINS = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}\b|(?<!\d)(?:19|20)\d\d-|(?<![\d.])\d{10}|zzz ")
+MAX_DATE_CHARS = 60
 _DECORATION = re.compile(r"^[\s#=*\-+>|]*(?:zzz\s*\*+\s*)?|[\s=*\-#|]*$")
 _EPOCH = re.compile(r"(?:TS\s+)?(\d{9,10}(?:\.\d{1,9})?)(?:\s+\d{4}-\d\d-\d\d[ T][\d:.]+)?$")
 _PLAIN = re.compile(  # date of the C locale: most of what recorders print
@@ -90,6 +92,18 @@ def split_date(text: str) -> tuple[str, Moment | None]:
         if words[first] and (moment := parse_timestamp(" ".join(words[first:]))):
             return " ".join(words[:first]).rstrip(), moment
     return text, None
+
+
+def ending_date(text: str) -> str:
+    """The full date at the end of a line that begins with something else; empty if there is none.
+
+    >>> ending_date("alwaysFri Nov 20 03:35:43 UTC 2026")
+    'Fri Nov 20 03:35:43 UTC 2026'
+    """
+    for found in _DATE_BEGINS.finditer(text, max(len(text) - MAX_DATE_CHARS, 1)):
+        if parse_timestamp(text[found.start() :]):
+            return text[found.start() :]
+    return ""
 
 
 def utc_offset_of_line(line: str) -> int | None:

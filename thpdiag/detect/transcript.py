@@ -80,11 +80,12 @@ _WATCH = re.compile(r"[^\W\d_][\w ]{2,20} \d{1,6}[.,]\d{1,2}s: (?P<rest>.{8,400}
 
 
 class TextLine(NamedTuple):  # there are millions; a frozen dataclass takes three times as long to make
-    """A cleaned line. `depth` is the depth of mail quoting that was taken off."""
+    """A cleaned line. `depth` is the depth of mail quoting that was taken off, `stamp` a time that stood before it."""
 
     number: int
     text: str
     depth: int = 0
+    stamp: str = ""
 
 
 class Prompt(NamedTuple):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from thpdiag.bundle import Limits, Member
-from thpdiag.bundle.member import LineDamage, number_lines
+from thpdiag.bundle.member import LineDamage, number_lines, utf16_of
 from thpdiag.bundle.open import members_again
 from thpdiag.detect.transcript import TextLine, clean, clean_lines
 from thpdiag.host.sibling_files import sibling_files
@@ -149,7 +149,6 @@ MAX_SCANNED_LINES = (
 )
 BLOCK_BYTES = 1 << 16  # bytes
 MAX_HELD_BYTES = 1 << 22  # bytes of lines above a needed one, among which the names of its columns may be
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ROW = re.compile(
     r"\s*(?:[^\s:]+:(?=\w))?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$"
 )
@@ -286,7 +285,7 @@ def _needed_lines(begin: bytes, chunks: Iterable[bytes], page: _TextScan, limit:
 
     But the names of a row's columns may stand above it, up to an empty line.
     """
-    if begin.startswith(_UTF16) or b"\n" not in begin:
+    if utf16_of(begin) or b"\n" not in begin:
         yield from number_lines(begin, chunks, limit, LineDamage())
         return
     before, held, held_bytes = 0, list[tuple[int, bytes]](), 0

@@ -6,7 +6,6 @@ time, or the first line of each report of the host, only the first is kept.
 
 from __future__ import annotations
 
-import codecs
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
+from thpdiag.bundle.member import utf16_of
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.transcript import clean
@@ -228,12 +228,13 @@ def _read_member(
     if _is_noise(head):
         return [TaggedRecord(Problem(Citation(member.path), "not text", ProblemKind.UNRECOGNISED), "", ("", ""))]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
-    return fold_rows(detector.read_listings(member.path, lines, head.decode("utf-8", "replace"), member.aliases))
+    begin = head.decode(utf16_of(head) or "utf-8", "replace")
+    return fold_rows(detector.read_listings(member.path, lines, begin, member.aliases))
 
 
 def _is_noise(head: bytes) -> bool:
     """Whether a member that begins so is no text. A short one is looked at all the same: that costs little."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if utf16_of(head):
         return False
     odd = len(head) - len(head.translate(None, _NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
     return odd > MAX_NOISE * len(head)
@@ -242,9 +243,10 @@ def _is_noise(head: bytes) -> bool:
 def _first_line(member: Member) -> str:
     """How the text of a member begins: its first line that is not empty; nothing, if it is no text."""
     head = member.head()[:FIRST_BYTES]
-    if b"\0" in head:
+    encoding = utf16_of(head)
+    if b"\0" in head and not encoding:
         return ""
-    lines = (clean(line) for line in head.decode("utf-8", "replace").splitlines())
+    lines = (clean(line) for line in head.decode(encoding or "utf-8", "replace").splitlines())
     return next((line.strip()[:FIRST_LINE] for line in lines if line.strip()), "")
 
 

@@ -8,8 +8,7 @@ compressed ones, the payload that follows trace data, and damage. From the first
 byte.
 
 Compressed records (COMPRESSED, COMPRESSED2) are pieces of one zstd stream of records: records and frames go on from
-one to the next. zstandard is an extra (`pip install thpdiag[zstd]`). Source: tools/perf/util/zstd.c,
-tools/perf/builtin-record.c.
+one to the next. Source: tools/perf/util/zstd.c, tools/perf/builtin-record.c.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +27,6 @@ from thpdiag.model import ProblemKind
 from thpdiag.model.ragged import starts_of
 from thpdiag.perf.header import Order
 from thpdiag.perf.records import Kind
-
-try:
-    import zstandard
-except ImportError:
-    zstandard = None  # type: ignore[assignment]
 
 WINDOW_BYTES = 8 << 20  # of records that are looked at together; more do not fit into the caches of CPUs
 MAX_RECORD_BYTES = 1 << 16  # a record's size has 16 bits
@@ -254,7 +248,6 @@ def realign(raw: NDArray[np.uint8], begins: Words, sizes: Words) -> tuple[NDArra
     return copy, starts[:-1] >> 3
 
 
-ABSENT = "compressed by zstd, which needs the Python package zstandard: pip install thpdiag[zstd]"
 BROKEN = "compressed by zstd and damaged: they do not unpack"
 SPOILT = "compressed by zstd and make no sense unpacked"
 BOMB = "compressed by zstd and unpack to far more than any recording does"
@@ -285,15 +278,16 @@ class Unpacked:
     """
 
     def __init__(self) -> None:
-        self._decoder: Any = None
-        if zstandard:
-            unpacker = zstandard.ZstdDecompressor(max_window_size=HISTORY_BYTES)
-            self._decoder = unpacker.decompressobj(read_across_frames=True)
+        import zstandard  # few recordings need it
+
+        unpacker = zstandard.ZstdDecompressor(max_window_size=HISTORY_BYTES)
+        self._decoder = unpacker.decompressobj(read_across_frames=True)
+        self._error = zstandard.ZstdError
         self._parts: list[bytes] = []
         self._places: list[tuple[int, int]] = []
         self._in = self._out = 0
         self.waiting = 0
-        self.trouble = "" if zstandard else ABSENT
+        self.trouble = ""
         self.refused = 0
 
     def feed(self, packed: bytes, offset: int) -> Iterator[Inner]:
@@ -309,7 +303,7 @@ class Unpacked:
     def _unpack(self, piece: bytes, offset: int) -> None:
         try:
             out = self._decoder.decompress(piece)
-        except zstandard.ZstdError:
+        except self._error:
             self.trouble = BROKEN
             return
         self._in += len(piece)
@@ -348,6 +342,5 @@ class Unpacked:
     def report(self, troubles: Troubles) -> None:
         """What could not be had, as a problem."""
         if self.trouble:
-            kinds = {ABSENT: ProblemKind.UNREADABLE, BOMB: ProblemKind.LIMIT}
-            kind = kinds.get(self.trouble, ProblemKind.DAMAGED)
+            kind = ProblemKind.LIMIT if self.trouble == BOMB else ProblemKind.DAMAGED
             troubles[f"has records that are {self.trouble}", kind] += self.refused

@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from thpdiag.bundle import Limits as Bounds
 from thpdiag.bundle import Member, members
+from thpdiag.bundle.member import utf16_of
 from thpdiag.model import Problem
 from thpdiag.model.result import Finding
 from thpdiag.report.messages import hosts
@@ -42,7 +43,6 @@ NO_TEXT: Final = "it is no text and has no lines"
 NOT_THERE: Final = "no file of this name was found in the bundle"
 FILE_ENDED: Final = "the file ends before this line"
 UNREADABLE: Final = "the bundle could not be read so far: {}"
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _is_member(found: Member, member: str, bundle: Path) -> bool:
 
 def _lines(found: Member, first: int, last: int) -> tuple[list[tuple[int, str]], bool, str]:
     head = found.head(4096)
-    if b"\0" in head and not head.startswith(_UTF16):
+    if b"\0" in head and not utf16_of(head):
         return [], False, NO_TEXT
     rows = list(islice(_slice_lines(found.lines(), first, last), MAX_LINES + 1))
     wanted = [(number, text) for number, text in rows if number <= last][:MAX_LINES]

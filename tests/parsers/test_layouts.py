@@ -1,0 +1,185 @@
+"""What terminals, viewers, log drivers and ticket systems do to all lines of a text changes nothing of what is read.
+
+The fixtures of all parsers, as one pasted text each, are numbered, stamped, recoded; the records must be the same, but
+for the line where blanks are left out, and for times that the stamps add.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from conftest import ROOT
+from golden_records import plain
+from parse_bytes import member, readings
+from thpdiag.bundle.member import utf16_of
+from thpdiag.host.reading import _is_noise
+from thpdiag.model import Event, Fact, Profile, Record, Sample
+
+MAX_BYTES = 100_000  # larger fixtures say the same again
+
+
+def each_line(change: Callable[[int, str], str]) -> Callable[[str], str]:
+    return lambda text: "".join(change(n, line) + "\n" for n, line in enumerate(text.rstrip("\n").split("\n"), 1))
+
+
+def nl(text: str) -> str:
+    """`nl` numbers no empty lines."""
+    numbers = iter(range(1, 1 << 30))
+    return each_line(lambda _, line: f"{next(numbers):6}\t{line}" if line.strip() else f"       {line}")(text)
+
+
+STAMPS = {
+    "docker logs -t": lambda n, line: f"2026-11-20T03:35:{n % 60:02}.{n:09}Z {line}",
+    "kubectl logs --timestamps": lambda _, line: f"2026-11-20T03:35:43.123456+01:00 {line}",
+    "CRI": lambda n, line: f"2026-11-20T03:35:{n % 60:02}.{n:09}Z stdout F {line}",
+    "journald": lambda _, line: f"Nov 20 03:35:43 db1 recorder[4711]: {line}",
+    "rsyslog": lambda _, line: f"2026-11-20T03:35:43.123456+01:00 db1 recorder[4711]: {line}",
+}
+OTHERS = {
+    "cat -n": each_line(lambda n, line: f"{n:6}\t{line}"),
+    "nl": nl,
+    "grep -n": each_line(lambda n, line: f"{n}:{line}"),
+    "bat": each_line(lambda n, line: f"{n:4} │ {line}"),
+    "gutter": each_line(lambda n, line: f"{n:4} | {line}"),
+    "docker compose": each_line(lambda _, line: f"recorder-1  | {line}"),
+    "kubectl --prefix": each_line(lambda _, line: f"[pod/recorder-7d/app] {line}"),
+    "numbered log": each_line(lambda n, line: f"{n:6}\t2026-11-20T03:35:43Z {line}"),
+}
+VIM = each_line(lambda n, line: f"{n:3} {line}")
+OWN_STAMPS = {"kernel_trace/decoded_arm64", "tuned/el7-list"}  # known with a stamp, or a list of dashes
+_TIME = re.compile(r"\d+\.\d{3} \w+")
+
+
+@cache
+def fixtures() -> dict[str, str]:
+    """The texts of one file."""
+    found = {}
+    for case in sorted((ROOT / "fixtures" / "readers").glob("*/*/")):
+        files = [path for path in case.rglob("*") if path.is_file()]
+        if len(files) == 1 and files[0].stat().st_size <= MAX_BYTES:
+            data = files[0].read_bytes()
+            text = data.decode("utf-8", "replace")
+            if "\0" not in text and "\ufffd" not in text and what_is_read(data):
+                found[f"{case.parent.name}/{case.name}"] = text
+    return found
+
+
+def essence(record: Record) -> str:
+    """A record without the time that a stamp may have added, and without what it was read from."""
+    rows = plain(record)
+    if isinstance(record, Fact | Sample | Event):
+        rows = [part for part in rows[:-1] if part is not None and not _TIME.fullmatch(str(part))]
+    return json.dumps([type(record).__name__, rows], sort_keys=True)
+
+
+def what_is_read(data: bytes) -> Counter[str]:
+    """The records of a pasted text, as far as it is taken for a text."""
+    if _is_noise(member(data).head()):
+        return Counter()
+    return Counter(essence(reading.record) for reading in readings(data, "pasted.txt"))
+
+
+def differing(change: Callable[[str], bytes]) -> set[str]:
+    """The fixtures of which something else is read once they are changed."""
+    return {name for name, text in fixtures().items() if what_is_read(text.encode()) != what_is_read(change(text))}
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_numbers_and_names_before_all_lines_are_taken_off(form: str) -> None:
+    """Numbers of lines, names of containers."""
+    assert differing(lambda text: OTHERS[form](text).encode()) <= OWN_STAMPS
+
+
+@pytest.mark.parametrize("form", STAMPS)
+def test_stamps_before_all_lines_are_taken_off(form: str) -> None:
+    """Those of containers and of logs; a trace that has stamps of its own keeps them."""
+    changed = differing(lambda text: each_line(STAMPS[form])(text).encode())
+    assert changed <= OWN_STAMPS
+
+
+def test_numbers_behind_blanks_need_more_lines() -> None:
+    """`set number`, `less -N`: tables begin so too, a single line is ambiguous."""
+    lines = {name: len(text.rstrip("\n").split("\n")) for name, text in fixtures().items()}
+    assert {name for name in differing(lambda text: VIM(text).encode()) if lines[name] > 3} <= {
+        "packages/debian12-dpkg"
+    }
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_utf_16_is_told_by_its_zeros(encoding: str) -> None:
+    """With and without byte order mark, and languages whose letters are no ASCII."""
+    assert differing(lambda text: text.encode(encoding)) == set()
+
+
+def test_no_binary_file_is_taken_for_utf_16() -> None:
+    """Recordings, archives, kernels: none of the fixtures that are no text."""
+    files = [path for path in (ROOT / "fixtures").rglob("*") if path.is_file()]
+    heads = {path: path.read_bytes()[: 1 << 16] for path in files}
+    binary = {path for path, head in heads.items() if b"\0" in head}
+    assert len(binary) > 20
+    assert {path.name for path in binary if utf16_of(heads[path])} == set()
+    assert not utf16_of(bytes(range(32, 127)) * 9)
+    assert not utf16_of(b"".join(number.to_bytes(2, "little") for number in range(400)))
+
+
+def times_of(text: str) -> list[float | None]:
+    """The times of the counters in a text."""
+    rows = [r.record for r in readings(text.encode(), "pasted.txt") if isinstance(r.record, Sample)]
+    return [None if row.time is None else row.time.seconds for row in rows]
+
+
+def test_stamps_are_times() -> None:
+    """What has no time of its own has that before its line."""
+    text = "".join(f"2026-11-20T03:35:{n:02}.5Z compact_stall {n}\n" for n in (3, 13, 23))
+    assert times_of(text) == [1795145703.5, 1795145713.5, 1795145723.5]
+
+
+@pytest.mark.parametrize(
+    "above", ["[root@db1 ~]# ", "root@db1:~# sh loop.sh ", "never", "/usr/bin/java -Xmx4g ", "[1] 4711 ", "The loop: "]
+)
+def test_the_first_date_of_a_loop_may_stand_behind_other_output(above: str) -> None:
+    """A prompt, a file without a line end, a sentence."""
+    rounds = [f"Fri Nov 20 03:35:{n:02} UTC 2026\ncompact_stall {n}\n" for n in (3, 13, 23)]
+    assert times_of(f"Hello,\n\n{above}{''.join(rounds)}") == [1795145703.0, 1795145713.0, 1795145723.0]
+
+
+def test_a_date_in_a_sentence_is_no_time_of_the_output_below() -> None:
+    """Where no loop goes on from it, or it fits none."""
+    counters = "compact_stall 3\n\nFri Nov 20 03:35:13 UTC 2026\ncompact_stall 13\n"
+    later = "\nFri Nov 20 03:35:23 UTC 2026\ncompact_stall 23\n"
+    sentence = "It began on Fri Nov 20 03:00:00 UTC 2026"
+    assert times_of(f"{sentence}\ncompact_stall 3\n")[0] is None
+    assert times_of(f"{sentence}\n{counters}{later}")[0] is None
+
+
+def test_output_behind_a_prompt_is_read() -> None:
+    """A job in the background prints behind the prompt."""
+    table = fixtures()["vmstat/rhel6"]
+    assert differing_text(table, f"root@db7:~# {table}") == set()
+
+
+def differing_text(one: str, other: str) -> set[str]:
+    """Records that are in one of two texts alone."""
+    here, there = what_is_read(one.encode()), what_is_read(other.encode())
+    return set((here - there) + (there - here))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "    1 ?   Ss   0:03 /sbin/init\n    2 ?   S   0:00 [kthreadd]\n    3 ?   S   0:00 [rcu]\n",
+        "  0:    12    0   IO-APIC   2-edge   timer\n  1:    10    0   IO-APIC   1-edge   i8042\n",
+        "1 compute;main\n2 clear_page_erms;do_huge_pmd_anonymous_page\n3 compact_zone;try_to_compact_pages\n",
+    ],
+)
+def test_what_only_looks_like_line_numbers(rows: str) -> None:
+    """Process ids, interrupts, and counts in front of stacks stay where they are."""
+    found = [r.record for r in readings(rows.encode(), "pasted.txt")]
+    weights = [w for r in found if isinstance(r, Profile) for w in r.rows.weight.tolist()]
+    assert weights in ([], [1.0, 2.0, 3.0])

@@ -1,0 +1,158 @@
+"""What was done to all lines of a stretch of text, and is undone here: a prefix of each line, or lines broken in two.
+
+         12\tcompact_stall 700                          cat -n, nl; editors and viewers with other signs
+    83:compact_stall 700                                grep -n
+    2026-11-20T03:35:43.123456789Z compact_stall 700    docker logs -t, kubectl logs --timestamps; ts
+    Nov 20 03:35:43 db1 recorder[4711]: compact_stall 700    journald and rsyslog, of a program that prints there
+    recorder-1  | compact_stall 700                     docker compose logs; `[pod/web-1/app] ` of kubectl logs
+
+A number is that of a line if the next line has the next one. None of it is taken off unless a parser knows a line
+without it and none knows the first line with it: logs and tables have stamps and numbers of their own.
+
+A mail program breaks rows of a table at a blank, a terminal at its last column. They are joined where nothing else can
+be meant: all that were broken then have the same number of columns, and each was broken where the width made it
+necessary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from thpdiag.detect.transcript import TextLine, clean_line
+
+PEEKED_LINES = 40  # looked at for one that a parser knows
+MIN_NUMBERED, MIN_BLANK_NUMBERED, MIN_STAMPED = 3, 6, 2  # lines in a row; more behind blanks, as tables begin so
+
+_NUMBERED = re.compile(
+    r"(?P<pad> {0,8})(?P<number>\d{1,7})(?P<sign>\t| ?[|│](?: |$)|[:-]| {1,4}|$)(?P<rest>.*)$", re.ASCII
+)
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_LOGGED = re.compile(
+    rf"(?P<stamp>{_ISO}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?) "
+    r"(?P<who>[\w.-]{1,255} (?!kernel[:\[])[\w./@-]{1,64}(?:\[\d{1,10}\])?):(?: (?P<rest>.*)|$)",
+    re.ASCII,
+)
+_STAMPED = re.compile(
+    rf"(?P<stamp>{_ISO}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d)(?P<who>)"
+    r"(?: (?:std(?:out|err) [FP](?: |$))?(?P<rest>.*)|$)",
+    re.ASCII,
+)
+_NAMED = re.compile(
+    r"(?P<stamp>)(?P<who>[A-Za-z][\w.-]{0,80} {1,40}\||\[pod/[^\]\s]{1,250}\])(?: (?P<rest>.*)|$)", re.ASCII
+)
+_MARKS = (_LOGGED, _STAMPED, _NAMED)
+NUMBERING = re.compile(r"\b(?:cat\s+-\w*[nb]|nl\b|z?[ef]?grep\s+(?:-\S+\s+){0,4}-\w*n|less\s+-\w*N)")  # commands
+
+_Raw = Callable[[], "TextLine | None"]
+Change = Callable[[_Raw, "deque[TextLine]"], Iterator[TextLine]]
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Line numbers, with the sign behind them; the number that comes next."""
+
+    sign: str
+    next: int
+    grep: bool = False  # numbers of the lines that were found: they rise
+
+    def __call__(self, line: TextLine) -> TextLine | None:
+        """The line without it; None if it has none."""
+        if not line.text and self.sign != ":":  # nl numbers no empty lines
+            return line
+        found = _NUMBERED.match(line.text)
+        if found is None or not self._is_next(int(found["number"])) or not self._is_sign(found["sign"]):
+            return None
+        self.next = int(found["number"]) + 1
+        rest = found["rest"]
+        return _cleaned(line, " " * (len(found["sign"]) - 1) + rest if self.sign == " " and rest else rest)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no table has such columns of its own."""
+        return self.sign != " " and not self.grep
+
+    def _is_next(self, number: int) -> bool:
+        return number >= self.next if self.grep else number == self.next
+
+    def _is_sign(self, sign: str) -> bool:
+        return not sign or _kind_of_sign(sign) == self.sign
+
+
+def _cleaned(line: TextLine, rest: str, stamp: str = "") -> TextLine:
+    """What stands behind a prefix, which may be quoted."""
+    quoted = clean_line(line.number, rest) if rest.lstrip()[:1] == ">" else TextLine(line.number, rest.rstrip())
+    return quoted._replace(depth=line.depth + quoted.depth, stamp=stamp or line.stamp)
+
+
+def _kind_of_sign(sign: str) -> str:
+    return ":" if sign in (":", "-") else sign.strip(" ") or " "
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The same mark before each line, but for the time in it."""
+
+    pattern: re.Pattern[str]
+    who: str
+    is_certain = False  # logs have it too
+
+    def __call__(self, line: TextLine) -> TextLine | None:
+        """The line without it; None if it has none."""
+        found = self.pattern.match(line.text)
+        if found is None or found["who"] != self.who:
+            return None
+        return _cleaned(line, found["rest"] or "", found["stamp"])
+
+
+Prefix = Numbers | Mark
+
+
+def may_have_prefix(text: str) -> bool:
+    """A quick look at what a line begins with."""
+    start = text.lstrip(" ")[:1]
+    return start.isdigit() or (start.isalpha() and (" | " in text[:130] or text[6:7] == " ")) or start == "["
+
+
+def prefix_of(lines: Sequence[TextLine], *, expected: bool = False) -> Prefix | None:
+    """What stands before each of the lines, the first of which has it. `expected`: a command numbers the lines.
+
+    `lines` that are fewer than were asked for are the rest of the text.
+    """
+    first = lines[0]
+    rest = sum(bool(line.text) for line in lines) if len(lines) < PEEKED_LINES else PEEKED_LINES
+    if (found := _NUMBERED.match(first.text)) and found["sign"]:
+        sign, number = _kind_of_sign(found["sign"]), int(found["number"])
+        least = 1 if expected else MIN_BLANK_NUMBERED if sign == " " else MIN_NUMBERED
+        if number == 1:
+            least = min(least, max(rest, 2 if sign == " " else 1))
+        if _length(Numbers(sign, number), lines) >= least:
+            return Numbers(sign, number)
+        if sign == ":" and not found["pad"] and _length(Numbers(sign, number, grep=True), lines) >= min(least, 2):
+            return Numbers(sign, number, grep=True)
+    for pattern in _MARKS:
+        if found := pattern.match(first.text):
+            mark = Mark(pattern, found["who"])
+            return mark if _length(mark, lines) >= min(MIN_STAMPED if found["stamp"] else MIN_NUMBERED, rest) else None
+    return None
+
+
+def _length(strip: Prefix, lines: Sequence[TextLine]) -> int:
+    """How many of the lines have it, one after another."""
+    count = 0
+    for line in lines:
+        if strip(line) is None:
+            break
+        count += bool(line.text)
+    return count
+
+
+def without_prefix(strip: Prefix, raw: _Raw, back: deque[TextLine]) -> Iterator[TextLine]:
+    """The lines of the stretch without it; the first behind it is given back."""
+    while (line := raw()) is not None:
+        if (bare := strip(line)) is None:
+            back.appendleft(line)
+            return
+        yield bare
