@@ -19,7 +19,7 @@ from golden_records import plain
 from parse_bytes import member, readings
 from thpdiag.bundle.member import utf16_of
 from thpdiag.host.reading import _is_noise
-from thpdiag.model import Event, Fact, Profile, Record, Sample
+from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample
 
 MAX_BYTES = 100_000  # larger fixtures say the same again
 
@@ -168,6 +168,37 @@ def differing_text(one: str, other: str) -> set[str]:
     """Records that are in one of two texts alone."""
     here, there = what_is_read(one.encode()), what_is_read(other.encode())
     return set((here - there) + (there - here))
+
+
+GRAPHS = ["callee", "caller", "children_callee", "children_caller", "fractal_callee", "fractal_caller", "el6"]
+
+
+def shares_of(text: str) -> dict[str, dict[str, float]]:
+    """By function its own share and that of all chains that hold it."""
+    (profile,) = (r.record for r in readings(text.encode(), "pasted.txt") if isinstance(r.record, Profile))
+    found: dict[str, dict[str, float]] = {"own": Counter(), "all": Counter()}  # type: ignore[dict-item]
+    for chain, weight in zip(profile.rows.chain.tolist(), profile.rows.weight.tolist(), strict=True):
+        names = profile.names(chain)
+        for name in names[:1]:
+            found["own"][name] += weight
+        for name in set(names):
+            found["all"][name] += weight
+    return found
+
+
+@pytest.mark.parametrize("lost", ["squeezed", "stripped", "both"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_graph_without_indentation_says_only_what_is_certain(graph: str, lost: str) -> None:
+    """Own shares are as printed; no function has more than in the whole graph, and a Problem tells what is lost."""
+    text = fixtures()[f"perf_report/{graph}"]
+    bare = each_line(lambda _, line: line.lstrip() if lost != "squeezed" else line)(text)
+    bare = re.sub(r"[ \t]+", " ", bare) if lost != "stripped" else bare
+    whole, left = shares_of(text), shares_of(bare)
+    assert left["own"] == pytest.approx(whole["own"], abs=0.01)
+    assert {name for name, share in left["all"].items() if share > whole["all"].get(name, 0.0) + 0.02} == set()
+    assert any(
+        "lost their indentation" in r.record.text for r in readings(bare.encode()) if isinstance(r.record, Problem)
+    )
 
 
 @pytest.mark.parametrize(

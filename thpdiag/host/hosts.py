@@ -116,7 +116,25 @@ def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[lis
             name = f"another host ({host_name(host)})" if host else "a host"
             text = f"{who} of {name}: {what}; it was not measured here and has no influence"
             notes.append(Note(text, facts[0].cite))
-    return list(hosts.values()), notes
+    return list(hosts.values()), [*notes, *_reason_of_split(hosts)]
+
+
+def _reason_of_split(hosts: Mapping[str, HostRecords]) -> Iterator[Note]:
+    """Why one text is taken for several hosts: what a tool prints names another one than the prompt above it."""
+    printed = {
+        name: next((r for r in of.records if isinstance(r, Fact) and r.name == "host.name"), None)
+        for name, of in hosts.items()
+        if name
+    }
+    typed = [name for name, fact in printed.items() if fact is None]
+    for name, fact in printed.items():
+        if fact is not None and typed:
+            prompts = ", ".join(map(host_name, typed))
+            text = (
+                f"the prompts in this text name {prompts}, and what was printed there names {host_name(name)}: they "
+                "are taken for hosts of their own"
+            )
+            yield Note(text, fact.cite)
 
 
 def _join_by_host(parts: Sequence[HostRecords]) -> list[HostRecords]:

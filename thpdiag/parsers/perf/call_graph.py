@@ -26,6 +26,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
+from itertools import takewhile
 from typing import NamedTuple
 
 from thpdiag.knowledge.symbols import families_of, normalise
@@ -41,6 +42,8 @@ _BLANK = " |\t"
 _NAMES_AFTER_BAR = 11
 ROUNDING = 0.006  # percent; perf prints two decimals
 _ALONE_FROM = 10  # column
+MIN_INDENT = 3  # columns of a graph with bars
+_VALUED = re.compile(r"--\s?\d[\d.,]*%?--")
 DEEPEST = 300  # branches within branches; perf records 127 frames
 _HIDDEN = "[...]"
 _WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
@@ -99,7 +102,7 @@ def part(text: str) -> bool:
     if text.lstrip().startswith("|"):
         return _function(bare)
     if _ALONE.match(text):  # of -g flat; or a function without name at address 0
-        return "%" in text or len(text.expandtabs()) - len(bare) >= _ALONE_FROM
+        return "%" in text or len(text.expandtabs()) - len(bare) >= _ALONE_FROM or text == " 0"
     if (folded := _FOLDED.match(text)) and (folded["unit"] or ";" in folded["names"]):
         return symbol_like(folded["names"].split(";")[0])
     return _browser_part(text, bare)
@@ -110,8 +113,8 @@ def _browser_part(text: str, bare: str) -> bool:
     if not browser or not _function(browser["name"]) or bare.startswith("[<"):
         return False
     indented = text[:1].isspace() or bool(browser["sign"])
-    if browser["value"] and not browser["unit"]:
-        return indented and bool(_WORD.match(browser["name"]))
+    if browser["value"] and not browser["unit"]:  # a chain of one function of -g folded,count is not indented
+        return bool(_WORD.match(browser["name"]))
     return indented or bool(re.fullmatch(r"[A-Za-z_][\w.$@]{2,}", bare))
 
 
@@ -122,6 +125,18 @@ def _function(text: str) -> bool:
 def has_bars(lines: Sequence[str]) -> bool:
     """Whether the graph is that of --stdio, with bars and dashes."""
     return any(_BRANCH.match(line) for line in lines)
+
+
+def is_squeezed(lines: Sequence[str]) -> bool:
+    """Whether the graph lost the blanks that tell which branch belongs to which: perf indents it by twelve."""
+    bars = [line for line in lines if _BRANCH.match(line)]
+    return any(_VALUED.search(line) for line in bars) and any(not line[:MIN_INDENT].isspace() for line in bars)
+
+
+def certain_part(lines: Sequence[str]) -> list[str]:
+    """The functions that all chains of a graph without indentation share: those above its first branch."""
+    stem = list(takewhile(lambda line: not _VALUED.search(line), lines))
+    return [*stem, f"--1.00%--{_HIDDEN}"]
 
 
 def parse(lines: Sequence[str]) -> list[Node]:

@@ -19,7 +19,16 @@ from typing import NamedTuple
 
 from thpdiag.model import Citation, Ledger, Profile, StackCounts, Stacks, Task
 from thpdiag.model.profile import NAMELESS
-from thpdiag.parsers.perf.call_graph import Layout, OverheadRow, Path, chains, part, share
+from thpdiag.parsers.perf.call_graph import (
+    Layout,
+    OverheadRow,
+    Path,
+    certain_part,
+    chains,
+    is_squeezed,
+    part,
+    share,
+)
 from thpdiag.parsers.perf.frames import Frames, kernel_dso, kernel_letter
 
 PERCENT = r"\d{1,3}[.,]\d{1,2}%"
@@ -245,6 +254,8 @@ class Table:
     def profile(self, reader: str, name: str, cite: Citation, event: int = 0) -> Profile:
         """The stacks of one event of the group; what the rows leave of 100 % is not listed."""
         entries = self._entries_of(event)
+        if self.is_squeezed():
+            entries = [replace(e, graph=certain_part(e.graph) if is_squeezed(e.graph) else e.graph) for e in entries]
         counts, frames = StackCounts(), Frames()
         split = chains([(e.row, e.graph) for e in entries], self._layout())
         weight = 0.0
@@ -266,6 +277,10 @@ class Table:
             percent_only=True,
             facts={"order": split.order, "shares": split.shares} if shown else {},
         )
+
+    def is_squeezed(self) -> bool:
+        """Whether the call graphs lost their indentation."""
+        return any(is_squeezed(entry.graph) for entry in self.entries)
 
     def events(self) -> int:
         """How many events the rows have shares of."""
