@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from analyze_bytes import document
 from thpdiag.host.options import Options
 from thpdiag.host.reading import read_input
 from thpdiag.model import Sample, Series
@@ -119,3 +120,19 @@ def test_nmon_files_appended(tmp_path: Path) -> None:
     times = {r.group[1]: r.record.time for r in found if isinstance(r.record, Sample) and r.record.time}
     assert of_hosts(path, "node_vmstat_pgfault:rate") == {"node1": {50.0}, "node2": {90.0}}
     assert times["node2"].seconds - times["node1"].seconds == 86400
+
+
+def test_a_prompt_that_names_another_host_than_a_header_is_told() -> None:
+    """The reason why one text is two cases."""
+    text = (
+        "root@db7:~# vmstat 1 2\n"
+        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
+        "31  0      0 812344  10240 204800    0    0     0    12 9000 4000 20 78  2  0  0\n"
+        "root@db7:~# mpstat 1 1\n"
+        "Linux 4.18.0-372.el8.x86_64 (web1) \t11/20/2026 \t_x86_64_\t(2 CPU)\n\n"
+        "03:35:43 AM  CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n"
+        "03:35:44 AM  all    1.00    0.00    2.00    0.00    0.00    0.00    0.00    0.00    0.00   97.00\n"
+    )
+    result = document(text.encode())
+    assert {case["case"] for case in result["cases"]} == {"db7", "web1"}
+    assert any("db7" in note["text"] and "web1" in note["text"] for note in result["cases"][0]["notes"])
