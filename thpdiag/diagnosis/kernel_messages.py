@@ -5,28 +5,19 @@ A message is explained where a rule that fired asks for such a one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.engine.check_result import YES
-from thpdiag.engine.checks.event import fits
+from thpdiag.engine.checks.event import REPORTS, fits
 from thpdiag.engine.schema import EventCheck, as_list
+from thpdiag.engine.stacks import telling_function
 from thpdiag.knowledge.vocabulary import event as event_term
 from thpdiag.model import Event
 from thpdiag.model.case import Note
-from thpdiag.model.text import process_name
+from thpdiag.model.text import function_name, process_name
 
-KINDS = (
-    "hung_task", "soft_lockup", "hard_lockup", "rcu_stall", "allocation_failure", "allocation_stall", "oom_kill",
-)  # fmt: skip
-MOST = 5  # kinds of messages that are told
-# Frames of every wait and of the watchdog itself, above what is waited for.
-WAITING = re.compile(
-    r"_*(?:io_)?schedule\w*|preempt_schedule\w*|\w*wait_on_bit|bit_wait\w*|\w*wait_for_(?:common|completion)\w*"
-    r"|prepare_to_wait\w*|finish_wait|\w+_wake_function|dump_\w+|show_stack|warn_alloc\w*|watchdog_timer_fn"
-    r"|\w*apic_timer_interrupt|oom_kill_process|out_of_memory|sched_show_task|rcu_dump_cpu_stacks|nmi_\w+|trigger_\w+"
-)
+MOST = 8  # kinds of messages that are told one by one
 
 
 def unexplained_messages(diagnosis: Diagnosis) -> Iterator[Note]:
@@ -40,25 +31,27 @@ def unexplained_messages(diagnosis: Diagnosis) -> Iterator[Note]:
     ]
     groups: dict[tuple[str, str], list[Event]] = {}
     events = (*case.events, *(event for state in case.states for event in state.events))
-    for event in {id(event): event for event in events if event.kind in KINDS}.values():
+    for event in {id(event): event for event in events if event.kind in REPORTS}.values():
         if not any(event.kind in as_list(check.event) and fits(check, event) for check in asked):
-            groups.setdefault((event.kind, _first_that_matters(event)), []).append(event)
-    for (kind, function), found in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST]:
+            groups.setdefault((event.kind, telling_function(event)), []).append(event)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    for (kind, function), found in ordered[:MOST]:
         yield Note(_words(kind, function, found), found[0].cite)
-
-
-def _first_that_matters(event: Event) -> str:
-    return next((name for name in event.stack if not WAITING.fullmatch(name)), "")
+    if rest := [event for _, found in ordered[MOST:] for event in found]:
+        kinds = " or ".join(dict.fromkeys(_title(event.kind) for event in rest))
+        yield Note(f"{len(rest)} more kernel messages that no finding explains: {kinds}", rest[0].cite)
 
 
 def _words(kind: str, function: str, found: list[Event]) -> str:
-    known, first = event_term(kind), found[0].fields
-    what = known.means.split(" (")[0] if known else kind
+    first = found[0].fields
     who = process_name(first["comm"]) if first.get("comm") else ""
-    aside = ", ".join(
-        filter(
-            None, [who, f"in {function}" if function else "", f"order {first['order']}" if first.get("order") else ""]
-        )
-    )
+    where = f"in {function_name(function)}" if function else ""
+    order = f"order {first['order']}" if first.get("order") else ""
+    aside = ", ".join(filter(None, [who, where, order]))
     times = f", {len(found)} times" if len(found) > 1 else ""
-    return f"kernel message that no finding explains: {what}{f' ({aside})' if aside else ''}{times}"
+    return f"kernel message that no finding explains: {_title(kind)}{f' ({aside})' if aside else ''}{times}"
+
+
+def _title(kind: str) -> str:
+    known = event_term(kind)
+    return known.means.split(" (")[0] if known else kind

@@ -269,7 +269,10 @@ class EventCheck(AnyCheck):
     """Kernel messages, task stacks, operator actions."""
 
     event: Names
-    where: dict[str, str] = Field(default_factory=dict, description="fields: a word, or a comparison such as '>= 9'")
+    where: dict[str, str] = Field(
+        default_factory=dict,
+        description="fields: a word, '!= word' (also where nothing is known), or a comparison such as '>= 9'",
+    )
     anywhere: Names | None = Field(default=None, description="a symbol family that must be in the call trace")
     under: Names | None = Field(default=None, description="families that must be callers of it, in order")
     not_anywhere: Names | None = None

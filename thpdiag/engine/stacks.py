@@ -18,7 +18,7 @@ from enum import Enum
 from functools import lru_cache
 
 from thpdiag.knowledge.symbols import families_of, is_unresolved, normalise
-from thpdiag.model import Profile
+from thpdiag.model import Event, Profile
 from thpdiag.model.text import function_name, sentence
 
 Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; each a choice of families
@@ -57,6 +57,33 @@ def format_stack(names: Sequence[str], most: int = 6) -> str:
     if len(names) > most:
         names = [*names[: most - 2], "...", *names[-1:]]
     return sentence(" < ".join(name if name == "..." else function_name(name) for name in names))
+
+
+# Frames of every wait and of every report, above what the message is about.
+_REPORTING = re.compile(
+    r"_*(?:io_)?schedule\w*|preempt_schedule\w*|\w*wait_on_bit|bit_wait\w*|\w*wait_for_(?:common|completion)\w*"
+    r"|prepare_to_wait\w*|finish_wait|\w+_wake_function|dump_\w+|show_stack|warn_alloc\w*|watchdog_timer_fn"
+    r"|\w*apic_timer_interrupt|oom_kill_process|out_of_memory|sched_show_task|rcu_dump_cpu_stacks|nmi_\w+|trigger_\w+"
+)
+_ALLOCATING = re.compile(
+    r"\w*(?:get_free_page|vmalloc|vm_area_alloc_pages)\w*|(?:kmem_|fallback_|_{0,4}cache_)\w*alloc\w*"
+)
+
+
+def telling_function(event: Event) -> str:
+    """The first function of a report's trace that says what it is about: what is waited for, who wanted memory.
+
+    Where every frame was only found on the stack, as on RHEL 6, these are better than nothing.
+    """
+    for names in (event.stack, event.fields.get("unreliable", "").split()):
+        for name in names:
+            if _REPORTING.fullmatch(name) or (
+                event.kind.startswith("allocation")
+                and (_ALLOCATING.fullmatch(name) or not function_families(name).isdisjoint(("page_alloc", "slab")))
+            ):
+                continue
+            return name
+    return ""
 
 
 _TRACEPOINT = re.compile(r"(?P<system>[A-Za-z_][\w-]*):(?P<name>[A-Za-z0-9_]\w*)")

@@ -196,7 +196,7 @@ def _process_requirement(check: Process) -> str:
 
 def event_conditions(check: EventCheck) -> str:
     """What events of an event check must have, in brackets; empty if any will do."""
-    parts = [f"{k} {v}" for k, v in check.where.items()]
+    parts = [f"{k} {v.replace('!=', 'not')}" for k, v in check.where.items()]
     trace = [family_words(check.anywhere)] if check.anywhere else []
     trace += [callers_words(check.under)] if check.under else []
     without = [f"and without {family_words(check.not_anywhere)}"] if check.not_anywhere and trace else []

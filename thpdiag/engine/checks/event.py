@@ -9,15 +9,16 @@ from functools import partial
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
 from thpdiag.engine.schema import EventCheck, as_list
-from thpdiag.engine.stacks import matches_in_order
+from thpdiag.engine.stacks import matches_in_order, telling_function
 from thpdiag.engine.state_view import StateView
 from thpdiag.engine.wording import event_conditions
 from thpdiag.knowledge.vocabulary import event as event_term
 from thpdiag.model import Event, Fact
 from thpdiag.model.facts import OPERATOR_KINDS
-from thpdiag.model.text import path_name, process_name, quoted
+from thpdiag.model.text import function_name, path_name, process_name, quoted
 
 _COMPARISON = re.compile(r"(?P<op>>=|<=|>|<)\s*(?P<bound>-?\d+(?:\.\d+)?)")
+_NOT = re.compile(r"!=\s*(?P<word>\S.*)")
 _OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 TASK_KINDS = frozenset({"task_stack"})
 
@@ -76,6 +77,8 @@ def fits(check: EventCheck, event: Event) -> bool:
 
 
 def _field_fits(have: str | None, wanted: str) -> bool:
+    if other := _NOT.fullmatch(str(wanted)):
+        return have != other["word"]
     if have is None:
         return False
     if comparison := _COMPARISON.fullmatch(str(wanted)):
@@ -87,6 +90,10 @@ def _field_fits(have: str | None, wanted: str) -> bool:
 
 
 _FIELDS = {"comm": process_name, "victim": process_name}  # of an event, that are names of programs
+REPORTS = frozenset((
+    "hung_task", "soft_lockup", "hard_lockup", "rcu_stall", "allocation_failure", "allocation_stall", "oom_kill",
+))  # fmt: skip
+"""The kernel's reports of trouble."""
 UNSAID = frozenset({"unreliable", "host"})  # left over on the stack; the host is that of the report
 HOW = {
     "prompt": "was made", "prose": "stands in the text", "failed": "was refused", "no-effect": "had no effect",
@@ -101,5 +108,7 @@ def _describe(events: list[Event]) -> str:
         path = path_name(first.fields.get("path", ""))
         return f"the write of {quoted(what)} to {path} {HOW.get(how, how)}"
     fields = ", ".join(f"{k} {_FIELDS.get(k, quoted)(v)}" for k, v in first.fields.items() if v and k not in UNSAID)
+    if first.kind in REPORTS and (function := telling_function(first)):
+        fields += f"{', ' if fields else ''}in {function_name(function)}"
     more = f", and {len(events) - 1} more" if len(events) > 1 else ""
     return f"{_titles([first.kind])} ({fields}){more}"

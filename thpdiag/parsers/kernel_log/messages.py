@@ -19,13 +19,8 @@ What follows the headline of the out-of-memory killer: the memory cgroup, huge p
 Units in: kB, bytes in lists of statistics; out: bytes. The `oom-kill:` line exists from 4.20; before, only a limit of
 a cgroup can be told from the words, and the constraint of other kills stays unknown. `anon_thp` of a node: from 4.8 on.
 
-Free memory by block size, as SysRq m, allocation failures and the out-of-memory killer print it.
-
-    Node 0 Normal: 120*4kB (UEM) 33*8kB (UM) 0*16kB ... 0*4096kB = 744kB
-
-Units: blocks. The smallest size is the page, so `4096kB` is order 10 on x86. The letters (migrate types, from 3.x)
-are optional, so is `Node 0` (32-bit and old kernels). The same numbers as /proc/buddyinfo, and under the same names.
-A row whose blocks do not add up to its total is cut or garbled: it is left out.
+What follows the trace of a failed allocation: the watermarks and free blocks of the zones (mem_info.py), from which
+comes what was missing (field lack). Whether the request could not wait (field atomic) is in its flags.
 
 Source: kernel tree, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, mm/page_alloc.c, mm/oom_kill.c,
 mm/memcontrol.c, mm/vmalloc.c, mm/khugepaged.c, drivers/tty/sysrq.c, lib/nmi_backtrace.c.
@@ -50,6 +45,7 @@ from thpdiag.parsers.kernel_log.lines import (
     parse_task_header,
     split_line,
 )
+from thpdiag.parsers.kernel_log.mem_info import FREE_BLOCKS, MemInfo, may_not_wait, parse_free_blocks
 
 OOM_LINES = 20_000  # the table of tasks lies between the headline of an OOM report and the line that names the victim
 _COMM = r"(?P<comm>.{0,15}\S)"
@@ -216,32 +212,7 @@ def _add(fields: dict[str, str], parts: Mapping[str, str | None]) -> None:
         fields.setdefault("memcg_huge_share", f"{min(int(huge) / usage, 1.0):.3f}")
 
 
-_ROW = re.compile(
-    r"(?:Node \d{1,4} )?[A-Z]\w{1,15}: (?P<blocks>\d{1,15}\*\d{1,9}kB\b.{0,800}?)= (?P<total>\d{1,15})kB\s*$"
-)
-_BLOCKS = re.compile(r"(\d{1,15})\*(\d{1,9})kB")
-_FREE_BLOCKS = re.compile(r"(?:Node (?P<node>\d{1,4}) )?(?P<zone>[A-Z]\w{1,15}): \d{1,15}\*\d{1,9}kB\b")
-_MOST_ORDERS = 20
-
-
-def parse_free_blocks(text: str) -> dict[str, float]:
-    """The blocks of a zone by order; none if the row is not to be trusted."""
-    found = _ROW.match(text)
-    if not found:
-        return {}
-    sizes = [(int(size), int(count)) for count, size in _BLOCKS.findall(found["blocks"])]
-    page = min(size for size, _ in sizes)
-    if page <= 0 or sum(size * count for size, count in sizes) != int(found["total"]):
-        return {}
-    values: dict[str, float] = {}
-    for size, count in sizes:
-        order = (size // page).bit_length() - 1
-        if size != page << order or order >= _MOST_ORDERS:
-            return {}
-        values[f"node_buddyinfo_blocks_order{order}"] = count
-    return values
-
-
+SHOWS_MEMORY = frozenset({"allocation_failure"})
 TRACE_LINES = 150  # modules and registers lie between a headline and its trace
 SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
 _ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
@@ -274,15 +245,26 @@ class _Pending:
     fields: dict[str, str]
     lines: int
     trace: Trace = field(default_factory=Trace)
+    memory: MemInfo = field(default_factory=MemInfo)
 
     def event(self) -> Event | None:
         """What is known at the end. A trace without a known headline is an event only if there is a trace."""
         stack = self.trace.stack()
+        if self.kind in SHOWS_MEMORY and {"order", "mode"} <= self.fields.keys():
+            self.fields["atomic"] = "yes" if may_not_wait(self.fields["mode"]) else "no"
+            if lack := self.memory.lack(int(self.fields["order"]), self.fields["mode"]):
+                self.fields["lack"] = lack
         if self.kind == "kernel_trace" and not (stack and self.trace.seen):
             return None
         if self.trace.unreliable:
             self.fields["unreliable"] = " ".join(dict.fromkeys(self.trace.unreliable))
         return Event(self.kind, self.cite, self.time, self.fields, stack)
+
+    def goes_on(self, text: str) -> bool:
+        """Whether a line below the trace may belong to the report, or stand between two lines of it."""
+        if self.kind == "oom_kill" or not self.trace.seen:
+            return True
+        return self.kind in SHOWS_MEMORY and (self.memory.feed(text) or not is_hint(text))
 
     def of(self, task: Task) -> None:
         """Whose stack it is, as far as that is not known."""
@@ -342,7 +324,7 @@ class Messages:
                 pending.fields |= {name: told[name] for name in ("lock", "holder", "holder_pid") if name in told}
                 self._lock = {name: told[name] for name in ("lock", "holder_pid", "pid") if name in told}
             return
-        if pending and pending.trace.seen and pending.kind != "oom_kill":
+        if pending and not pending.goes_on(message.text):
             yield from self._close(message.key)
             pending = None
         yield from self._message(message, pending)
@@ -356,11 +338,11 @@ class Messages:
         if self._prefixed and not text.strip() and pending.trace.running and pending.trace.stack():
             pending.trace.running = False
             return True
-        return pending.trace.feed(text)
+        return not pending.memory.begun and pending.trace.feed(text)
 
     def _message(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
         """A line outside a trace."""
-        if row := _FREE_BLOCKS.match(message.text):
+        if row := FREE_BLOCKS.match(message.text):
             yield from self._zone(message, row)
         elif found := parse_headline(message.text):
             yield from self._open(message, *found)
@@ -417,7 +399,7 @@ class Messages:
             if not self._begin(message, "kernel_trace", {}).trace.feed(message.text):
                 del self._pending[message.key]
             return
-        pending.lines -= 1
+        pending.lines -= not pending.memory.begun or not pending.memory.feed(message.text)
         if pending.lines <= 0:
             yield from self._close(message.key)
 

@@ -1,0 +1,140 @@
+"""Memory as the kernel prints it when an allocation fails: watermarks and free blocks of each zone.
+
+    Mem-Info:
+    Node 0 Normal free:487600kB min:90112kB low:112640kB high:135168kB ...
+    lowmem_reserve[]: 0 0 0 0 0
+    Node 0 Normal: 120*4kB (UEM) 33*8kB (UM) 0*16kB ... 0*4096kB = 744kB
+
+Units: kB, pages (lowmem_reserve), blocks. The smallest block is the page, so `4096kB` is order 10 on x86. The letters
+(migrate types, from 3.x) are optional, so is `Node 0` (32-bit and old kernels); `boost:` stands ahead of `min:` from
+5.14 on. SysRq m and the out-of-memory killer print the same. The numbers of blocks are those of /proc/buddyinfo, and
+have the same names. A row whose blocks do not add up to its total is cut or garbled: it is left out.
+
+A zone serves a request if more than `min` and its `lowmem_reserve` is free and one block of the size, or a larger one,
+is. Blocks of only the types H (a reserve for requests that may not wait), C (for CMA) and I (isolated) serve few. The
+list is printed after the failure, so a block that is free in it proves nothing. Source: kernel tree, mm/page_alloc.c
+(__zone_watermark_ok), mm/show_mem.c.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_ZONE = r"(?:Node (?P<node>\d{1,4}) )?(?P<zone>[A-Z]\w{1,15})"
+FREE_BLOCKS = re.compile(rf"{_ZONE}: \d{{1,15}}\*\d{{1,9}}kB\b")
+_ROW = re.compile(rf"{_ZONE}: (?P<blocks>\d{{1,15}}\*\d{{1,9}}kB\b.{{0,800}}?)= (?P<total>\d{{1,15}})kB\s*$")
+_BLOCKS = re.compile(r"(\d{1,15})\*(\d{1,9})kB(?: \(([A-Z]{1,8})\))?")
+_WATERMARKS = re.compile(rf"{_ZONE} free:(?P<free>\d{{1,15}})kB (?:boost:\d{{1,15}}kB )?min:(?P<min>\d{{1,15}})kB")
+_RESERVE = re.compile(r"lowmem_reserve\[\]:(?P<pages>(?: \d{1,15}){1,8})\s*$")
+_OTHER = re.compile(
+    r"Mem-Info|Node \d|CPU {1,6}\d{1,5}: hi:"
+    r"|[ \t]{0,4}(?:active_|inactive_|isolated_|free:|free_|unevictable:|slab_|mapped:|kernel_|sec_)"
+    r"|\d{1,15} (?:total pagecache|pages |reserved|pagecache|slab)|Swap cache stats|(?:Free|Total) swap  ?="
+    r"|[\w:.\[\]-]{1,16} cpuset=|warn_alloc_show_mem|Tasks? "
+)
+_MOST_ORDERS = 20
+_ANYBODY = frozenset("UMER")
+
+_WAITS = re.compile(
+    r"(?:^|[(|])(?:GFP_(?:KERNEL|NOIO|NOFS|USER|HIGHUSER|TEMPORARY)|GFP_TRANSHUGE\b|__GFP_(?:DIRECT_)?RECLAIM\b)"
+)
+_DMA, _HIGH, _DMA32, _MOVABLE, _OLD_WAIT, _DIRECT_RECLAIM_4_4 = 0x1, 0x20, 0x4, 0x8, 0x10, 0x400000
+
+
+def parse_free_blocks(text: str) -> dict[str, float]:
+    """The blocks of a zone by order; none if the row is not to be trusted."""
+    found = _ROW.match(text)
+    if not found:
+        return {}
+    sizes = [(int(size), int(count)) for count, size, _ in _BLOCKS.findall(found["blocks"])]
+    page = min(size for size, _ in sizes)
+    if page <= 0 or sum(size * count for size, count in sizes) != int(found["total"]):
+        return {}
+    values: dict[str, float] = {}
+    for size, count in sizes:
+        order = (size // page).bit_length() - 1
+        if size != page << order or order >= _MOST_ORDERS:
+            return {}
+        values[f"node_buddyinfo_blocks_order{order}"] = count
+    return values
+
+
+def may_not_wait(mode: str) -> bool:
+    """Whether a request, by its flags, came from where the kernel cannot free or compact memory for it.
+
+    Without names, to 4.5, 0x20 is what interrupts set; 0x10, and in 4.4 and 4.5 0x400000, is leave to wait.
+    """
+    if "(" in mode:
+        return not _WAITS.search(mode)
+    bits = int(mode, 16)
+    return bool(bits & _HIGH) and not bits & (_OLD_WAIT | _DIRECT_RECLAIM_4_4)
+
+
+@dataclass(slots=True)
+class _Zone:
+    """Of one zone: memory in kB, pages kept for others, the largest order of which a block is free for everybody."""
+
+    free: int | None = None
+    least: int = 0
+    reserve: int = 0
+    page: int = 4
+    largest: int | None = None
+
+
+@dataclass(slots=True)
+class MemInfo:
+    """What a report has said of the zones so far."""
+
+    zones: dict[tuple[str, str], _Zone] = field(default_factory=dict)
+    begun: bool = False
+    _last: _Zone | None = None
+
+    def feed(self, text: str) -> bool:
+        """Take a line in; False if it says nothing of memory."""
+        if found := _WATERMARKS.match(text):
+            self._last = self._zone(found)
+            self._last.free, self._last.least = int(found["free"]), int(found["min"])
+        elif (found := _RESERVE.match(text)) and self._last:
+            self._last.reserve = int(found["pages"].split()[-1])
+            self._last = None
+        elif (found := FREE_BLOCKS.match(text)) and parse_free_blocks(text):
+            zone, blocks = self._zone(found), _BLOCKS.findall(text)
+            zone.page = min(int(size) for _, size, _ in blocks)
+            orders = [
+                (int(size) // zone.page).bit_length() - 1
+                for count, size, types in blocks
+                if int(count) and (not types or not _ANYBODY.isdisjoint(types))
+            ]
+            zone.largest = max(orders, default=-1)
+        elif not (found or _OTHER.match(text)):
+            return False
+        self.begun = True
+        return True
+
+    def _zone(self, found: re.Match[str]) -> _Zone:
+        return self.zones.setdefault((found["node"] or "0", found["zone"]), _Zone())
+
+    def lack(self, order: int, mode: str) -> str:
+        """What was missing: `memory`, or `blocks` where memory was left; empty if the report does not tell."""
+        zones, reserves = self._allowed(mode)
+        if not zones or any(zone.free is None for zone in zones):
+            return ""
+        open_to_it = [z for z in zones if (z.free or 0) > z.least + (z.reserve * z.page if reserves else 0)]
+        if not open_to_it:
+            return "memory"
+        without = all(zone.largest is not None and zone.largest < order for zone in open_to_it)
+        return "blocks" if without else ""
+
+    def _allowed(self, mode: str) -> tuple[list[_Zone], bool]:
+        """The zones that may serve a request with these flags, and whether it has to leave the reserve of each alone.
+
+        None if that cannot be told: which node it was bound to, or the other reserves of 32-bit kernels.
+        """
+        names, nodes = ({key[at] for key in self.zones} for at in (1, 0))
+        if not mode or "HighMem" in names or (len(nodes) > 1 and "THISNODE" in mode):
+            return [], True
+        bits = int(mode.partition("(")[0], 16)
+        low = {"DMA"} if bits & _DMA else {"DMA", "DMA32"} if bits & _DMA32 else set()
+        wanted = low or names - ({"Device"} if bits & _MOVABLE else {"Device", "Movable"})
+        return [zone for (_, name), zone in self.zones.items() if name in wanted], not low
