@@ -227,7 +227,7 @@ def _recording(profile: Profile, state: State, room: int, checks: Sequence[Profi
     folded = [(path, float(f"{share:.4g}")) for path, share in tree.stacks]
     frames = [(frame_label(frame), frame) for frame in profile.frames]
     paths = [(task, functions) for task, *functions in (stack.split(";") for stack, _ in folded)]
-    shares = {name: known.share(name) for name in sorted(families())}
+    shares = {name: known.share(name) for name, family in sorted(families().items()) if family.listed}
     return {
         "event": profile.event, "samples": known.samples, "reader": profile.reader, "state": sentence(quoted(state.id)),
         **place(profile.cite), **present_keys(symbols=profile.facts.get("symbols")),

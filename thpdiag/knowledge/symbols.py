@@ -54,7 +54,8 @@ class NameSet:
 class Family(NamedTuple):
     """Functions of one kind of work. `title` names it in a sentence, `ambiguous` names count in some tasks only.
 
-    `objects` are those of programs that hold the functions; None: the kernel's.
+    `objects` are those of programs that hold the functions; None: the kernel's. `listed`: whether its share of a
+    profile says something by itself.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Family(NamedTuple):
     source: str
     ambiguous: NameSet
     objects: re.Pattern[str] | None = None
+    listed: bool = True
 
     def matches(self, name: str) -> bool:
         """Whether the normalised name belongs to the family by itself."""
@@ -111,6 +113,7 @@ def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
         str(entry["source"]),
         NameSet(_names(entry, "ambiguous", name)),
         re.compile("|".join(map(translate, objects))) if objects else None,
+        entry.get("listed") is not False,
     )
 
 
