@@ -34,6 +34,7 @@ from thpdiag.parsers.perf.frames import Frames, kernel_dso, kernel_letter
 PERCENT = r"\d{1,3}[.,]\d{1,2}%"
 _ROW = re.compile(rf"(?P<lead>\s*(?:[+-]\s*)?)(?P<shares>{PERCENT}(?:\s+{PERCENT}){{0,5}})(?:\s+(?P<rest>\S.*))?$")
 _SYMBOL = re.compile(r"(?:^|\s)(?:0x[0-9a-f]{1,16}\s+[\w!.-]\s+)?\[(?P<letter>[k.guhHm])\]\s+(?P<symbol>\S.*)$")
+_NO_SYMBOL = re.compile(rf"\s*(?:[+-]\s*)?{PERCENT}\s.*\s\[[k.guhHm]\]\s*$")  # a mail program has broken the line here
 _SHARE_FIELD = re.compile(rf"{PERCENT}(?:\s+{PERCENT}){{0,5}}")
 _COUNTS = re.compile(r"\d{1,18}(?=\s)")
 _DIFFERENCE = re.compile(r"[+-]\d")
@@ -202,12 +203,19 @@ class Table:
     levels: list[tuple[int, OverheadRow]] = field(default_factory=list)
     edge: int = 0  # where the shares of rows end
     blank: bool = False  # an empty line was seen below the last row
+    broken: tuple[str, Citation] | None = None  # a row whose symbol stands on the next line
 
     def take(self, text: str, cite: Citation) -> bool:
         """Take a row, or a line of the call graph below the last row; False if it is neither."""
         if not text.strip():
             self.blank = bool(self.entries)
             return True
+        if _NO_SYMBOL.match(text):
+            self.broken = text, cite
+            return True
+        if self.broken:
+            (begin, cite), self.broken = self.broken, None
+            text = f"{begin.rstrip()} {text.strip()}"
         entry = parse_separated_row(text, self.columns, self.sign) if self.sign else row(text, self.columns)
         if entry is not None and self._is_row(entry):
             self.blank = False
