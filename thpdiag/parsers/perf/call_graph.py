@@ -129,8 +129,49 @@ def has_bars(lines: Sequence[str]) -> bool:
 
 def is_squeezed(lines: Sequence[str]) -> bool:
     """Whether the graph lost the blanks that tell which branch belongs to which: perf indents it by twelve."""
-    bars = [line for line in lines if _BRANCH.match(line)]
-    return any(_VALUED.search(line) for line in bars) and any(not line[:MIN_INDENT].isspace() for line in bars)
+    return any(not line[:MIN_INDENT].isspace() for line in lines if _BRANCH.match(line))
+
+
+def indented(lines: Sequence[str]) -> list[str] | None:
+    """A graph that lost its blanks, with those of perf; None if its bars do not tell what belongs to what.
+
+    Names follow their branch before any branch of its own. A branch has a bar for each branch above it that has a
+    further sibling, and one of its own unless it is the last of its siblings; and no branch follows a last sibling on
+    its level. So the number of bars leaves one level only.
+    """
+    if not any("|" in line for line in lines) and sum(bool(_VALUED.search(line)) for line in lines) > 1:
+        return None
+    found: list[str] = []
+    above: list[bool] = []  # by level, the outermost first: whether the branch is the last of its siblings
+    root, column = _ALONE_FROM + 2, 0
+    for line in lines:
+        bare = line.strip(_BLANK)
+        branch = _BRANCH.match(line)
+        if not bare:
+            continue
+        if not branch:
+            found.append(" " * (column + _NAMES_AFTER_BAR) + bare)
+            continue
+        if branch["value"] is None:
+            if found:
+                return None
+            found.append(" " * root + bare)
+            root, column = root + 3, root + 3 - _NAMES_AFTER_BAR
+            continue
+        before = line[: branch.start("dash")]
+        last = not before.endswith("|")
+        bars = before.count("|") - (not last)
+        levels = (
+            level
+            for level in range(len(above) + 1)
+            if above[:level].count(False) == bars and not (level < len(above) and above[level])
+        )
+        if (level := next(levels, None)) is None or level > DEEPEST:
+            return None
+        above[level:] = [last]
+        column = root + level * _NAMES_AFTER_BAR
+        found.append(" " * column + (" " if last else "|") + bare)
+    return found
 
 
 def certain_part(lines: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from thpdiag.parsers.perf.call_graph import (
     Path,
     certain_part,
     chains,
+    indented,
     is_squeezed,
     part,
     share,
@@ -261,9 +262,10 @@ class Table:
 
     def profile(self, reader: str, name: str, cite: Citation, event: int = 0) -> Profile:
         """The stacks of one event of the group; what the rows leave of 100 % is not listed."""
-        entries = self._entries_of(event)
-        if self.is_squeezed():
-            entries = [replace(e, graph=certain_part(e.graph) if is_squeezed(e.graph) else e.graph) for e in entries]
+        entries = [
+            replace(e, graph=indented(e.graph) or certain_part(e.graph)) if is_squeezed(e.graph) else e
+            for e in self._entries_of(event)
+        ]
         counts, frames = StackCounts(), Frames()
         split = chains([(e.row, e.graph) for e in entries], self._layout())
         weight = 0.0
@@ -286,9 +288,9 @@ class Table:
             facts={"order": split.order, "shares": split.shares} if shown else {},
         )
 
-    def is_squeezed(self) -> bool:
-        """Whether the call graphs lost their indentation."""
-        return any(is_squeezed(entry.graph) for entry in self.entries)
+    def is_cut(self) -> bool:
+        """Whether call graphs lost their indentation, and their bars do not tell it."""
+        return any(is_squeezed(entry.graph) and not indented(entry.graph) for entry in self.entries)
 
     def events(self) -> int:
         """How many events the rows have shares of."""

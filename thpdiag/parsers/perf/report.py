@@ -139,7 +139,7 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
         if current.samples:
             yield Problem(current.cite, "a perf report of which no row is in the text", reader=PARSER.name)
         return
-    if table.is_squeezed():
+    if table.is_cut():
         text = "call graphs that lost their indentation: only the functions above the first branch of each are certain"
         yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name)
     events = table.events()
