@@ -67,12 +67,16 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
         text = f"{path_name(one.cite.member)} counts {quoted(one.event)}, which does not tell where CPU time goes"
         return unknown_result(check, "profile", text)
     groups = recordings(tuple(timed))
-    if check.profile.flat and not (groups := [g for g in groups if g[0].stacks is Stacks.NONE]):
-        return CheckResult(check, NO, f"{path_name(timed[0].cite.member)} shows callers", timed[0].cite)
     answers = []
     for renderings in groups:
+        if check.profile.flat and renderings[0].stacks is not Stacks.NONE:
+            text = f"{path_name(renderings[0].cite.member)} shows callers"
+            answers.append(CheckResult(check, NO, text, renderings[0].cite))
+            continue
         told = [_judge_profile(check, compiled_profile(profile)) for profile in renderings]
         answers += [answer for answer in told if answer.value is YES] or [witness_answer(told)]
+    if check.profile.flat and (shown := [a for a in answers if a.value is NO and a.measured is None]):
+        answers = [a for a in answers if a.value is YES] or shown  # what shows callers covers the question
     return any_answer(
         sorted(answers, key=lambda a: a.measured if isinstance(a.measured, float) else -1.0, reverse=True)
     )
