@@ -19,7 +19,14 @@ from typing import TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.layout import NUMBERING, PEEKED_LINES, Change, may_have_prefix, prefix_of, without_prefix
-from thpdiag.detect.session import folder_after, is_refusal, operator_actions, prose_facts, with_absolute_settings
+from thpdiag.detect.session import (
+    folder_after,
+    is_refusal,
+    operator_actions,
+    operator_changes,
+    prose_facts,
+    with_absolute_settings,
+)
 from thpdiag.detect.session_clock import SessionClock, TaggedRecord
 from thpdiag.detect.shell import is_complete, plan_of, script_of
 from thpdiag.detect.testimony import MAX_LINES, testimony
@@ -447,7 +454,8 @@ class Detector:
             self._take_off_prefix(context, ahead, expected=True)
         answer = ahead.next()
         how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
-        for record in operator_actions(cite, context.command, how=how):
+        changes = operator_changes(cite, context.command) if how != "failed" else ()
+        for record in (*operator_actions(cite, context.command, how=how), *changes):
             yield TaggedRecord(record, "operator_actions", context.group)
         while (
             not context.looping

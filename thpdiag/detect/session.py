@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator
 
 from thpdiag.knowledge.applications import version_in_text
+from thpdiag.knowledge.workloads import changes_of
 from thpdiag.model import Citation, Event, Fact
 
 _PATH = r"(?:/sys/kernel/mm/(?:redhat_|\*)?transparent_hugepage/[\w/-]{1,60}|/proc/sys/vm/\w{1,40})"
@@ -91,6 +92,12 @@ def operator_actions(cite: Citation, command: str, *, how: str) -> Iterator[Even
             yield _event(cite, f"/proc/sys/vm/{pair['name']}", pair["value"], _manner(pair, text, how))
 
 
+def operator_changes(cite: Citation, command: str) -> Iterator[Event]:
+    """What else a command changes that makes a host faster or slower (knowledge/workloads.yaml)."""
+    for what, of in changes_of(command) if not _SEARCH.match(command.strip()) else ():
+        yield Event("operator_change", cite, fields={"what": what, "of": of})
+
+
 def _unroll_loop(loop: re.Match[str]) -> str:
     name = re.compile(rf"\$(?:{loop['name']}\b|\{{{loop['name']}\}})")
     return "; ".join(name.sub(word.replace("\\", "\\\\"), loop["body"]) for word in loop["words"].split())
@@ -118,7 +125,7 @@ _KERNEL_WORD = re.compile(r"(?i)kernel")
 _OS = re.compile(
     r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu"
     r"|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+"
-    r"(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)"
+    r"(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)(?!-?\d|[.]\d)"
 )
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
 

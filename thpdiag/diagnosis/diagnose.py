@@ -16,7 +16,7 @@ from typing import NamedTuple
 from thpdiag.diagnosis.ranking import LEADING, THP, leads, mechanism_kind, ranked
 from thpdiag.engine.check_result import DYNAMIC, NO, UNKNOWN, YES
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import OTHER_SETTING
+from thpdiag.engine.schema import OTHER_SETTING, ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import DEFAULT_HUGE_PAGE_BYTES, max_huge_page_size
 from thpdiag.host.rates import max_rate, watched_seconds
@@ -92,6 +92,11 @@ def _is_out(
     # Where only one process was looked at, another one may have what happens to single processes.
     elsewhere = any(s.case.process for s in views) and any(rule.file.for_each == "process" for rule in own)
     told = [outcomes[rule.id] for rule in own if rule.file.role == "root_cause" and rule.id in outcomes]
+    # Rules that only compare settings say nothing of a host on which none was switched.
+    idle = (
+        {r.id for r in own if all(isinstance(c, ToggleCheck) for c in r.checks.values())} if len(views) == 1 else set()
+    )
+    told = [outcome for outcome in told if outcome.rule not in idle or set(outcome.missing) > {OTHER_SETTING}]
     denied = bool(told) and all(map(_closed, told)) and any(map(decided, told))
     if denied and not larger and not elsewhere:
         return True

@@ -18,7 +18,9 @@ from thpdiag.engine.quantity import parse_quantity, split_unit
 from thpdiag.knowledge.platforms import era_of_behaviour
 
 OTHER_SETTING = "recording.other_setting"  # what a comparison lacks, as the vocabulary names it
-ToggleMetric = Literal["sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate"]
+ToggleMetric = Literal[
+    "sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate", "rss_slope"
+]
 
 
 class Compared(NamedTuple):
@@ -46,7 +48,10 @@ COMPARED: Mapping[ToggleMetric, Compared] = {
         "samples in compaction that may be for page faults", "ratio", ("profile",), worth=0.03, whole=True
     ),
     "compact_stall_rate": Compared("compaction stalls", "1/s", ("node_vmstat_compact_stall",), worth=2.0),
-    "work_rate": Compared("time for the same work", "seconds", ("work.seconds",), whole=True),
+    "work_rate": Compared(
+        "time, latency or pace of the same work", "seconds", ("work.seconds", "work.latency", "work.rate"), whole=True
+    ),
+    "rss_slope": Compared("growth of a process's resident memory", "bytes/s", ("process_resident_memory_bytes",)),
     "fault_rate": Compared("huge-page faults", "1/s", ("node_vmstat_thp_fault_alloc",)),
 }
 USUAL: tuple[ToggleMetric, ...] = ("sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate")

@@ -36,6 +36,7 @@ from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
 
 FORBIDDING_SETTINGS = frozenset({("thp.enabled", "never"), ("thp.defrag", "never")})
+COMPACTION_SETTINGS = frozenset({"sysctl.vm.compaction_proactiveness", "sysctl.vm.extfrag_threshold"})
 UNPLACED = "unplaced"
 PLACING: tuple[Clock, ...] = (Clock.UTC, Clock.LOCAL, Clock.DAY, Clock.BOOT)  # clocks that members may share
 
@@ -67,9 +68,21 @@ class Segment:
         if not isinstance(record, Fact):
             self.records.append(record)
             return
-        self.facts.append(record)
+        if record.name not in COMPACTION_SETTINGS:  # these are of the whole case
+            self.facts.append(record)
         if _is_measured(record):
-            self.settings[record.name] = str(record.value)
+            self.settings[_setting_name(record)] = str(record.value)
+
+
+def _setting_name(fact: Fact) -> str:
+    """The setting that a fact is of; of a size of huge pages by the name of its directory, as it is written."""
+    size = fact.label("size")
+    return f"thp.hugepages-{size}.{fact.name.rpartition('.')[2]}" if size else fact.name
+
+
+def _is_switch(name: str) -> bool:
+    """Whether a written setting ends a state: those of huge pages, and those of compaction."""
+    return is_runtime_setting(name) or name in COMPACTION_SETTINGS
 
 
 def is_runtime_setting(name: str) -> bool:
@@ -79,9 +92,9 @@ def is_runtime_setting(name: str) -> bool:
 
 def _is_measured(record: Record) -> TypeGuard[Fact]:
     """Whether a record says what the kernel itself shows of a setting of the whole host."""
-    if not isinstance(record, Fact) or record.labels or record.provenance:
+    if not isinstance(record, Fact) or record.provenance or {key for key, _ in record.labels} - {"size"}:
         return False
-    return is_runtime_setting(record.name)
+    return _is_switch(record.name)
 
 
 def _is_written(record: Record) -> TypeGuard[Event]:
@@ -95,9 +108,9 @@ def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tup
     placed: list[Record] = [
         r
         for r in records
-        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and is_runtime_setting(r.name))
+        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and _is_switch(r.name))
     ]
-    placed += [r for r in records if isinstance(r, Fact) and r.name == "work.seconds"]
+    placed += [r for r in records if isinstance(r, Fact) and r.name.startswith("work.")]
     changes = _setting_changes(placed)
     segments = _segments_by_line(placed, changes, clock) if changes else _segments_by_root(placed, clock)
     states = [
@@ -145,12 +158,12 @@ def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
     from the one before."""
     found: dict[str, list[Fact]] = defaultdict(list)
     known: dict[tuple[str, str], str] = {}
-    told = [r for r in records if _is_measured(r) or (_is_written(r) and is_runtime_setting(r.fields["setting"]))]
+    told = [r for r in records if _is_measured(r) or (_is_written(r) and _is_switch(r.fields["setting"]))]
     for record in sorted(told, key=lambda r: (r.cite.member, r.cite.line or 0)):
         if isinstance(record, Event):
             change = Fact(record.fields["setting"], record.fields["value"], record.cite)
         else:
-            change = Fact(record.name, str(record.value), record.cite)
+            change = Fact(_setting_name(record), str(record.value), record.cite)
         key = (change.cite.member, change.name)
         before, known[key] = known.get(key), str(change.value)
         if before != change.value and (before is not None or isinstance(record, Event)):
@@ -183,12 +196,9 @@ def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact
     """The stretches of a member between the lines of its changes; `first` is the place of the first in time."""
     lines = sorted({cut.cite.line or 0 for cut in cuts})
     settings = {
-        record.name: str(record.value)
+        _setting_name(record): str(record.value)
         for record in records
-        if isinstance(record, Fact)
-        and is_runtime_setting(record.name)
-        and not record.labels
-        and (record.cite.line or 0) < lines[0]
+        if _is_measured(record) and (record.cite.line or 0) < lines[0]
     }
     segments = [Segment(f"{member}:1", dict(settings), first)]
     for number, line in enumerate(lines, start=1):
@@ -246,7 +256,7 @@ def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segme
         place = _bundle_finder(records, measured)
         for fact in measured:
             key = place(fact.cite.member)
-            segments.setdefault(key, Segment(key or "input")).settings.setdefault(fact.name, str(fact.value))
+            segments.setdefault(key, Segment(key or "input")).settings.setdefault(_setting_name(fact), str(fact.value))
     known = [segment.settings for segment in segments.values()]
     if not any(one[name] != value for one in known for other in known for name, value in other.items() if name in one):
         whole = Segment("all", order=0)
@@ -359,7 +369,9 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         problems = (*problems, *unplaced_recordings(records, window, clock.anchors))
         records = records_in_window(records, window, options.process, clock.anchors)
     records = mark_ineffective_writes(records)
-    facts = [r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and r.name != "work.seconds"]
+    facts = [
+        r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and not r.name.startswith("work.")
+    ]
     members = set(map(member_of, host.records))
     readable = frozenset(parsed.readings)
 

@@ -88,7 +88,9 @@ def _is_measurement(record: Record) -> bool:
     """Whether the record measures a host, rather than tell what it is or was told to do."""
     if isinstance(record, Event):
         return record.kind not in OPERATOR_KINDS
-    return isinstance(record, Sample | Series | Profile) or (isinstance(record, Fact) and record.name == "work.seconds")
+    return isinstance(record, Sample | Series | Profile) or (
+        isinstance(record, Fact) and record.name.startswith("work.")
+    )
 
 
 def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[list[HostRecords], list[Note]]:

@@ -131,7 +131,7 @@ class Fact:
 
 
 # what an operator did, as distinct from what the kernel said
-OPERATOR_KINDS = frozenset({"setting_written", "operator_compaction", "operator_drop_caches"})
+OPERATOR_KINDS = frozenset({"setting_written", "operator_compaction", "operator_drop_caches", "operator_change"})
 
 
 @dataclass(frozen=True, slots=True)

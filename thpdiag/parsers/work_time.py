@@ -38,9 +38,17 @@ KINDS = {"User time": "user", "System time": "sys", "Elapsed (wall clock) time":
 TIME = re.compile(r"(?:\S{0,200}/)?(?:command\s{1,8})?(?:\S{0,200}/)?time\s{1,8}(?:-\S{1,80}\s{1,8}){0,8}")
 
 
+OUTPUT = re.compile(r"([^'\"|>&;]*?)\s*(?:2?>>?&?|\|&?)[^;]*$")
+
+
 def job(command: str) -> str:
-    """What was timed: the command without `time` and its options."""
-    return TIME.sub("", command.strip(), count=1).strip()
+    """What was measured: the command without `time` and its options, and without where its output goes.
+
+    >>> job("time -p ./load 64 2>&1 | tee always.txt")
+    './load 64'
+    """
+    command = TIME.sub("", command.strip(), count=1).strip()
+    return found[1] if (found := OUTPUT.fullmatch(command)) else command
 
 
 def _times_of_line(text: str, name: str) -> list[tuple[str, str, float | None]]:

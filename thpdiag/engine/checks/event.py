@@ -45,7 +45,8 @@ def judge(check: EventCheck, view: StateView) -> CheckResult:
 def _sources_read(kinds: list[str], view: StateView) -> list[Fact | Event]:
     """What shows that such events would have been seen."""
     if set(kinds) <= OPERATOR_KINDS:
-        return [e for e in (*view.case.events, *view.state.events) if e.kind in OPERATOR_KINDS]
+        told = OPERATOR_KINDS - {"operator_change"}
+        return [e for e in (*view.case.events, *view.state.events) if e.kind in told]
     if set(kinds) <= TASK_KINDS:
         return [e for e in (*view.state.events, *view.case.events) if e.kind in TASK_KINDS]
     return list(view.facts("log.read"))

@@ -4,6 +4,11 @@ The state with the more permissive value is expected to be worse. A metric count
 sides and the same kind of load; system time alone need not fall after a cure (4 KiB faults take over), so any of
 several will do. The change must come with the switch: what had got better while the old value still held was not
 cured by the new one.
+
+A first run of a job is slower than the next whatever the switch: it warms caches up. One run before a switch counts if
+the kernel's part of its time went with it, or if it is of a load that does not read from disk; else the finding is
+possible until the job was run twice, or the setting was switched back. So it is where something else was changed
+between the two sides (`_changes`): a restart, caches that were dropped, another kernel.
 """
 
 from __future__ import annotations
@@ -11,53 +16,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
+from thpdiag.engine.checks.toggle_sides import GROUP, Side, sides
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import COMPARED, OTHER_SETTING, Toggle, ToggleCheck, ToggleMetric, as_list
-from thpdiag.engine.stacks import cpu_time_profiles
-from thpdiag.engine.state_view import StateView, compiled_profile
-from thpdiag.host.rates import rates
-from thpdiag.host.series import Track
-from thpdiag.model import Citation, Fact, Stacks
+from thpdiag.engine.state_view import StateView
+from thpdiag.knowledge.paths import root_of
+from thpdiag.model import Event, Fact
+from thpdiag.model.facts import OPERATOR_KINDS
 from thpdiag.model.text import quoted
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Column = NDArray[np.float64]
 
 # From strict to permissive. With defrag=defer no fault compacts, not even in memory that asked for huge pages, which
 # waits with madvise (mm/huge_memory.c vma_thp_gfp_mask).
-PERMISSIVE = ("never", "0", "no", "defer", "madvise", "defer+madvise", "1", "yes", "always")
+PERMISSIVE = (
+    "deny", "never", "no", "defer", "default", "advise", "madvise", "inherit", "defer+madvise", "within_size", "yes",
+    "always", "force",
+)  # fmt: skip
+LESS_IS_MORE = ("sleep_millisecs", "extfrag_threshold")  # settings of which a smaller number allows more
 KNOBS = ("thp.enabled", "thp.defrag")  # what is often switched together
+OF_PROGRAM = "thp.of_program"  # a program's own switch, in the command of a job
+OF_SIZES = {"thp.size.enabled": ".enabled", "thp.size.shmem_enabled": ".shmem_enabled"}
+SIZES = "thp.hugepages-"
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
-LAST = 3  # the end of a stretch: its last third, at least so many samples
-FOR_OTHERS = ("other_allocators", "kcompactd", "khugepaged", "operator_compaction")  # no setting of faults stops these
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
+OF_SOURCES: tuple[ToggleMetric, ...] = ("work_rate", "rss_slope")  # of each job, and of each process
 Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one that is compared
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A metric in one state from one source: mean, number of samples, a line of it.
-
-    `busy` is how busy the CPUs were, `user` how much of it the programs got, `last` the mean of the stretch's end;
-    None if unknown. `order` is the place of the state in time.
-    """
-
-    mean: float
-    samples: int
-    cite: Citation
-    busy: float | None = None
-    user: float | None = None
-    last: float | None = None
-    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +79,26 @@ class Contrast:
 
     @property
     def ratio(self) -> float:
-        if self.better.mean > 0:
-            return self.worse.mean / self.better.mean
-        return float("inf") if self.worse.mean > 0 else 1.0
+        return self._ratio_within(0.0)
+
+    def _ratio_within(self, off: float) -> float:
+        """How many times better, if what was printed is off by this in favour of the worse."""
+        more, less = (self.better, self.worse) if self.worse.rising else (self.worse, self.better)
+        if less.mean + off > 0:
+            return (more.mean - off) / (less.mean + off)
+        return float("inf") if more.mean > off else 1.0
 
     def is_at_least(self, ratio: float) -> bool:
-        """Whether it was so many times as much, and enough to matter."""
-        return self.ratio >= ratio and self.worse.mean >= COMPARED[self.metric].worth
+        """Whether it was so many times as much, rounding apart, and enough to matter."""
+        rounded = max(self.worse.step, self.better.step) / 2
+        return self._ratio_within(rounded) >= ratio and self.worse.mean >= self.worse.worth
 
     @property
     def subject(self) -> tuple[str, ...]:
         """What is compared, whatever the source."""
         return (
             self.metric,
+            self.source if self.metric in OF_SOURCES else "",
             *(word for knobs in (self.worse_knobs, self.better_knobs) for one in knobs for word in one),
         )
 
@@ -117,26 +111,30 @@ class Contrast:
     def with_the_switch(self) -> bool:
         """Whether what got better came with it: the earlier stretch was until its end as it was on the whole."""
         worse, better = self.worse, self.better
-        if worse.order is None or better.order is None or worse.mean <= better.mean:
+        if worse.place is None or better.place is None or self.ratio <= 1:
             return True
-        if worse.order < better.order:
-            return worse.last is None or worse.last - better.mean >= HELD * (worse.mean - better.mean)
-        return better.last is None or worse.mean - better.last >= HELD * (worse.mean - better.mean)
+        first, other = (worse, better) if worse.place < better.place else (better, worse)
+        return first.last is None or (first.last - other.mean) / (first.mean - other.mean) >= HELD
 
     def describe(self) -> str:
-        known = COMPARED[self.metric]
-        worse, better = (
-            f"{format_quantity(s.mean, known.unit)} ({_samples(s.samples)})" for s in (self.worse, self.better)
-        )
-        times = f"{self.ratio:.1f} times as much" if self.ratio != float("inf") else "against none"
-        if self.worse.mean < known.worth:
+        worse, better = (f"{_amount(s)} ({_samples(s.samples)})" for s in (self.worse, self.better))
+        ratio = 1 / self.ratio if self.worse.rising and 0 < self.ratio < 1 else self.ratio
+        times = f"{ratio:.1f} times as much" if ratio != float("inf") else "against none"
+        if self.worse.mean < self.worse.worth:
             times += ", which is too little to matter"
         before = " and ".join(f"{name} {quoted(value)}" for name, value, _ in self.differences)
         after = " and ".join(
             quoted(value) if len(self.differences) == 1 else f"{name} {quoted(value)}"
             for name, _, value in self.differences
         )
-        return f"{before}: {known.title} {worse}; {after}: {better}; {times}"
+        return f"{before}: {self.worse.title} {worse}; {after}: {better}; {times}"
+
+
+def _amount(side: Side) -> str:
+    """The figure; latencies are of milliseconds."""
+    if side.unit == "seconds" and 0 < side.mean < 0.1:
+        return f"{side.mean * 1000:.3g} ms"
+    return format_quantity(side.mean, side.unit)
 
 
 def _samples(count: int) -> str:
@@ -148,28 +146,176 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
 
     It is the state with the worse value that a yes speaks of.
     """
-    toggle, settings = check.toggle, as_list(check.toggle.setting)
-    if len(view.others) < 2:
+    toggle, settings = check.toggle, _names(as_list(check.toggle.setting), view)
+    if len(view.others) < 2 and OF_PROGRAM not in settings:
         contrasts = []
     else:
         contrasts = [c for s in settings for m in toggle.metrics for c in _contrasts(s, m, view)]
     sound = [c for c in contrasts if _enough(c, toggle) and _same_load(c) and c.with_the_switch and c.alone(settings)]
-    usable = _decisive(sound)
     ratio = parse_quantity(toggle.ratio)
+    noise = [c for c in sound if c.is_at_least(ratio) and _noise(c, view)]
+    usable = _decisive([c for c in sound if c not in noise and not _less_work(c, sound)])
     if any(c.is_at_least(ratio) for c in usable):
         often = [(c, _switches(c, view, _least(c, toggle))) for c in usable]
         usable = [c for c, times in often if times is not None and (toggle.switches == 1 or times >= toggle.switches)]
     if not usable:
-        text = "no two stretches with different settings and enough samples"
-        return unknown_result(check, OTHER_SETTING, _why_not(contrasts[0], toggle) if contrasts else text)
-    best = max(usable, key=lambda c: (c.is_at_least(ratio), _is_worse_state(c, view), c.metric != "sys_total", c.ratio))
+        return unknown_result(check, OTHER_SETTING, _why_not(contrasts, toggle, settings, view))
+    doubts = {id(c): _doubts(c, settings, view) for c in usable}
+    best = max(
+        usable,
+        key=lambda c: (
+            c.is_at_least(ratio), _is_worse_state(c, view), not doubts[id(c)], c.metric != "sys_total", c.ratio
+        ),
+    )  # fmt: skip
     value = YES if best.is_at_least(ratio) else NO
     if value is YES and not _is_worse_state(best, view):
         return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
-    # Where the time of a job is known of one side only, how long it took on the other may say something else.
-    weak = value is YES and best.metric != "work_rate" and any(map(_work, view.others))
-    surer = "the time that the same job took under both settings" if weak else ""
-    return CheckResult(check, value, best.describe, best.worse.cite, best.ratio, weak=weak, surer=surer)
+    doubt = doubts[id(best)] if value is YES else ()
+    surer = "two runs of the same job under either setting, with nothing else changed between them" if doubt else ""
+    if value is YES and not doubt and best.metric != "work_rate" and _is_work_open(settings, ratio, view):
+        # Where the time of a job is known of one side only, how long it took on the other may say something else.
+        surer = "the time that the same job took under both settings"
+
+    def words() -> str:
+        return "; but ".join((best.describe(), *doubt))
+
+    return CheckResult(check, value, words, best.worse.cite, best.ratio, weak=bool(surer), surer=surer)
+
+
+def _names(settings: Sequence[str], view: StateView) -> list[str]:
+    """The settings, those of single sizes by the sizes that were set."""
+    sizes = (
+        {n for v in view.others for n in v.state.settings if n.startswith(SIZES)}
+        if set(settings) & set(OF_SIZES)
+        else ()
+    )
+    ends = [OF_SIZES[name] for name in settings if name in OF_SIZES]
+    return [*(n for n in settings if n not in OF_SIZES), *sorted(n for n in sizes if n.endswith(tuple(ends)))]
+
+
+def _is_work_open(settings: Sequence[str], ratio: float, view: StateView) -> bool:
+    """Whether work was measured somewhere, and did not get better by as much."""
+    if not any(sides("work_rate", other) for other in view.others):
+        return False
+    return not any(c.is_at_least(ratio) for s in settings for c in _contrasts(s, "work_rate", view))
+
+
+def _less_work(contrast: Contrast, every: Sequence[Contrast]) -> bool:
+    """Whether a latency fell because less was done: the same load did less work per second on that side."""
+    job = contrast.source.split(GROUP)[0]
+    return contrast.metric == "work_rate" and any(
+        other.worse.rising
+        and other.ratio < SAME_WORK
+        and other.source.split(GROUP)[0] == job
+        and (other.worse.state, other.better.state) == (contrast.worse.state, contrast.better.state)
+        for other in every
+        if other.metric == "work_rate" and not contrast.worse.rising
+    )
+
+
+def _noise(contrast: Contrast, view: StateView) -> str:
+    """Why a figure that got better shows nothing: single runs that differ by as much, or one that only warmed up."""
+    worse, better = contrast.worse, contrast.better
+    if worse.brief or better.brief:
+        return "it was measured for less than a second"
+    low, high = (better, worse) if worse.rising else (worse, better)
+    if worse.runs and better.runs and min(low.runs) <= max(high.runs):
+        return "single runs differ by as much"
+    if worse.kernel is None or better.kernel is None or not _is_first(contrast, view):
+        return ""
+    # Huge pages cost time in the kernel; what a first run waits for is files, or its own code to be made ready.
+    of_kernel = worse.kernel - better.kernel >= HELD * (worse.mean - better.mean)
+    return (
+        ""
+        if of_kernel
+        else "what took longer the first time was not the kernel: a first run reads from disk what is in memory later"
+    )
+
+
+def _is_first(contrast: Contrast, view: StateView) -> bool:
+    """Whether the worse side is one run, before the others, and the setting was not switched back."""
+    worse, better = contrast.worse, contrast.better
+    later = worse.place is not None and better.place is not None and worse.place > better.place
+    return len(worse.runs) == 1 and not later and (_switches(contrast, view, 1) or 0) < 2
+
+
+def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tuple[str, ...]:
+    """Why what got better may have done so without the switch."""
+    worse, better = contrast.worse, contrast.better
+    found = [doubt for doubt in dict.fromkeys((worse.doubt, better.doubt)) if doubt]
+    if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
+        return tuple(found)
+    if worse.kernel is None and worse.warms and _is_first(contrast, view):
+        found.append("a first run is slower than the next ones whatever is switched")
+    if changes := _changes(contrast, settings, view):
+        found.append(f"something else was changed as well: {', '.join(changes)}; which of it helped is open")
+    return tuple(found)
+
+
+def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> list[str]:
+    """What else differs between the two sides: what was done before the one measurement and not before the other."""
+    spans = [
+        side for other in view.others for name, side in sides(contrast.metric, other).items() if name == contrast.source
+    ]
+    done = {(e.cite.member, e.cite.line or 0): _action(e, settings) for e in _operator_events(view)}
+    before = [
+        {what for (member, line), what in done.items() if what and _is_just_before(member, line, side, spans)}
+        for side in (contrast.worse, contrast.better)
+    ]
+    found = sorted(before[0] ^ before[1])
+    states = {other.state.id: other.state.settings for other in view.others}
+    old, new = (states.get(side.state, {}) for side in (contrast.worse, contrast.better))
+    if (contrast.setting, contrast.better_value) != ("thp.enabled", "never"):
+        found += sorted(
+            f"{name} {quoted(old[name])}, then {quoted(new[name])}"
+            for name in old.keys() & new.keys() - {*settings, *KNOBS}
+            if old[name] != new[name]
+        )
+    first, last = sorted((contrast.worse, contrast.better), key=lambda side: side.place or (0, 0))
+    kernels, uptimes = (
+        [_nearest([f for f in view.case.facts if f.name == name], side) for side in (first, last)]
+        for name in ("kernel.release", "uptime.seconds")
+    )
+    if kernels[0] and kernels[1] and kernels[0].value != kernels[1].value:
+        found.append(f"another kernel ({quoted(kernels[0].value)}, then {quoted(kernels[1].value)})")
+    if uptimes[0] and uptimes[1] and float(uptimes[0].value) > float(uptimes[1].value):
+        found.append("a reboot")
+    return found
+
+
+def _operator_events(view: StateView) -> Iterator[Event]:
+    for other in view.others:
+        yield from (event for event in other.state.events if event.kind in OPERATOR_KINDS)
+
+
+def _action(event: Event, settings: Sequence[str]) -> str:
+    """What somebody did that is no switch of these, or of huge pages; nothing, if it is one or had no effect."""
+    fields = event.fields
+    setting = fields.get("setting", "")
+    if fields.get("how") not in (None, "prompt") or setting.startswith("thp.") or setting in settings:
+        return ""
+    if event.kind == "operator_change":
+        return " of ".join(filter(None, (fields["what"], fields.get("of", ""))))
+    name = fields.get("setting", event.kind).removeprefix("sysctl.")
+    return f"{name} = {quoted(fields['value'])}" if "value" in fields else name
+
+
+def _is_just_before(member: str, line: int, side: Side, every: Sequence[Side]) -> bool:
+    """Whether it was done in the time of a measurement, or since the one before."""
+    if member != side.cite.member or line > (side.until.line or 0):
+        return False
+    begins = side.cite.line or 0
+    ends = [other.until.line or 0 for other in every if other.until.member == member]
+    return line > max((end for end in ends if end < begins), default=0)
+
+
+def _nearest(facts: Sequence[Fact], side: Side) -> Fact | None:
+    """What was read last before a measurement, or in the same bundle."""
+    place = (side.until.member, side.until.line or 0)
+    above = [f for f in facts if f.cite.member == place[0] and (f.cite.line or 0) <= place[1]]
+    root = root_of(place[0])
+    beside = [f for f in facts if root and root_of(f.cite.member) == root and f.cite.member != place[0]]
+    return max(above, key=lambda f: f.cite.line or 0) if above else beside[0] if beside else None
 
 
 def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
@@ -181,10 +327,10 @@ def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
     worse_value = dict(contrast.worse_knobs)[contrast.setting]
     for other in sorted((v for v in view.others if v.state.order is not None), key=lambda v: v.state.order or 0):
         value = other.state.settings.get(contrast.setting)
-        side = _sides(contrast.metric, other).get(contrast.source)
+        side = sides(contrast.metric, other).get(contrast.source)
         if side is None or side.samples < least or value not in (contrast.better_value, worse_value):
             continue
-        if (side.mean < middle) is not (value == contrast.better_value):
+        if (side.mean < middle) is not (value == contrast.better_value) ^ side.rising:
             return None
         count += before is not None and before != value
         before = value
@@ -194,7 +340,7 @@ def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
 def _decisive(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
     """The time that the same work took, if that was measured: less kernel time is no gain where less is done.
 
-    Of several sources of a metric the one with the most samples.
+    Of several sources of a metric the one with the most samples; jobs and processes are no such sources.
     """
     if work := [c for c in contrasts if c.metric == "work_rate"]:
         return work
@@ -206,6 +352,8 @@ def _decisive(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
 
 def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
     """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
+    if contrast.setting == OF_PROGRAM:
+        return view.state.id == contrast.worse.state
     return view.state.settings.get(contrast.setting) != contrast.better_value
 
 
@@ -228,16 +376,30 @@ def _is_similar(one: float, other: float) -> bool:
     return min(one, other) >= SAME_LOAD * max(one, other)
 
 
-def _why_not(contrast: Contrast, check: Toggle) -> str:
-    if not contrast.alone(as_list(check.setting)):
+def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[str], view: StateView) -> str:
+    """Why nothing could be compared."""
+    if not contrasts:
+        jobs = sorted({name.split(GROUP)[0] for v in view.others for name in sides("work_rate", v)} - {""})
+        if "work_rate" in check.metrics and len(view.others) > 1 and len(jobs) > 1:
+            return (
+                f"no job was measured under both settings; these are different ones: {', '.join(map(quoted, jobs[:3]))}"
+            )
+        return "no two stretches with different settings and enough samples"
+    contrast = contrasts[0]
+    title = contrast.worse.title
+    if not contrast.alone(settings):
         names = " and ".join(name for name, _, _ in contrast.differences)
         return f"{names} were switched together; which of them did it is open"
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
-        return f"{COMPARED[contrast.metric].title} had changed before the setting was switched"
+        return f"{title} had changed before the setting was switched"
+    if noise := _noise(contrast, view):
+        return f"{title}: {noise}"
+    if _less_work(contrast, contrasts):
+        return "less was done per second on the side with the shorter latency"
     if _enough(contrast, check) and check.switches == 1:
-        return f"{COMPARED[contrast.metric].title} did not follow each switch of the setting"
+        return f"{title} did not follow each switch of the setting"
     if _enough(contrast, check):
         return f"the setting was switched fewer than {check.switches} times"
     return f"fewer than {check.min_samples} samples on one side"
@@ -249,102 +411,31 @@ def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[
     for other in view.others:
         settings = other.state.settings
         beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
-        knobs = ((setting, settings.get(setting, "")), *beside)
-        for source, side in _sides(metric, other).items() if setting in settings else ():
-            known, side = by_value.setdefault(knobs, {}), replace(side, order=other.state.order)
-            if source not in known or known[source].samples < side.samples:
-                known[source] = side
-    for better, worse in combinations(sorted(by_value, key=lambda knobs: _permissive(knobs[0][1])), 2):
+        for source, side in sides(metric, other).items():
+            value, name = settings.get(setting), source
+            if setting == OF_PROGRAM:
+                value, name = side.own or "default", _without_switch(source, metric)
+            if value is None:
+                continue
+            knobs = ((setting, value), *beside)
+            known, side = by_value.setdefault(knobs, {}), replace(side, order=other.state.order, state=other.state.id)
+            if name not in known or known[name].samples < side.samples:
+                known[name] = side
+    for better, worse in combinations(sorted(by_value, key=lambda knobs: _permissive(*knobs[0])), 2):
         for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
             yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source], source)
 
 
-def _permissive(value: str) -> int:
-    return PERMISSIVE.index(value) if value in PERMISSIVE else len(PERMISSIVE)
+def _without_switch(source: str, metric: ToggleMetric) -> str:
+    """The name of a job's figure without what the program's own switch says."""
+    if metric != "work_rate":
+        return source
+    bare, _, *rest = source.split(GROUP)
+    return GROUP.join((bare, "", *rest))
 
 
-def _sides(metric: ToggleMetric, view: StateView) -> dict[str, Side]:
-    """The metric in one state, by source (reader)."""
-    match metric:
-        case "sys_share":
-            return _means(view, "cpu_ratio.sys_share")
-        case "sys_total":
-            return _means(view, "cpu_ratio.sys_total") | _means(view, "cpu_ratio.sys_total_steal")
-        case "compaction_share":
-            return _compaction(view)
-        case "compact_stall_rate":
-            return _rates(view, "node_vmstat_compact_stall")
-        case "fault_rate":
-            return _rates(view, "node_vmstat_thp_fault_alloc")
-        case "work_rate":
-            return _work(view)
-
-
-def _means(view: StateView, metric: str) -> dict[str, Side]:
-    """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
-    return {track.table.reader: _mean(track) for track in reversed(view.catalogue.tracks(metric))}
-
-
-def _mean(track: Track) -> Side:
-    busy, user = _companion_column(track, "cpu_ratio.busy"), _companion_column(track, "cpu_ratio.user_total")
-    weighted = busy is not None and track.metric == "cpu_ratio.sys_share"
-    values, weights = track.column, busy if weighted else None
-    end = max(LAST, len(track) // 3)
-    last = _weighted_mean(values[-end:], None if weights is None else weights[-end:])
-    return Side(_weighted_mean(values, weights), len(track), track.cite(0), _average(busy), _average(user), last)
-
-
-def _weighted_mean(values: Column, weights: Column | None) -> float:
-    """The weighted mean; the plain one where nothing has weight."""
-    total = 0.0 if weights is None else float(weights.sum())
-    return float((values * weights).sum()) / total if weights is not None and total > 0 else float(values.mean())
-
-
-def _companion_column(track: Track, metric: str) -> Column | None:
-    """Another metric of the same rows, None unless every row has it."""
-    values = track.column_of(metric)
-    return values if (values == values).all() else None
-
-
-def _average(values: Column | None) -> float | None:
-    return None if values is None else float(values.mean())
-
-
-def _rates(view: StateView, metric: str) -> dict[str, Side]:
-    found = {}
-    for track in reversed(view.catalogue.tracks(metric)):
-        if points := rates(track):
-            mean, end = float(points.values.mean()), max(LAST, len(points) // 3)
-            last = float(points.values[-end:].mean())
-            found[track.table.reader] = Side(mean, len(points), points.samples[0].cite, last=last)
-    return found
-
-
-def _compaction(view: StateView) -> dict[str, Side]:
-    """Compaction that page faults may have asked for: with defrag=defer kcompactd does the work instead.
-
-    A profile without callers cannot tell and is compared with another such one only.
-    """
-    found = {}
-    for source in cpu_time_profiles(view.state.profiles):
-        profile = compiled_profile(source)
-        if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
-            share, flat = profile.share("compaction", without=FOR_OTHERS), source.stacks is Stacks.NONE
-            found[f"{source.reader}{' without callers' if flat else ''}"] = Side(
-                share, profile.samples or 1, source.cite
-            )
-    return found
-
-
-def _work(view: StateView) -> dict[str, Side]:
-    """Seconds that one and the same job took; several runs give the median."""
-    runs = [f for f in view.facts("work.seconds") if f.label("kind") in (None, "real")]
-    by_job: dict[str, list[Fact]] = {}
-    for run in runs:
-        by_job.setdefault(run.label("job") or "", []).append(run)
-    return {job: _median(found) for job, found in by_job.items()}
-
-
-def _median(runs: list[Fact]) -> Side:
-    seconds = sorted(float(run.value) for run in runs)
-    return Side(seconds[len(seconds) // 2], len(seconds), runs[0].cite)
+def _permissive(setting: str, value: str) -> float:
+    if value.isdecimal():
+        return -float(value) if setting.endswith(LESS_IS_MORE) else float(value)
+    words = {"no": 0, "yes": 1} if setting.endswith("khugepaged.defrag") else {w: n for n, w in enumerate(PERMISSIVE)}
+    return words.get(value, len(PERMISSIVE))

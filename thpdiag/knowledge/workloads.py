@@ -1,0 +1,87 @@
+"""Work that is measured: figures that load generators and programs print, a program's own switch for huge pages, and
+what people change on a host between two measurements (workloads.yaml).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from thpdiag.knowledge.yaml_nodes import load_shipped
+
+# The number of `{name}` in a pattern, without thousands of digits and without a sign.
+_NUMBER = r"\d{1,15}(?:\.\d{1,12})?"
+_PLACE = re.compile(r"\{([a-z]\w*)\}")
+
+
+class Figure(NamedTuple):
+    """A line that tells something of the work done.
+
+    `heading` names the lines below it, `under` the heading above. Without a `tool` any program prints it.
+    """
+
+    line: re.Pattern[str]
+    tool: str = ""
+    unit: str = ""
+    of: str = ""
+    heading: str = ""
+    under: str = ""
+
+
+class Workloads(NamedTuple):
+    """What workloads.yaml says: see there."""
+
+    figures: tuple[Figure, ...]
+    opens: re.Pattern[str]
+    rest: re.Pattern[str]
+    units: Mapping[str, float]
+    warms: frozenset[str]
+    own: tuple[tuple[re.Pattern[str], str], ...]
+    changes: tuple[tuple[re.Pattern[str], str], ...]
+
+
+@cache
+def workloads() -> Workloads:
+    """The tables, compiled."""
+    known = load_shipped("workloads.yaml")
+    lines = [
+        row | {"line": _PLACE.sub(lambda name: f"(?P<{name[1]}>{_NUMBER})", row["line"])} for row in known["figures"]
+    ]
+    opening = [row["line"] for row in lines if row.get("tool") and not row.get("under")]
+    anonymous = [re.sub(r"\(\?P<\w+>", "(?:", line) for line in opening]
+    return Workloads(
+        figures=tuple(Figure(**row | {"line": re.compile(row["line"], re.ASCII)}) for row in lines),
+        opens=re.compile("|".join(f"(?:{_from_start(line)})" for line in (*anonymous, known["opens"])), re.ASCII),
+        rest=re.compile("|".join(f"(?:{line})" for line in known["rest"]), re.ASCII),
+        units=known["units"],
+        warms=frozenset(tool for tool, row in known["tools"].items() if row["warms"]),
+        own=tuple(
+            (re.compile(rf"(?<!\S){row[value]}"), value) for row in known["own"] for value in ("always", "never")
+        ),
+        changes=tuple((re.compile(row["command"]), row["what"]) for row in known["changes"]),
+    )
+
+
+def _from_start(pattern: str) -> str:
+    """The pattern for a match, not a search."""
+    return pattern.removeprefix("^") if pattern.startswith("^") else f".{{0,400}}?{pattern}"
+
+
+def own_switch(command: str) -> tuple[str, str]:
+    """A command without a program's own switch for huge pages, and what that says: always, never, or nothing.
+
+    >>> own_switch("java -XX:+UseTransparentHugePages -jar a.jar")
+    ('java -jar a.jar', 'always')
+    """
+    for pattern, value in workloads().own:
+        if found := pattern.search(command):
+            return " ".join(f"{command[: found.start()]} {command[found.end() :]}".split()), value
+    return " ".join(command.split()), ""
+
+
+def changes_of(command: str) -> list[tuple[str, str]]:
+    """What a command changes on the host, and of what: ("restart", "mysqld")."""
+    found = ((pattern.search(command), what) for pattern, what in workloads().changes)
+    return [(what, (match.groupdict().get("of") or "").removesuffix(".service")) for match, what in found if match]

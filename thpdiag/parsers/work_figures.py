@@ -1,0 +1,110 @@
+"""Latencies and work per second, as load generators and programs print them (knowledge/workloads.yaml has the forms).
+
+    Requests per second:    1155.01 [#/sec] (mean)
+      99%     14
+    SET: 109409.20 requests per second, p50=0.287 msec
+    p99 = 12.3 ms
+
+Units: seconds, and pieces of work (or bytes) per second. The job is the command that was typed above, without what it
+does with its output; a load generator is its own job where none was typed. `step` is the last digit that was printed,
+`lasted` for how many seconds it was measured.
+Varies: what no known tool prints counts only below a command. What a command shows of a file (`cat result.txt`) was
+measured at some other time, under settings that nobody knows: it is left out.
+Source: ab 2.3, wrk 4.1, hey 0.1, redis-benchmark 7.0, sysbench 1.0, pgbench 15, fio 3.33, dd, stress-ng 0.15 and
+cyclictest 2.4 as they print; memtier_benchmark and YCSB by their documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from thpdiag.knowledge.workloads import Figure, workloads
+from thpdiag.model import Fact, Record
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers.work_time import job
+
+LATENCIES = ("mean", "p50", "p90", "p95", "p99")
+SHOWN = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """Facts work.latency and work.rate."""
+    if SHOWN.match(source.command):
+        return
+    block = _Block(source, job(source.command))
+    for number, line in lines:
+        block.take(number, line)
+    yield from block.facts()
+
+
+@dataclass(slots=True)
+class _Block:
+    """The figures of one output; how long it lasted may stand below them."""
+
+    source: Source
+    job: str
+    heading: Figure | None = None
+    unit: str = ""
+    title: str = ""
+    lasted: str = ""
+    found: list[Fact] = field(default_factory=list)
+
+    def take(self, number: int, line: str) -> None:
+        """What one line tells."""
+        known = False
+        for figure in workloads().figures:
+            if not figure.tool and (known or not self.job):  # what a tool prints is not also what any program does
+                continue
+            if figure.under and not self._is_under(figure):
+                continue
+            for match in figure.line.finditer(line):
+                known = True
+                groups = {name: text for name, text in match.groupdict().items() if text is not None}
+                self.title = groups.get("title", self.title)
+                if figure.heading:
+                    self.heading, self.unit = figure, groups.get("unit", "")
+                if "lasted" in groups:
+                    unit = "" if "rate" in groups else figure.unit or groups.get("unit", "")
+                    self.lasted = f"{float(groups['lasted']) * workloads().units[unit]:g}"
+                self._figures(figure, groups, number, line)
+
+    def _is_under(self, figure: Figure) -> bool:
+        return self.heading is not None and (self.heading.tool, self.heading.heading) == (figure.tool, figure.under)
+
+    def _figures(self, figure: Figure, groups: dict[str, str], number: int, line: str) -> None:
+        units, own = workloads().units, figure.unit or groups.get("unit", "")
+        latencies = {name: groups[name] for name in LATENCIES if name in groups}
+        if (percent := f"p{groups.get('percent', '')}") in LATENCIES:
+            latencies[percent] = groups["value"]
+        for name, text in latencies.items():
+            unit = units[own or (self.unit if figure.under else "")]
+            self._add("work.latency", name, figure, text, unit, number, line)
+        if "rate" in groups:
+            factor = 1 if own in ("ms", "msec") else units[own]  # the unit of the latency beside it
+            self._add("work.rate", figure.of, figure, groups["rate"], factor, number, line)
+
+    def _add(self, name: str, kind: str, figure: Figure, text: str, unit: float, number: int, line: str) -> None:
+        digits = len(text.partition(".")[2])
+        labels: tuple[tuple[str, str], ...] = (
+            ("job", self.job or figure.tool), ("kind", kind), ("title", self.title), ("tool", figure.tool),
+            ("step", f"{10**-digits * unit:g}"),
+        )  # fmt: skip
+        labels = tuple((key, value) for key, value in labels if value)
+        value = float(f"{float(text) * unit:.9g}")
+        self.found.append(Fact(name, value, self.source.cite(number, line), labels, self.source.time))
+
+    def facts(self) -> Iterator[Fact]:
+        for fact in self.found:
+            lasted = (("lasted", self.lasted),) if self.lasted else ()
+            yield Fact(fact.name, fact.value, fact.cite, (*fact.labels, *lasted), fact.time)
+
+
+def belongs(text: str) -> bool:
+    """Whether a line is a further one of such an output."""
+    known = workloads()
+    return not text.strip() or bool(known.rest.match(text)) or any(figure.line.search(text) for figure in known.figures)
+
+
+PARSER = Parser("work_figures", "latency and work per second", read, opens=workloads().opens, continues=belongs)
