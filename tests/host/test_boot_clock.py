@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from analyze_bytes import document
 from thpdiag.host.clock.anchors import (
     anchors_of_profile,
     boot_times,
@@ -242,3 +243,33 @@ def test_kernel_messages_since_boot_are_placed_too() -> None:
     found = records_in_window(records, window, "", boot_times(records)[0])
     assert [r for r in found if isinstance(r, Event)] == [late]
     assert not any(isinstance(r, Problem) for r in found)
+
+
+SESSION = """[root@db1 ~]# date
+Fri Nov 20 03:35:13 UTC 2026
+[root@db1 ~]# grep btime /proc/stat
+btime {boot}
+[root@db1 ~]# grep compact_ /proc/vmstat
+compact_stall 21275000
+compact_fail 20000000
+compact_success 1275000
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "uptime"),
+    [
+        ("", 145713.0),
+        ("[root@db1 ~]# cat /proc/uptime\n145999.25 300000.00\n", 145999.25),  # what is printed goes first
+        (
+            "[root@db1 ~]# date\nFri Nov 20 03:36:13 UTC 2026\n[root@db1 ~]# grep btime /proc/stat\nbtime 1790000000\n",
+            None,
+        ),
+    ],
+)
+def test_the_uptime_follows_from_the_boot_and_a_date(more: str, uptime: float | None) -> None:
+    """So that a total since boot has a rate; of two boots it is not known which one counts."""
+    result = document((SESSION.format(boot=1795000000) + more).encode())
+    assert result["host"].get("uptime") == uptime
+    totals = [f for f in result["findings"] if f["rule"] == "THP-013"]
+    assert [f["confidence"] for f in totals] == ([] if uptime is None else ["possible"])

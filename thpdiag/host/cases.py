@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeGuard
 
 from thpdiag.host.captures import collector_notes, drop_repeated_messages, growth_notes, order_by_capture
-from thpdiag.host.clock.anchors import boot_facts, reboots
+from thpdiag.host.clock.anchors import boot_facts, reboots, uptime_facts
 from thpdiag.host.clock.wall_clock import HostClock, unify_clocks
 from thpdiag.host.clock.window import records_in_window, unplaced_recordings
 from thpdiag.host.derived import add_derived_facts
@@ -383,7 +383,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
     tainted = tainted if tainted <= readable else readable
     return Case(
         name=options.case or host.host or host.root or "host",
-        facts=(*facts, *boot_facts(clock.anchors)),
+        facts=(*facts, *boot_facts(clock.anchors), *uptime_facts(facts, clock.anchors)),
         states=cut_states(records, clock),
         events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting")),
         problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems),

@@ -66,6 +66,23 @@ def boot_facts(anchors: Iterable[ClockAnchor]) -> list[Fact]:
     return facts
 
 
+def uptime_facts(facts: Sequence[Fact], anchors: Sequence[ClockAnchor]) -> list[Fact]:
+    """How long the host had been up when its capture ended, in seconds, where nothing in the input prints it.
+
+    Of a pasted session: when what tells the boot was printed. Where several boots are told of it is not known.
+    """
+    if any(fact.name == "uptime.seconds" and not fact.provenance for fact in facts):
+        return []
+    if not all(_agree(one, other) for one, other in combinations(anchors, 2)):
+        return []
+    ends = [fact.time for fact in facts if fact.name == "capture.time"]
+    for anchor in anchors:
+        ups = [up for time in (*ends, anchor.read) if time and (up := time.minus(anchor.zero)) is not None]
+        if ups and max(ups) > anchor.within:
+            return [Fact("uptime.seconds", max(ups), anchor.cite, (("how", f"the boot {anchor.how}"),), anchor.read)]
+    return []
+
+
 def anchors_of_profile(profile: Profile, known: Sequence[ClockAnchor]) -> list[ClockAnchor]:
     """The anchors for a recording, the most exact first: its own, else those of the host that fit its file's time."""
     if own := recorded_anchor(profile):
