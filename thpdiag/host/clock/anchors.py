@@ -36,6 +36,7 @@ from thpdiag.model.text import path_name, sentence
 
 STEADY_CLOCKS = ("monotonic", "boottime", "tai")  # clocks of `perf record -k` that are kept in step with the wall clock
 MAX_DISAGREEMENT_SECONDS = 60.0  # seconds between two anchors that do not agree
+BY_BTIME = "by btime"
 MINUTE = 60.0  # seconds: `uptime` and top count in minutes
 MAX_DATE_DELAY_SECONDS = 5.0  # seconds between a date and what was printed below it
 _REFERENCE = re.compile(r".* = (\d{9,11}\.\d{1,9}) \(TOD\) = (\d{1,12}\.\d{1,9}) \(")
@@ -76,8 +77,9 @@ def uptime_facts(facts: Sequence[Fact], anchors: Sequence[ClockAnchor]) -> list[
     if not all(_agree(one, other) for one, other in combinations(anchors, 2)):
         return []
     ends = [fact.time for fact in facts if fact.name == "capture.time"]
-    for anchor in anchors:
-        ups = [up for time in (*ends, anchor.read) if time and (up := time.minus(anchor.zero)) is not None]
+    for anchor in anchors:  # a message that tells both clocks is as old as it is: its time ends no capture
+        times = (*ends, anchor.read) if anchor.how == BY_BTIME else ends
+        ups = [up for time in times if time and (up := time.minus(anchor.zero)) is not None]
         if ups and max(ups) > anchor.within:
             return [Fact("uptime.seconds", max(ups), anchor.cite, (("how", f"the boot {anchor.how}"),), anchor.read)]
     return []
@@ -165,7 +167,7 @@ def _anchors_by_btime(records: Iterable[Record]) -> list[ClockAnchor]:
             differs = np.diff(rows.values[name]) != 0
             rows = rows.only(np.concatenate(([True], differs)) | np.concatenate((differs, [True])))
         anchors += [
-            ClockAnchor(Moment(s.values[name], Clock.UTC), 1.0, "by btime", s.cite, read=_wall_time(s.time))
+            ClockAnchor(Moment(s.values[name], Clock.UTC), 1.0, BY_BTIME, s.cite, read=_wall_time(s.time))
             for s in rows
         ]
     return _distinct_anchors(anchors)
