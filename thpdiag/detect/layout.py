@@ -1,4 +1,4 @@
-"""What was done to all lines of a stretch of text, and is undone here: a prefix of each line, or lines broken in two.
+"""A prefix that all lines of a stretch of text have, and that is taken off here.
 
          12\tcompact_stall 700                          cat -n, nl; editors and viewers with other signs
     83:compact_stall 700                                grep -n
@@ -8,10 +8,6 @@
 
 A number is that of a line if the next line has the next one. None of it is taken off unless a parser knows a line
 without it and none knows the first line with it: logs and tables have stamps and numbers of their own.
-
-A mail program breaks rows of a table at a blank, a terminal at its last column. They are joined where nothing else can
-be meant: all that were broken then have the same number of columns, and each was broken where the width made it
-necessary.
 """
 
 from __future__ import annotations
@@ -67,7 +63,7 @@ class Numbers:
             return None
         self.next = int(found["number"]) + 1
         rest = found["rest"]
-        return _cleaned(line, " " * (len(found["sign"]) - 1) + rest if self.sign == " " and rest else rest)
+        return _line_behind(line, " " * (len(found["sign"]) - 1) + rest if self.sign == " " and rest else rest)
 
     @property
     def is_certain(self) -> bool:
@@ -81,7 +77,7 @@ class Numbers:
         return not sign or _kind_of_sign(sign) == self.sign
 
 
-def _cleaned(line: TextLine, rest: str, stamp: str = "") -> TextLine:
+def _line_behind(line: TextLine, rest: str, stamp: str = "") -> TextLine:
     """What stands behind a prefix, which may be quoted."""
     quoted = clean_line(line.number, rest) if rest.lstrip()[:1] == ">" else TextLine(line.number, rest.rstrip())
     return quoted._replace(depth=line.depth + quoted.depth, stamp=stamp or line.stamp)
@@ -104,7 +100,7 @@ class Mark:
         found = self.pattern.match(line.text)
         if found is None or found["who"] != self.who:
             return None
-        return _cleaned(line, found["rest"] or "", found["stamp"])
+        return _line_behind(line, found["rest"] or "", found["stamp"])
 
 
 Prefix = Numbers | Mark

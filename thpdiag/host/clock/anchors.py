@@ -167,8 +167,7 @@ def _anchors_by_btime(records: Iterable[Record]) -> list[ClockAnchor]:
             differs = np.diff(rows.values[name]) != 0
             rows = rows.only(np.concatenate(([True], differs)) | np.concatenate((differs, [True])))
         anchors += [
-            ClockAnchor(Moment(s.values[name], Clock.UTC), 1.0, BY_BTIME, s.cite, read=_wall_time(s.time))
-            for s in rows
+            ClockAnchor(Moment(s.values[name], Clock.UTC), 1.0, BY_BTIME, s.cite, read=_wall_time(s.time)) for s in rows
         ]
     return _distinct_anchors(anchors)
 
