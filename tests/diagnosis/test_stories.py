@@ -15,6 +15,7 @@ from analyze_bytes import STRICT, result_of, rules
 from conftest import ROOT
 from thpdiag.host.clock.window import parse_window
 from thpdiag.host.options import Options
+from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.yaml_nodes import load
 from thpdiag.pipeline import analyze
 from thpdiag.report import FORMATS
@@ -47,6 +48,16 @@ def test_a_story_gets_its_diagnosis(folder: Path) -> None:
         assert not re.search(re.escape(words), text, re.IGNORECASE)
     if wanted.get("no_thp_finding"):
         assert [f["rule"] for f in document["findings"] if f["rule"].startswith("THP")] == []
+
+
+@pytest.mark.parametrize("folder", [*STORIES, *CAPTURES], ids=lambda f: f"{f.parent.name}/{f.name}")
+def test_nothing_that_follows_from_the_cause_is_ruled_out(folder: Path) -> None:
+    """ "Not the cause: programs compact memory" beside a queue for the lock of compaction would be nonsense."""
+    document = result_of(folder / "bundle")
+    cause = mechanisms().get(document["verdict"].get("mechanism", ""))
+    of = {rule.id: rule.file.mechanism for rule in rules()}
+    out = {of[rule["rule"]] for rule in document["ruled_out"]}
+    assert cause is None or out & {cause.name, *cause.leads_to} == set()
 
 
 @pytest.mark.parametrize("folder", STORIES, ids=lambda f: f.name)

@@ -251,14 +251,17 @@ def _finding(rule: Rule, outcome: RuleOutcome, case: Case) -> Finding:
 def _ruled_out(
     rules: Sequence[Rule], outcomes: Mapping[str, RuleOutcome], fired: Mapping[str, Finding], leader: Finding | None
 ) -> Iterator[RuledOut]:
-    """Causes and alternatives that the input speaks against, with the number that does."""
+    """Causes and alternatives that the input speaks against, with the number that does; none that the leader has a
+    part in, or that follows from it.
+    """
+    own = mechanisms().get(leader.mechanism) if leader else None
+    part = {leader.mechanism, *(own.leads_to if own else ())} if leader else set()
     for rule in sorted(rules, key=lambda r: r.id):
         outcome = outcomes[rule.id]
         if rule.file.role not in LEADING or outcome.value is not NO or rule.id in fired:
             continue
-        same = leader is not None and rule.file.mechanism == leader.mechanism
         speaking = [e for e in outcome.against if e.excludes or (e.cite is not None and e.kind in DYNAMIC)]
-        if speaking and not same:
+        if speaking and rule.file.mechanism not in part:
             # What the host is, where that alone rules it out: a better reason than how busy it was at the time.
             lasting = outcome.against if outcome.firm and not outcome.excluded else ()
             told = [*(e for e in lasting if e.kind == "state" and e.cite is not None), *speaking]

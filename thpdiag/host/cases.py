@@ -277,7 +277,7 @@ def _bundle_finder(records: Sequence[Record], measured: Sequence[Fact]) -> Calla
 
     seen: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in measured:
-        seen[folder(fact.cite.member), fact.name].add(str(fact.value))
+        seen[folder(fact.cite.member), _setting_name(fact)].add(str(fact.value))
     torn = {key for (key, _), values in seen.items() if len(values) > 1}
     return lambda member: member if folder(member) in torn else folder(member)
 

@@ -6,8 +6,8 @@ Three things bound it, the most exact first:
   times of the rows leave open.
 - its context switches: it grew itself only between two looks of which it ran between. (Of one thread, which slept at
   both looks: /proc/PID/status.)
-- its CPU time: no CPU fills 64 GiB of memory in a second (a ceiling of our own). Files and shared memory that it maps cost
-  less, so what these grew by is added. (top)
+- its CPU time: no CPU fills 64 GiB of memory in a second (a ceiling of our own). Files and shared memory that it maps
+  cost less, so what these grew by is added. (top)
 
 Each says nothing of how much it did touch.
 """
