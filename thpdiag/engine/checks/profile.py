@@ -70,8 +70,7 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
     answers = []
     for renderings in groups:
         if check.profile.flat and renderings[0].stacks is not Stacks.NONE:
-            text = f"{path_name(renderings[0].cite.member)} shows callers"
-            answers.append(CheckResult(check, NO, text, renderings[0].cite))
+            answers.append(CheckResult(check, NO, "the recording shows callers", renderings[0].cite))
             continue
         told = [_judge_profile(check, compiled_profile(profile)) for profile in renderings]
         answers += [answer for answer in told if answer.value is YES] or [witness_answer(told)]
