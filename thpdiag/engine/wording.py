@@ -25,7 +25,7 @@ from thpdiag.engine.schema import (
     as_list,
 )
 from thpdiag.host.derived import ALLOCSTALLS, SHARES, SUMS
-from thpdiag.knowledge.symbols import families
+from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, process_name, sentence
 
@@ -210,7 +210,7 @@ def signature_words(check: Profile) -> str:
     text += " (top frame)" if check.self_ is not None else ""
     text += f" {callers_words(check.under)}" if check.under is not None else ""
     text += f", not for {family_words(check.not_under)}" if check.not_under is not None else ""
-    return text + (f" of tasks other than {', '.join(as_list(check.not_comm))}" if check.not_comm is not None else "")
+    return text + (f", without {task_groups()[check.not_comm].title}" if check.not_comm is not None else "")
 
 
 def denominator_words(check: Profile, group: str = "") -> str:

@@ -97,6 +97,20 @@ def families() -> Mapping[str, Family]:
     return MappingProxyType({name: _family(name, raw) for name in raw})
 
 
+class TaskGroup(NamedTuple):
+    """Commands that rules leave out together. `title` names them in a sentence."""
+
+    title: str
+    names: NameSet
+
+
+@cache
+def task_groups() -> Mapping[str, TaskGroup]:
+    """All groups of tasks by name, read once."""
+    raw = load_shipped("symbols.yaml")["tasks"]
+    return MappingProxyType({name: TaskGroup(row["title"], NameSet(row["names"])) for name, row in raw.items()})
+
+
 def _family(name: str, raw: Mapping[str, Mapping[str, object]]) -> Family:
     entry = raw[name]
     symbols = list(_names(entry, "symbols", name))

@@ -23,7 +23,7 @@ from thpdiag.engine.sources import DOUBT, recordings
 from thpdiag.engine.stacks import Place, cpu_time_profiles, format_stack
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.engine.wording import callers_words, denominator_words, family_words, signature_words
-from thpdiag.knowledge.symbols import NameSet
+from thpdiag.knowledge.symbols import task_groups
 from thpdiag.model import Profile, Stacks, Verdict3
 from thpdiag.model.text import path_name, quoted, sentence
 
@@ -196,7 +196,7 @@ def comm_filter(check: ProfileSpec) -> Callable[[str], object] | None:
     if check.comm is None and check.not_comm is None:
         return None
     wanted = re2.compile(check.comm).fullmatch if check.comm is not None else bool
-    others = NameSet(as_list(check.not_comm))
+    others = task_groups()[check.not_comm].names if check.not_comm is not None else ()
     return lambda comm: comm and wanted(comm) and comm not in others
 
 

@@ -24,7 +24,7 @@ from thpdiag.engine.schema import (
 from thpdiag.knowledge.applications import applications
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.platforms import behaviours, eras
-from thpdiag.knowledge.symbols import families
+from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import Term, entities_of, event, names, possible_names, term
 from thpdiag.knowledge.yaml_nodes import suggestion
 
@@ -93,13 +93,18 @@ def unknown_event(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
                 yield LintIssue(f"unknown event '{word}'{suggestion(word, names())}", ("checks", name), word)
 
 
-@lint("a symbol family that symbols.yaml does not have")
+@lint("a symbol family, or a group of tasks, that symbols.yaml does not have")
 def unknown_family(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for name, check in rule.checks.items():
         for word in families_of(check):
             if word not in families():
                 message = f"unknown symbol family '{word}'{suggestion(word, families())}"
                 yield LintIssue(message, ("checks", name), word)
+        group = check.profile.not_comm if isinstance(check, ProfileCheck) else None
+        if group is not None and group not in task_groups():
+            yield LintIssue(
+                f"unknown group of tasks '{group}'{suggestion(group, task_groups())}", ("checks", name), group
+            )
 
 
 @lint("a mechanism that mechanisms.yaml does not have")

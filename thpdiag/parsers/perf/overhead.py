@@ -204,6 +204,7 @@ class Table:
     levels: list[tuple[int, OverheadRow]] = field(default_factory=list)
     edge: int = 0  # where the shares of rows end
     blank: bool = False  # an empty line was seen below the last row
+    cut: bool = False  # of call graphs that lost their indentation: their bars do not tell it
     broken: tuple[str, Citation] | None = None  # a row whose symbol stands on the next line
 
     def take(self, text: str, cite: Citation) -> bool:
@@ -262,10 +263,7 @@ class Table:
 
     def profile(self, reader: str, name: str, cite: Citation, event: int = 0) -> Profile:
         """The stacks of one event of the group; what the rows leave of 100 % is not listed."""
-        entries = [
-            replace(e, graph=indented(e.graph) or certain_part(e.graph)) if is_squeezed(e.graph) else e
-            for e in self._entries_of(event)
-        ]
+        entries = [self._with_indentation(entry) for entry in self._entries_of(event)]
         counts, frames = StackCounts(), Frames()
         split = chains([(e.row, e.graph) for e in entries], self._layout())
         weight = 0.0
@@ -288,9 +286,12 @@ class Table:
             facts={"order": split.order, "shares": split.shares} if shown else {},
         )
 
-    def is_cut(self) -> bool:
-        """Whether call graphs lost their indentation, and their bars do not tell it."""
-        return any(is_squeezed(entry.graph) and not indented(entry.graph) for entry in self.entries)
+    def _with_indentation(self, entry: Entry) -> Entry:
+        if not is_squeezed(entry.graph):
+            return entry
+        graph = indented(entry.graph)
+        self.cut |= graph is None
+        return replace(entry, graph=graph or certain_part(entry.graph))
 
     def events(self) -> int:
         """How many events the rows have shares of."""

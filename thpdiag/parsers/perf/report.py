@@ -139,9 +139,6 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
         if current.samples:
             yield Problem(current.cite, "a perf report of which no row is in the text", reader=PARSER.name)
         return
-    if table.is_cut():
-        text = "call graphs that lost their indentation: only the functions above the first branch of each are certain"
-        yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name)
     events = table.events()
     names = (*current.events, *[""] * events)[:events]
     if len(current.events) > 1:
@@ -160,6 +157,9 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
             total_samples=total,
             facts={**header, **current.facts, **profile.facts},
         )
+    if table.cut:
+        text = "call graphs that lost their indentation: only the functions above the first branch of each are certain"
+        yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name)
 
 
 def continues(text: str) -> bool:
