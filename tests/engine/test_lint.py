@@ -32,6 +32,7 @@ NAMES = [
     ),
     ("unknown-event", "{fact: thp.defrag, one_of: [always]}", "{event: «soft_lokup}", "did you mean 'soft_lockup'?"),
     ("unknown-family", "self: spin_lock", "self: «spin_lok", "did you mean 'spin_lock'?"),
+    ("unknown-family", "of: all, at", "of: all, not_comm: «compactor, at", "did you mean 'compactors'?"),
     (
         "unknown-mechanism",
         "mechanism: fault-compaction",
