@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise, takewhile
 from re import Pattern
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
+from thpdiag.detect.expansion import Part, Step, Tokens, first_lines, parts_of, steps_of
 from thpdiag.detect.layout import NUMBERING, PEEKED_LINES, Change, may_have_prefix, prefix_of, without_prefix
 from thpdiag.detect.session import (
     folder_after,
@@ -70,8 +71,23 @@ _SCRIPT = re.compile(r"#! ?/\S{1,80}\b(?:ba|da|k|z)?sh\b")
 MAX_LOOKS, SKIPPED_LINES = 10, 400  # at a log of something else, after which only a part of it is looked at
 MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
 ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
+MAX_OUTPUT_LINES = 4000  # of a command of which it is looked for what belongs to which setting
+UNCLEAR = "unclear"  # how a setting was written: under which value the lines below were printed is not known
+_TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
+_TRACING = re.compile(r"\bset -\w{0,4}x|\b(?:ba|da|k)?sh -\w{0,4}x\b")
 MAIN = ""  # the speaker of the text itself
+SETTINGS = "transparent_hugepage"
+_NOWHERE = Citation("")
 _AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
+
+
+class _PartBelow(NamedTuple):
+    """A part of a command's output: its first line, what was done before it, and the commands that print it."""
+
+    line: int
+    done: tuple[str, ...]
+    command: str
+    how: str
 
 
 @dataclass(slots=True)
@@ -93,6 +109,11 @@ class _Context:
     looks: int = 0  # in vain, one after another
     ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
     accounts: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
+    variables: dict[str, str] = field(default_factory=dict)  # of the shell, as far as they are known
+    functions: dict[str, Tokens] = field(default_factory=dict)
+    parts: deque[_PartBelow] = field(default_factory=deque)  # of the output that comes next
+    tracing: bool = False  # the shell prints each command behind a `+`
+    traced: list[str] = field(default_factory=list)  # both sides of a pipe, in either order
 
     @property
     def group(self) -> tuple[str, str]:
@@ -106,6 +127,10 @@ class _Context:
     def source(self) -> Source:
         path = self.paths[0] if self.paths else self.path
         return Source(self.member, time=self.time, command=self.command, path=path)
+
+    def tracing_allows(self, text: str) -> bool:
+        """Whether a line is still of the output of the command above."""
+        return parse_prompt(text) is None or (self.tracing and _TRACED.match(text) is not None)
 
     def take_prompt(self, typed: Prompt) -> None:
         if typed.folder.startswith("/"):
@@ -128,7 +153,9 @@ class _Context:
 
     def set_speaker(self, name: str) -> None:
         self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
-        self.paths.clear()
+        self.tracing = False
+        for known in (self.paths, self.variables, self.functions, self.parts, self.traced):
+            known.clear()
         self.session.speaker()
 
     def set_quoting(self, depth: int) -> None:
@@ -155,6 +182,7 @@ class _LookaheadLines:
         else:
             cleaned_lines = clean_lines(lines, markup=markup)
         self._pull: Callable[[], TextLine | None] = partial(next, cleaned_lines, None)
+        self.stops: set[int] = set()  # lines at which a block ends, as another command printed them
         self._stretches = 0  # that are read without what stands before their lines
 
     def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
@@ -301,7 +329,13 @@ class Detector:
             ahead.take()
             return
         context.set_quoting(line.depth)
+        while context.parts and line.number >= context.parts[0].line:
+            yield from self._begin_part(context.parts.popleft(), line, context)
         if may_have_prefix(line.text) and self._take_off_prefix(context, ahead):
+            return
+        if context.tracing and (traced := _TRACED.match(line.text)) is not None:
+            ahead.take()
+            yield from self._traced_command(line, traced["cmd"], context)
             return
         if (typed := parse_prompt(line.text)) is not None:
             ahead.take()
@@ -452,11 +486,19 @@ class Detector:
         cite = Citation(context.member, line.number, line.text)
         if NUMBERING.search(typed.command):
             self._take_off_prefix(context, ahead, expected=True)
-        answer = ahead.next()
-        how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
-        changes = operator_changes(cite, context.command) if how != "failed" else ()
-        for record in (*operator_actions(cite, context.command, how=how), *changes):
-            yield TaggedRecord(record, "operator_actions", context.group)
+        context.tracing |= bool(_TRACING.search(typed.command))
+        steps = steps_of(context.command, context.session.scripts, context.variables, context.functions)
+        parts = parts_of(steps, _switches_setting, _acts) if steps else []
+        if len(parts) > 1:
+            self._expect_parts(line, parts, typed.user, context, ahead)
+        else:
+            answer = ahead.next()
+            how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
+            whole = "; ".join(step.text for step in steps) if steps else context.command
+            yield from _done(cite, whole, how, context)
+            if steps and (len(steps) == 1 or any(map(_acts, steps))):
+                printing = dict.fromkeys(step.text for step in parts[0].prints if not step.line)
+                context.command = "; ".join(printing) or whole
         while (
             not context.looping
             and context.paths
@@ -471,6 +513,54 @@ class Detector:
             if not only:
                 ahead.take()
             context.paths.popleft()
+
+    @staticmethod
+    def _expect_parts(
+        line: TextLine, parts: Sequence[Part], user: str, context: _Context, ahead: _LookaheadLines
+    ) -> None:
+        """Find which lines of the output that comes next belong to which setting."""
+        how = "root" if user == "root" else "prompt"
+        below = [
+            one
+            for one in takewhile(lambda one: context.tracing_allows(one.text), ahead.peek(MAX_OUTPUT_LINES))
+            if one.depth == line.depth
+        ]
+        printing = [part for part in parts if part.prints]
+        starts = first_lines(printing, [one.text for one in below], traced=context.tracing) if below else None
+        end = below[-1].number + 1 if below else line.number
+        if starts is None:
+            done = tuple(step.text for part in parts for step in part.writes)
+            context.parts.append(_PartBelow(line.number, done, context.command, UNCLEAR))
+            context.parts.append(_PartBelow(end, done, "", how))
+            return
+        for part, at in zip(printing, starts, strict=True):
+            prints = dict.fromkeys(step.text for step in part.prints if not step.line)
+            failed = any(is_refusal(one.text) for one in below[at : at + 1])
+            first = below[at].number if at else line.number + 1
+            done = tuple(step.text for step in part.writes)
+            ahead.stops.add(first)
+            context.parts.append(_PartBelow(first, done, "; ".join(prints), "failed" if failed else how))
+        if not parts[-1].prints:
+            context.parts.append(_PartBelow(end, tuple(step.text for step in parts[-1].writes), "", how))
+
+    @staticmethod
+    def _begin_part(part: _PartBelow, line: TextLine, context: _Context) -> Iterator[TaggedRecord]:
+        cite = Citation(context.member, line.number, line.text)
+        context.command = part.command or context.command
+        for command in part.done:
+            yield from _done(cite, command, part.how, context)
+
+    @staticmethod
+    def _traced_command(line: TextLine, command: str, context: _Context) -> Iterator[TaggedRecord]:
+        """A command as `set -x` shows it: without what its output is led to, each side of a pipe on a line."""
+        cite = Citation(context.member, line.number, line.text)
+        context.session.other_line(line.text)
+        first, second = [*context.traced[-1:], command][-2:] if context.traced else ("", command)
+        context.traced = [command]
+        for whole in (f"{first} | {second}", f"{second} | {first}") if first else ():
+            yield from _done(cite, whole, "prompt", context)
+        if not command.startswith(("echo ", "printf ", "for ", "while ", "[ ", "[[ ", "sleep ")) and "tee " not in command:
+            context.command = command
 
     def _parser_of_path(self, path: str) -> Parser | None:
         return next((f.load() for f in self._by_path if any(p.search(path) for p in f.paths)), None)
@@ -562,7 +652,7 @@ class Detector:
             if line.stamp:
                 stamps[line.number] = line.stamp
             yield line.number, line.text.removeprefix(margin)
-            further = self._is_continuation(parser, ahead.next(), margin, depth)
+            further = self._is_continuation(parser, ahead.next(), margin, depth, ahead.stops)
             if not further and not self._is_intruder(parser, ahead, margin, depth):
                 return
             line = ahead.take()
@@ -570,9 +660,11 @@ class Detector:
                 ahead.on_intruder(line.text)
 
     @staticmethod
-    def _is_continuation(parser: Parser, following: TextLine | None, margin: str, depth: int) -> bool:
+    def _is_continuation(
+        parser: Parser, following: TextLine | None, margin: str, depth: int, stops: Container[int]
+    ) -> bool:
         """Whether the following line is a further one of the block."""
-        if following is None or following.depth != depth:
+        if following is None or following.depth != depth or following.number in stops:
             return False
         if parse_prompt(following.text) or parse_watch(following.text):
             return False
@@ -584,7 +676,11 @@ class Detector:
         if len(following) < 2 or not following[0].text.strip() or not following[1].text.strip():
             return False
         foreign, after = following
-        if foreign.text.startswith(RECORDER_MARK) or not self._is_continuation(parser, after, margin, depth):
+        if foreign.number in ahead.stops:
+            return False
+        if foreign.text.startswith(RECORDER_MARK) or not self._is_continuation(
+            parser, after, margin, depth, ahead.stops
+        ):
             return False
         if self._parser_at(ahead, margin, skip=1) not in (None, parser):
             return False
@@ -604,11 +700,29 @@ class Detector:
     def _paragraph(self, parser: Parser, ahead: _LookaheadLines) -> Iterator[tuple[int, str]]:
         """The lines to the next empty one or prompt, or to a block of another parser that this one has no use for."""
         while (line := ahead.next()) and line.text.strip() and not parse_prompt(line.text):
+            if line.number in ahead.stops:
+                return
             other = self._parser_at(ahead, "") if not parser.continues(line.text) else None
             if other not in (None, parser):
                 return
             ahead.take()
             yield line.number, line.text
+
+
+def _switches_setting(step: Step) -> bool:
+    return any(event.kind == "setting_written" for event in operator_actions(_NOWHERE, step.text, how="prompt"))
+
+
+def _acts(step: Step) -> bool:
+    actions = operator_actions(_NOWHERE, step.text, how="prompt")
+    return any(True for _ in (*actions, *operator_changes(_NOWHERE, step.text)))
+
+
+def _done(cite: Citation, command: str, how: str, context: _Context) -> Iterator[TaggedRecord]:
+    """The events of a command that was run."""
+    changes = operator_changes(cite, command) if how not in ("failed", UNCLEAR) else ()
+    for record in (*operator_actions(cite, command, how=how), *changes):
+        yield TaggedRecord(record, "operator_actions", context.group)
 
 
 def _further_lines(command: str, depth: int, ahead: _LookaheadLines) -> str:
@@ -626,7 +740,7 @@ def _further_lines(command: str, depth: int, ahead: _LookaheadLines) -> str:
         marked &= line.depth > depth or mark is not None
         whole += "\n" + line.text[mark.end() if mark else 0 :]
         if is_complete(whole):
-            if not (marked or plan_of(whole) or script_of(whole)):
+            if not (marked or plan_of(whole) or script_of(whole) or (SETTINGS in whole and steps_of(whole, {}, {}, {}))):
                 break
             for _ in range(count):
                 ahead.take()

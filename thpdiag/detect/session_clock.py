@@ -105,7 +105,7 @@ class SessionClock:
 
     def __init__(self, member: str) -> None:
         self._member = member
-        self._scripts: dict[str, str] = {}
+        self.scripts: dict[str, str] = {}  # the texts of scripts, by name
         self._held: list[_Held] = []
         self._ready: deque[TaggedRecord] = deque()
         self._stretch: _Stretch | None = None
@@ -127,9 +127,9 @@ class SessionClock:
         """A command was typed; `known` is the printed time above it."""
         self._end_command()
         script = script_of(command)
-        if script is not None and len(self._scripts) < MAX_SCRIPTS:
-            self._scripts[script[0]] = script[1]
-        plan = plan_of(command, self._scripts)
+        if script is not None and len(self.scripts) < MAX_SCRIPTS:
+            self.scripts[script[0]] = script[1]
+        plan = plan_of(command, self.scripts)
         stretch = self._stretch
         own = plan is not None and plan.prints and plan.seconds != 0  # it has its pauses itself
         if stretch and (plan is None or own or (host and stretch.host and host != stretch.host)):
@@ -152,8 +152,8 @@ class SessionClock:
     def shown(self, command: str, lines: list[str]) -> None:
         """A command that prints a file, and what stands below it: the text of a script."""
         found = _SHOWN.match(command)
-        if found and len(self._scripts) < MAX_SCRIPTS and any("sleep" in text for text in lines):
-            self._scripts[base_name(found["name"])] = "\n".join(lines)[:MAX_COMMAND_CHARS]
+        if found and len(self.scripts) < MAX_SCRIPTS and any("sleep" in text or "hugepage" in text for text in lines):
+            self.scripts[base_name(found["name"])] = "\n".join(lines)[:MAX_COMMAND_CHARS]
 
     @staticmethod
     def shows_file(command: str) -> bool:

@@ -224,8 +224,18 @@ def is_complete(command: str) -> bool:
     except IncompleteError:
         return False
     except (UnknownError, RecursionError):
-        return True
+        return _is_balanced(command)
     return True
+
+
+def _is_balanced(command: str) -> bool:
+    """Whether no loop, condition or group is left open."""
+    try:
+        words = [text for _, text in tokens(here_documents(command)[0])]
+    except IncompleteError:
+        return False
+    pairs = (("do", "done"), ("then", "fi"), ("case", "esac"), ("{", "}"))
+    return all(words.count(first) <= words.count(last) for first, last in pairs)
 
 
 _MAY_GO_ON = re.compile(r"['\"`({]|\\$|[|&]\s*$|<<|(?:^|[;&|\s])(?:for|while|until|if|case|do)\b")
@@ -262,28 +272,12 @@ class _Shell:
         """What the commands do, in order."""
         if len(self.text) > MAX_COMMAND_CHARS or self.depth > MAX_DEPTH:
             raise UnknownError
-        text, self._documents = self._without_documents(self.text)
-        self._tokens = list(_tokens(text))
+        text, self._documents = here_documents(self.text)
+        self._tokens = list(tokens(text))
         found = self._list(())
         if self._at < len(self._tokens):
             raise UnknownError
         return found
-
-    def _without_documents(self, text: str) -> tuple[str, list[str]]:
-        """The text without its here documents, and what stands in them."""
-        kept, documents, lines = [], [], iter(text.split("\n"))
-        for line in lines:
-            kept.append(_HEREDOC.sub(" ", line))
-            for mark in _HEREDOC.finditer(line):
-                body: list[str] = []
-                for inner in lines:
-                    if (inner.lstrip("\t") if mark["tabs"] else inner).rstrip() == mark["end"]:
-                        break
-                    body.append(inner)
-                else:
-                    raise IncompleteError
-                documents.append("\n".join(body))
-        return "\n".join(kept), documents
 
     def _peek(self) -> tuple[str, str]:
         return self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
@@ -391,12 +385,12 @@ class _Shell:
     def _pipeline(self) -> list[_Node]:
         """Commands joined by pipes, which run at the same time."""
         words = self._piped()
-        hidden = bool(_TO_FILE.search(" ".join(words[-1])))
-        parts = [_without_wrappers(part) for part in words]
+        hidden = goes_to_file(" ".join(words[-1]))
+        parts = [without_wrappers(part) for part in words]
         text = " | ".join(" ".join(part) for part in parts)
         if self._peek()[1] == "&":  # it goes on while others run
             return [_Run(text, prints=False)]
-        if len(parts) == 1 and parts[0] and (inner := self._script(base_name(_unquoted(parts[0][0])), parts[0])):
+        if len(parts) == 1 and parts[0] and (inner := self._script(base_name(unquoted(parts[0][0])), parts[0])):
             return [_hidden(inner)] if hidden else inner
         first, *others = [_program(part) for part in parts]
         behind = [node for other in others for node in other]
@@ -432,9 +426,9 @@ class _Shell:
         if program in SHELLS or program in ("source", "."):
             arguments = [word for word in words[1:] if not re.fullmatch(r"-[a-bd-z]{1,4}", word)]
             if arguments[:1] == ["-c"] and len(arguments) > 1:
-                body = _unquoted(arguments[1])
+                body = unquoted(arguments[1])
             elif arguments and not arguments[0].startswith(("<", ">")):
-                body = self.scripts.get(base_name(_unquoted(arguments[0])))
+                body = self.scripts.get(base_name(unquoted(arguments[0])))
             elif self._documents:
                 body = self._documents.pop(0)
             if body is None:
@@ -450,7 +444,7 @@ def _program(words: Sequence[str]) -> list[_Node]:
     """One program with its arguments."""
     if not words:
         return [_Run("", prints=False)]
-    program, text = base_name(_unquoted(words[0])), " ".join(words)
+    program, text = base_name(unquoted(words[0])), " ".join(words)
     if program == "sleep":
         return [_Run(text, prints=False, seconds=_sleep_seconds(words[1:]), words=text)]
     if program == "perf":
@@ -535,7 +529,24 @@ def _repeated(text: str, name: str, interval: str, many: str | None, *, at_once:
     return [_Loop(int(many), [pause, row])]
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def here_documents(text: str) -> tuple[str, list[str]]:
+    """The text without its here documents, and what stands in them."""
+    kept, documents, lines = [], [], iter(text.split("\n"))
+    for line in lines:
+        kept.append(_HEREDOC.sub(" ", line))
+        for mark in _HEREDOC.finditer(line):
+            body: list[str] = []
+            for inner in lines:
+                if (inner.lstrip("\t") if mark["tabs"] else inner).rstrip() == mark["end"]:
+                    break
+                body.append(inner)
+            else:
+                raise IncompleteError
+            documents.append("\n".join(body))
+    return "\n".join(kept), documents
+
+
+def tokens(text: str) -> Iterator[tuple[str, str]]:
     """Words and what stands between commands; comments are left out."""
     at = 0
     text = re.sub(r"\\\n[ \t]*", " ", text).rstrip(" \t")
@@ -555,7 +566,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield "word", found["word"]
 
 
-def _without_wrappers(words: Sequence[str]) -> list[str]:
+def goes_to_file(command: str) -> bool:
+    """Whether what a command prints is led to a file."""
+    return _TO_FILE.search(command) is not None
+
+
+def without_wrappers(words: Sequence[str]) -> list[str]:
     """A command without assignments, and without `sudo -u root`, `time`, `nice -n 5` and the like before it."""
     rest = list(words)
     while rest:
@@ -571,7 +587,7 @@ def _without_wrappers(words: Sequence[str]) -> list[str]:
     return rest
 
 
-def _unquoted(word: str) -> str:
+def unquoted(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
@@ -581,13 +597,25 @@ def _sleep_seconds(words: Sequence[str]) -> float:
     for word in words:
         if word.startswith((">", "2>")):
             continue
-        found = _SLEEP.fullmatch(_unquoted(word))
+        found = _SLEEP.fullmatch(unquoted(word))
         if found is None:
             raise UnknownError
         total += float(found["number"].replace(",", ".")) * _UNITS[found["unit"]]
     if not 0 < total <= MAX_PAUSE_SECONDS:
         raise UnknownError
     return total
+
+
+def words_of(word: str) -> list[str]:
+    """The words that the shell makes of one: of a sequence its numbers, else the word itself."""
+    if (found := _SEQ.fullmatch(word)) and (many := _many(word)) is not None:
+        numbers = [int(one) for one in found[1].split()]
+        first, step = numbers[0] if len(numbers) > 1 else 1, numbers[1] if len(numbers) > 2 else 1
+        return [str(first + at * step) for at in range(min(many, MAX_COMMAND_CHARS))]
+    if (found := _BRACES.fullmatch(word)) and (many := _many(word)) is not None:
+        step = abs(int(found[3] or 1)) * (1 if int(found[2]) >= int(found[1]) else -1)
+        return [str(int(found[1]) + at * step) for at in range(min(many, MAX_COMMAND_CHARS))]
+    return [word]
 
 
 def _many(word: str) -> int | None:

@@ -102,6 +102,11 @@ def _is_written(record: Record) -> TypeGuard[Event]:
     return isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "prompt"
 
 
+def _is_unclear(record: Record) -> TypeGuard[Event]:
+    """Whether a setting was written, and under which value the lines below were printed is not known."""
+    return isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "unclear"
+
+
 def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tuple[State, ...]:
     """The states of one host, in the order of their places."""
     clock = clock or HostClock()
@@ -155,13 +160,18 @@ def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
 
 def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
     """Real changes by member, in line order, as the setting's new value: writes at a prompt, and readings that differ
-    from the one before."""
+    from the one before. The value is empty where it is not known."""
     found: dict[str, list[Fact]] = defaultdict(list)
     known: dict[tuple[str, str], str] = {}
-    told = [r for r in records if _is_measured(r) or (_is_written(r) and _is_switch(r.fields["setting"]))]
+    told = [
+        r
+        for r in records
+        if _is_measured(r) or ((_is_written(r) or _is_unclear(r)) and _is_switch(r.fields["setting"]))
+    ]
     for record in sorted(told, key=lambda r: (r.cite.member, r.cite.line or 0)):
         if isinstance(record, Event):
-            change = Fact(record.fields["setting"], record.fields["value"], record.cite)
+            value = "" if _is_unclear(record) else record.fields["value"]
+            change = Fact(record.fields["setting"], value, record.cite)
         else:
             change = Fact(_setting_name(record), str(record.value), record.cite)
         key = (change.cite.member, change.name)
@@ -205,7 +215,8 @@ def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact
         facts = [cut for cut in cuts if (cut.cite.line or 0) == line]
         settings |= {cut.name: str(cut.value) for cut in facts}
         order = None if first is None else first + number
-        segments.append(Segment(f"{member}:{line}", dict(settings), order, facts))
+        known = {name: value for name, value in settings.items() if value}
+        segments.append(Segment(f"{member}:{line}", known, order, [cut for cut in facts if cut.value]))
     parts = (
         part
         for r in records
