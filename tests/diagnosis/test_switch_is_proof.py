@@ -289,3 +289,63 @@ def test_memory_that_grows_no_more_after_the_switch() -> None:
     found = session("6.8.0-31-generic", "enabled", slow, quick.replace(":10:1", ":10:"))["findings"]
     assert "growth of a process" in found[0]["evidence"][0]["text"]
     assert (found[0]["rule"], found[0]["confidence"]) == ("THP-007", "likely")
+
+
+ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
+SLOW, QUICK = (text.partition("time ./filter\n")[2] for text in MEASURED["job-time"])
+BODY = f"echo $v > {ENABLED}; time ./filter"
+LOOP = f"for v in always never; do {BODY}; done"
+THREE = "for i in 1 2 3; do time ./filter; done"
+LINES = LOOP.replace("; ", "\n").replace("do echo", "do\necho")
+SCRIPT = f"{PROMPT}cat thp.sh\n#!/bin/bash\n{LINES}\n{PROMPT}"
+TRACE = "+ for v in always never\n+ echo {0}\n{1}+ ./filter\n"
+AT_ONE_PROMPT = {
+    "loop": f"{PROMPT}{LOOP}\n{SLOW}{QUICK}",
+    "from never": f"{PROMPT}{LOOP.replace('always never', 'never always')}\n{QUICK}{SLOW}",
+    "lines": f"{PROMPT}{LINES.replace(chr(10), chr(10) + '> ')}\n{SLOW}{QUICK}",
+    "list": f"{PROMPT}echo always > {ENABLED}; time ./filter; echo never > {ENABLED}; time ./filter\n{SLOW}{QUICK}",
+    "three each": f"{PROMPT}{LOOP.replace('time ./filter', THREE)}\n{3 * SLOW}{3 * QUICK}",
+    "three rounds": f"{PROMPT}for i in $(seq 3); do {LOOP}; done\n{3 * (SLOW + QUICK)}",
+    "counted": f"{PROMPT}for ((i=0;i<2;i++)); do {LOOP}; done\n{2 * (SLOW + QUICK)}",
+    "tee": f"{PROMPT}{LOOP.replace('$v >', '$v | sudo tee')}\nalways\n{SLOW}never\n{QUICK}",
+    "named": f"{PROMPT}{LOOP.replace('do echo', 'do echo == $v; echo')}\n== always\n{SLOW}== never\n{QUICK}",
+    "shown": f"{PROMPT}{LOOP.replace('time', f'cat {ENABLED}; time')}\n[always] never\n{SLOW}always [never]\n{QUICK}",
+    "while read": f"{PROMPT}printf 'always\\nnever\\n' | while read v; do {BODY}; done\n{SLOW}{QUICK}",
+    "here document": f"{PROMPT}while read v; do {BODY}; done <<E\nalways\nnever\nE\n{SLOW}{QUICK}",
+    "sh -c": f"{PROMPT}sudo sh -c '{LOOP}'\n{SLOW}{QUICK}",
+    "function": f"{PROMPT}f() {{ {BODY.replace('$v', '$1')}; }}\n{PROMPT}f always\n{SLOW}{PROMPT}f never\n{QUICK}",
+    "variable": f"{PROMPT}f={ENABLED}\n" + "".join(
+        f"{PROMPT}echo {v} > $f\n{PROMPT}time ./filter\n{t}" for v, t in (("always", SLOW), ("never", QUICK))
+    ),
+    "script": f"{SCRIPT}./thp.sh\n{SLOW}{QUICK}",
+    "written script": f"{PROMPT}cat > thp.sh <<'E'\n{LINES}\nE\n{PROMPT}bash thp.sh\n{SLOW}{QUICK}",
+    "trace": f"{SCRIPT}bash -x thp.sh\n{TRACE.format('always', '')}{SLOW}{TRACE.format('never', '')}{QUICK}",
+    "trace of a pipe": f"{PROMPT}bash -x a.sh\n" + "".join(
+        f"{TRACE.format(v, f'+ sudo tee {ENABLED}{chr(10)}{v}{chr(10)}')}{t}"
+        for v, t in (("always", SLOW), ("never", QUICK))
+    ),
+    "samples": f"{PROMPT}{LOOP.replace('time ./filter', 'vmstat 5 10')}\n" + "".join(
+        part.partition("vmstat 5 10\n")[2] for part in MEASURED["kernel-time"]
+    ),
+}  # fmt: skip
+NOT_TOLD_APART = {
+    "one missing": AT_ONE_PROMPT["three each"].removesuffix(QUICK),
+    "no effect": f"{PROMPT}{LOOP}\n{2 * SLOW}",
+    "other way round": f"{PROMPT}{LOOP}\n{QUICK}{SLOW}",
+    "refused": AT_ONE_PROMPT["loop"].replace("real", "bash: permission denied\nreal").replace("\n\nbash", "\nbash"),
+    "another job": AT_ONE_PROMPT["loop"].replace("./filter", "./filter $v"),
+    "another file": AT_ONE_PROMPT["loop"].replace(ENABLED, "/tmp/enabled"),
+    "the same value": AT_ONE_PROMPT["loop"].replace("echo $v", "echo never"),
+    "into a file": f"{PROMPT}({LOOP}) > out.txt 2>&1\n{PROMPT}cat out.txt\n{SLOW}{QUICK}",
+    "under a condition": AT_ONE_PROMPT["loop"].replace("echo", "if true; then echo").replace("; time", "; fi; time"),
+    "trace without a file": AT_ONE_PROMPT["trace"].removeprefix(SCRIPT).replace("bash", f"{PROMPT}bash"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [*AT_ONE_PROMPT, *NOT_TOLD_APART])
+def test_switches_behind_one_prompt(form: str) -> None:
+    """As the shell runs it; where it cannot be told which output belongs to which setting, nothing is concluded."""
+    text = f"{PROMPT}uname -r\n5.15.0-91-generic\n{AT_ONE_PROMPT.get(form) or NOT_TOLD_APART[form]}"
+    verdict = document(text.encode())["verdict"]
+    expected = ("huge-pages-proven", True) if form in AT_ONE_PROMPT else (None, False)
+    assert (verdict.get("mechanism"), verdict.get("confidence") in ("likely", "confirmed")) == expected

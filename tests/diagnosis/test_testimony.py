@@ -2,6 +2,8 @@
 
 `accounts/` holds texts made for this, by somebody who had not seen the patterns: what an expert would conclude from
 each stands in its first line, or why nothing can be.
+
+Tables and lists of figures (from 41, and from 101) were made with the patterns.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def causes(result: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("number", DECOYS)
 def test_a_text_without_an_account_gives_no_finding(number: str) -> None:
-    """A hundred of them."""
+    """A hundred in prose, and tables of what others measured, of other things, or in which more than THP differs."""
     assert causes(document(DECOYS[number][1])) == {}
 
 
@@ -54,6 +56,7 @@ def test_an_account_gives_its_mechanism(number: str) -> None:
 
 
 CURE = "We had stalls every hour. We disabled THP on Monday and they have not come back since.\n"
+OURS = "We tested it on our hosts.\n\n"
 GROWTH = "RSS of our server grows while it is idle. The page fault count does not change.\n"
 IN_FIGURES = "The import took 61 minutes. Then I set enabled to never for THP, and the same import took 58 seconds.\n"
 
@@ -79,6 +82,12 @@ IN_FIGURES = "The import took 61 minutes. Then I set enabled to never for THP, a
         ("Our host has THP on. We set vm.swappiness to 0 and the stalls went away.\n", (None, None)),
         ("We have THP enabled. We turned off the cron job and the spikes have not come back since.\n", (None, None)),
         ("THP was suspected. We disabled KSM and the stalls were gone.\n", (None, None)),
+        ("THP always: 1234 req/s\nTHP never: 3345 req/s\n", ("huge-pages-proven", "possible")),
+        (OURS + "THP always: 1234 req/s\nTHP never: 3345 req/s\n", ("huge-pages-proven", "likely")),
+        (OURS + "THP always: 1234 req/s\nTHP never: 2045 req/s\n", ("huge-pages-proven", "possible")),
+        (OURS + "THP always: 1234 req/s\nTHP never: 1345 req/s\n", (None, None)),
+        (OURS + "THP always: 3345 req/s\nTHP never: 1234 req/s\n", (None, None)),
+        ("The vendor measured:\n\nTHP always: 1234 req/s\nTHP never: 3345 req/s\n", (None, None)),
         ("“" + IN_FIGURES.strip() + "” says a mail that I got.\n", (None, None)),
     ],
 )

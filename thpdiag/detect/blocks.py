@@ -559,7 +559,10 @@ class Detector:
         context.traced = [command]
         for whole in (f"{first} | {second}", f"{second} | {first}") if first else ():
             yield from _done(cite, whole, "prompt", context)
-        if not command.startswith(("echo ", "printf ", "for ", "while ", "[ ", "[[ ", "sleep ")) and "tee " not in command:
+        if (
+            not command.startswith(("echo ", "printf ", "for ", "while ", "[ ", "[[ ", "sleep "))
+            and "tee " not in command
+        ):
             context.command = command
 
     def _parser_of_path(self, path: str) -> Parser | None:
@@ -740,7 +743,9 @@ def _further_lines(command: str, depth: int, ahead: _LookaheadLines) -> str:
         marked &= line.depth > depth or mark is not None
         whole += "\n" + line.text[mark.end() if mark else 0 :]
         if is_complete(whole):
-            if not (marked or plan_of(whole) or script_of(whole) or (SETTINGS in whole and steps_of(whole, {}, {}, {}))):
+            if not (
+                marked or plan_of(whole) or script_of(whole) or (SETTINGS in whole and steps_of(whole, {}, {}, {}))
+            ):
                 break
             for _ in range(count):
                 ahead.take()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from thpdiag.detect.shell import (
@@ -164,7 +165,7 @@ class _Expansion:
         while at < len(words) and words[at][1] in (";", "\n"):
             at += 1
         body, at = _block(words, at)
-        return self._redirected(words, at, [lambda v=v: self._round(name, v, body) for v in values])
+        return self._redirected(words, at, [partial(self._round, name, value, body) for value in values])
 
     def _round(self, name: str, value: str, body: Tokens) -> None:
         self.variables[name] = value
@@ -183,10 +184,12 @@ class _Expansion:
         if feed is None and self.documents:
             feed = self.documents.pop(0).split("\n")
         if feed is None and words[at : at + 1] == [("word", "<<<")]:
-            feed = unquoted(self._expand(words[at + 1][1])).split("\n")
+            feed = unquoted(self._expand(words[at + 1][1]).removeprefix("$")).replace("\\n", "\n").split("\n")
         if feed is None:
             raise UnknownError
-        return self._redirected(words, at, [lambda v=v: self._round(names[1], v, body) for v in feed if v.strip()])
+        return self._redirected(
+            words, at, [partial(self._round, names[1], value, body) for value in feed if value.strip()]
+        )
 
     def _pipeline(self, words: Tokens, at: int) -> int:
         parts: list[list[str]] = [[]]

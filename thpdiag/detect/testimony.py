@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from thpdiag.detect.stated_figures import HELPS, WORSE, gain_of_sentence, gains
 from thpdiag.knowledge.yaml_nodes import load_shipped
 from thpdiag.model import Citation, Fact
 
@@ -23,6 +24,8 @@ MAX_LINES = 4000  # of prose: a longer text is no account of a host
 MAX_SENTENCE = 600  # characters that are looked at
 NEAR = 3  # sentences from an action to its effect
 GAIN = 1.5  # times: a figure that got better by less is none
+STATED_GAIN = 1.4  # times: the same in a table; runs of one and the same job differ by less
+CAPTION = 12  # lines from a table to what may say whose it is
 FAST_AND_SLOW = 5  # times as long for the same amount of memory
 SLOW = "slow_after_fast"
 Statement = tuple[str, str | float]
@@ -42,6 +45,7 @@ class Language(NamedTuple):
     patterns: Mapping[str, re.Pattern[str]]
     symptoms: Mapping[str, re.Pattern[str]]
     effects: Mapping[str, re.Pattern[str]]
+    figures: Mapping[str, re.Pattern[str]]
 
     def has(self, pattern: str, text: str) -> bool:
         return self.patterns[pattern].search(text) is not None
@@ -60,7 +64,7 @@ def language() -> Language:
     return Language(
         *(
             {n: re.compile("|".join(_with_words(way, words) for way in ways)) for n, ways in known[part].items()}
-            for part in ("patterns", "symptoms", "effects")
+            for part in ("patterns", "symptoms", "effects", "figures")
         )
     )
 
@@ -83,6 +87,43 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
                 seen.add((name, value))
                 cite = Citation(member, sentence.line, sentence.quoted)
                 yield Fact(f"testimony.{name}", value, cite, provenance="prose")
+    for line, text, name, value in _stated(lines, sentences):
+        if (name, value) not in seen:
+            seen.add((name, value))
+            yield Fact(f"testimony.{name}", value, Citation(member, line, text), provenance="prose")
+
+
+def _stated(
+    lines: Sequence[tuple[int, str]], sentences: Sequence[Sentence]
+) -> Iterator[tuple[int, str, str, str | float]]:
+    """What figures for both sides of a switch say: line and text, statement. Whose they are the text around tells."""
+    words, switched = language().figures, ""
+    for at, sentence in enumerate(sentences):
+        before = [one.text for one in sentences[max(0, at - NEAR) : at]]
+        if not _is_no_statement(sentence.text) and (what := _switched_off(sentence.text, before, ())) is not None:
+            switched = _setting(what)
+    own_words = [one for one in sentences if not _is_no_statement(one.text)]
+    in_words = (gain_of_sentence(one.text, one.line, one.quoted, words) for one in own_words)
+    for gain in (*gains(lines, words, switched), *filter(None, in_words)):
+        around = [text.lower() for number, text in lines if abs(number - gain.line) <= CAPTION]
+        if any(words["documented"].search(text) or words["other_change"].search(text) for text in around):
+            continue
+        own = any(words["measured"].search(text) for text in around)
+        prose = any(_is_prose(text) for text in around)
+        if prose and not own:
+            continue
+        if gain.least >= 1 / WORSE and gain.most >= STATED_GAIN:
+            yield gain.line, gain.text, "cured_by", gain.setting
+            yield gain.line, gain.text, "cured", "work"
+            if own:
+                yield gain.line, gain.text, "gain", round(gain.most, 1)
+        elif gain.most <= WORSE and gain.least <= 1 / HELPS and gain.setting == "thp.enabled":
+            yield gain.line, gain.text, "huge_pages_help", round(1 / gain.least, 1)
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a line is of a sentence, and no row of a table."""
+    return len(re.findall(r"(?:^|\s)[a-z]{2,}", text)) >= 3 and not re.search(r"[|\d]", text)
 
 
 # Sentences

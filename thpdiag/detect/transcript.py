@@ -32,10 +32,11 @@ _TYPOGRAPHY = str.maketrans(
 )  # fmt: skip
 _QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<)")
 _COLLECTL_MARK = re.compile(r"\s*>>> \d+\.\d+ <<<")
-_TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul|ol|td|tr|table|tbody|blockquote|font|"
+_TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul|ol|t[dhr]|table|tbody|blockquote|font|"
                   r"html|body|head|hr|img)\b[^<>]{0,400}>", re.IGNORECASE)  # fmt: skip
 _BREAKS = re.compile(r"(?:</?(?:p|br|div|h[1-6]|li|ul|ol|tr|table|tbody|blockquote|pre|body|html|hr)\b[^<>]{0,400}>"
                      r"[ \t]{0,80}){1,80}", re.IGNORECASE)  # fmt: skip
+_CELL = re.compile(r"</t[dh]>\s{0,80}(?=<t[dh]\b)", re.IGNORECASE)
 _HTML_HINT = re.compile(r"<(?:html|body|p|br|pre|div|blockquote|table)\b[^<>]{0,200}/?>", re.IGNORECASE)
 
 # Words that start a command after a bare `# ` or `$ `; anything else after `# ` is a comment.
@@ -147,6 +148,7 @@ def clean_line(number: int, raw: str) -> TextLine:
 def _without_tags(raw: str) -> Iterator[str]:
     """The lines that a browser makes of a line of HTML: a paragraph or cell row each, an empty one for two breaks."""
     parts, at = [], 0
+    raw = _CELL.sub("\t", raw)
     for found in _BREAKS.finditer(raw):
         parts.append(raw[at : found.start()])
         parts += [""] * (found[0].lower().count("<br") > 1)
