@@ -496,7 +496,7 @@ class Detector:
             how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
             whole = "; ".join(step.text for step in steps) if steps else context.command
             yield from _done(cite, whole, how, context)
-            if steps and (len(steps) == 1 or any(map(_acts, steps))):
+            if steps and ((len(steps) == 1 and "$" in context.command) or any(map(_acts, steps))):
                 printing = dict.fromkeys(step.text for step in parts[0].prints if not step.line)
                 context.command = "; ".join(printing) or whole
         while (
