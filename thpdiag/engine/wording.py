@@ -29,7 +29,8 @@ from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, process_name, sentence
 
-_OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)")  # names of /proc/vmstat and meminfo
+# names of /proc/vmstat and meminfo
+_OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)(?::rate)?")
 _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, meminfo, memory.stat; the head of top
     "process_resident_memory_bytes": ("VmRSS", "Rss"),
     "process_virtual_memory_bytes": ("VmSize",),
@@ -102,7 +103,7 @@ def fact_name(name: str) -> str:
     """A setting as the kernel names it, any other fact by what it means."""
     if _is_setting(name):
         return name.removeprefix("sysctl.").replace("thp.khugepaged.", "thp.khugepaged/")
-    return term_meaning(name)
+    return _metric_name(name)
 
 
 def _is_setting(name: str) -> bool:

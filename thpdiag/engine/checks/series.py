@@ -50,7 +50,7 @@ def judge(check: SeriesCheck, view: StateView) -> CheckResult:
     if not tracks and check.as_ == "rate":
         tracks = view.tracks(f"{check.series}:rate")
     if not tracks:
-        return unknown_result(check, check.series, f"not in the input: {known.means if known else check.series}")
+        return unknown_result(check, check.series, f"not in the input: {metric_words([check.series])}")
     if known is None or known.entity == "system" or view.bound_to(check.series) is not None:
         return _best_source(check, tracks, view)
     entities: dict[object, list[Track]] = {}

@@ -75,7 +75,16 @@ class Contrast:
     def alone(self, settings: Sequence[str]) -> bool:
         """Whether nothing but these settings was switched. With `enabled` at never the others have no say."""
         off = self.setting == "thp.enabled" and self.better_value == "never"
-        return off or all(name in settings for name, _, _ in self.differences)
+        others = (*(name for name, _, _ in self.differences), *self.half_known)
+        return off or all(name in settings for name in others)
+
+    @property
+    def half_known(self) -> Sequence[str]:
+        """The settings that may have been switched as well: known of one side only, and not at their most permissive
+        value on the better one."""
+        before, after = dict(self.worse_knobs), dict(self.better_knobs)
+        gone = [name for name in before if name not in after]
+        return [*gone, *(name for name, value in after.items() if name not in before and value != "always")]
 
     @property
     def ratio(self) -> float:
@@ -388,8 +397,7 @@ def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[st
     contrast = contrasts[0]
     title = contrast.worse.title
     if not contrast.alone(settings):
-        names = " and ".join(name for name, _, _ in contrast.differences)
-        return f"{names} were switched together; which of them did it is open"
+        return _what_else_was_switched(contrast, settings)
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
@@ -403,6 +411,13 @@ def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[st
     if _enough(contrast, check):
         return f"the setting was switched fewer than {check.switches} times"
     return f"fewer than {check.min_samples} samples on one side"
+
+
+def _what_else_was_switched(contrast: Contrast, settings: Sequence[str]) -> str:
+    if half := [name for name in contrast.half_known if name not in settings]:
+        return f"whether {' and '.join(half)} was switched as well is not in the input"
+    names = " and ".join(name for name, _, _ in contrast.differences)
+    return f"{names} were switched together; which of them did it is open"
 
 
 def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[Contrast]:
