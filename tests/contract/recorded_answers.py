@@ -52,6 +52,13 @@ def recorded_words() -> Iterator[tuple[str, dict[str, str]]]:
             yield name, json.loads(words)
 
 
+def recorded_documents(group: str) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    """Every answer of a group: its name, its values, and its sentences by their place in it."""
+    words = _lines(f"{group}.words")
+    for name, values in _lines(group).items():
+        yield name, json.loads(values), json.loads(words[name])
+
+
 @lru_cache(4)
 def _lines(group: str) -> dict[str, str]:
     file = RECORDED / f"{group}.xz"
