@@ -77,5 +77,6 @@ def test_what_hurts_is_found_again(file: str) -> None:
 
 @pytest.mark.parametrize("file", HEALTHY)
 def test_nothing_is_found_where_nothing_was(file: str) -> None:
+    """No cause, not even as a hypothesis."""
     text = (FIXTURES / file).read_text()
     assert [causes(variant(text)) for variant in VARIANTS] == [[("", "")]] * len(VARIANTS)
