@@ -53,6 +53,9 @@ SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "node_memory_SUnreclaim_share": ("node_memory_SUnreclaim_bytes", "node_memory_MemTotal_bytes"),
     "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
 }
+ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # one counter for all from 4.8 on
+DIRECT_RECLAIM, KSWAPD_RECLAIM = (tuple(f"node_vmstat_pgsteal_{by}{z}" for z in ZONES) for by in ("direct", "kswapd"))
+DIRECT_RECLAIM_SHARE = "node_direct_reclaim_share.lifetime"
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
 ANON_PAGES = "node_memory_AnonPages_bytes"
 ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
@@ -78,6 +81,11 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
     }
     if stalls := [values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in values]:
         added["node_allocstall_total"] = sum(stalls)
+    direct, background = (
+        [values[name] for name in names if name in values] for names in (DIRECT_RECLAIM, KSWAPD_RECLAIM)
+    )
+    if direct and background and (share := _share(sum(direct), sum(direct) + sum(background))) is not None:
+        added[DIRECT_RECLAIM_SHARE] = share
     # Since 4.8, which counts by zone, this counter has the pages within huge pages, as AnonPages of meminfo does.
     if ANON_PAGES not in values and all(f"node_vmstat_{name}" in values for name in ANON_COUNTERS):
         added[ANON_PAGES] = values["node_vmstat_nr_anon_pages"] * PAGE_BYTES
