@@ -26,6 +26,7 @@ MESSAGES = {
     "a task did not run for a long time": r"blocked for more than",
     "a CPU held up read-copy-update": r"rcu.*(?:stall|expedited)",
     "the kernel could not get contiguous memory": r"page allocation failure",
+    "the kernel met an error of its own": r"(?:BUG: (?:unable to|kernel NULL)|kernel BUG at|Oops\b)",
 }
 FUNCTION = re.compile(r"\b([a-zA-Z_][\w.]*)\+0x[0-9a-f]+/0x")
 
@@ -112,6 +113,19 @@ def test_what_a_finding_explains_is_no_loose_end() -> None:
     assert "nfs_wait_bit_killable" in note
 
 
+def test_an_oops_outside_memory_management_is_told() -> None:
+    """It is explained where its trace passes through compaction or huge pages, and listed where it does not."""
+    oops = "".join(
+        f"[ 4001.{100000 + i}] {line}\n"
+        for i, line in enumerate(("Oops: 0000 [#1] SMP PTI", "RIP: 0010:{0}+0x2/0x3c0", "Call Trace:", " {1}+0x9/0x12"))
+    )
+    crash = oops.format("__reset_isolation_pfn", "kswapd")
+    assert document(crash.encode())["verdict"]["mechanism"] == "memory-code-crash"
+    assert notes(crash) == []
+    [note] = notes(crash + oops.format("xfs_iext_lookup_extent", "xfs_bmapi_read"))
+    assert "xfs_iext_lookup_extent" in note
+
+
 HEADLINES = {
     "a task did not run for a long time": r"INFO: task .{1,20} blocked .{0,20}for more than",
     "a CPU was stuck in the kernel": r"BUG: soft lockup",
@@ -120,6 +134,7 @@ HEADLINES = {
     "the kernel could not get contiguous memory": r": page allocation failure[.:] order",
     "an allocation took long": r"page allocation stalls",
     "the out-of-memory killer ran": r"invoked oom-killer",
+    "the kernel met an error of its own": r"(?:BUG: (?:unable to|kernel NULL)|kernel BUG at|Oops\b)",
 }
 
 

@@ -74,6 +74,17 @@ MESSAGES = [
     ("INFO: rcu_sched_state detected stall on CPU 2 (t=60000 jiffies)", "rcu_stall", {"cpu": "2", "jiffies": "60000"}),
     ("INFO: rcu_sched self-detected stall on CPU { 2}  (t=60000 jiffies g=1 c=0 q=0)", "rcu_stall", {"cpu": "2"}),
     ("rcu: INFO: rcu_preempt self-detected stall on CPU", "rcu_stall", {"flavour": "rcu_preempt"}),
+    ("BUG: unable to handle kernel paging request at ffffea0015a11028", "oops", {}),
+    ("BUG: unable to handle kernel NULL pointer dereference at 0000000000000010", "oops", {}),
+    ("BUG: unable to handle page fault for address: ffffea0015a11028", "oops", {}),
+    ("BUG: kernel NULL pointer dereference, address: 0000000000000000", "oops", {}),
+    ("BUG: Bad page state in process kcompactd0  pfn:12345", "oops", {}),
+    ("Unable to handle kernel paging request at virtual address dfff800000000003", "oops", {}),
+    ("kernel BUG at mm/huge_memory.c:2450!", "oops", {"at": "mm/huge_memory.c:2450"}),
+    ("general protection fault: 0000 [#1] SMP", "oops", {}),
+    ("Oops: general protection fault, probably for non-canonical address 0xdead000000000108: 0000 [#1] PREEMPT SMP",
+     "oops", {}),
+    ("Internal error: Oops: 0000000096000004 [#1] SMP", "oops", {}),
     ("rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 2-... } 21 jiffies", "rcu_stall", {"cpu": "2"}),
 ]  # fmt: skip
 
@@ -222,3 +233,28 @@ def test_an_export_of_the_journal_holds_the_events_of_the_kernel() -> None:
     lines = path.read_text().splitlines()
     cut = journal_json.JOURNAL_JSON.read(Source("m"), enumerate([*lines[:3], lines[3][:-2]], 1))
     assert [r.cite.line for r in cut if isinstance(r, Problem)] == [4]
+
+
+@pytest.mark.parametrize("first", ["BUG: kernel NULL pointer dereference, address: 0000000000000000",
+                                   "kernel BUG at mm/compaction.c:412!"])  # fmt: skip
+def test_an_oops_is_one_event_with_the_function_that_ran_as_leaf(first: str) -> None:
+    """The lines that follow the first belong to it; a program's own fault is none of the kernel's."""
+    [oops] = events(
+        f"""\
+[ 4001.238400] traps: java[4711] general protection fault ip:7f2a sp:7ffd error:0 in libc.so.6[7f2a+1000]
+[ 4001.238405] ------------[ cut here ]------------
+[ 4001.238411] {first}
+[ 4001.238415] #PF: supervisor read access in kernel mode
+[ 4001.238418] PGD 0 P4D 0
+[ 4001.238420] Oops: 0000 [#1] SMP PTI
+[ 4001.238423] CPU: 3 PID: 143 Comm: kswapd0 Tainted: G          I       5.2.16 #1
+[ 4001.238430] RIP: 0010:__reset_isolation_pfn+0x27f/0x3c0
+[ 4001.238446] Call Trace:
+[ 4001.238450]  __reset_isolation_suitable+0x9b/0x120
+[ 4001.238453]  reset_isolation_suitable+0x3b/0x40
+[ 4001.238456]  kswapd+0x98/0x300
+[ 4001.238460]  kthread+0x114/0x130
+"""
+    )
+    assert (oops.kind, oops.fields["comm"], oops.fields["pid"]) == ("oops", "kswapd0", "143")
+    assert oops.stack[:3] == ("__reset_isolation_pfn", "__reset_isolation_suitable", "reset_isolation_suitable")

@@ -79,16 +79,7 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
         for name, parts in SUMS.items()
         if name not in values and all(part in values for part in parts)
     }
-    if stalls := [values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in values]:
-        added["node_allocstall_total"] = sum(stalls)
-    direct, background = (
-        [values[name] for name in names if name in values] for names in (DIRECT_RECLAIM, KSWAPD_RECLAIM)
-    )
-    if direct and background and (share := _share(sum(direct), sum(direct) + sum(background))) is not None:
-        added[DIRECT_RECLAIM_SHARE] = share
-    # Since 4.8, which counts by zone, this counter has the pages within huge pages, as AnonPages of meminfo does.
-    if ANON_PAGES not in values and all(f"node_vmstat_{name}" in values for name in ANON_COUNTERS):
-        added[ANON_PAGES] = values["node_vmstat_nr_anon_pages"] * PAGE_BYTES
+    added |= _over_zones(values)
     for faults, brought in FAULT_BYTES.items():
         if (count := added.get(faults, values.get(faults))) is not None:
             added[brought] = count * huge_page
@@ -104,6 +95,20 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
         if (total := sum(listed)) >= MIN_LISTED_BYTES:
             added["cgroup_memory_unmapped_share"] = max(total - mapped, 0.0) / total
     return replace(sample, values={**values, **added}, resolution=resolution) if added else sample
+
+
+def _over_zones(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What /proc/vmstat counts zone by zone on some kernels, for all zones."""
+    added: dict[str, Any] = {}
+    if stalls := [values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in values]:
+        added["node_allocstall_total"] = sum(stalls)
+    direct, background = ([values[n] for n in names if n in values] for names in (DIRECT_RECLAIM, KSWAPD_RECLAIM))
+    if direct and background and (share := _share(sum(direct), sum(direct) + sum(background))) is not None:
+        added[DIRECT_RECLAIM_SHARE] = share
+    # Since 4.8, which counts by zone, this counter has the pages within huge pages, as AnonPages of meminfo does.
+    if ANON_PAGES not in values and all(f"node_vmstat_{name}" in values for name in ANON_COUNTERS):
+        added[ANON_PAGES] = values["node_vmstat_nr_anon_pages"] * PAGE_BYTES
+    return added
 
 
 def _with_rounding(known: Mapping[str, float], added: Iterable[str], huge_page: float) -> Mapping[str, float]:

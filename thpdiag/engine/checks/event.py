@@ -93,6 +93,7 @@ def _field_fits(have: str | None, wanted: str) -> bool:
 _FIELDS = {"comm": process_name, "victim": process_name}  # of an event, that are names of programs
 REPORTS = frozenset((
     "hung_task", "soft_lockup", "hard_lockup", "rcu_stall", "allocation_failure", "allocation_stall", "oom_kill",
+    "oops",
 ))  # fmt: skip
 """The kernel's reports of trouble."""
 UNSAID = frozenset({"unreliable", "host"})  # left over on the stack; the host is that of the report

@@ -79,6 +79,10 @@ _VMALLOC = (
     rf"{_COMM}: (?P<vmalloc>vmalloc)(?:: allocation failure| error: | size \d{{1,20}} allocation failure)"
     rf"(?:.{{0,100}}?page order (?P<order>\d{{1,3}}))?.{{0,100}}?(?:, .{{0,60}}?{_MODE}|$)"
 )
+_OOPS = (
+    r"BUG: (?:unable to handle |kernel NULL pointer|Bad page (?:state|map)\b)|Unable to handle kernel "
+    r"|kernel BUG at (?P<at>[\w./-]{1,100}:\d{1,6})!|(?:Oops: )?general protection fault|(?:Internal error: )?Oops\b"
+)
 HEADLINES = (
     Headline("hung_task", "blocked ", 80, re.compile(
         rf"INFO: task {_COMM}:(?P<pid>\d{{1,8}}) blocked [\w/ ]{{0,20}}?for more than (?P<seconds>\d{{1,9}}) seconds"
@@ -102,6 +106,7 @@ HEADLINES = (
     Headline("oom_kill", "invoked oom-killer", OOM_LINES, re.compile(
         rf"{_COMM} invoked oom-killer: (?:gfp_mask=(?P<mode>{_FLAGS}))?.{{0,200}}?\border=(?P<order>-?\d{{1,3}})"
     ), whole=True),
+    *(Headline("oops", part, 60, re.compile(_OOPS)) for part in ("BUG", "protection fault", "Oops", "Unable to handle")),
     Headline("min_free_raised", "raising min_free", 0, re.compile(
         r"(?:khugepaged: )?raising min_free_kbytes from (?P<from_>\d{1,15}) to (?P<to>\d{1,15}) to help transparent"
     )),
@@ -115,9 +120,7 @@ _BLOCKER = re.compile(
 SYSRQ = re.compile(r"(?:sysrq: ?|SysRq ?: ?){1,2}(?P<what>(?:Show|Trigger|HELP|Changing|Emergency|This)\b.{0,80})")
 NMI_BACKTRACE = re.compile(r"NMI backtrace for cpu (?P<cpu>\d{1,5})(?P<skipped> skipped)?")
 ONE_CPU = re.compile(r"CPU(?P<cpu>\d{1,5}):\s*$")  # sysrq l to 2.6.3x
-OTHER_TRACE = re.compile(
-    r"(?:WARNING: |BUG: |kernel BUG at |general protection fault|Oops|Unable to handle kernel|-{4,}\[ cut here )"
-)
+OTHER_TRACE = re.compile(r"(?:WARNING: |BUG: |-{4,}\[ cut here )")
 
 HINTS = (
     *dict.fromkeys(h.hint for h in HEADLINES), "SysRq", "sysrq", "NMI backtrace", "Call ", "omm: ", "task:", " 0x00",
@@ -345,7 +348,8 @@ class Messages:
         if row := FREE_BLOCKS.match(message.text):
             yield from self._zone(message, row)
         elif found := parse_headline(message.text):
-            yield from self._open(message, *found)
+            if not (pending and pending.kind == found[0].kind == "oops" and not pending.trace.stack()):
+                yield from self._open(message, *found)  # else one of the further lines that an oops begins with
         elif victim := _KILL.match(message.text):
             if not pending or pending.kind != "oom_kill":
                 pending = self._begin(message, "oom_kill", {}, OOM_LINES)
@@ -426,7 +430,7 @@ class Messages:
             begun.fields |= {"holds": self._lock["lock"], "blocks_pid": self._lock["pid"]}
 
     def _other_trace(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
-        """A warning or an oops: only its stack may matter."""
+        """A warning: only its stack may matter."""
         if pending and pending.kind != "kernel_trace":
             return
         if not pending or not pending.fields.get("headline", "").startswith("----"):
