@@ -106,7 +106,7 @@ HEADLINES = (
     Headline("oom_kill", "invoked oom-killer", OOM_LINES, re.compile(
         rf"{_COMM} invoked oom-killer: (?:gfp_mask=(?P<mode>{_FLAGS}))?.{{0,200}}?\border=(?P<order>-?\d{{1,3}})"
     ), whole=True),
-    *(Headline("oops", part, 60, re.compile(_OOPS)) for part in ("BUG", "protection fault", "Oops", "Unable to handle")),
+    *(Headline("oops", part, 60, re.compile(_OOPS)) for part in ("BUG", "protection fault", "Oops", "to handle")),
     Headline("min_free_raised", "raising min_free", 0, re.compile(
         r"(?:khugepaged: )?raising min_free_kbytes from (?P<from_>\d{1,15}) to (?P<to>\d{1,15}) to help transparent"
     )),
