@@ -53,7 +53,15 @@ INDEPENDENT: Mapping[str, str] = {"stack": "stack", "counter": "counter", "cpu":
 DYNAMIC = frozenset(INDEPENDENT)
 LASTING = frozenset({"policy", "state", "total", "application"})  # no further recording could turn a no of theirs
 CPU = ("cpu_ratio.", "process_cpu")
-EFFECTS = ("process_", "node_load", "node_procs", "node_pressure", "vmstat_cache")
+EFFECTS = (
+    "process_",
+    "node_load",
+    "node_procs",
+    "node_pressure",
+    "vmstat_cache",
+    "cgroup_memory_some",
+    "cgroup_memory_full",
+)
 CLASS_OF_KIND = {"setting": "policy", "counter": "total", "rate": "counter", "testimony": "testimony"}
 OF_ITSELF = ("app.thp_warning", "app.latency", "app.log")  # facts that an application wrote about itself
 

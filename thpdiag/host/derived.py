@@ -51,6 +51,8 @@ SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "process_locked_share": ("process_locked_bytes", "process_resident_memory_bytes"),
     "node_memory_MemFree_share": ("node_memory_MemFree_bytes", "node_memory_MemTotal_bytes"),
     "node_memory_SUnreclaim_share": ("node_memory_SUnreclaim_bytes", "node_memory_MemTotal_bytes"),
+    "cgroup_memory_limit_share": ("cgroup_memory_usage_bytes", "cgroup_memory_limit_bytes"),
+    "cgroup_memory_high_share": ("cgroup_memory_usage_bytes", "cgroup_memory_high_limit_bytes"),
     "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
 }
 ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # one counter for all from 4.8 on

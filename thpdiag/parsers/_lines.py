@@ -111,7 +111,7 @@ def member_parser(
     return BulkParser(parser.name, parser.title, confirm, read, opens=opens, min_size=min_size)
 
 
-_GREPPED = re.compile(r"\S*?(?P<path>(?:sys|cgroup)/[^\s:]{1,400}):(?P<text>.*)$")
+_GREPPED = re.compile(r"(?:\S*?(?=(?:sys|cgroup)/)|(?:\./)?(?=memory\.))(?P<path>[^\s:]{1,400}):(?P<text>.*)$")
 _BANNER = re.compile(r"==> \S*?(?P<path>(?:sys|cgroup)/\S{1,400}) <==\s*$")
 
 

@@ -2,6 +2,7 @@
 
     /sys/fs/cgroup/a.slice/memory.stat:anon_thp 2097152      /sys/fs/cgroup/memory/a/memory.stat:total_rss_huge 2097152
     /sys/fs/cgroup/a.slice/memory.events:high 12             /sys/fs/cgroup/memory/a/memory.failcnt:12
+    memory.pressure:some avg10=90.42 avg60=72.59 avg300=78.30 total=298252577711        grepped within a group's folder
 
 Units: bytes; events are totals since the group was made. The entity is the group's path. Of memory.stat version 1 the
 lines total_X (the group with its children, as in version 2) are taken where they are: total_rss is anon, total_rss_huge
@@ -22,12 +23,22 @@ from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files
 from thpdiag.parsers._snapshots import snapshots
 from thpdiag.parsers._units import NOT_A_COUNT, parse_count
 
-_KIND = r"(?:stat|events(?:\.local)?|max|high|current|peak|limit_in_bytes|usage_in_bytes|max_usage_in_bytes|failcnt)"
+_KIND = (
+    r"(?:stat|events(?:\.local)?|pressure|max|high|current|peak"
+    r"|limit_in_bytes|usage_in_bytes|max_usage_in_bytes|failcnt)"
+)
 _ROOT = r"(?:sys/fs/)?cgroup"  # /cgroup on RHEL 6
-_FILE = re.compile(rf"{_ROOT}/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?memory\.({_KIND})$")
+_FILE = re.compile(rf"(?:{_ROOT}/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?|^(?:\./)?)memory\.({_KIND})$")
 _GREPPED = rf"(?:\S{{0,100}}?/)?{_ROOT}/(?:\S{{1,400}}?/)?memory\.{_KIND}"
-_OPENS = re.compile(rf"{_GREPPED}:\S|==> \S{{0,100}}?{_GREPPED} <==\s*$")
-_CONTINUES = re.compile(rf"{_OPENS.pattern}|[a-z][\w.]{{1,60}} \d{{1,20}}\s*$|(?:max|\d{{1,20}})\s*$")
+_VALUE = r"(?:max|\d{1,20}|[a-z][\w.]{1,60} \d{1,20}|(?:some|full) avg10=\d.{1,80})\s*$"
+_OPENS = re.compile(rf"{_GREPPED}:\S|==> \S{{0,100}}?{_GREPPED} <==\s*$|(?:\./)?memory\.{_KIND}:{_VALUE}")
+_PRESSURE = re.compile(r"(some|full) avg10=([\d.]{1,6}) avg60=([\d.]{1,6}) avg300=([\d.]{1,6}) ")
+_OTHER = (
+    rf"(?:(?:\S{{0,100}}?/)?{_ROOT}/(?:\S{{1,400}}?/)?|(?:\./)?)memory\.[\w.]{{1,40}}:"  # files that no rule asks for
+)
+_CONTINUES = re.compile(
+    rf"{_OPENS.pattern}|{_OTHER}|(?:some|full) avg10=|[a-z][\w.]{{1,60}} \d{{1,20}}\s*$|(?:max|\d{{1,20}})\s*$"
+)
 _SIZES = {  # of one number each
     "max": "limit", "limit_in_bytes": "limit", "high": "high_limit", "current": "usage", "usage_in_bytes": "usage",
     "peak": "peak", "max_usage_in_bytes": "peak",
@@ -44,6 +55,7 @@ _STAT_COUNTS = frozenset(
     {"thp_fault_alloc", "thp_collapse_alloc", "thp_swpout", "thp_swpout_fallback", "pglazyfree", "pglazyfreed"}
 )
 _EVENTS = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill"})
+UNNAMED = "unnamed"  # the group of files that are given without their folder
 _EPOCH = re.compile(r"1[4-9]\d{8}")  # seconds, 2014 to 2033
 _PAGE = 4096
 _NO_LIMIT = 2**62  # version 1 writes the largest multiple of a page below 2^63
@@ -57,12 +69,18 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
         file = _FILE.search(path)
         if file is None or text == "max":
             continue
+        group = (("cgroup", UNNAMED if path.startswith((".", "memory.")) else f"/{file[1] or ''}"),)
+        if found := _PRESSURE.match(text) if file[2] == "pressure" else None:
+            for window, percent in zip((10, 60, 300), found.groups()[1:], strict=True):
+                name = f"cgroup_memory_{found[1]}_avg{window}"
+                yield from rows.add(group, name, float(percent) / 100, number, line)
+            continue
         key, _, digits = text.rpartition(" ")
         value = parse_count(digits)
         if value is None and not digits.isdigit():
             odd.note(number, line, NOT_A_COUNT)
         elif (name := _name(file[2], key)) and value is not None and value < _NO_LIMIT:
-            group, metric = (("cgroup", f"/{file[1] or ''}"),), f"cgroup_memory_{name}"
+            metric = f"cgroup_memory_{name}"
             if key.startswith("total_"):
                 rows.update(group, {metric: value}, number, line)
             else:
