@@ -23,7 +23,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
@@ -276,6 +276,7 @@ def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
     return complaints
 
 
+@lru_cache(maxsize=1024)  # a process that reads many bundles asks for the same files each time; a changed text is another
 def load_rule(
     path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places, pack: Pack | None = None
 ) -> Rule:
