@@ -276,7 +276,9 @@ def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
     return complaints
 
 
-@lru_cache(maxsize=1024)  # a process that reads many bundles asks for the same files each time; a changed text is another
+@lru_cache(
+    maxsize=1024
+)  # a process that reads many bundles asks for the same files each time; a changed text is another
 def load_rule(
     path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places, pack: Pack | None = None
 ) -> Rule:

@@ -10,6 +10,10 @@ the whole page is still on the lists of anonymous pages. Measured on 6.18: 512 h
 given back show as 128 MiB of RSS and 1,024 MiB on the lists; hosts without such pages differ by less than 0.1 % of the
 memory.
 
+Unlisted memory: what is left of all memory without free pages, the lists of pages that programs and files use, objects
+of the kernel (Slab), its stacks, page tables, vmalloc areas and reserved huge pages. Drivers, network buffers, zram and
+memory that the kernel has lost are in none of these.
+
 Unusable index = (free pages - pages in blocks that are large enough) / free pages; 0 none unusable, 1 all. Linux
 mm/vmstat.c prints it times 1000 as extfrag/unusable_index. A zone with little free memory says nothing.
 """
@@ -66,11 +70,13 @@ def max_huge_page_size(case: Case) -> float:
 
 _AVAILABLE = ("MemFree", "Cached", "Buffers", "SReclaimable")  # what MemAvailable was guessed from before it existed
 _RESERVED = ("HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize")
+_LISTED = ("MemFree", "Active", "Inactive", "Unevictable", "Slab")
+_LISTED_IF_THERE = ("KernelStack", "PageTables", "SecPageTables", "Percpu", "VmallocUsed", "Zswap", "Hugetlb")
 _ANONYMOUS = ("Active_anon", "Inactive_anon", "AnonPages", "Shmem")
 
 
 def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """memory.available_ratio and the shares of reserved and of unmapped memory, each from the last row that tells it.
+    """memory.available_ratio and the shares of reserved, unmapped and unlisted memory, each from the last row that tells it.
 
     top and free print a part of /proc/meminfo: what they leave out stands in an earlier row all the same.
     """
@@ -82,7 +88,12 @@ def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
             labels = ((ERROR_LABEL, f"{min(off, 1.0):.4f}"),) if off else ()
             yield Fact("memory.available_ratio", round(available / values["MemTotal"], 4), last.cite, labels, last.time)
             break
-    for names, sizes in ((_RESERVED, _reserved_bytes), (_ANONYMOUS, _unmapped_bytes)):
+    shares = (
+        (_RESERVED, _reserved_bytes),
+        (_ANONYMOUS, _unmapped_bytes),
+        ((*_LISTED, *_RESERVED), _unlisted_bytes),
+    )
+    for names, sizes in shares:
         if (last := _last_memory_row(samples, *names)) is not None:
             values = _short_names(last)
             for name, size in sizes(values):
@@ -158,3 +169,10 @@ def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
         if pages >= MIN_FREE_PAGES:
             index = (pages - large * 2**HUGE_ORDER) / pages
             yield Fact("memory.unusable_index", round(index, 4), sample.cite, entity, sample.time)
+
+
+def _unlisted_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Of memory that is in use by nothing that the kernel lists. The sizes that not all kernels print are small there."""
+    reserved = 0.0 if "Hugetlb" in values else values["HugePages_Total"] * values["Hugepagesize"]
+    listed = sum(values[name] for name in _LISTED) + sum(values.get(name, 0.0) for name in _LISTED_IF_THERE)
+    yield "unlisted", max(values["MemTotal"] - listed - reserved, 0.0)
