@@ -76,7 +76,7 @@ _ANONYMOUS = ("Active_anon", "Inactive_anon", "AnonPages", "Shmem")
 
 
 def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """memory.available_ratio and the shares of reserved, unmapped and unlisted memory, each from the last row that tells it.
+    """Shares of available, reserved, unmapped and unlisted memory, each from the last row that tells it.
 
     top and free print a part of /proc/meminfo: what they leave out stands in an earlier row all the same.
     """
@@ -172,7 +172,7 @@ def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
 
 
 def _unlisted_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Of memory that is in use by nothing that the kernel lists. The sizes that not all kernels print are small there."""
+    """Of memory that is in use by nothing that the kernel lists; sizes that older kernels do not print are small."""
     reserved = 0.0 if "Hugetlb" in values else values["HugePages_Total"] * values["Hugepagesize"]
     listed = sum(values[name] for name in _LISTED) + sum(values.get(name, 0.0) for name in _LISTED_IF_THERE)
     yield "unlisted", max(values["MemTotal"] - listed - reserved, 0.0)
