@@ -22,8 +22,8 @@ from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import Command, ParseErrors, any_of, parse_command
 from thpdiag.parsers._units import Column, Readings, parse_number, parse_quantity
 
-HEADER = re.compile(r"\s+total\s+used\s+free\s+shared\s+buff")
-ROW = re.compile(r"(?:(Mem|Swap)|Total|Low|High|-/\+ buffers/cache)\s?:(?:\s+-?\d\S*)+\s*$")
+HEADER = re.compile(r"\s*total\s+used\s+free\s+shared\s+buff")
+ROW = re.compile(r"\s*(?:(Mem|Swap)|Total|Low|High|-/\+ buffers/cache)\s?:(?:\s+-?\d\S*)+\s*$")
 METRICS = {
     "Mem": {
         "total": "node_memory_MemTotal_bytes",

@@ -33,7 +33,7 @@ NAME = "numastat"
 MIB = 2.0**20
 QUANTUM = MIB / 100
 COUNTERS = r"(?:numa_hit|numa_miss|numa_foreign|interleave_hit|local_node|other_node)"
-NODES = re.compile(r"\s{8,40}(?:node\d{1,4}\s*)+$")
+NODES = re.compile(r"\s{0,40}node\d{1,4}(?:\s+node\d{1,4})*\s*$")
 NODE = re.compile(r"node(\d{1,4})\s*$")
 TITLE = re.compile(
     r"Per-node (?:system memory usage|numastat info|process memory usage) \(in MBs\)"
@@ -41,7 +41,7 @@ TITLE = re.compile(
 )
 LISTING = re.compile(r"PID\s+Node \d")
 WARNING = re.compile(r"Token \S{1,60} not in hash table\.")
-COLUMNS = re.compile(r"\s{4,40}(?:Node\s{1,3}\d{1,4}\s*)+(?:Total)?\s*$")
+COLUMNS = re.compile(r"\s{0,40}(?:Node\s{1,3}\d{1,4}\s*)+(?:Total)?\s*$")
 RULE = re.compile(r"\s*-{6,}(?:\s+-{6,})*\s*$")
 ROW = re.compile(rf"({COUNTERS})((?:\s+\S+)+)\s*$|(\S{{1,40}}(?: \(.{{1,64}}?\))?)((?:\s+\d{{1,15}}\.\d\d)+)\s*$")
 PROCESS = re.compile(r"(\d{1,10}) \((.{1,64})\)$")

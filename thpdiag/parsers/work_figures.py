@@ -45,6 +45,7 @@ class _Block:
 
     source: Source
     job: str
+    tool: str = ""  # whose output it is, as its first figure tells
     heading: Figure | None = None
     unit: str = ""
     title: str = ""
@@ -59,8 +60,10 @@ class _Block:
                 continue
             if figure.under and not self._is_under(figure):
                 continue
+            if figure.tool and self._is_anothers(figure, line):
+                continue
             for match in figure.line.finditer(line):
-                known = True
+                known, self.tool = True, self.tool or figure.tool
                 groups = {name: text for name, text in match.groupdict().items() if text is not None}
                 self.title = groups.get("title", self.title)
                 if figure.heading:
@@ -69,6 +72,12 @@ class _Block:
                     unit = "" if "rate" in groups else figure.unit or groups.get("unit", "")
                     self.lasted = f"{float(groups['lasted']) * workloads().units[unit]:g}"
                 self._figures(figure, groups, number, line)
+
+    def _is_anothers(self, figure: Figure, line: str) -> bool:
+        """Whether the line is also one of the tool that printed the block: two may print the same."""
+        if self.tool in ("", figure.tool):
+            return False
+        return any(one.tool == self.tool and one.line.search(line) for one in workloads().figures)
 
     def _is_under(self, figure: Figure) -> bool:
         return self.heading is not None and (self.heading.tool, self.heading.heading) == (figure.tool, figure.under)

@@ -32,7 +32,10 @@ VERBOSE = re.compile(r"\s*Command being timed: \"(.*)\"\s*$")
 VERBOSE_TIME = re.compile(
     rf"\s*(User time|System time|Elapsed \(wall clock\) time) \(.*\): ((?:\d{{1,6}}:){{0,2}}{NUMBER})\s*$"
 )
-VERBOSE_REST = re.compile(r"\s+[A-Z][\w ()/%-]{3,50}: \S+\s*$")
+VERBOSE_REST = re.compile(
+    r"\s*(?:Percent of CPU|Average \w|Maximum resident|M(?:aj|in)or \(|(?:V|Inv)oluntary context|Swaps|File system|Socket messages|"
+    r"Signals delivered|Page size|Exit status)[^:]{0,50}: \S+\s*$"
+)
 ORDER = ("user", "sys", "real")
 KINDS = {"User time": "user", "System time": "sys", "Elapsed (wall clock) time": "real"}
 TIME = re.compile(r"(?:\S{0,200}/)?(?:command\s{1,8})?(?:\S{0,200}/)?time\s{1,8}(?:-\S{1,80}\s{1,8}){0,8}")

@@ -38,6 +38,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from thpdiag.model import Citation, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
@@ -131,12 +132,15 @@ _NAME = (
     r"Speculation\w+|x86_Thread_\w+|Cpus_allowed(?:_list)?|Mems_allowed(?:_list)?|(?:non)?voluntary_ctxt_switches|Utrace|SleepAVG)"
 )
 _PID_STATUS_OPENS = re.compile(
-    rf"\s*{_PID_STATUS_GREP}(?:Name:\t\S|(?:Umask|State|Tgid|Ngid|Pid|PPid|TracerPid|Threads):\t\s*\S|"
+    rf"\s*{_PID_STATUS_GREP}(?:(?:Name|Umask|State|Tgid|Ngid|Pid|PPid|TracerPid|Threads):\s{{1,20}}\S|"
     r"(?:Vm(?:Peak|Size|Lck|Pin|HWM|RSS|Data|Stk|Exe|Lib|PTE|PMD|Swap)|Rss(?:Anon|File|Shmem)):\s+\S+\s+kB|"
     r"THP_enabled:\s+[01]\s*$)"
 )
 _PID_STATUS_LINE = re.compile(rf"\s*(?:\S{{0,200}}proc/([\w*]+)/(?:task/\w+/)?status:)?({_NAME}):(.*)$")
 _PID_STATUS_CONTINUES = re.compile(rf"\s*{_PID_STATUS_GREP}{_NAME}:")
+_OF_STATUS = re.compile(
+    rf"\s*{_PID_STATUS_GREP}(?:(?:Vm|Rss)[A-Z]\w+:\s+\S+\s+kB|State:\s+[RSDTtZXIKWP] \([a-z ]+\)\s*$|THP_enabled:\s+[01]\s*$)"
+)
 _PID_STATUS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?status$")
 _SIZES = {
     "VmSize": "process_virtual_memory_bytes",
@@ -148,6 +152,14 @@ _SIZES = {
 }
 _SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
 _RUNS = "R"
+
+
+def _pid_status_confirm(lines: list[str]) -> object:
+    """Where the tab of a line became blanks (`Name: java` may be any text), lines that are like no others follow."""
+    if re.match(r"[^\t]*:\t", lines[0]) or _OF_STATUS.match(lines[0]):
+        return True
+    rows = list(takewhile(_PID_STATUS_CONTINUES.match, lines))
+    return len(rows) > 1 and any(map(_OF_STATUS.match, rows))
 
 
 @dataclass(slots=True)
@@ -237,6 +249,7 @@ PID_STATUS = Parser(
     read=parse_pid_status,
     opens=_PID_STATUS_OPENS,
     continues=_PID_STATUS_CONTINUES.match,
+    confirm=_pid_status_confirm,
 )
 
 

@@ -56,6 +56,7 @@ _STATE = re.compile(
     r"(?i:\bstate\b\s{0,3}[:=]?\s{0,3})?(?<![\w/])(?P<state>[RSDTtZXIKWP])[<NLsl+]{0,4}(?= |$|\))(?: \([a-z ]{3,20}\))?"
 )
 _NAMED = re.compile(r"(?i)\b(?:comm|name|cmd)\b\s{0,3}[:=]\s{0,3}(?P<comm>\S.{0,15})|\((?P<round>[^()]{1,16})\)")
+_KERNEL_REPORT = re.compile(r"\s*(?:Call Trace:|CPU: \d{1,5} PID: )")  # a trace of the kernel's own
 _NOISE = re.compile(
     r"(?i)\b(?:pid|tid|lwp|task|process|thread|comm|name|cmd|state|stack|of)\b\s{0,3}[:=#]?|[=#*<>|]{1,20}|--+|:(?: |$)"
 )
@@ -120,7 +121,7 @@ def _pid_stack_confirmed(lines: list[str]) -> bool:
     for place, line in enumerate(lines):
         if _is_frame(line):
             return True
-        if _CLOCK.search(line) or len(line) > 160 or (place == 0 and not line.strip()):
+        if _CLOCK.search(line) or _KERNEL_REPORT.match(line) or len(line) > 160 or (place == 0 and not line.strip()):
             return False
         if line.strip() and not (_PID_STACK_OPENS.match(line) or _STATUS.match(line) or _COMM_LINE.match(line.strip())):
             return False
@@ -134,7 +135,9 @@ def _is_frame(line: str) -> bool:
 
 def _pid_stack_continues(line: str) -> bool:
     """Frames, empty lines, and further lines of the same head; a new head opens a new block."""
-    return not line.strip() or _is_frame(line) or bool(_STATUS.match(line) or _COMM_LINE.match(line.strip()))
+    if not line.strip() or _is_frame(line):
+        return True
+    return not _KERNEL_REPORT.match(line) and bool(_STATUS.match(line) or _COMM_LINE.match(line.strip()))
 
 
 def parse_pid_stack(source: Source, lines: Lines) -> Iterator[Record]:

@@ -145,14 +145,21 @@ PAGETYPEINFO = Parser(
 
 
 _ZONEINFO_HEAD = re.compile(r"\s*Node (\d+), +zone +(\w+)\s*$")
-_ROW = re.compile(r"\s+(?:(pages) +)?([a-z]\w*):? +(\S+)\s*$")
+_ROW = re.compile(r"\s*(?:(pages) +)?([a-z]\w*):? +(\S+)\s*$")
 _ZONEINFO_CONTINUES = re.compile(
     r"\s*Node \d+, +zone +\w+\s*$|\s+(?:(?:pages free|vm stats threshold|[a-z][a-z_]{0,60})\b:? +[-+\w.]+|"
     r"protection: \(.*|pagesets|per-node stats|per-cpu.*|[a-z_]+)\s*$"
 )
 _SIZES = frozenset({"boost", "min", "low", "high", "promo", "scanned", "spanned", "present", "managed", "cma"})
-_PER_CPU = re.compile(r"\s+(?:pagesets|cpu: \d)")
-_PER_NODE = re.compile(r"\s+per-node stats\s*$")
+_PER_CPU = re.compile(r"\s*(?:pagesets|cpu: \d)")
+_PER_NODE = re.compile(r"\s*per-node stats\s*$")
+_FIRST_BARE_ROW = re.compile(r"(?:pages +free +\d+|per-node stats)\s*$")
+# Without their indentation rows look like those of /proc/vmstat, which may follow: these it does not have, or not first.
+_BARE_CONTINUES = re.compile(
+    r"Node \d+, +zone +\w+\s*$|(?:pages free|vm stats threshold|(?:nr|numa|workingset)_\w+|pg(?:demote|promote|steal|scan|refill)\w*|"
+    r"boost|min|low|high(?:_min|_max)?|promo|scanned|spanned|present|managed|cma|count|batch|cpu|start_pfn|prev_priority|"
+    r"inactive_ratio|(?:node|all)_unreclaimable)\b:? +[-+\w.]+\s*$|protection: \(.*|pagesets\s*$|per-node stats\s*$"
+)
 
 
 @snapshots("zoneinfo")
@@ -167,12 +174,22 @@ def parse_zoneinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[S
                 yield zone
             values, reading = {}, True
             zone = Sample("zone", values, source.cite(number, line), ZONEINFO.name, _zone(head))
-        elif zone:
+        elif zone and not (reading and _is_of_the_host(values, line)):
             reading = _read_row(values, number, line, odd, reading=reading)
+        elif zone:
+            reading = False
         elif line.strip():
             odd.note(number, line, "a row above the first zone")
     if zone and values:
         yield zone
+
+
+def _is_of_the_host(values: dict[str, float], line: str) -> bool:
+    """Whether /proc/vmstat begins here: a row without indentation whose name the zone has already."""
+    row = _ROW.match(line)
+    if row is None or row[1] or line[:1].isspace() or (name := _name(row)) not in values:
+        return False
+    return name != "node_zoneinfo_nr_free_pages" or len(values) > 1 and f"{values[name]:.0f}" != row[3]
 
 
 def _read_row(values: dict[str, float], number: int, line: str, odd: ParseErrors, *, reading: bool) -> bool:
@@ -208,4 +225,13 @@ ZONEINFO = Parser(
     read=parse_zoneinfo,
     opens=_ZONEINFO_HEAD,
     continues=_ZONEINFO_CONTINUES.match,
+)
+BARE_ZONEINFO = Parser(
+    name="zoneinfo",
+    title="/proc/zoneinfo without its indentation",
+    read=parse_zoneinfo,
+    opens=_ZONEINFO_HEAD,
+    continues=_BARE_CONTINUES.match,
+    confirm=lambda lines: len(lines) > 1 and _FIRST_BARE_ROW.match(lines[1]),
+    priority=1,  # before the whole form
 )
