@@ -51,6 +51,7 @@ from thpdiag.detect.transcript import (
     parse_watch,
     plain_lines,
 )
+from thpdiag.detect.wrapped import joined_tables, may_be_wrapped
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.clock import DAY
@@ -180,15 +181,16 @@ class _LookaheadLines:
         if isinstance(lines, NumberedLines) and not markup:
             cleaned_lines = self._lines_of(lines.blocks)
         else:
-            cleaned_lines = clean_lines(lines, markup=markup)
+            cleaned_lines = joined_tables(clean_lines(lines, markup=markup))
         self._pull: Callable[[], TextLine | None] = partial(next, cleaned_lines, None)
         self.stops: set[int] = set()  # lines at which a block ends, as another command printed them
         self._stretches = 0  # that are read without what stands before their lines
 
     def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
         for block in blocks:
-            if (plain := plain_lines(block)) is None:
-                yield from clean_lines(block.lines(), markup=False)
+            plain = plain_lines(block)
+            if plain is None or may_be_wrapped(block.text):
+                yield from joined_tables(clean_lines(block.lines(), markup=False))
                 continue
             self._plain, self._number = plain[::-1], block.number
             while self._plain:
