@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from thpdiag.detect.transcript import TextLine, parse_prompt
 
 MIN_WIDTH, MAX_WIDTH = 70, 132  # columns of terminals and mail programs
 MAX_CELL = 24  # columns by which a part may be shorter than the others: a cell that did not fit, blanks at the end
+MIN_PART = 30  # columns of a line of which some are shown to the right, behind blanks
 MAX_PARTS = 8  # lines of a row
 MIN_COLUMNS = 4
 TERMINALS = (80, 100, 120, 132)  # usual widths, in columns
@@ -28,17 +29,26 @@ PEEKED_LINES = 60  # behind a header, to tell whether a text is to be joined
 LOOKS = 4  # at headers of a piece of text
 
 _WORDS = frozenset(
-    "CPU INTR IFACE DEV TTY BUS FILESYSTEM NODE UID PID TGID TID PPID LWP NLWP USER PR NI PRI VIRT RES SHR S F C P SZ RSS VSZ "
-    "SIZE STAT WCHAN ADDR TT TIME TIME+ STIME START STARTED ELAPSED COMMAND CMD COMM Command MINFL MAJFL MINFLT MAJFLT SWAP "
-    "nDRT CODE DATA StkSize StkRef iodelay threads fd-nr prio policy runq-sz plist-sz ldavg-1 ldavg-5 ldavg-15 blocked "
-    "r b swpd free frei buff cache Cache inact active si so bi bo in cs us sy id wa st gu UTC "
-    "total used shared buff/cache buffers cached available avg-cpu: Device Device: await svctm tps "
-    "OBJS ACTIVE USE OBJ SLABS OBJ/SLAB CACHE NAME #Date #Time Date Time cpu sys inter ctxsw Free Buff Cach Inac Slab Map "
-    "KBRead Reads KBWrit Writes KBIn PktIn KBOut PktOut Fragments".split()
+    """
+    CPU INTR IFACE DEV TTY BUS FILESYSTEM NODE UID PID TGID TID PPID LWP NLWP USER PR NI PRI VIRT RES SHR S F C P SZ RSS
+    VSZ SIZE STAT WCHAN ADDR TT TIME TIME+ STIME START STARTED ELAPSED COMMAND CMD COMM Command ZEIT+ BEFEHL MINFL
+    MAJFL MINFLT
+    MAJFLT SWAP nDRT CODE DATA StkSize StkRef iodelay threads fd-nr prio policy runq-sz plist-sz ldavg-1 ldavg-5
+    ldavg-15 blocked tps rtps wtps dtps Ifree Iused MHz wghMHz totsck tcpsck udpsck rawsck tcp-tw dentunusd file-nr
+    inode-nr pty-nr r b swpd free frei buff cache Cache inact active si so bi bo in cs us sy id wa st gu UTC total used
+    shared buff/cache buffers cached available avg-cpu: Device Device: await svctm OBJS ACTIVE USE OBJ SLABS OBJ/SLAB
+    CACHE NAME #Date #Time Date Time cpu sys inter ctxsw Free Buff Cach Inac Slab Map KBRead Reads KBWrit Writes KBIn
+    PktIn KBOut PktOut Fragments samples pcnt function DSO
+    """.split()  # noqa: SIM905  columns, as they are printed
 )
-_SHAPE = re.compile(r"%[A-Za-z][\w-]*|[A-Za-z][\w-]*/s|kb[a-z]+|k[bB]_?\w+|\w{1,8}_await|\w{1,6}q[ru]?-sz|Blk_\w+")
-_LAST = frozenset({"COMMAND", "CMD", "Command", "COMM"})  # whose cells hold blanks
-_TIME = r"(?:\d{1,2}[:.時时시] ?\d\d[:.分분] ?\d\d[秒초]?)(?: [AaPp]\.?[Mm]\.?)?(?: (?!CPU|UID|PID|DEV|TTY)[A-Z]{3,5}(?= ))?"
+_SHAPE = re.compile(
+    r"%[A-Za-z][\w-]*|[A-Za-z][\w-]*/s|kb[a-z]+|(?:k[bB]|MB)_?\w+|\w{1,8}_await|\w{1,6}q[ru]?-sz|Blk_\w+|ip6?-?frag"
+)
+_LAST = frozenset({"COMMAND", "CMD", "Command", "COMM", "BEFEHL"})  # whose cells hold blanks
+_TIME = (
+    r"(?:\d{1,2}[:.時时시] ?\d\d[:.分분] ?\d\d[秒초]?)"
+    r"(?: [AaPp]\.?[Mm]\.?)?(?: (?!CPU|UID|PID|DEV|TTY)[A-Z]{3,5}(?= ))?"
+)
 _CLOCK = re.compile(rf"{_TIME}(?=\s|$)", re.ASCII)
 _AVERAGE = re.compile(r"[^\W\d]\S{0,20}\s?:(?=\s)")
 _NUMBER = re.compile(r"-?\d[\d.,:+-]*[%kKMGTiB]{0,3}$|-$|all$")
@@ -47,13 +57,28 @@ _GROUPS = re.compile(r"(?:-*procs-*|#?\s*<-+\w+-+>?)")
 _REST_OF_GROUPS = re.compile(r"[<>\w\s-]*[->][>-]*\s*$")
 _ZONE = re.compile(r"Node\s+\d+,\s+zone\s+\w+(?:\s+\d+){4}")
 _OTHER = re.compile(r"top - |(?:Tasks|Threads|Mem|Swap|[KMG]iB \w+)\s?:|%?Cpu")
-_BANNER = re.compile(r"Linux \S{1,80} \(\S{0,255}\)?\s")
-_WHOLE_BANNER = re.compile(r"Linux \S{1,80} \(\S{0,255}\)\s+\S.{0,40}\s_\w{1,40}_\s+\(\d{1,5} CPUs?\)$")
+_SHAPES = tuple(  # how lines of a known kind begin, and what they are as a whole
+    (re.compile(begin), re.compile(whole))
+    for begin, whole in (
+        (r"Linux \S{1,80} \(\S{0,255}\)?\s", r"Linux \S+ \(\S*\)\s+\S.{0,40}\s_\w+_\s+\(\d+ CPUs?\)$"),
+        (r"top - \d", r".*load average: \d+[.,]\d\d, +\d+[.,]\d\d, +\d+[.,]\d\d$"),
+        (r"%?C[Pp][Uu]\S{0,4}\s{0,3}:", r".*\d\s?%?st$"),
+        (r"[KMGT]iB \w{2,8}\s?:|(?:Mem|Swap)\s?:", r".*(?:buff/cache|buffers|cached|avail \w+)$"),
+        (r"\s{0,4}PerfTop:\s+\d", r".*\],\s+\(.*\d CPUs?\)$"),
+        (r"\s{0,30}\d+\.\d\d\s+\d+\.\d%\s+\S", r".*\S\s+(?:\[[\w.]+\]|/\S+|\S+\.(?:so|ko)[\w.]*)$"),
+        (r"\s*\d{1,3}\.\d\d%\s.*\s\[[k.guHhm]\]\s+\S", r".*\s\[[k.guHhm]\]\s+\S+$"),
+        (r"[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-][x-][ps] ", r"\S+ \S+ \S+ \S+ \d+\s+(?:/\S+|\[.*\])$"),
+    )
+)
+_SYMBOL_END = re.compile(r"[\w.:$@<>(),&*~-]+")  # the rest of a word: a line that looks whole may lack it
+_PERF_COMMENT = re.compile(r"#\s+(?:[a-z][\w ]{1,30} : |\.{6}|To display the perf|\(Tip: |(?:Overhead|Children)\b)")
 FRONT = 4  # words before the counts of /proc/buddyinfo
 ORDERS = 11  # of free blocks, on nearly all kernels
 _HEADERS = re.compile(
     r"^[^\n]{0,60}(?:%(?:user|usr|CPU|idle|nice|vmeff|memused|swpused)|\bswpd\b|\bkbmemfree\b|/s +\w+/s|\bctxsw\b|"
-    r"\bused +free +shared\b|\b(?:PID|VSZ|RSS|OBJS) +[A-Z%]|^Node +\d+, +zone +\w+ +\d+)",
+    r"\bused +free +shared\b|\b(?:PID|VSZ|RSS|OBJS) +[A-Z%]|^Node +\d+, +zone +\w+ +\d+)|"
+    r"^(?:top - \d|#\s+(?:event :|\.{6}|To display|Overhead|Children)|Linux \S+ \(| {0,30}\d{1,9}\.\d\d%? |"
+    r"\s+PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
     re.MULTILINE,
 )
 
@@ -74,7 +99,7 @@ class Header:
     def columns(self) -> int:
         """Cells of a row behind its time."""
         names = self.names
-        two = sum(pair in (("OBJ", "SIZE"), ("CACHE", "SIZE")) for pair in zip(names, names[1:], strict=False))
+        two = sum(pair in (("OBJ", "SIZE"), ("CACHE", "SIZE")) for pair in pairwise(names))
         label = (names[0] == "total") - (names[0] == "avg-cpu:") + (names[-1] == "UTC")
         return len(names) - two + label + 4 * ("STARTED" in names)
 
@@ -201,7 +226,7 @@ class _Table:
         for count in range(2, len(parts) + 1):
             if len(parts[count - 2]) < self.width - MAX_CELL or self._begins(parts[count - 1]):
                 break
-            for in_words in (True, False) if self.in_words is None else (self.in_words,):
+            for in_words in (False,) if self.in_words is False else (True, False):
                 text = self._glued(parts[:count], in_words=in_words)
                 if self.header.cell_count(text) == self.header.columns:
                     found.append((count, text))
@@ -213,7 +238,7 @@ class _Table:
         """A row whose last number was broken."""
         if len(parts) < 2 or len(parts[0]) != self.width or self.in_words is False:
             return 1, parts[0]
-        digits = re.fullmatch(r"[\d.,]{1,6}%?", parts[1]) is not None
+        digits = re.fullmatch(r"[\d.,:]{1,8}%?|%", parts[1]) is not None
         return (2, parts[0] + parts[1]) if digits and not self._begins(parts[1]) else (1, parts[0])
 
     def _begins(self, text: str) -> bool:
@@ -272,14 +297,14 @@ def joined_tables(lines: Iterable[TextLine]) -> Iterator[TextLine]:
                 first, second = [*ahead.parts(), ""][:2]
                 in_words = _in_words(first, second, width) if count > 1 else None
                 table = _Table(header, max(width, MIN_WIDTH) if count > 1 else width, count > 1, in_words)
+        elif (known := _known_line(ahead))[0] > 1:
+            count, text = known
         elif _GROUPS.match(text.lstrip()):
             count, text = _group_line(ahead.parts())
         elif table is not None:
             count, text = table.row(ahead.parts())
         elif _ZONE.match(text) and len(text.split()) < ORDERS + FRONT:
             count, text = _zone(ahead.parts())
-        elif _BANNER.match(text):
-            count, text = _banner(ahead.parts())
         taken = ahead.take(count)
         yield taken._replace(text=text) if count > 1 else taken
 
@@ -294,7 +319,7 @@ def _in_words(first: str, second: str, width: int) -> bool | None:
 def _header(first: str, ahead: _Ahead) -> tuple[Header | None, int, str] | None:
     """The header that begins at the next line, of how many lines, and its text; None if there is none."""
     names = first.split()
-    if len(first) > 2 * MAX_WIDTH or sum(map(is_name, names[:6])) < min(3, len(names)):
+    if len(first) > 2 * MAX_WIDTH or sum(map(is_name, names[:8])) < min(3, len(names)):
         return None
     whole = header_of(first)
     found = (whole, 1, first) if whole else None
@@ -321,13 +346,35 @@ def _group_line(parts: Sequence[str]) -> tuple[int, str]:
     return 2, parts[0] + (" " if between else "") + parts[1]
 
 
-def _banner(parts: Sequence[str]) -> tuple[int, str]:
-    """The first line of sysstat's reports."""
-    if len(parts) > 1 and not _WHOLE_BANNER.match(parts[0]):
-        for text in (parts[0] + parts[1], f"{parts[0]} {parts[1]}"):
-            if _WHOLE_BANNER.match(text):
-                return 2, text
-    return 1, parts[0]
+def _known_line(ahead: _Ahead) -> tuple[int, str]:
+    """A line of a known kind that lacks its end, which the next one holds."""
+    line = ahead.peek(0)
+    first = line.text if line else ""
+    if not MIN_PART <= len(first) <= MAX_WIDTH:
+        return 1, first
+    if _PERF_COMMENT.match(first):
+        return _comment(ahead.parts(), ahead)
+    for begin, whole in _SHAPES:
+        if begin.match(first) and len(parts := ahead.parts()) > 1 and not begin.match(parts[1]):
+            is_cut = len(first) == ahead.width() and len(first) in TERMINALS
+            if whole.match(first) and not (is_cut and _SYMBOL_END.fullmatch(parts[1])):
+                continue
+            both = (first + parts[1], f"{first} {parts[1].lstrip()}")
+            for text in both if is_cut else both[::-1]:
+                if whole.match(text):
+                    return 2, text
+    return 1, first
+
+
+def _comment(parts: Sequence[str], ahead: _Ahead) -> tuple[int, str]:
+    """A line of the header of perf's reports, up to the next one."""
+    text, count, width = parts[0], 1, 0
+    while count < len(parts) and parts[count][0] not in "# " and len(parts[count - 1]) >= MIN_WIDTH - MAX_CELL:
+        width = width or ahead.width()
+        text += parts[count] if len(parts[count - 1]) == width else " " + parts[count]
+        count += 1
+    ends = 1 < count < len(parts) and parts[count][0] == "#"
+    return (count, text) if ends and width <= MAX_WIDTH else (1, parts[0])
 
 
 def _zone(parts: Sequence[str]) -> tuple[int, str]:
