@@ -218,6 +218,18 @@ def test_a_graph_whose_bars_make_no_sense_says_only_what_is_certain(graph: str, 
     assert more == set()
 
 
+@pytest.mark.parametrize("form", ["overhead_field", "overhead_before_children", "children_field"])
+def test_a_graph_with_callees_adds_nothing_to_the_own_share(form: str) -> None:
+    """`perf report -F`: whatever columns there are, what a function did itself is its own share, under its callers."""
+    found = shares_of(fixtures()[f"perf_report/{form}"])
+    printed = {"clear_page_erms": 19.06, "exc_page_fault": 13.73, "_raw_spin_unlock_irqrestore": 8.0, "fault": 7.54}
+    for name, share in printed.items():
+        assert found["own"][name] == pytest.approx(share, abs=0.7 if form == "children_field" else 0.01)
+    assert found["all"]["main"] <= found["all"]["__libc_start_call_main"] <= 100
+    assert 19 < found["all"]["do_anonymous_page"] < 49.87
+    assert found["own"]["main"] == 0
+
+
 @pytest.mark.parametrize(
     "rows",
     [

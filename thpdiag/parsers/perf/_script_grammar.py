@@ -45,7 +45,9 @@ _NUMBER = re.compile(r"(?=[a-f]*\d)[0-9a-f.,%-]+(?:\s|$)")
 _INDENT = " " * 8  # of frames before perf 3.x
 _MIN_ADDRESS, _MIN_LONE_ADDRESS = 3, 8  # digits: before a name, alone
 _SOURCE_LINE = re.compile(r"\s+\S{1,300}(?::\d{1,7}|\[[0-9a-f]{3,16}\])$")  # of -F +srcline
-_BARE_SOURCE_LINE = re.compile(r"[\w./+-]{1,300}\.[A-Za-z]{1,4}:\d{1,7}$|\[[\w.]{1,64}\]\[[0-9a-f]{3,16}\]$")  # without blanks
+_BARE_SOURCE_LINE = re.compile(
+    r"[\w./+-]{1,300}\.[A-Za-z]{1,4}:\d{1,7}$|\[[\w.]{1,64}\]\[[0-9a-f]{3,16}\]$"
+)  # without blanks
 _ADDRESS = re.compile(r"[0-9a-f]{3,16}$")
 _BRANCH = re.compile(r"0x[0-9a-f]{1,16}/0x[0-9a-f]{1,16}(?:/[^\s/]{0,12}){0,6}$")
 _PERIOD_WIDTH = 10

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from itertools import takewhile
 from typing import NamedTuple
@@ -333,6 +333,76 @@ def _exceeds(parts: Sequence[Node], whole: float) -> bool:
     return sum(shares) > whole + max(10, len(shares)) * ROUNDING
 
 
+def with_totals(
+    rows: Sequence[tuple[OverheadRow, Sequence[str]]], *, unknown_own: bool
+) -> list[tuple[OverheadRow, Sequence[str]]]:
+    """The rows of `perf report -F overhead,...`: a share without callees beside the graph of the share with them.
+
+    Root first such a graph has branches that begin with the row's function, for what it calls, beside those that end
+    in it. Leaf first they only exceed the row, while those of functions that call nothing sum up to it; where shares
+    are of the parent, all sum up to 100 %. `unknown_own`: the text has shares with callees only; those without them
+    are what ends in the row's function.
+    """
+    graphs = [(shown, parse(lines)) for shown, lines in rows]
+    if unknown_own:
+        own = [min(_ending_in(shown.symbol, nodes), shown.total) for shown, nodes in graphs]
+        return [(replace(shown, own=share), lines) for (shown, lines), share in zip(rows, own, strict=True)]
+    parts = [_branches(shown, nodes) for shown, nodes in graphs]
+    sums = [(shown.own, _sum_of_branches(nodes)) for shown, nodes in graphs]
+    both = [(shown.own, ending) for (shown, _), (ending, below) in zip(rows, parts, strict=True) if ending and below]
+    absolute = [_sums_up(own, share) for own, share in both or sums]
+    if both and sum(absolute) <= len(both) / 2:  # shares of the parent
+        totals = [
+            shown.own * (ending + below) / ending if ending and below else shown.total
+            for (shown, _), (ending, below) in zip(rows, parts, strict=True)
+        ]
+    elif any(absolute) and any(share > own + 10 * ROUNDING for own, share in sums):
+        totals = [max(shown.total, share) for (shown, _), (_, share) in zip(rows, sums, strict=True)]
+    else:
+        return list(rows)
+    return [(replace(shown, total=total), lines) for (shown, lines), total in zip(rows, totals, strict=True)]
+
+
+def _sums_up(own: float, share: float) -> bool:
+    """Whether branches sum up to the row, and not to 100 % of it."""
+    return 0 < own < _NEARLY_ALL and abs(share - own) <= max(10 * ROUNDING, _HIDDEN_PART * own)
+
+
+def _branches(shown: OverheadRow, nodes: Sequence[Node]) -> tuple[float, float]:
+    """What the roots of a graph sum up to, in percent as printed: those of chains that end in the row's function, and
+    those that are this function and go on."""
+    own = normalise(shown.symbol)
+    ending = below = 0.0
+    for node in nodes if own and len(nodes) > 1 else ():
+        if not node.counted and node.names and node.names != [_HIDDEN]:
+            if _same(node.names[0], own) and (len(node.names) > 1 or node.children):
+                below += node.value or 0.0
+            elif _ends_in(node, own):
+                ending += node.value or 0.0
+    return ending, below
+
+
+def _ends_in(node: Node, own: str) -> bool:
+    """Whether a chain from this node ends in a function."""
+    if node.children:
+        return any(_ends_in(child, own) for child in node.children)
+    return _same(node.names[-1], own)
+
+
+def _sum_of_branches(nodes: Sequence[Node]) -> float:
+    """What the branches nearest to the row sum up to, in percent as printed."""
+    if len(nodes) == 1 and nodes[0].value is None:
+        return _sum_of_branches(nodes[0].children)
+    return sum(node.value or 0.0 for node in nodes if not node.counted)
+
+
+def _ending_in(symbol: str, nodes: Sequence[Node]) -> float:
+    """The share of the chains that end in a function, root first."""
+    own = normalise(symbol)
+    found = (p for p in paths(nodes, 0.0, Measure()) if len(p.names) > 1 and normalise(p.names[-1]) == own)
+    return sum(path.share for path in found)
+
+
 def sum_of_counts(nodes: Sequence[Node]) -> float:
     """The samples (or the period) at the branches nearest to the row, 0 if shares are printed as percent."""
     if len(nodes) == 1 and nodes[0].value is None:
@@ -388,6 +458,8 @@ def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Itera
 
 Split = list[Path]  # names leaf first, share in percent
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]{1,16}|[0-9a-f]{16}|0|\[unknown\])$")
+_NEARLY_ALL = 90.0  # percent; a larger share cannot be told from one of the parent
+_HIDDEN_PART = 0.1  # of a row that perf may leave out of its graph, as branches are small
 _LEAF_ONLY = 0.995  # a row whose own share is nearly all of its total calls nothing that counts
 
 # Functions that start a task or enter the kernel: a chain that begins with one is printed root first.

@@ -29,6 +29,7 @@ from thpdiag.parsers.perf.call_graph import (
     is_squeezed,
     part,
     share,
+    with_totals,
 )
 from thpdiag.parsers.perf.frames import Frames, kernel_dso, kernel_letter
 
@@ -51,13 +52,15 @@ _NUMBERS = {"Samples", "Period", "Weight"}
 
 
 class Columns(NamedTuple):
-    """What the header says: share columns, then numbers, then names. `children`: the first share includes callees."""
+    """What the header says: share columns, then numbers, then names. `children`: one share includes callees."""
 
     names: tuple[str, ...] = ()
     children: bool = False
     numbers: tuple[str, ...] = ()
     levels: bool = False  # --hierarchy
     shares: int = 1  # how many columns of shares
+    own_at: int | None = 0  # which of them is without callees, if one is
+    total_at: int = 0  # which is with them, else the same
     events: int = 1  # in a group each share and number is there once per event
     alone: str = "Command"  # what a single column is if nothing tells
 
@@ -67,8 +70,10 @@ def columns(header: str) -> Columns:
     found = [re.sub(r"\s*:\s*", ":", name) for name in _KNOWN.findall(header)]
     names = tuple(n for n in found if n not in _SHARES and n not in _NUMBERS)
     numbers = tuple(n for n in found if n in _NUMBERS)
-    shares = max(1, sum(n in _SHARES for n in found))
-    return Columns(names, "Children" in found, numbers, " / " in header, shares=shares)
+    shares = [n for n in found if n in _SHARES]
+    own = next((place for place, n in enumerate(shares) if n in ("Self", "Overhead")), None if shares else 0)
+    total = shares.index("Children") if "Children" in shares else own or 0
+    return Columns(names, "Children" in found, numbers, " / " in header, max(1, len(shares)), own, total)
 
 
 def row(text: str, known: Columns) -> OverheadRow | None:
@@ -103,9 +108,13 @@ def _shares(shares: Sequence[float], known: Columns) -> tuple[Sequence[float], f
     Two shares without a header are taken for Children and Self, perf's default since 3.16.
     """
     if known.events > 1 and len(shares) >= known.events * (2 if known.children else 1):
-        first = known.events if known.children else 0
-        return shares[first : first + known.events], shares[0]
-    if len(shares) > 1 and (known.children or (not known.names and shares[0] >= shares[1])):
+        first = known.events * (known.own_at or 0)
+        return shares[first : first + known.events], shares[known.events * known.total_at]
+    if known.children and known.own_at is None:
+        return (0.0,), shares[0]
+    if len(shares) > 1 and known.children and known.own_at is not None and len(shares) >= known.shares:
+        return shares[known.own_at : known.own_at + 1], shares[known.total_at]
+    if len(shares) > 1 and not known.names and shares[0] >= shares[1]:
         return shares[1:2], shares[0]
     return shares[:1], shares[0]
 
@@ -265,7 +274,11 @@ class Table:
         """The stacks of one event of the group; what the rows leave of 100 % is not listed."""
         entries = [self._with_indentation(entry) for entry in self._entries_of(event)]
         counts, frames = StackCounts(), Frames()
-        split = chains([(e.row, e.graph) for e in entries], self._layout())
+        graphs = [(e.row, e.graph) for e in entries]
+        if self.columns.own_at is None or not (self.columns.children or self.live):
+            graphs = with_totals(graphs, unknown_own=self.columns.own_at is None)
+            entries = [replace(e, row=shown) for e, (shown, _) in zip(entries, graphs, strict=True)]
+        split = chains(graphs, self._layout())
         weight = 0.0
         for entry, paths in zip(entries, split.of, strict=True):
             _add(counts, frames, entry, paths, self.comm)
