@@ -33,8 +33,8 @@ VERBOSE_TIME = re.compile(
     rf"\s*(User time|System time|Elapsed \(wall clock\) time) \(.*\): ((?:\d{{1,6}}:){{0,2}}{NUMBER})\s*$"
 )
 VERBOSE_REST = re.compile(
-    r"\s*(?:Percent of CPU|Average \w|Maximum resident|M(?:aj|in)or \(|(?:V|Inv)oluntary context|Swaps|File system|Socket messages|"
-    r"Signals delivered|Page size|Exit status)[^:]{0,50}: \S+\s*$"
+    r"\s*(?:Percent of CPU|Average \w|Maximum resident|M(?:aj|in)or \(|(?:V|Inv)oluntary context|Swaps|File system|"
+    r"Socket messages|Signals delivered|Page size|Exit status)[^:]{0,50}: \S+\s*$"
 )
 ORDER = ("user", "sys", "real")
 KINDS = {"User time": "user", "System time": "sys", "Elapsed (wall clock) time": "real"}

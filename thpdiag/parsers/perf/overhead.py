@@ -274,7 +274,7 @@ class Table:
         """The stacks of one event of the group; what the rows leave of 100 % is not listed."""
         entries = [self._with_indentation(entry) for entry in self._entries_of(event)]
         counts, frames = StackCounts(), Frames()
-        graphs = [(e.row, e.graph) for e in entries]
+        graphs: list[tuple[OverheadRow, Sequence[str]]] = [(e.row, e.graph) for e in entries]
         if self.columns.own_at is None or not (self.columns.children or self.live):
             graphs = with_totals(graphs, unknown_own=self.columns.own_at is None)
             entries = [replace(e, row=shown) for e, (shown, _) in zip(entries, graphs, strict=True)]

@@ -139,7 +139,8 @@ _PID_STATUS_OPENS = re.compile(
 _PID_STATUS_LINE = re.compile(rf"\s*(?:\S{{0,200}}proc/([\w*]+)/(?:task/\w+/)?status:)?({_NAME}):(.*)$")
 _PID_STATUS_CONTINUES = re.compile(rf"\s*{_PID_STATUS_GREP}{_NAME}:")
 _OF_STATUS = re.compile(
-    rf"\s*{_PID_STATUS_GREP}(?:(?:Vm|Rss)[A-Z]\w+:\s+\S+\s+kB|State:\s+[RSDTtZXIKWP] \([a-z ]+\)\s*$|THP_enabled:\s+[01]\s*$)"
+    rf"\s*{_PID_STATUS_GREP}(?:(?:Vm|Rss)[A-Z]\w+:\s+\S+\s+kB|State:\s+[RSDTtZXIKWP] \([a-z ]+\)\s*$|"
+    r"THP_enabled:\s+[01]\s*$)"
 )
 _PID_STATUS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?status$")
 _SIZES = {

@@ -154,10 +154,10 @@ _SIZES = frozenset({"boost", "min", "low", "high", "promo", "scanned", "spanned"
 _PER_CPU = re.compile(r"\s*(?:pagesets|cpu: \d)")
 _PER_NODE = re.compile(r"\s*per-node stats\s*$")
 _FIRST_BARE_ROW = re.compile(r"(?:pages +free +\d+|per-node stats)\s*$")
-# Without their indentation rows look like those of /proc/vmstat, which may follow: these it does not have, or not first.
+# Without their indentation rows look like those of /proc/vmstat, which may follow: it does not begin with these.
 _BARE_CONTINUES = re.compile(
-    r"Node \d+, +zone +\w+\s*$|(?:pages free|vm stats threshold|(?:nr|numa|workingset)_\w+|pg(?:demote|promote|steal|scan|refill)\w*|"
-    r"boost|min|low|high(?:_min|_max)?|promo|scanned|spanned|present|managed|cma|count|batch|cpu|start_pfn|prev_priority|"
+    r"Node \d+, +zone +\w+\s*$|(?:pages free|vm stats threshold|(?:nr|numa|workingset)_\w+|"
+    r"pg(?:demote|promote|steal|scan|refill)\w*|boost|min|low|high(?:_min|_max)?|promo|scanned|spanned|present|managed|cma|count|batch|cpu|start_pfn|prev_priority|"
     r"inactive_ratio|(?:node|all)_unreclaimable)\b:? +[-+\w.]+\s*$|protection: \(.*|pagesets\s*$|per-node stats\s*$"
 )
 
@@ -189,7 +189,7 @@ def _is_of_the_host(values: dict[str, float], line: str) -> bool:
     row = _ROW.match(line)
     if row is None or row[1] or line[:1].isspace() or (name := _name(row)) not in values:
         return False
-    return name != "node_zoneinfo_nr_free_pages" or len(values) > 1 and f"{values[name]:.0f}" != row[3]
+    return name != "node_zoneinfo_nr_free_pages" or (len(values) > 1 and f"{values[name]:.0f}" != row[3])
 
 
 def _read_row(values: dict[str, float], number: int, line: str, odd: ParseErrors, *, reading: bool) -> bool:
