@@ -126,6 +126,7 @@ def _profile(spec: Profile) -> str:
     share = f"at least {spec.at_least}" if spec.at_least is not None else f"less than {spec.below}"
     command = f" of commands that match `{spec.comm}`" if spec.comm else ""
     command += f" without {task_groups()[spec.not_comm].title}" if spec.not_comm else ""
+    command += " of tasks that are not named" if spec.unnamed else ""
     place = f"end in {_families(as_list(spec.self_))}" if spec.self_ else f"are in {_families(as_list(spec.anywhere))}"
     under = f", called by {' by '.join(_families([name]) for name in as_list(spec.under))}" if spec.under else ""
     without = f", not called by {_families(as_list(spec.not_under))}" if spec.not_under else ""

@@ -244,6 +244,7 @@ class Profile(Strict):
     not_under: Names | None = None
     comm: str | None = Field(default=None, description="only tasks whose command matches (RE2, whole)")
     not_comm: str | None = Field(default=None, description="not tasks of a group of symbols.yaml")
+    unnamed: bool = Field(default=False, description="only tasks that the recording does not name")
     flat: bool = Field(default=False, description="of recordings that show no callers; a no if all of them do")
     listed: bool = Field(default=False, description="of the rows that a text lists; what it cuts off is not asked")
     of: Literal["all", "comm", "thread", "cpu", "symbol", "callers"] = "all"

@@ -211,6 +211,8 @@ def signature_words(check: Profile) -> str:
     text += " (top frame)" if check.self_ is not None else ""
     text += f" {callers_words(check.under)}" if check.under is not None else ""
     text += f", not for {family_words(check.not_under)}" if check.not_under is not None else ""
+    if check.unnamed:
+        return f"{text}, of tasks that the recording does not name"
     return text + (f", without {task_groups()[check.not_comm].title}" if check.not_comm is not None else "")
 
 

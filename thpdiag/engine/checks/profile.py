@@ -155,13 +155,16 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
     grouping = profile.grouping(check.of, comm_filter(check))
     sums, ledger = profile.sums(found, grouping), profile.profile.ledger
     lost = (ledger.lost or 0) / max(1, ledger.read)
+    unlisted = 0.0 if check.listed else ledger.unlisted
     if check.of == "all":
         # What tasks do that have no name may be of these commands
-        unnamed = profile.sums(found, profile.grouping("all", operator.not_)) if comm_filter(check) else []
-        rest = (0.0 if check.listed else ledger.unlisted) + sum(group.possible for group in unnamed)
+        named = check.comm is not None or check.not_comm is not None
+        unnamed = profile.sums(found, profile.grouping("all", operator.not_)) if named else []
+        rest = unlisted + sum(group.possible for group in unnamed)
         shares = [_share(sums[0], profile.weight, rest, lost)]
     elif check.of == "symbol":
-        shares = [_share(sums[0], sums[0].sure + sums[0].astray, 0.0, lost, least=sums[0].held)]
+        most = sums[0].sure + sums[0].astray
+        shares = [_share(sums[0], most, unlisted, lost, least=sums[0].held + unlisted, other=unlisted)]
     elif check.of == "callers":
         calling = profile.sums(_callers_alone(check, profile), grouping)[0]
         shares = [_share(sums[0], calling.held, 0.0, lost, least=calling.sure or calling.held)]
@@ -193,6 +196,8 @@ def _callers_alone(check: ProfileSpec, profile: CompiledProfile) -> ChainMatches
 
 def comm_filter(check: ProfileSpec) -> Callable[[str], object] | None:
     """Which commands count, None if all do; a task whose command the source does not tell is none of them."""
+    if check.unnamed:
+        return operator.not_
     if check.comm is None and check.not_comm is None:
         return None
     wanted = re2.compile(check.comm).fullmatch if check.comm is not None else bool
@@ -200,18 +205,21 @@ def comm_filter(check: ProfileSpec) -> Callable[[str], object] | None:
     return lambda comm: comm and wanted(comm) and comm not in others
 
 
-def _share(sums: GroupWeights, total: float, rest: float, lost: float, least: float | None = None) -> Share:
+def _share(
+    sums: GroupWeights, total: float, rest: float, lost: float, least: float | None = None, other: float = 0.0
+) -> Share:
     """Matched and open weight relative to the denominator that `of` names.
 
     `rest` is what the source does not list, `lost` the lost samples for each that is there, `least` what the
-    denominator is if what is open is as good as can be.
+    denominator is if what is open is as good as can be, `other` what is not listed and may be of the denominator alone.
     """
     least = total if least is None else least
     low = sums.sure / total if total > 0 else 0.0
     if least <= 0:  # perhaps nothing that was kept is of it, but all that was lost
         return Share(low, low / (1 + lost), 1.0 if lost > 0 else 0.0, sums.group, part=total)
     high = (sums.possible + rest) / least
-    return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group, part=total)
+    sure = sums.sure / (total + other) if total + other > 0 else 0.0
+    return Share(low, sure / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group, part=total)
 
 
 def _share_words(check: ProfileSpec, share: Share, value: Verdict3) -> str:
