@@ -18,6 +18,8 @@ from conftest import ROOT
 from golden_records import plain
 from parse_bytes import member, readings
 from thpdiag.bundle.member import utf16_of
+from thpdiag.detect.transcript import TextLine
+from thpdiag.detect.wrapped import joined_tables
 from thpdiag.host.reading import _is_noise
 from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample
 
@@ -244,3 +246,102 @@ def test_what_only_looks_like_line_numbers(rows: str) -> None:
     found = [r.record for r in readings(rows.encode(), "pasted.txt")]
     weights = [w for r in found if isinstance(r, Profile) for w in r.rows.weight.tolist()]
     assert weights in ([], [1.0, 2.0, 3.0])
+
+
+def hard(width: int) -> Callable[[str], str]:
+    """A terminal breaks each line at its width."""
+    return each_line(
+        lambda _, line: (
+            "\n".join(line[at : at + width] for at in range(0, len(line), width)) if len(line) > width else line
+        )
+    )
+
+
+def soft(width: int) -> Callable[[str], str]:
+    """A mail program breaks each line at the last blank that fits, which is lost."""
+
+    def broken(_: int, line: str) -> str:
+        parts = []
+        while len(line) > width:
+            at = line.rfind(" ", 0, width + 1)
+            at = line.find(" ", width) if at < 0 or not line[:at].strip() else at
+            if at < 0:
+                break
+            parts.append(line[:at].rstrip())
+            line = line[at:].lstrip()
+        return "\n".join([*parts, line])
+
+    return each_line(broken)
+
+
+TABLES = (
+    *("vmstat", "top", "ps", "sar", "pidstat", "iostat", "mpstat", "free", "numastat", "slabtop", "collectl_text"),
+    *("buddyinfo", "perf_report", "perf_top", "smaps", "proc_meminfo", "proc_vmstat", "pid_status"),
+)
+WRAPS = {"terminal of 80": hard(80), "terminal of 100": hard(100), "mail of 72": soft(72)}
+# Of these something else is read: chains, rows without a header, commands and lists of masks, whose end nothing tells.
+UNMENDED = {
+    "perf_report/folded_chains", "perf_report/overhead_field", "perf_report/children_field", "ps/no-header",
+    "perf_report/overhead_before_children", "perf_report/separated", "perf_report/by_pid_verbose",
+    "perf_report/children_caller", "perf_top/by_task", "perf_top/el6", "perf_top/mail", "ps/alx", "sar/everything",
+    "buddyinfo/arm64-64k-pages", "pid_status/kernel-6.18", "proc_vmstat/pauses-of-commands",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WRAPS)
+def test_wrapped_tables_are_joined(form: str) -> None:
+    """Tables broken at a width give the same records as whole ones, or some of them, and never others."""
+    changed, same, others = 0, 0, set()
+    for name, text in fixtures().items():
+        whole = text.expandtabs()
+        if name.split("/")[0] in TABLES and (broken := WRAPS[form](whole)).rstrip("\n") != whole.rstrip("\n"):
+            here, there = without_problems(whole), without_problems(broken)
+            changed, same = changed + 1, same + (here == there)
+            others |= {name} if there - here else set()
+    assert changed > 10
+    assert others <= UNMENDED
+    assert same >= changed - 14
+
+
+@cache
+def without_problems(text: str) -> Counter[str]:
+    """The records of a text, without lines and digits shown."""
+    rows = [(type(r.record), plain(r.record)) for r in readings(text.encode(), "pasted.txt")]
+    places = {Sample: (0, 1, 2, 3, 5), Fact: (0, 1, 2, 3, 4), Event: (0, 1, 2, 3)}
+    for kind, row in rows:
+        if kind is Profile:
+            row["first"] = [part[:4] for part in row["first"]]
+    return Counter(
+        json.dumps([kind.__name__, [row[at] for at in places[kind]] if kind in places else row], sort_keys=True)
+        for kind, row in rows
+        if kind is not Problem
+    )
+
+
+def test_whole_tables_stay_as_they_are() -> None:
+    """No line of a fixture is joined with the next one but those that a mail program has broken."""
+    for path in sorted((ROOT / "fixtures").rglob("*")):
+        if path.is_file() and path.stat().st_size <= MAX_BYTES and path.parts[-3:-1] != ("perf_top", "mail"):
+            lines = [TextLine(n, line) for n, line in enumerate(path.read_text("utf-8", "replace").split("\n"))]
+            assert list(joined_tables(lines)) == lines, path
+
+
+LOST_BLANKS = {
+    "squeezed and stripped": each_line(lambda _, line: re.sub(r"[ \t]+", " ", line).strip()),
+    "tabs expanded": each_line(lambda _, line: line.expandtabs()),
+}
+
+
+@pytest.mark.parametrize("form", LOST_BLANKS)
+def test_lost_blanks_make_no_other_facts(form: str) -> None:
+    """Runs of blanks that became one, blanks before a line that are gone: nearly all is read, and nothing else.
+
+    Without indentation the chains of perf's flat graphs are less than they were, and said to be.
+    """
+    others, less = set(), 0
+    for name, text in fixtures().items():
+        here, there = without_problems(text), without_problems(LOST_BLANKS[form](text))
+        others |= {name} if there - here else set()
+        less += here != there
+    assert others <= {"perf_report/flat_chains"}
+    assert less <= 6

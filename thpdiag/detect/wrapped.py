@@ -72,13 +72,15 @@ _SHAPES = tuple(  # how lines of a known kind begin, and what they are as a whol
 )
 _SYMBOL_END = re.compile(r"[\w.:$@<>(),&*~-]+")  # the rest of a word: a line that looks whole may lack it
 _PERF_COMMENT = re.compile(r"#\s+(?:[a-z][\w ]{1,30} : |\.{6}|To display the perf|\(Tip: |(?:Overhead|Children)\b)")
+GRAPH = " " * 12
+_PERF_ROW = re.compile(r"\s*\d{1,3}\.\d\d%\s")
 FRONT = 4  # words before the counts of /proc/buddyinfo
 ORDERS = 11  # of free blocks, on nearly all kernels
 _HEADERS = re.compile(
     r"^[^\n]{0,60}(?:%(?:user|usr|CPU|idle|nice|vmeff|memused|swpused)|\bswpd\b|\bkbmemfree\b|/s +\w+/s|\bctxsw\b|"
     r"\bused +free +shared\b|\b(?:PID|VSZ|RSS|OBJS) +[A-Z%]|^Node +\d+, +zone +\w+ +\d+)|"
     r"^(?:top - \d|#\s+(?:event :|\.{6}|To display|Overhead|Children)|Linux \S+ \(| {0,30}\d{1,9}\.\d\d%? |"
-    r"\s+PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
+    r" {12}\||\s+PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
     re.MULTILINE,
 )
 
@@ -297,6 +299,8 @@ def joined_tables(lines: Iterable[TextLine]) -> Iterator[TextLine]:
                 first, second = [*ahead.parts(), ""][:2]
                 in_words = _in_words(first, second, width) if count > 1 else None
                 table = _Table(header, max(width, MIN_WIDTH) if count > 1 else width, count > 1, in_words)
+        elif text.startswith(GRAPH):
+            count, text = _graph_line(ahead)
         elif (known := _known_line(ahead))[0] > 1:
             count, text = known
         elif _GROUPS.match(text.lstrip()):
@@ -366,12 +370,43 @@ def _known_line(ahead: _Ahead) -> tuple[int, str]:
     return 1, first
 
 
+def _graph_line(ahead: _Ahead) -> tuple[int, str]:
+    """A line of a call graph of perf report.
+
+    All of them begin with twelve blanks, and each has the bars of the one above that are left of its own first sign.
+    The rest of a broken one does not, unless no bar is left of it.
+    """
+    parts = ahead.parts()
+    text, count = parts[0], 1
+    if len(parts) < 2 or not _is_rest_of_graph(text, parts[1]):
+        return 1, text
+    if (width := ahead.width()) not in TERMINALS or ("|" not in text and len(text) < width):
+        return 1, text
+    while count < len(parts) and _is_rest_of_graph(parts[0], parts[count]):
+        text = text.ljust(count * width) + parts[count]
+        count += 1
+    return count, text
+
+
+def _is_rest_of_graph(first: str, following: str) -> bool:
+    """Whether a line is no line of a graph by itself."""
+    if following[0] == "#" or _PERF_ROW.match(following):
+        return False
+    start = len(following) - len(following.lstrip())
+    own = start - 1 if following.startswith("--", start) else -1  # the bar of the last branch is left out
+    return start < len(GRAPH) or any(first[at] == "|" for at in range(min(start, len(first))) if at != own)
+
+
 def _comment(parts: Sequence[str], ahead: _Ahead) -> tuple[int, str]:
     """A line of the header of perf's reports, up to the next one."""
     text, count, width = parts[0], 1, 0
-    while count < len(parts) and parts[count][0] not in "# " and len(parts[count - 1]) >= MIN_WIDTH - MAX_CELL:
+    while (
+        count < len(parts)
+        and not parts[count].startswith(("#", "  "))
+        and len(parts[count - 1]) >= MIN_WIDTH - MAX_CELL
+    ):
         width = width or ahead.width()
-        text += parts[count] if len(parts[count - 1]) == width else " " + parts[count]
+        text += parts[count] if len(parts[count - 1]) == width or parts[count][0] == " " else " " + parts[count]
         count += 1
     ends = 1 < count < len(parts) and parts[count][0] == "#"
     return (count, text) if ends and width <= MAX_WIDTH else (1, parts[0])

@@ -128,6 +128,35 @@ class CompiledProfile:
         most = (possible + self.profile.ledger.unlisted) / self.weight if self.weight > 0 else 1.0
         return self.share(family), most
 
+    def least_share(self, where: Sequence[Choice], only: Callable[[str], object] | None) -> tuple[float, int]:
+        """Of the non-idle weight, what surely has functions of all these families in its chain, as far as a text
+        without chains tells it by shares with callees; and the line of the first family's function.
+
+        Two shares of a task overlap at least by what they exceed all that the task did. What the text does not list may
+        be of any task.
+        """
+        source = self.profile
+        if not source.inclusive or self.weight <= 0:
+            return 0.0, 0
+        most: dict[str, list[tuple[float, int]]] = {}
+        for frame, comm, share, line in source.inclusive:
+            if only is None or only(comm):
+                found = most.setdefault(comm, [(0.0, 0)] * len(where))
+                for place, choice in enumerate(where):
+                    if not self.members[frame].isdisjoint(choice):
+                        found[place] = max(found[place], (share, line))
+        own = dict.fromkeys(most, source.ledger.unlisted)
+        for task, weight in zip(self.rows.task.tolist(), self.rows.weight.tolist(), strict=True):
+            if (comm := source.tasks[task].comm) in own:
+                own[comm] += weight
+        parts = {
+            comm: sum(share for share, _ in found) - (len(where) - 1) * own[comm]
+            for comm, found in most.items()
+            if all(share for share, _ in found)
+        }
+        least = sum(max(0.0, part) for part in parts.values())
+        return least / self.weight, most[max(parts, key=parts.__getitem__)][0][1] if least > 0 else 0
+
     def running_functions(self, *, counted: bool) -> dict[str, tuple[float, int]]:
         """The functions that ran, with names: their share of all samples, idle ones too, and the rows that tell it.
 

@@ -167,6 +167,15 @@ class Ledger:
         return None if self.lost is None else self.lost / max(1, self.lost + self.read)
 
 
+class Inclusive(NamedTuple):
+    """A function with all that it calls: the number of its frame, its task's command, percent of the event."""
+
+    frame: int
+    comm: str
+    share: float
+    line: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
     """One event of one recording. Several events of a recording are several profiles, never added.
@@ -191,6 +200,7 @@ class Profile:
     total_samples: int | None = None  # as the source states it ("Samples: 124K"), None if it does not
     facts: Mapping[str, str] = field(default_factory=dict)  # header: hostname, release, perf version, command line
     kernel: KernelImage | None = None
+    inclusive: tuple[Inclusive, ...] = ()  # of a text without chains that tells shares with callees
 
     def names(self, chain: int) -> list[str]:
         """The functions of a chain, leaf first."""

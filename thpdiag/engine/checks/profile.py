@@ -24,7 +24,7 @@ from thpdiag.engine.stacks import Place, cpu_time_profiles, format_stack
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.engine.wording import callers_words, denominator_words, family_words, signature_words
 from thpdiag.knowledge.symbols import task_groups
-from thpdiag.model import Profile, Stacks, Verdict3
+from thpdiag.model import Citation, Profile, Stacks, Verdict3
 from thpdiag.model.text import path_name, quoted, sentence
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Share(NamedTuple):
     group: str = ""
     chain: int | None = None
     part: float = 1.0
+    line: int = 0  # of the row with callees that tells it, where it is a lower bound
 
     @property
     def told(self) -> bool:
@@ -104,13 +105,20 @@ def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult
 
     return CheckResult(
         check, value, lambda: headline() + _details(profile, share, value) + few,
-        source.cite if share.chain is None else source.citation(share.chain),
+        _cite(source, share),
         share.seen if share.told else None, "ratio",
         missing=("profile",) if value is UNKNOWN else (), weak=bool(surer), surer=sentence(surer),
         partial=value is UNKNOWN,
         window=(source.start, source.end) if source.start and source.end else None,
         headline="" if share.chain is None else headline,
     )  # fmt: skip
+
+
+def _cite(source: Profile, share: Share) -> Citation:
+    """Where the share is seen."""
+    if share.line:
+        return Citation(source.cite.member, share.line)
+    return source.cite if share.chain is None else source.citation(share.chain)
 
 
 def _need_fewer_lost(source: Profile) -> str:
@@ -161,10 +169,10 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
         named = check.comm is not None or check.not_comm is not None
         unnamed = profile.sums(found, profile.grouping("all", operator.not_)) if named else []
         rest = unlisted + sum(group.possible for group in unnamed)
-        shares = [_share(sums[0], profile.weight, rest, lost)]
+        shares = [_with_callees(check, profile, _share(sums[0], profile.weight, rest, lost))]
     elif check.of == "symbol":
-        most = sums[0].sure + sums[0].astray
-        shares = [_share(sums[0], most, unlisted, lost, least=sums[0].held + unlisted, other=unlisted)]
+        whole = sums[0].sure + sums[0].astray
+        shares = [_share(sums[0], whole, unlisted, lost, least=sums[0].held + unlisted, other=unlisted)]
     elif check.of == "callers":
         calling = profile.sums(_callers_alone(check, profile), grouping)[0]
         shares = [_share(sums[0], calling.held, 0.0, lost, least=calling.sure or calling.held)]
@@ -175,7 +183,20 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
         shares = [_share(group, group.weight, 0.0, lost) for group in big] or [Share(0.0, 0.0, 1.0)]
     most = min(shares, key=lambda s: (-s.low, -s.high, s.group))
     most = most._replace(high=max(s.high for s in shares), part=most.part / profile.weight)
-    return most._replace(chain=profile.heaviest(found, grouping, most.group)) if most.low > 0 else most
+    if most.low > 0 and not most.line:
+        most = most._replace(chain=profile.heaviest(found, grouping, most.group))
+    return most
+
+
+def _with_callees(check: ProfileSpec, profile: CompiledProfile, share: Share) -> Share:
+    """The share, where a text without chains has shares with callees that tell a larger lower bound."""
+    if check.anywhere is None or check.not_under is not None or check.flat:
+        return share
+    families = [tuple(as_list(check.anywhere)), *((family,) for family in as_list(check.under))]
+    least, line = profile.least_share(families, comm_filter(check))
+    if least <= share.low:
+        return share
+    return share._replace(seen=least, low=least, high=max(share.high, least), line=line)
 
 
 def matching(check: ProfileSpec, profile: CompiledProfile) -> ChainMatches:
@@ -232,10 +253,11 @@ def _share_words(check: ProfileSpec, share: Share, value: Verdict3) -> str:
     if value is UNKNOWN and not share.told:
         known = f"{most} at most" if share.high < 1 else "none, some or all"
         return f"what share {of} is {where} cannot be told from this source: {known}"
-    text = f"{format_quantity(share.seen, 'ratio') if share.told else f'at most {most}'} {of} are {where}"
+    seen = format_quantity(share.seen, "ratio") if share.told else f"at most {most}"
+    text = f"{'at least ' if share.line else ''}{seen} {of} are {where}"
     if value is NO and check.at_least is not None and share.high > 0:
         text += f", less than {check.at_least}"
-    if value is UNKNOWN and share.high > share.low:
+    if value is UNKNOWN and share.high > share.low and not share.line:
         text += f"; up to {most} cannot be told from this source"
     return text
 

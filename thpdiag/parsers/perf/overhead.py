@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from thpdiag.model import Citation, Ledger, Profile, StackCounts, Stacks, Task
-from thpdiag.model.profile import NAMELESS
+from thpdiag.model.profile import NAMELESS, Inclusive
 from thpdiag.parsers.perf.call_graph import (
     Layout,
     OverheadRow,
@@ -284,6 +284,13 @@ class Table:
             _add(counts, frames, entry, paths, self.comm)
             weight += sum(path.share for path in paths)
         shown = any(e.graph for e in entries)
+        inclusive = tuple(
+            Inclusive(
+                frames.number(e.row.symbol, e.row.dso, kernel=e.row.kernel), e.row.comm or self.comm, e.row.total, line
+            )
+            for e in entries
+            if self.columns.children and not shown and e.row.symbol and (line := e.cite.line)
+        )
         cut = any(path.cut for paths in split.of for path in paths)
         return Profile(
             reader=reader,
@@ -297,6 +304,7 @@ class Table:
             ledger=Ledger(unlisted=max(0.0, round(100 - weight, 2))),
             percent_only=True,
             facts={"order": split.order, "shares": split.shares} if shown else {},
+            inclusive=inclusive,
         )
 
     def _with_indentation(self, entry: Entry) -> Entry:
