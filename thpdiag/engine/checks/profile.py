@@ -172,7 +172,9 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
         shares = [_with_callees(check, profile, _share(sums[0], profile.weight, rest, lost))]
     elif check.of == "symbol":
         whole = sums[0].sure + sums[0].astray
-        shares = [_share(sums[0], whole, unlisted, lost, least=sums[0].held + unlisted, other=unlisted)]
+        shares = [_share(sums[0], whole, 0.0, lost, least=sums[0].held)]
+        if sums[0].held <= 0 and unlisted > 0:  # the rows that a text leaves out may be all there is of it
+            shares = [shares[0]._replace(high=1.0)]
     elif check.of == "callers":
         calling = profile.sums(_callers_alone(check, profile), grouping)[0]
         shares = [_share(sums[0], calling.held, 0.0, lost, least=calling.sure or calling.held)]
@@ -226,21 +228,18 @@ def comm_filter(check: ProfileSpec) -> Callable[[str], object] | None:
     return lambda comm: comm and wanted(comm) and comm not in others
 
 
-def _share(
-    sums: GroupWeights, total: float, rest: float, lost: float, least: float | None = None, other: float = 0.0
-) -> Share:
+def _share(sums: GroupWeights, total: float, rest: float, lost: float, least: float | None = None) -> Share:
     """Matched and open weight relative to the denominator that `of` names.
 
     `rest` is what the source does not list, `lost` the lost samples for each that is there, `least` what the
-    denominator is if what is open is as good as can be, `other` what is not listed and may be of the denominator alone.
+    denominator is if what is open is as good as can be.
     """
     least = total if least is None else least
     low = sums.sure / total if total > 0 else 0.0
     if least <= 0:  # perhaps nothing that was kept is of it, but all that was lost
         return Share(low, low / (1 + lost), 1.0 if lost > 0 else 0.0, sums.group, part=total)
     high = (sums.possible + rest) / least
-    sure = sums.sure / (total + other) if total + other > 0 else 0.0
-    return Share(low, sure / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group, part=total)
+    return Share(low, low / (1 + lost), min(1.0, (high + lost) / (1 + lost)), sums.group, part=total)
 
 
 def _share_words(check: ProfileSpec, share: Share, value: Verdict3) -> str:
