@@ -6,6 +6,7 @@ for the line where blanks are left out, and for times that the stamps add.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections import Counter
@@ -345,3 +346,11 @@ def test_lost_blanks_make_no_other_facts(form: str) -> None:
         less += here != there
     assert others <= {"perf_report/flat_chains"}
     assert less <= 6
+
+
+def test_entities_are_signs() -> None:
+    """A web page that escaped a text twice, or a copy of its source."""
+    changed = {name: html.escape(text, quote=False) for name, text in fixtures().items()}
+    marked = {name for name, text in changed.items() if text != fixtures()[name]}
+    assert len(marked) > 50
+    assert {n for n in marked if what_is_read(changed[n].encode()) != what_is_read(fixtures()[n].encode())} == set()

@@ -37,6 +37,7 @@ _TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul
 _BREAKS = re.compile(r"(?:</?(?:p|br|div|h[1-6]|li|ul|ol|tr|table|tbody|blockquote|pre|body|html|hr)\b[^<>]{0,400}>"
                      r"[ \t]{0,80}){1,80}", re.IGNORECASE)  # fmt: skip
 _CELL = re.compile(r"</t[dh]>\s{0,80}(?=<t[dh]\b)", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#160|#62|#60);")  # left over by web pages
 _HTML_HINT = re.compile(r"<(?:html|body|p|br|pre|div|blockquote|table)\b[^<>]{0,200}/?>", re.IGNORECASE)
 
 # Words that start a command after a bare `# ` or `$ `; anything else after `# ` is a comment.
@@ -107,7 +108,9 @@ def looks_like_html(head: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """A line without escape sequences, control characters and typographic variants of ASCII signs."""
+    """A line without escape sequences, control characters, entities and typographic variants of ASCII signs."""
+    if "&" in text and _ENTITY.search(text) and "<" not in text and ">" not in text:  # else it is markup, or meant
+        text = html.unescape(text)
     if text.isascii() and text.isprintable():
         return text.rstrip()
     text = _ESCAPES.sub("", text)
@@ -122,7 +125,9 @@ def plain_lines(block: Block) -> list[str] | None:
     text = block.text
     if block.parted is not None or not text.isascii() or not text.replace("\n", "").isprintable():
         return None
-    return None if ">" in text and _QUOTED.search(text) else list(map(str.rstrip, text.split("\n")))
+    if ("&" in text and _ENTITY.search(text)) or (">" in text and _QUOTED.search(text)):
+        return None
+    return list(map(str.rstrip, text.split("\n")))
 
 
 def clean_lines(lines: Iterable[tuple[int, str]], *, markup: bool) -> Iterator[TextLine]:
@@ -131,7 +136,7 @@ def clean_lines(lines: Iterable[tuple[int, str]], *, markup: bool) -> Iterator[T
         if markup:
             for part in _without_tags(raw):
                 yield clean_line(number, part)
-        elif ">" not in raw and raw.isascii() and raw.isprintable():
+        elif ">" not in raw and "&" not in raw and raw.isascii() and raw.isprintable():
             yield TextLine(number, raw.rstrip())
         else:
             yield clean_line(number, raw)
