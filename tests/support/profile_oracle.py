@@ -148,7 +148,7 @@ def bounds(profile: Profile, question: Question, of: str, only: Callable[[str], 
     if of == "all":
         return [_bounds(own, whole, profile.ledger.unlisted, lost)]
     if of == "symbol":
-        return [_purity(own, lost)]
+        return [_purity(own, lost, profile.ledger.unlisted)]
     key = GROUPS[of]
     groups: dict[object, list[tuple[Sample, Answer]]] = {}
     for sample, told in own:
@@ -179,11 +179,13 @@ def _bounds(own: Iterable[tuple[Sample, Answer]], total: float, rest: float, los
     return Bounds(sure / (total + gone), min(1.0, (possible + rest + gone) / (total + gone)))
 
 
-def _purity(own: Sequence[tuple[Sample, Answer]], lost: float) -> Bounds:
+def _purity(own: Sequence[tuple[Sample, Answer]], lost: float, unlisted: float) -> Bounds:
     """Of the weight that holds the function, the part that fits: every combination of worlds.
 
-    Where nothing holds it, nothing fits, unless what was lost held it.
+    Where nothing holds it, nothing fits, unless what was lost held it, or what the source does not list.
     """
+    if unlisted > 0 and not any(there for _, told in own for there, _ in told.outcomes):
+        return Bounds(0.0, 1.0)
     shares = []
     for worlds in product(*(sorted(told.outcomes) for _, told in own)):
         held = sum(s.weight for (s, _), (there, _) in zip(own, worlds, strict=True) if there)
