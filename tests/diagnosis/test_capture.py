@@ -41,6 +41,8 @@ NOT_RECORDED = {
     "capture.timed_out",
     "recorder.options",
     "sysstat.version",
+    "uptime.at_least",  # derived, where the uptime is not there
+    "dmesg.last_seconds",
 }
 
 

@@ -229,6 +229,7 @@ class WholeText:
         self._parted: Iterator[TextLine] = iter(())  # lines of a block that is no plain text
         self._text, self._at, self._line = b"", 1, 0  # of one that is: the offset and number of the next line
         self._held: tuple[int, str] | None = None
+        self.passed: tuple[int, bytes] = (0, b"")  # the last line that was passed over at the end of a block
 
     @property
     def number(self) -> int | None:
@@ -263,6 +264,8 @@ class WholeText:
                 lines = text.count(b"\n", self._at, begin)
             else:
                 begin, lines = len(text) + 1, text.count(b"\n", self._at) + 1
+                end = len(text.rstrip(b"\n"))
+                self.passed = self._line + lines - 1, text[text.rfind(b"\n", self._at, end) + 1 : end]
             self._line, self._at, passed = self._line + lines, begin, passed + lines
             if found or not self._next_block():
                 break

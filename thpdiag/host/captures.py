@@ -15,6 +15,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.clock.anchors import anchors_of_boot, boot_times
@@ -23,14 +24,16 @@ from thpdiag.model import Citation, Clock, Event, Fact, InputRecord, Moment, Not
 from thpdiag.model.case import member_of
 from thpdiag.model.text import path_name, quoted
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 COUNTERS = (
     "node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc",
     "node_vmstat_compact_stall", "node_vmstat_compact_fail",
 )  # fmt: skip
+BOOT = "node_boot_time_seconds"
 MIN_SECONDS_BETWEEN = 60.0  # seconds between two captures: those of one moment show no growth
 
 
-def order_by_capture(records: Sequence[Record]) -> Sequence[Record]:
+def order_by_capture(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
     """The same records, those of later captures before those of earlier ones, as far as it is known when they were."""
     times = capture_times(records)
     if len(times) < 2:
@@ -40,13 +43,26 @@ def order_by_capture(records: Sequence[Record]) -> Sequence[Record]:
 
 
 def capture_times(records: Iterable[Record]) -> Mapping[str, Moment]:
-    """When each capture was made, by its root; of those on the clock of most of them."""
+    """When each capture was made, by its root; of those on the clock of most of them.
+
+    One that does not say so was made when its host had been up for so long, if it tells both.
+    """
     found: dict[Clock, dict[str, Moment]] = {}
-    for fact in (r for r in records if isinstance(r, Fact) and r.name == "capture.time"):
-        root = root_of(fact.cite.member)
-        if fact.time and root:
-            of_clock = found.setdefault(fact.time.clock, {})
-            of_clock[root] = max(of_clock.get(root, fact.time), fact.time)
+    boots: dict[str, float] = {}
+    ups: dict[str, float] = {}
+    for record in records:
+        if isinstance(record, Sample) and BOOT in record.values and (root := root_of(record.cite.member)):
+            boots[root] = record.values[BOOT]
+        elif not isinstance(record, Fact) or not (root := root_of(record.cite.member)):
+            continue
+        elif record.name == "uptime.seconds" and not record.provenance:
+            ups[root] = max(ups.get(root, 0.0), float(record.value))
+        elif record.name == "capture.time" and record.time:
+            of_clock = found.setdefault(record.time.clock, {})
+            of_clock[root] = max(of_clock.get(root, record.time), record.time)
+    known = {root for times in found.values() for root in times}
+    for root in (boots.keys() & ups.keys()) - known:
+        found.setdefault(Clock.UTC, {})[root] = Moment(boots[root] + ups[root], Clock.UTC)
     return max(found.values(), key=len, default={})
 
 

@@ -22,7 +22,8 @@ from itertools import pairwise
 from typing import NamedTuple, TypeGuard
 
 from thpdiag.host.captures import collector_notes, drop_repeated_messages, growth_notes, order_by_capture
-from thpdiag.host.clock.anchors import boot_facts, reboots, uptime_facts
+from thpdiag.host.clock.anchors import boot_facts, reboots
+from thpdiag.host.clock.uptime import uptime_facts
 from thpdiag.host.clock.wall_clock import HostClock, unify_clocks
 from thpdiag.host.clock.window import records_in_window, unplaced_recordings
 from thpdiag.host.derived import add_derived_facts
@@ -383,6 +384,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
     facts = [
         r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and not r.name.startswith("work.")
     ]
+    uptimes, doubts = uptime_facts(facts, clock.anchors, host.records, clock.zone)
     members = set(map(member_of, host.records))
     readable = frozenset(parsed.readings)
 
@@ -394,10 +396,10 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
     tainted = tainted if tainted <= readable else readable
     return Case(
         name=options.case or host.host or host.root or "host",
-        facts=(*facts, *boot_facts(clock.anchors), *uptime_facts(facts, clock.anchors)),
+        facts=(*order_by_capture([*facts, *uptimes]), *boot_facts(clock.anchors)),
         states=cut_states(records, clock),
         events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting")),
-        problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems),
+        problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems, *doubts),
         inputs=tuple(row for row in parsed.inputs if concerns_host(row.member)),
         notes=notes,
         hidden=tainted | hidden,

@@ -56,6 +56,7 @@ from thpdiag.host.touched import (
     touched_by_cpu_time,
     touched_by_switches,
 )
+from thpdiag.knowledge.paths import root_of
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Entity, Moment, Sample, Series
 from thpdiag.model.case import member_of
@@ -456,14 +457,19 @@ def tracks_by_entity(metric: str, tracks: Sequence[Track]) -> dict[EntityKey | N
 
 
 def rank_tracks(tracks: Sequence[Track]) -> list[Track]:
-    """The best first: enough samples, the time covered, the resolution, the number of samples."""
+    """The best first: enough samples, the time covered, the resolution, the number of samples, the later capture.
+
+    Those of later captures are given before those of earlier ones (thpdiag.host.captures).
+    """
+    captures = list(dict.fromkeys(root_of(one.table.member) for one in tracks))
     known = {id(t): covered_seconds(t) for t in tracks}
     longest = max((seconds for seconds in known.values() if seconds is not None), default=0.0)
 
     def place(one: Track) -> tuple[float | str, ...]:
         seconds = known[id(one)]
         partly = seconds is not None and seconds < MIN_COVERAGE * longest
-        return (-min(len(one), 3), partly, one.resolution, -len(one), one.place)
+        capture = captures.index(root_of(one.table.member))
+        return (-min(len(one), 3), partly, one.resolution, -len(one), capture, one.place)
 
     return sorted(tracks, key=place)
 

@@ -25,6 +25,9 @@ Lines = Iterable[tuple[int, str]]  # (line number from 1, text without line end,
 class Passable(Protocol):
     """Lines of a whole member, many of which can be passed over at once."""
 
+    @property
+    def passed(self) -> tuple[int, bytes]: ...  # the last line that was passed over at the end of a block
+
     def __iter__(self) -> Iterator[tuple[int, str]]: ...
 
     def pass_over(self, words: tuple[str, ...]) -> int:

@@ -19,6 +19,7 @@ from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Fact
 from thpdiag.model.text import Text, quoted
 
+LOWER_BOUNDS = {"uptime.seconds": "uptime.at_least"}  # a fact that is at most this one: it may say yes to "above"
 PROVENANCE = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}
 
 
@@ -26,6 +27,8 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     """Yes if a fact of the name fits; no if there are facts and none fits; unknown without any."""
     tracks = (view.whole or view).catalogue.tracks(check.fact, view.bound_to(check.fact))
     candidates = list(view.facts(check.fact, check.where)) or list(_latest_values(check, tracks))
+    if not candidates and check.fact in LOWER_BOUNDS:
+        candidates = [fact for fact in view.facts(LOWER_BOUNDS[check.fact]) if check.above and _fits(check, fact)]
     if not candidates and fact_class(check.fact) == "testimony":  # whether the input says so is never open
         return CheckResult(check, NO, f"nobody says so: {term_meaning(check.fact)}")
     if not candidates:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from thpdiag.engine.check_result import (
     NO,
@@ -28,10 +29,12 @@ from thpdiag.engine.state_view import StateView
 from thpdiag.engine.wording import bound_words, metric_words
 from thpdiag.host import cpu_use as rounding
 from thpdiag.host import rates
+from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.host.rates import Knee, Run
 from thpdiag.host.series import MAX_CLOCK_ERROR, Points, Track, typical_interval, usual_interval
+from thpdiag.knowledge.paths import root_of
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Citation, Verdict3
+from thpdiag.model import Citation, Sample, Verdict3
 from thpdiag.model.text import path_name
 
 OF_THE_WHOLE = ("mean", "last", "since_boot_rate")  # figures that one source says of all of the time
@@ -40,6 +43,7 @@ SEEN = 0.5  # part of the time in question that the best source must have rows f
 LONGER = 1.5  # times the interval of the other source: a longer one hides what that one shows
 OF_TIME = ("rate", "delta", "slope", "knee")  # figures that depend on how much time passed
 WITHOUT_END = ("level", "rate")  # values that are looked at one by one
+MANY = 1e300  # per second: without an upper bound
 MOST_NAMED = 2  # further sources
 
 
@@ -315,20 +319,46 @@ def _compare(check: SeriesCheck, track: Track, figure: float, error: float, foun
 
 def _judge_since_boot(check: SeriesCheck, track: Track, view: StateView) -> CheckResult:
     """A total divided by the uptime: weak, for it says nothing of now."""
-    uptime = next(view.facts("uptime.seconds"), None)
-    seconds = float(uptime.value) if uptime is not None else 0.0
-    if not seconds > 0:
+    low, high = _uptime_bounds(view, track.samples[-1])
+    if not high > 0 or (low, high) == (0.0, inf):
         text = "a total since boot, and the uptime is not in the input"
-        return unknown_result(check, check.series, lambda: f"{_name(track)}: {text}")
-    total, rate = track.last, track.last / seconds
+        return unknown_result(check, "uptime.seconds", lambda: f"{_name(track)}: {text}")
+    total = track.last
+    seconds = low if high == inf else (low + high) / 2
+    rate, most = total / seconds, (total + track.resolution) / low if low else MANY
+    least = max(total - track.resolution, 0.0) / high
 
     def words() -> str:
-        since = f"{format_quantity(total, '1')} since boot {format_quantity(seconds, 'seconds')} ago"
-        return f"{_name(track)}: {since}, {format_quantity(rate, '1/s')} on average"
+        up = format_quantity(seconds, "seconds")
+        if high == inf:
+            return (
+                f"{_name(track)}: {format_quantity(total, '1')} in an uptime of at least {up}, {per_second('at most')}"
+            )
+        since = f"{format_quantity(total, '1')} since boot {up} ago"
+        return f"{_name(track)}: {since}, {per_second('about' if high > 1.1 * low else '')} on average".replace(
+            "  ", " "
+        )
 
-    return _compare(
-        check, track, rate, track.resolution / seconds, CheckResult(check, NO, words, track.cite(), rate, weak=True)
-    )
+    def per_second(bound: str) -> str:
+        return f"{bound} {format_quantity(rate, '1/s')}".lstrip()
+
+    found = CheckResult(check, NO, words, track.cite(), rate, weak=True)
+    if _fits(check, most) is not _fits(check, least):
+        return unknown_result(check, check.series, words, partial=True)
+    return replace(found, value=YES if _fits(check, rate) else NO, unit=_unit(check))
+
+
+def _uptime_bounds(view: StateView, of: Sample) -> tuple[float, float]:
+    """How long the host had been up, at least and at most, when a row was read, as its own capture says if it does."""
+    for name in ("uptime.seconds", "uptime.at_least"):
+        facts = list(view.facts(name))
+        same = [fact for fact in facts if root_of(fact.cite.member) == root_of(of.cite.member)]
+        for fact in (same or facts)[:1]:
+            later = of.time.minus(fact.time) if of.time and fact.time else None
+            up = max(float(fact.value) + (later or 0.0), 0.0)
+            within = float(fact.label(ERROR_LABEL) or 0.0)
+            return (max(up - within, 0.0), up + within) if name == "uptime.seconds" else (up, inf)
+    return 0.0, inf
 
 
 def _figure(as_: str, track: Track) -> float | None:

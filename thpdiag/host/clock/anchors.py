@@ -50,7 +50,7 @@ def boot_times(records: Iterable[Record]) -> tuple[list[ClockAnchor], list[Probl
     all_records = list(records)
     anchors = [*_anchors_by_btime(all_records), *_anchors_by_uptime(all_records), *_anchors_by_messages(all_records)]
     anchors += _anchors_by_syslog(all_records, anchors)
-    apart = [pair for pair in combinations(anchors, 2) if not _agree(*pair) and not _are_successive_boots(*pair)]
+    apart = [pair for pair in combinations(anchors, 2) if not anchors_agree(*pair) and not _are_successive_boots(*pair)]
     problems = [_contradiction(one, other) for one, other in apart]
     supported = [anchor for anchor in anchors if 2 * sum(anchor in pair for pair in apart) <= max(len(anchors) - 1, 0)]
     for profile in (r for r in all_records if isinstance(r, Profile)):
@@ -65,24 +65,6 @@ def boot_facts(anchors: Iterable[ClockAnchor]) -> list[Fact]:
         labels = (("clock", anchor.zero.clock.value), ("within", f"{anchor.within:g}"), ("how", anchor.how))
         facts.append(Fact("boot.time", anchor.zero.seconds, anchor.cite, labels, anchor.read))
     return facts
-
-
-def uptime_facts(facts: Sequence[Fact], anchors: Sequence[ClockAnchor]) -> list[Fact]:
-    """How long the host had been up when its capture ended, in seconds, where nothing in the input prints it.
-
-    Of a pasted session: when what tells the boot was printed. Where several boots are told of it is not known.
-    """
-    if any(fact.name == "uptime.seconds" and not fact.provenance for fact in facts):
-        return []
-    if not all(_agree(one, other) for one, other in combinations(anchors, 2)):
-        return []
-    ends = [fact.time for fact in facts if fact.name == "capture.time"]
-    for anchor in anchors:  # a message that tells both clocks is as old as it is: its time ends no capture
-        times = (*ends, anchor.read) if anchor.how == BY_BTIME else ends
-        ups = [up for time in times if time and (up := time.minus(anchor.zero)) is not None]
-        if ups and max(ups) > anchor.within:
-            return [Fact("uptime.seconds", max(ups), anchor.cite, (("how", f"the boot {anchor.how}"),), anchor.read)]
-    return []
 
 
 def anchors_of_profile(profile: Profile, known: Sequence[ClockAnchor]) -> list[ClockAnchor]:
@@ -100,7 +82,7 @@ def anchors_of_boot(anchors: Sequence[ClockAnchor], cite: Citation) -> Sequence[
     """The anchors for what a member says, if it is known of which boot it speaks: of several that of its bundle."""
     root = root_of(cite.member)
     for candidates in (anchors, [anchor for anchor in anchors if root and root_of(anchor.cite.member) == root]):
-        if all(_agree(one, other) for one, other in combinations(candidates, 2)):
+        if all(anchors_agree(one, other) for one, other in combinations(candidates, 2)):
             return candidates
     return ()
 
@@ -109,7 +91,7 @@ def reboots(known: Iterable[ClockAnchor]) -> list[Moment]:
     """The boots of the host on the wall clock, of several anchors of one boot the most exact, in time."""
     boots: list[ClockAnchor] = []
     for anchor in (j for clock in (Clock.UTC, Clock.LOCAL) for j in known if j.zero.clock is clock):
-        if not any(_agree(anchor, other) for other in boots):
+        if not any(anchors_agree(anchor, other) for other in boots):
             boots.append(anchor)
     return sorted(replace(anchor.zero, within=anchor.within) for anchor in boots)
 
@@ -119,14 +101,14 @@ def exclude_one_machine(some: Sequence[ClockAnchor], others: Sequence[ClockAncho
     boots that both tell of was over when the next one began.
     """
     pairs = [(one, other) for one in some for other in others if one.zero.clock is other.zero.clock is not Clock.DAY]
-    if not pairs or any(_agree(*pair) or _are_successive_boots(*pair) for pair in pairs):
+    if not pairs or any(anchors_agree(*pair) or _are_successive_boots(*pair) for pair in pairs):
         return False
     return all(min(pair, key=lambda anchor: anchor.zero.seconds).read is not None for pair in pairs)
 
 
 def same_boot(some: Sequence[ClockAnchor], others: Sequence[ClockAnchor]) -> bool:
     """Whether two places tell of one boot, as far as its time goes."""
-    return any(_agree(one, other) for one in some for other in others)
+    return any(anchors_agree(one, other) for one in some for other in others)
 
 
 def _without_drift(profile: Profile, known: Iterable[ClockAnchor]) -> list[ClockAnchor]:
@@ -201,10 +183,10 @@ def _anchors_by_syslog(records: Iterable[Record], others: Sequence[ClockAnchor])
         ]
     )
     if others or not anchors:
-        return [anchor for anchor in anchors if any(_agree(anchor, other) for other in others)]
+        return [anchor for anchor in anchors if any(anchors_agree(anchor, other) for other in others)]
     latest = max(anchors, key=lambda anchor: anchor.read.seconds if anchor.read else 0.0)
     undated = any(anchor.zero.clock is Clock.DAY for anchor in anchors)
-    fits = [anchor for anchor in anchors if _agree(anchor, latest)]
+    fits = [anchor for anchor in anchors if anchors_agree(anchor, latest)]
     return [] if undated and len(fits) < len(anchors) else fits
 
 
@@ -249,7 +231,7 @@ def _distinct_anchors(anchors: Sequence[ClockAnchor]) -> list[ClockAnchor]:
     """The first of those that say the same, read when the last of them was."""
     kept: list[ClockAnchor] = []
     for anchor in anchors:
-        same = (n for n, one in enumerate(kept) if anchor.zero.clock is one.zero.clock and _agree(anchor, one))
+        same = (n for n, one in enumerate(kept) if anchor.zero.clock is one.zero.clock and anchors_agree(anchor, one))
         if (number := next(same, None)) is None:
             kept.append(anchor)
         else:
@@ -259,7 +241,7 @@ def _distinct_anchors(anchors: Sequence[ClockAnchor]) -> list[ClockAnchor]:
     return kept
 
 
-def _agree(one: ClockAnchor, other: ClockAnchor) -> bool:
+def anchors_agree(one: ClockAnchor, other: ClockAnchor) -> bool:
     """Whether two anchors can both be right, as far as their clocks can be compared."""
     apart = one.zero.seconds - other.zero.seconds
     clocks = {one.zero.clock, other.zero.clock}
@@ -294,7 +276,7 @@ def _against_recording(profile: Profile, good: Sequence[ClockAnchor]) -> Iterato
         member = path_name(anchor.cite.member)
         if own is None and _ends_after_file_time(anchor, profile):
             text = f"its file was written before the time of its end that {member} tells ({anchor.how})"
-        elif own and profile.end and not _agree(own, replace(anchor, within=anchor.uncertainty(profile.end))):
+        elif own and profile.end and not anchors_agree(own, replace(anchor, within=anchor.uncertainty(profile.end))):
             text = f"its clock data tell of another boot than {member} ({anchor.how})"
         else:
             continue

@@ -98,7 +98,7 @@ _DMESG = re.compile(
 _DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
 SPOKEN = re.compile(r"\s{0,4}(?:<\d>|kernel: ?)(?=\s{0,8}\S)")  # on a console, by journalctl -o cat, by syslogd
 _JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
-_BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
+BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _MONTH_DAY = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) ")
@@ -171,7 +171,7 @@ class Times:
 
     def of(self, line: KernelLine) -> Moment | None:
         """The most exact moment that the prefix tells, None if it has none or an impossible one."""
-        stamp, boot = line.stamp or line.bracket, _BOOT_SECONDS.match(line.bracket)
+        stamp, boot = line.stamp or line.bracket, BOOT_SECONDS.match(line.bracket)
         dated = self._dated(stamp)
         if dated is not None:
             return dated
@@ -273,7 +273,7 @@ class TwoClocks:
 
     def note(self, line: KernelLine, cite: Citation) -> None:
         """Take a line in, if it has both times."""
-        boot = _BOOT_SECONDS.match(line.bracket) if line.stamp else None
+        boot = BOOT_SECONDS.match(line.bracket) if line.stamp else None
         wall = self._times.wall(line) if boot else None
         if not boot or not wall:
             return

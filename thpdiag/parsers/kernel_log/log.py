@@ -66,7 +66,7 @@ from thpdiag.model.parser import Lines, Parser, Passable, Source
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers._snapshots import CGROUP_COUNTER
 from thpdiag.parsers.kernel_log.call_traces import frame_function, is_trace_line
-from thpdiag.parsers.kernel_log.lines import OPENS, SPOKEN, belongs
+from thpdiag.parsers.kernel_log.lines import BOOT_SECONDS, OPENS, SPOKEN, belongs, split_line
 from thpdiag.parsers.kernel_log.messages import Messages
 
 _BARE = (
@@ -94,6 +94,8 @@ BOOT_LINES = 400  # the kernel names itself and its command line at the start
 _VERSION = re.compile(r"\bLinux version (\d+\.\d+\S{0,80})")
 _BOOT_LINE = re.compile(r"\bKernel command line: (.{1,4000})")
 _BOOT_THP = re.compile(r"(?:^|\s)transparent_hugepage=(\w{1,16})")
+_DMESG_FILE = re.compile(r"(?:^|/)dmesg(?:_[\w-]{1,40})?$")
+_DMESG_COMMAND = re.compile(r"(?:sudo )?dmesg\b")
 MIN_COUNTED_LINES = 20  # a quoted message or trace is no log that could show what did not happen
 
 
@@ -122,6 +124,7 @@ def kernel_log_records(source: Source, reader: str, lines: Lines) -> Iterator[Re
     if len(messages.hosts) > 1:
         return
     yield from passed.facts
+    yield from passed.last_time()
     if passed.count > MIN_COUNTED_LINES:
         yield Fact("log.read", passed.count, source.cite(passed.first))
 
@@ -134,6 +137,7 @@ class _Passed:
         self.facts: list[Fact] = []
         self._lines = lines
         self._passable = lines if isinstance(lines, Passable) else None
+        self._last = 0, ""
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         for number, text in self._lines:
@@ -141,6 +145,8 @@ class _Passed:
             self.count += 1
             if self.count <= BOOT_LINES and ("Linux version" in text or "ommand line" in text):
                 self._look(number, text)
+            if text:
+                self._last = number, text
             yield number, text
 
     def pass_over(self, words: tuple[str, ...]) -> int:
@@ -148,6 +154,16 @@ class _Passed:
         passed = self._passable.pass_over(words) if self._passable and self.count >= BOOT_LINES else 0
         self.count += passed
         return passed
+
+    def last_time(self) -> Iterator[Fact]:
+        """`dmesg.last_seconds`: the host has been up for so long at least. Other logs may be of an earlier boot."""
+        if not (_DMESG_FILE.search(self.source.path) or _DMESG_COMMAND.match(self.source.command)):
+            return
+        passed = self._passable.passed if self._passable else (0, b"")
+        for number, text in sorted([self._last, (passed[0], passed[1].decode())], reverse=True):
+            if found := BOOT_SECONDS.match(split_line(text).bracket):
+                yield Fact("dmesg.last_seconds", float(found[1]), self.source.cite(number, text))
+                return
 
     def _look(self, number: int, text: str) -> None:
         if found := _VERSION.search(text):

@@ -135,6 +135,8 @@ PER_TASK = {  # with -L these are of the thread
 }
 TASK = SIZES | PER_TASK
 THREADS = ("LWP", "SPID", "TID")
+STARTS = ("LSTART", "STARTED", "START", "STIME", "ELAPSED")
+FIRST_TASKS = {"1": ("init", "systemd"), "2": ("kthreadd",)}  # a container has others
 
 
 def confirm(lines: list[str]) -> bool:
@@ -187,6 +189,8 @@ class Listing:
         if command:
             user = cells.get("USER") or cells.get("UID") or ""
             yield self._command(self.source.cite(line, text), pid, command, user)
+        if pid in FIRST_TASKS:
+            yield from self._start(line, text, cells, comm)
         found = Readings()
         read = SIZES if any(name in cells for name in THREADS) else TASK
         for title in found.take(read, cells):
@@ -213,6 +217,8 @@ class Listing:
         commands, users = [row[-1] for row in words], cells.get("USER") or cells.get("UID") or [""] * len(texts)
         for line, (text, *who) in enumerate(zip(texts, pids, commands, users, strict=True), first):
             yield self._command(self.source.cite(line, text), *who)
+            if who[0] in FIRST_TASKS:
+                yield from self._start(line, text, self.columns.split(text) or {}, task_name(who[1]))
         entities = [process_entity(pid, task_name(command)) for pid, command in zip(pids, commands, strict=True)]
         member, time = self.source.member, self.source.time
         yield Rows("process", read[0], member, first, texts, "ps", entities, time, read[1])
@@ -223,6 +229,13 @@ class Listing:
             labels = (*labels, ("part", "of the list"))
         return Fact("process.command", command, cite, labels, self.source.time)
 
+    def _start(self, line: int, text: str, cells: dict[str, str], comm: str) -> Iterator[Fact]:
+        """When the first task of the host was started: with the kernel, or seconds later."""
+        column = next((name for name in STARTS if name in cells), "")
+        if column and comm in FIRST_TASKS[cells["PID"]]:
+            labels = (("pid", cells["PID"]), ("comm", comm), ("column", column))
+            yield Fact("process.start", cells[column], self.source.cite(line, text), labels, self.source.time)
+
     def _wchan(self, line: int, text: str, cells: dict[str, str], wchan: str, comm: str) -> Fact:
         labels = [("pid", cells["PID"]), ("comm", comm), ("stat", cells.get("STAT") or cells.get("S", ""))]
         tid = next((cells[name] for name in THREADS if name in cells), cells["PID"])
@@ -232,7 +245,10 @@ class Listing:
 
 
 def parse_ps(source: Source, lines: Lines) -> Iterator[Record]:
-    """A Fact process.command and a Sample per process, a Fact process.wchan per sleeping task where it is shown."""
+    """A Fact process.command and a Sample per process, process.wchan per sleeping task where it is shown.
+
+    process.start is when the first task of the host was started.
+    """
     odd, cells = ParseErrors(source, "ps"), ListingCells()
     further = lines.rows if isinstance(lines, RowLines) else None
     listing: Listing | None = None

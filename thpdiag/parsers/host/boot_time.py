@@ -1,0 +1,58 @@
+"""When the host was booted, as programs that keep track of it say.
+
+`who -b`, `last reboot` or any other `last`, `journalctl --list-boots`:
+
+             system boot  2026-11-20 05:40
+    reboot   system boot  3.10.0-957.el7.x Fri Nov 20 05:40   still running
+     0 5d1f2c6b0f3c4b6e9a7d8e1f2a3b4c5d Fri 2026-11-20 05:40:20 UTC—Fri 2026-11-20 09:47:00 UTC
+
+One boot.record per text, of the last boot in it, in the words of the program: without a year (`last` without -F, `who`
+in the C locale), to the minute, in the host's wall clock. `last` has the newest first; who writes the time of the boot
+into wtmp does so seconds or minutes later, and before the clock was set where nothing keeps it. The list of boots of
+systemd 254 and later has the two times in columns of their own. Source: util-linux last(1), coreutils who(1), systemd
+journalctl.c (output_boots).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Fact, Record
+from thpdiag.model.parser import Lines, Parser, Source
+
+_DATE = r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d(?::\d\d \d{4})?|\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?"
+_WHO = re.compile(rf"\s{{2,12}}system boot  ?({_DATE})\s*$")
+_LAST = re.compile(rf"(?:reboot|\(unknown\)) {{1,9}}system boot {{1,9}}(?:\S{{1,80}} {{1,40}})?({_DATE})(?: |$)")
+_BOOTS = re.compile(
+    r"\s{0,12}0 [0-9a-f]{32} [A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: UTC)?)(?: ?[A-Z+-][\w:+-]{1,8})?"
+    r"(?:\u2014| )"
+)
+_ANY_BOOT = re.compile(r"\s{0,12}-?\d{1,5} [0-9a-f]{32} [A-Z][a-z]{2} \d{4}-\d\d-\d\d |IDX BOOT ID ")
+_SESSION = re.compile(r"\S{1,32} {1,12}(?:pts/\d|tty\w|system boot|runlevel|shutdown|:\d|~)|\s*$|wtmp begins ")
+_OPENS = re.compile(f"{_WHO.pattern}|{_LAST.pattern}|{_ANY_BOOT.pattern}")
+_HOW = ((_WHO, "by who"), (_LAST, "by last"), (_BOOTS, "by the list of boots"))
+
+
+def parse_boot_record(source: Source, lines: Lines) -> Iterator[Record]:
+    """boot.record of the last boot."""
+    for number, line in lines:
+        for pattern, how in _HOW:
+            if found := pattern.match(line):
+                yield Fact("boot.record", found[1], source.cite(number, line), (("how", how),), source.time)
+                return
+
+
+BOOT_RECORD = Parser(
+    name="boot_record",
+    title="the time of the boot: who -b, last reboot, journalctl --list-boots",
+    read=parse_boot_record,
+    opens=_OPENS,
+    continues=lambda text: _SESSION.match(text) or _ANY_BOOT.match(text),
+    paths=(
+        re.compile(
+            r"(?:^|/)sos_commands/(?:last|login|logs|host)/(?:who_-b|last(?:_[\w-]{1,40})?|journalctl_\S{0,40}--list-boots)$"
+        ),
+    ),
+    priority=12,
+)
