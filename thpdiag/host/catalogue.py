@@ -56,7 +56,7 @@ from thpdiag.host.touched import (
     touched_by_cpu_time,
     touched_by_switches,
 )
-from thpdiag.knowledge.paths import root_of
+from thpdiag.knowledge.paths import capture_ranks, root_of
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Entity, Moment, Sample, Series
 from thpdiag.model.case import member_of
@@ -461,14 +461,14 @@ def rank_tracks(tracks: Sequence[Track]) -> list[Track]:
 
     Those of later captures are given before those of earlier ones (thpdiag.host.captures).
     """
-    captures = list(dict.fromkeys(root_of(one.table.member) for one in tracks))
+    captures = capture_ranks(one.table.member for one in tracks)
     known = {id(t): covered_seconds(t) for t in tracks}
     longest = max((seconds for seconds in known.values() if seconds is not None), default=0.0)
 
     def place(one: Track) -> tuple[float | str, ...]:
         seconds = known[id(one)]
         partly = seconds is not None and seconds < MIN_COVERAGE * longest
-        capture = captures.index(root_of(one.table.member))
+        capture = captures.get(root_of(one.table.member), 0)
         return (-min(len(one), 3), partly, one.resolution, -len(one), capture, one.place)
 
     return sorted(tracks, key=place)

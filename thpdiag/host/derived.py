@@ -29,6 +29,7 @@ from thpdiag.host.memory import (
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Samples, Table, Track, find_gaps, select_rows
 from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact
+from thpdiag.host.slabs import slab_facts
 from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
 from thpdiag.knowledge.platforms import era
 from thpdiag.model import Case, Fact, Sample, Series, State
@@ -331,5 +332,6 @@ def _release_of_recording(case: Case) -> Iterator[Fact]:
 
 def _add_to_state(state: State, huge_page: float) -> State:
     samples = tuple(with_sums(s, huge_page) for s in state.samples)
-    facts = (*state.facts, *zone_facts(samples), *memory_shares(samples), *partially_mapped_share(samples))
+    of_memory = (*memory_shares(samples), *partially_mapped_share(samples), *slab_facts(samples))
+    facts = (*state.facts, *zone_facts(samples), *of_memory)
     return replace(state, samples=(*samples, *rates_of_counters(samples)), facts=facts)

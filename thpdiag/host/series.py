@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from thpdiag.knowledge.paths import capture_ranks, root_of
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Citation, Clock, Entity, Moment, Pace, Sample, Series
 from thpdiag.model.numeric import Bools, Floats, np
@@ -380,7 +381,8 @@ def rows_having(samples: Iterable[Sample | Series], metric: str) -> Iterator[Sam
 def last_row_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample | None:
     """The latest of the rows that have the metrics. Where times do not tell, the last of the member with most of them.
 
-    What a capture copied once when it began is read after what it recorded until its end.
+    What a capture copied once when it began is read after what it recorded until its end. Of several captures the
+    later one is given first (thpdiag.host.captures).
     """
     found: dict[str, tuple[int, Sample]] = {}  # by member how many rows, and the last of them, in reading order
     for one in samples:
@@ -390,7 +392,9 @@ def last_row_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample
         if len(rows):
             before, _ = found.pop(one.cite.member, (0, None))
             found[one.cite.member] = before + len(rows), rows[len(rows) - 1]
-    latest_first = list(reversed(found.values()))
+    captures = capture_ranks(found)
+    by_capture = sorted(reversed(found), key=lambda member: captures.get(root_of(member), 0))
+    latest_first = [found[member] for member in by_capture]
     times = [row.time for _, row in latest_first]
     if all(times) and len({time.clock for time in times if time}) == 1:
         return max((row for _, row in latest_first), key=lambda row: row.time.seconds if row.time else 0.0)

@@ -5,6 +5,7 @@ since which version (collectors.yaml), and host names that installers give.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
@@ -105,6 +106,12 @@ def root_of(path: str) -> str:
     Members with the same root belong to the same host; `""` says nothing.
     """
     return _place(path[: path.rfind("/") + 1]).root.rstrip("/")
+
+
+def capture_ranks(members: Iterable[str]) -> Mapping[str, int]:
+    """The number of each root among these members, in their order; none, if fewer than two have one."""
+    roots = list(dict.fromkeys(root_of(member) for member in members))
+    return {root: number for number, root in enumerate(roots)} if sum(map(bool, roots)) > 1 else {}
 
 
 @lru_cache(_FOLDERS)
