@@ -57,6 +57,47 @@ def test_what_the_process_can_have_touched_is_not_khugepaged(name: str, change: 
     assert bloat(change(session(name))) is None
 
 
+def switched_off(text: str) -> str:
+    """Huge pages off."""
+    return text.replace("[madvise]", "madvise").replace("never", "[never]")
+
+
+def without_huge_pages(text: str) -> str:
+    """smaps of a program that has no huge pages."""
+    return re.sub(r"AnonHugePages: .*", "AnonHugePages: 0 kB", text)
+
+
+def without_rests(text: str) -> str:
+    """ps, in which the program grows by half a round in each sample."""
+    sizes = iter(range(47084, 10**6, 7552))
+    return re.sub(r"(16147 397608) \d+", lambda row: f"{row[1]} {next(sizes)}", text)
+
+
+def with_small_pages(text: str) -> str:
+    """smaps, in which as many small pages are added as huge pages replace."""
+    huge = re.compile(r"Rss: +(\d+) kB\n(Anonymous: .*\n)AnonHugePages: +(\d+) kB")
+    return huge.sub(lambda row: f"Rss: {int(row[3]) + 40000} kB\n{row[2]}AnonHugePages: {row[3]} kB", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        pytest.param("growth-in-ps-of-sizes", without_rests, id="no-rests"),
+        pytest.param("growth-in-ps-of-sizes", switched_off, id="huge-pages-off"),
+        pytest.param("growth-in-smaps", with_small_pages, id="small-pages-stay"),
+        pytest.param("growth-in-smaps", without_huge_pages, id="no-huge-pages"),
+    ],
+)  # fmt: skip
+def test_without_counts_of_page_faults_it_is_a_hypothesis(name: str, change: Callable[[str], str]) -> None:
+    """Of the process that grows in rounds or in place of small pages, and of no other."""
+    result = document(session(name).encode())
+    (finding,) = (f for f in result["findings"] if f["mechanism"] == "khugepaged-bloat")
+    assert (finding["rule"], finding["confidence"]) == ("THP-038", "possible")
+    assert finding["entity"] in ("sparse (16147)", "process ?")
+    assert change(session(name)) != session(name)
+    assert found(document(change(session(name)).encode())).get("THP-038") is None
+
+
 def test_rows_that_pidstat_leaves_out_are_of_rest() -> None:
     """pidstat lists who did something: what lies between its rows adds no faults, and growth there counts."""
     lines = session("growth-in-pidstat").splitlines(keepends=True)

@@ -52,6 +52,7 @@ from thpdiag.host.touched import (
     SHARED,
     SWITCHES,
     TOUCHED,
+    at_rest,
     integral,
     touched_by_cpu_time,
     touched_by_switches,
@@ -64,6 +65,11 @@ from thpdiag.model.numeric import Array, Bools, Floats, Ints, np
 
 STARTS = ("process_start_time_ticks", "process_start_time_seconds")
 NEVER_FALL = ("process_minor_faults_total", "process_cpu_seconds_total.user", "process_cpu_seconds_total.system")
+# Growth of resident memory beside which the input does not have these; where it has, that is none.
+WITHOUT = {
+    "process_resident_uncounted_bytes": (FAULT_BYTES,),
+    "process_resident_alone_bytes": (FAULT_BYTES, "process_anon_huge_bytes"),
+}
 COMPUTED = (FAULTS, FAULT_BYTES, TOUCHED)  # counters of a process that follow from other columns
 ONLY_ACTIVE = frozenset({"pidstat"})  # readers of tools that leave out what did nothing at all
 SAME_START = 2.0  # seconds by which two readings of one start may differ: tools compute it from the uptime
@@ -400,6 +406,10 @@ class Catalogue:
 
         A metric of the host is asked of the host: what one CPU or node did is not what the host did.
         """
+        if others := WITHOUT.get(metric):
+            resident = self.tracks(RESIDENT, entity)
+            told = any(self.tracks(other, entity) for other in others)
+            return [at_rest(track, metric) for track in resident] if told else resident
         if metric not in self._tracks:
             tracks = [track for table in self.having(metric) if (track := self._track(table, metric))]
             self._tracks[metric] = tracks_by_entity(metric, tracks)
@@ -410,7 +420,7 @@ class Catalogue:
 
     def having(self, metric: str) -> Sequence[Table]:
         """The tables in which a metric stands, whole."""
-        return self._origin._with.get(metric, ())
+        return self._origin._with.get(RESIDENT if metric in WITHOUT else metric, ())
 
     def host_tables(self) -> Iterator[Table]:
         """The tables of the whole host."""

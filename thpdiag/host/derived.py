@@ -60,6 +60,7 @@ ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # one counter fo
 DIRECT_RECLAIM, KSWAPD_RECLAIM = (tuple(f"node_vmstat_pgsteal_{by}{z}" for z in ZONES) for by in ("direct", "kswapd"))
 DIRECT_RECLAIM_SHARE = "node_direct_reclaim_share.lifetime"
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
+RESTS = {"process_small_pages_bytes": ("process_resident_memory_bytes", "process_anon_huge_bytes")}
 ANON_PAGES = "node_memory_AnonPages_bytes"
 ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
 CGROUP_ANON = ("active_anon", "inactive_anon", "anon", "shmem")  # the lists of anonymous pages, and what is mapped
@@ -87,6 +88,7 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
         if (count := added.get(faults, values.get(faults))) is not None:
             added[brought] = count * huge_page
     resolution = _with_rounding(sample.resolution, added, huge_page)
+    added |= _rests(values)
     for name, (part, whole) in SHARES.items():
         if part in values and whole in values and (share := _share(values[part], values[whole])) is not None:
             added[name] = share
@@ -120,6 +122,11 @@ def _with_rounding(known: Mapping[str, float], added: Iterable[str], huge_page: 
     found |= {name: off for name in added if name in SUMS and (off := sum(known.get(part, 0.0) for part in SUMS[name]))}
     found |= {brought: found[of] * huge_page for of, brought in FAULT_BYTES.items() if of in found}
     return found
+
+
+def _rests(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is left of a whole without a part."""
+    return {n: values[whole] - values[part] for n, (whole, part) in RESTS.items() if {whole, part} <= values.keys()}
 
 
 def _share(part: Any, whole: Any) -> Any:

@@ -74,6 +74,11 @@ def touched_by_cpu_time(resident: Track, cpu_quantum: float, shared_quantum: flo
     return _as_track(TOUCHED, resident.table, resident.samples, column, cpu_quantum * FASTEST + shared_quantum)
 
 
+def at_rest(resident: Track, metric: str) -> Track:
+    """The rows of a track without growth."""
+    return _as_track(metric, resident.table, resident.samples, np.zeros(len(resident)), 0.0)
+
+
 def _as_track(metric: str, table: Table, rows: Samples, column: Floats, quantum: float) -> Track:
     """Rows with another column; with other rows of their table they share the time, but no numbers of rows."""
     samples: Samples
