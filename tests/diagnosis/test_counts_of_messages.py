@@ -104,6 +104,20 @@ def test_a_hung_task_that_nothing_explains_is_told() -> None:
     assert "a task did not run for a long time (java, in nfs_wait_bit_killable), 2 times" in note
 
 
+def test_work_that_is_not_begun_is_told_with_what_keeps_the_worker() -> None:
+    """Where no stack of the worker follows (to 6.4) its function stands in the list of pools."""
+    lines = (
+        "BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 31s!",
+        "Showing busy workqueues and worker pools:",
+        "workqueue events: flags=0x0",
+        "  pwq 6: cpus=3 node=0 flags=0x0 nice=0 active=2/256 refcnt=3",
+        "    in-flight: 4711:mlx5_health_poll_work [mlx5_core]",
+        "    pending: vmstat_shepherd",
+    )
+    [note] = notes("".join(f"[  483.616000] {line}\n" for line in lines))
+    assert note.endswith("work of the kernel was not begun for a long time (in mlx5_health_poll_work)")
+
+
 def test_what_a_finding_explains_is_no_loose_end() -> None:
     """Compaction below a huge-page fault is what the finding is about."""
     text = HUNG.format(function="compact_zone").replace("nfs_file_write", "do_huge_pmd_anonymous_page")

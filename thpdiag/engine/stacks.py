@@ -62,6 +62,9 @@ def format_stack(names: Sequence[str], most: int = 6) -> str:
 # Frames of every wait and of every report, above what the message is about.
 _REPORTING = re.compile(
     r"_*switch_to\w*|_*(?:io_)?schedule\w*|preempt_schedule\w*|\w*wait_on_bit|bit_wait\w*|\w*wait_for_(?:common|completion)\w*"
+    r"|_*down(?:_common|_read\w*|_write\w*|_killable|_interruptible|_timeout)?|(?:call_)?rwsem_down_\w+|rwsem_\w*wait\w*"
+    r"|_*(?:ww_)?mutex_lock\w*|percpu_rwsem_wait|_*percpu_down_\w+|_*rt_(?:mutex|spin|read|write)_\w*lock\w*"
+    r"|rtlock_slowlock\w*|_*rwbase_(?:read|write)_lock\w*|rt_mutex_schedule"  # of PREEMPT_RT
     r"|prepare_to_wait\w*|finish_wait|\w+_wake_function|dump_\w+|show_stack|warn_alloc\w*|watchdog_timer_fn"
     r"|\w*apic_timer_interrupt|oom_kill_process|out_of_memory|sched_show_task|rcu_dump_cpu_stacks|nmi_\w+|trigger_\w+"
 )
@@ -73,9 +76,10 @@ _ALLOCATING = re.compile(
 def telling_function(event: Event) -> str:
     """The first function of a report's trace that says what it is about: what is waited for, who wanted memory.
 
-    Where every frame was only found on the stack, as on RHEL 6, these are better than nothing.
+    Where every frame was only found on the stack, as on RHEL 6, these are better than nothing. Of work
+    that was not done it is what keeps its workers.
     """
-    for names in (event.stack, event.fields.get("unreliable", "").split()):
+    for names in (event.stack, event.fields.get("unreliable", "").split(), event.fields.get("work", "").split()):
         for name in names:
             if _REPORTING.fullmatch(name) or (
                 event.kind.startswith("allocation")

@@ -189,7 +189,7 @@ SAME_MESSAGE_SECONDS = 2.0  # seconds: stamps of the syslog are whole seconds, a
 LOG_MESSAGE_KINDS = frozenset(
     {
         "hung_task", "soft_lockup", "hard_lockup", "rcu_stall", "allocation_failure", "allocation_stall", "oom_kill",
-        "oops", "min_free_raised", "kernel_trace", "task_stack",
+        "oops", "workqueue_lockup", "min_free_raised", "kernel_trace", "task_stack",
     }
 )  # fmt: skip
 LOGGED = frozenset({"log", "sysrq"})  # stacks of tasks that the kernel's log tells

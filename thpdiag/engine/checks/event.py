@@ -94,6 +94,7 @@ _FIELDS = {"comm": process_name, "victim": process_name}  # of an event, that ar
 REPORTS = frozenset((
     "hung_task", "soft_lockup", "hard_lockup", "rcu_stall", "allocation_failure", "allocation_stall", "oom_kill",
     "oops",
+    "workqueue_lockup",
 ))  # fmt: skip
 """The kernel's reports of trouble."""
 UNSAID = frozenset({"unreliable", "host"})  # left over on the stack; the host is that of the report

@@ -71,7 +71,7 @@ from thpdiag.parsers.kernel_log.messages import Messages
 
 _BARE = (
     r"[ \t]{0,8}(?:<\d>)?(?:kernel: ?)?(?:INFO: task .{1,16}:\d{1,8} blocked "
-    r"|(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup |Watchdog detected )"
+    r"|BUG: workqueue lockup |(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup |Watchdog detected )"
     r"|(?:rcu: )?INFO: rcu\w{0,40} (?:self-)?detected |.{1,16}: (?:page allocation (?:failure|stalls)|vmalloc)[ .:]"
     r"|.{1,16} invoked oom-killer: |(?:khugepaged: )?raising min_free_kbytes from "
     r"|(?:Memory cgroup o|O)ut of memory: [Kk]ill)"

@@ -22,7 +22,8 @@ a cgroup can be told from the words, and the constraint of other kills stays unk
 What follows the trace of a failed allocation: the watermarks and free blocks of the zones (mem_info.py), from which
 comes what was missing (field lack). Whether the request could not wait (field atomic) is in its flags.
 
-Source: kernel tree, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, mm/page_alloc.c, mm/oom_kill.c,
+Source: kernel tree, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, kernel/rcutree.c (2.6.32),
+kernel/workqueue.c, mm/page_alloc.c, mm/oom_kill.c,
 mm/memcontrol.c, mm/vmalloc.c, mm/khugepaged.c, drivers/tty/sysrq.c, lib/nmi_backtrace.c.
 """
 
@@ -74,6 +75,7 @@ _LOCKUPS = (
     r"|(?:BUG: )?NMI Watchdog detected LOCKUP on CPU ?(?P<cpu_>\d{1,5})"
     r"|(?:watchdog: )?CPU (?P<cpu__>\d{1,5}) self-detected hard LOCKUP @ "  # powerpc from 4.13
     r"|(?:watchdog: )?CPU \d{1,5} detected hard LOCKUP on other CPUs (?P<cpu___>\d{1,5})"
+    r"|(?:watchdog: )?CPU (?P<cpu____>\d{1,5}) Hard LOCKUP"
 )
 _VMALLOC = (
     rf"{_COMM}: (?P<vmalloc>vmalloc)(?:: allocation failure| error: | size \d{{1,20}} allocation failure)"
@@ -93,8 +95,13 @@ HEADLINES = (
     )),
     Headline("hard_lockup", "LOCKUP", 150, re.compile(_LOCKUPS)),
     Headline("rcu_stall", " stall", 150, re.compile(
-        r"(?:rcu: )?INFO: (?P<flavour>rcu\w{0,40}) (?:self-)?detected (?:expedited )?stalls? on CPUs?(?:/tasks)?:?"
+        r"(?:rcu: )?INFO: (?P<flavour>rcu\w{0,40}) (?:self-)?detected (?:expedited )?stalls? on "
+        r"(?:CPUs?(?:/tasks)?|tasks):?"
         r"(?: \{? {0,2}(?P<cpu>\d{1,5})\b)?(?:.{0,200}?\bt=(?P<jiffies>\d{1,12}) jiffies)?"
+        r"|INFO: RCU detected CPU (?:stalls: )?(?P<cpu_>\d{1,5})\b(?:.{0,200}?\bt=(?P<jiffies_>\d{1,12})[ /])?"
+    )),
+    Headline("workqueue_lockup", "workqueue lockup", 150, re.compile(
+        r"BUG: workqueue lockup - pool (?:cpus=(?P<cpu>\d{1,5}))?.{0,80}? stuck for (?P<seconds>\d{1,9})s!"
     )),
     Headline("allocation_failure", "allocation failure", 30, re.compile(
         rf"{_COMM}: page allocation failure[.:] order:(?P<order>\d{{1,3}})(?:, {_MODE})?"
@@ -117,6 +124,7 @@ _BLOCKER = re.compile(
     rf"INFO: task {_COMM}:(?P<pid>\d{{1,8}}) (?:<\w{{1,10}}> )?(?:is )?blocked on an? (?P<lock>[\w-]{{1,20}})"
     r"(?:,? likely (?:owned|last held) by task (?P<holder>.{0,15}\S):(?P<holder_pid>\d{1,8}))?"
 )
+_WORK = re.compile(r"\s{2,8}in-flight: \d{1,8}(?:\(RESCUER\))?:(?P<work>[A-Za-z_][\w.]{0,120})")
 SYSRQ = re.compile(r"(?:sysrq: ?|SysRq ?: ?){1,2}(?P<what>(?:Show|Trigger|HELP|Changing|Emergency|This)\b.{0,80})")
 NMI_BACKTRACE = re.compile(r"NMI backtrace for cpu (?P<cpu>\d{1,5})(?P<skipped> skipped)?")
 ONE_CPU = re.compile(r"CPU(?P<cpu>\d{1,5}):\s*$")  # sysrq l to 2.6.3x
@@ -215,6 +223,7 @@ def _add(fields: dict[str, str], parts: Mapping[str, str | None]) -> None:
         fields.setdefault("memcg_huge_share", f"{min(int(huge) / usage, 1.0):.3f}")
 
 
+TASKS_BELOW = frozenset({"hung_task", "rcu_stall", "workqueue_lockup"})
 SHOWS_MEMORY = frozenset({"allocation_failure"})
 TRACE_LINES = 150  # modules and registers lie between a headline and its trace
 SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
@@ -403,6 +412,8 @@ class Messages:
             if not self._begin(message, "kernel_trace", {}).trace.feed(message.text):
                 del self._pending[message.key]
             return
+        if pending.kind == "workqueue_lockup" and (busy := _WORK.match(message.text)):
+            pending.fields.setdefault("work", busy["work"])
         pending.lines -= not pending.memory.begun or not pending.memory.feed(message.text)
         if pending.lines <= 0:
             yield from self._close(message.key)
@@ -419,7 +430,7 @@ class Messages:
 
     def _header(self, message: _Message, pending: _Pending | None, task: Task) -> Iterator[Record]:
         """A task header: of the report above it, or of a dump of tasks."""
-        if pending and pending.kind in {"hung_task", "rcu_stall"} and pending.fields.get("pid", task.pid) == task.pid:
+        if pending and pending.kind in TASKS_BELOW and pending.fields.get("pid", task.pid) == task.pid:
             pending.of(task)
             return
         yield from self._close(message.key)
