@@ -284,12 +284,25 @@ COLLECTL = (
 )
 
 
+PROCESSES = (
+    "\n# PROCESS SUMMARY (counters are /sec)\n"
+    "# PID  User     PR  PPID THRD S   VSZ   RSS CP  SysT  UsrT Pct  AccuTime  RKB  WKB MajF MinF Command\n"
+    + " 4711  root     20  4700    0 S  388M   45M  0  0.00  0.00   0  00:00.01    0    0    0    0 ./w \n"
+    * 2
+)
+
+
 @pytest.mark.parametrize(
     ("command", "output", "seconds"),
     [
         ("iostat -c 5 3", IOSTAT * 3, [0.0, 5.0, 10.0]),
         ("free -s 3 -c 2", FREE * 2, [0.0, 3.0]),
         ("collectl -i 10", COLLECTL, [0.0, 10.0]),
+        ("collectl -i2:30", COLLECTL, [0.0, 2.0]),
+        ("collectl", COLLECTL, [0.0, 1.0]),
+        ("collectl -sZ -i:5 --procfilt p4711", PROCESSES, [0.0, 5.0]),
+        ("collectl -sZ -i 1:5", PROCESSES, [0.0, 5.0]),
+        ("collectl -sZ", PROCESSES, [0.0, 60.0]),
     ],
 )
 def test_tools_that_print_no_time(command: str, output: str, seconds: list[float]) -> None:

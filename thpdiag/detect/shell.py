@@ -59,7 +59,10 @@ _TO_FILE = re.compile(r"(?:^|[^<>&\d])[1&]?>{1,2}(?!&)\s*(?!/dev/(?:std(?:out|er
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,6})?", re.ASCII)
 _FREE_STEP, _FREE_COUNT = (re.compile(rf"\s-\w{{0,4}}{letter}\s?(\d{{1,9}}(?:\.\d{{1,6}})?)") for letter in "sc")
 _TOP_STEP, _TOP_COUNT = (re.compile(rf"\s-{letter}\s?(\d{{1,9}}(?:\.\d{{1,6}})?)") for letter in "dn")
-_COLLECTL_STEP, _COLLECTL_COUNT = (re.compile(rf"\s-{letter}\s?(\d{{1,9}}(?:\.\d{{1,6}})?)") for letter in "ic")
+_STEP = r"\d{1,9}(?:\.\d{1,6})?"
+_COLLECTL_STEP = re.compile(rf"\s-i\s?(?P<first>{_STEP})?(?::(?P<second>{_STEP}))?")
+_COLLECTL_COUNT = re.compile(r"\s-c\s?(\d{1,9})")
+_COLLECTL_SLOW = re.compile(r"\s-s\s?[YZ]{1,2}(?:\s|$)")  # processes and slabs alone have an interval of their own
 _PLAYBACK = re.compile(r"\s(?:-p|--playback)\b")
 _LASTS = re.compile(r"(?:^|\s)(?:--\s+)?sleep\s+(\S+)\s*$")
 
@@ -467,7 +470,9 @@ def _sampler(program: str, words: Sequence[str]) -> list[_Node]:
         return _repeated(text, "top -d", step[1], many[1] if many else None, at_once=True)
     if program == "collectl" and not _PLAYBACK.search(text):
         step, many = _COLLECTL_STEP.search(text), _COLLECTL_COUNT.search(text)
-        return _repeated(text, "collectl -i", step[1] if step else "1", many[1] if many else None, at_once=False)
+        which, seconds = ("second", "60") if _COLLECTL_SLOW.search(text) else ("first", "1")
+        seconds = (step[which] if step else None) or seconds
+        return _repeated(text, "collectl -i", seconds, many[1] if many else None, at_once=False)
     if program not in _SAMPLERS:
         return []
     with_value, at_once = _SAMPLERS[program]
