@@ -33,6 +33,7 @@ SOURCES = {
     "ps of a container": (f"ps -eo pid,lstart,args\n{PS}    1 Sun Nov  8 03:30:13 2026 java -jar app.jar\n", None),
     "who -b": ("who -b\n         system boot  2026-11-08 03:30\n", 12.0),
     "who -b without a year": ("who -b\n         system boot  Nov  8 03:30\n", 12.0),
+    "uptime -s": ("uptime -s\n2026-11-08 03:30:13\n", 12.0),
     "last reboot": (f"last reboot\n{LAST}Sun Nov  8 03:30   still running\n{LAST}Sat Nov  7 01:30 - 03:30\n", 12.0),
     "last -F": (f"last -F reboot\n{LAST}Sun Nov  8 03:30:13 2026   still running\n", 12.0),
     "of another weekday": (f"last reboot\n{LAST}Sat Nov  8 03:30   still running\n", 365 + 12.0),

@@ -61,7 +61,7 @@ from thpdiag.model.text import quoted
 MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
 # Commands that print a bare value; named like a file of it.
-_BARE_VALUE = re.compile(r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r))\s*$")
+_BARE_VALUE = re.compile(r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r)|(uptime)\s+(-s|--since))\s*$")
 _TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")

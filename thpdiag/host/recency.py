@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from thpdiag.host.captures import LOG_MESSAGE_KINDS
 from thpdiag.host.clock.anchors import anchors_of_boot, anchors_of_profile
+from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.host.series import Track
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Case, Citation, Clock, Event, Moment, Profile, Sample, Series, State
@@ -139,4 +140,4 @@ def _recording_ends(case: Case, logs: Collection[str]) -> Iterator[Moment]:
             yield max(times)
     for fact in case.facts:
         if fact.name == "uptime.seconds":
-            yield Moment(float(fact.value), Clock.BOOT)
+            yield Moment(float(fact.value), Clock.BOOT, float(fact.label(ERROR_LABEL) or 0.0))

@@ -22,6 +22,7 @@ from thpdiag.engine.checks.toggle_sides import GROUP, Side, sides
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import COMPARED, OTHER_SETTING, Toggle, ToggleCheck, ToggleMetric, as_list
 from thpdiag.engine.state_view import StateView
+from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Event, Fact
 from thpdiag.model.facts import OPERATOR_KINDS
@@ -287,8 +288,10 @@ def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> li
     )
     if kernels[0] and kernels[1] and kernels[0].value != kernels[1].value:
         found.append(f"another kernel ({quoted(kernels[0].value)}, then {quoted(kernels[1].value)})")
-    if uptimes[0] and uptimes[1] and float(uptimes[0].value) > float(uptimes[1].value):
-        found.append("a reboot")
+    if uptimes[0] and uptimes[1]:
+        off = sum(float(fact.label(ERROR_LABEL) or 0.0) for fact in uptimes if fact)
+        if float(uptimes[0].value) - off > float(uptimes[1].value):
+            found.append("a reboot")
     return found
 
 

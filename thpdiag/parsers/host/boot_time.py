@@ -1,6 +1,6 @@
 """When the host was booted, as programs that keep track of it say.
 
-`who -b`, `last reboot` or any other `last`, `journalctl --list-boots`:
+`who -b`, `last reboot` or any other `last`, `journalctl --list-boots`, `uptime --since` (a date alone):
 
              system boot  2026-11-20 05:40
     reboot   system boot  3.10.0-957.el7.x Fri Nov 20 05:40   still running
@@ -31,7 +31,8 @@ _BOOTS = re.compile(
 _ANY_BOOT = re.compile(r"\s{0,12}-?\d{1,5} [0-9a-f]{32} [A-Z][a-z]{2} \d{4}-\d\d-\d\d |IDX BOOT ID ")
 _SESSION = re.compile(r"\S{1,32} {1,12}(?:pts/\d|tty\w|system boot|runlevel|shutdown|:\d|~)|\s*$|wtmp begins ")
 _OPENS = re.compile(f"{_WHO.pattern}|{_LAST.pattern}|{_ANY_BOOT.pattern}")
-_HOW = ((_WHO, "by who"), (_LAST, "by last"), (_BOOTS, "by the list of boots"))
+_SINCE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+_HOW = ((_WHO, "by who"), (_LAST, "by last"), (_BOOTS, "by the list of boots"), (_SINCE, "by uptime"))
 
 
 def parse_boot_record(source: Source, lines: Lines) -> Iterator[Record]:
@@ -45,14 +46,13 @@ def parse_boot_record(source: Source, lines: Lines) -> Iterator[Record]:
 
 BOOT_RECORD = Parser(
     name="boot_record",
-    title="the time of the boot: who -b, last reboot, journalctl --list-boots",
+    title="the time of the boot: who -b, last reboot, journalctl --list-boots, uptime -s",
     read=parse_boot_record,
     opens=_OPENS,
     continues=lambda text: _SESSION.match(text) or _ANY_BOOT.match(text),
     paths=(
-        re.compile(
-            r"(?:^|/)sos_commands/(?:last|login|logs|host)/(?:who_-b|last(?:_[\w-]{1,40})?|journalctl_\S{0,40}--list-boots)$"
-        ),
+        re.compile(r"(?:^|/)sos_commands/(?:last|login|logs|host)/(?:who_-b|last(?:_[\w-]{1,40})?)$"),
+        re.compile(r"(?:^|/)journalctl_\S{0,40}--list-boots$|(?:^|/)uptime[/_](?:-s|--since)$"),
     ),
     priority=12,
 )
