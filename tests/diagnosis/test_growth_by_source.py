@@ -92,10 +92,10 @@ def test_without_counts_of_page_faults_it_is_a_hypothesis(name: str, change: Cal
     """Of the process that grows in rounds or in place of small pages, and of no other."""
     result = document(session(name).encode())
     (finding,) = (f for f in result["findings"] if f["mechanism"] == "khugepaged-bloat")
-    assert (finding["rule"], finding["confidence"]) == ("THP-038", "possible")
+    assert (finding["rule"], finding["confidence"]) == ("THP-039", "possible")
     assert finding["entity"] in ("sparse (16147)", "process ?")
     assert change(session(name)) != session(name)
-    assert found(document(change(session(name)).encode())).get("THP-038") is None
+    assert found(document(change(session(name)).encode())).get("THP-039") is None
 
 
 def test_rows_that_pidstat_leaves_out_are_of_rest() -> None:
