@@ -88,3 +88,32 @@ def test_traffic_is_a_cause_only_where_cpus_are_short(soft: int, idle: int, conf
     assert result["verdict"].get("confidence") == confidence
     out = {one["rule"]: one["because"] for one in result["ruled_out"]}
     assert ("CTX-19" in out.get("ALT-04", "")) is (confidence is None)
+
+
+TOP = "[root@db1 ~]# pidstat -u 2 30\nLinux 5.15.0-91-generic (db1) \t11/20/2026 \t_x86_64_\t(8 CPU)\n\n"
+TOP += "10:00:00      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n"
+SHARES = {
+    "io-wait": "kworker/u8:2;kthread;worker_thread;wb_workfn;wb_writeback;do_writepages;ext4_writepages {}\n",
+    "non-thp-high-order": "reader;page_cache_ra_order;folio_alloc;__alloc_pages;try_to_compact_pages;compact_zone {}\n",
+    "operator-compaction": "sh;proc_sys_call_handler;sysctl_compaction_handler;compact_node;compact_zone {}\n",
+}
+
+
+@pytest.mark.parametrize("mechanism", SHARES)
+def test_a_large_share_of_little_work_does_not_lead(mechanism: str) -> None:
+    """Samples show what CPUs did; whether anybody waited for it the idle time, the disks and the programs show."""
+
+    def leads(*, idle: bool, blocked: int = 0) -> str | None:
+        text = vmstat(ALL, blocked=blocked).decode()
+        text = text if idle else text.replace(" 20 5 75 0 0", " 90 9 1 0 0")
+        rows = "".join(
+            f"10:00:{2 * at:02d}     1000        9   30.00    5.00    0.00    0.00   35.00     1  app\n"
+            for at in range(30)
+        )
+        folded = SHARES[mechanism].format(400) + "app;main 600\n"
+        verdict = document(f"{text}{TOP}{rows}\n{folded}".encode())["verdict"]
+        return verdict.get("mechanism") if verdict.get("confidence") in ("likely", "confirmed") else None
+
+    assert leads(idle=True) is None
+    assert leads(idle=False) == mechanism
+    assert leads(idle=True, blocked=4) == ("io-wait" if mechanism == "io-wait" else None)
