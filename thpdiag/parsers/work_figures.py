@@ -11,7 +11,7 @@ does with its output; a load generator is its own job where none was typed. `ste
 Varies: what no known tool prints counts only below a command. What a command shows of a file (`cat result.txt`) was
 measured at some other time, under settings that nobody knows: it is left out.
 Source: ab 2.3, wrk 4.1, hey 0.1, redis-benchmark 7.0, sysbench 1.0, pgbench 15, fio 3.33, dd, stress-ng 0.15 and
-cyclictest 2.4 as they print; memtier_benchmark and YCSB by their documentation (they are not in the registries).
+cyclictest 2.4 as they print; memtier_benchmark and YCSB by their documentation.
 """
 
 from __future__ import annotations
