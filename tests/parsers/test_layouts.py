@@ -354,3 +354,14 @@ def test_entities_are_signs() -> None:
     marked = {name for name, text in changed.items() if text != fixtures()[name]}
     assert len(marked) > 50
     assert {n for n in marked if what_is_read(changed[n].encode()) != what_is_read(fixtures()[n].encode())} == set()
+
+
+def test_tags_of_a_forum_are_taken_off() -> None:
+    """Around a text, on its first and last line."""
+    assert differing(lambda text: f"[FONT=Courier New][code]{text.rstrip()}[/code][/FONT]\n".encode()) == set()
+
+
+def test_a_word_in_brackets_may_be_bold() -> None:
+    """As Markdown marks the setting in force."""
+    text = "$ cat /sys/kernel/mm/transparent_hugepage/enabled\n{}always{}] madvise never\n"
+    assert what_is_read(text.format("[**", "**").encode()) == what_is_read(text.format("[", "").encode())

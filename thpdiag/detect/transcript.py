@@ -38,6 +38,11 @@ _BREAKS = re.compile(r"(?:</?(?:p|br|div|h[1-6]|li|ul|ol|tr|table|tbody|blockquo
                      r"[ \t]{0,80}){1,80}", re.IGNORECASE)  # fmt: skip
 _CELL = re.compile(r"</t[dh]>\s{0,80}(?=<t[dh]\b)", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#160|#62|#60);")  # left over by web pages
+_FORUM_TAG = re.compile(
+    r"\[/?(?:code|font|pre|size|color|quote|noparse|tt|mono|php|bash)(?:=[^\[\]]{0,80})?\]", re.IGNORECASE
+)
+_FORUM_HINT = re.compile(r"\[/(?:code|font|pre|size|color|noparse|tt|mono|php|bash)\]", re.IGNORECASE)
+_BOLD_WORD = re.compile(r"\[\*\*([\w+]{1,20})\*\*\]")  # a setting's word in brackets that Markdown made bold
 _HTML_HINT = re.compile(r"<(?:html|body|p|br|pre|div|blockquote|table)\b[^<>]{0,200}/?>", re.IGNORECASE)
 
 # Words that start a command after a bare `# ` or `$ `; anything else after `# ` is a comment.
@@ -103,14 +108,16 @@ class Prompt(NamedTuple):
 
 
 def looks_like_html(head: str) -> bool:
-    """Whether tags are to be taken off: at least two block tags in the first part of the text."""
-    return len(_HTML_HINT.findall(head[:65536])) >= 2
+    """Whether tags are to be taken off: at least two block tags in the first part of the text, or one of a forum."""
+    return len(_HTML_HINT.findall(head[:65536])) >= 2 or _FORUM_HINT.search(head[:65536]) is not None
 
 
 def clean(text: str) -> str:
     """A line without escape sequences, control characters, entities and typographic variants of ASCII signs."""
     if "&" in text and _ENTITY.search(text) and "<" not in text and ">" not in text:  # else it is markup, or meant
         text = html.unescape(text)
+    if "[**" in text:
+        text = _BOLD_WORD.sub(r"[\1]", text)
     if text.isascii() and text.isprintable():
         return text.rstrip()
     text = _ESCAPES.sub("", text)
@@ -125,7 +132,7 @@ def plain_lines(block: Block) -> list[str] | None:
     text = block.text
     if block.parted is not None or not text.isascii() or not text.replace("\n", "").isprintable():
         return None
-    if ("&" in text and _ENTITY.search(text)) or (">" in text and _QUOTED.search(text)):
+    if "[**" in text or ("&" in text and _ENTITY.search(text)) or (">" in text and _QUOTED.search(text)):
         return None
     return list(map(str.rstrip, text.split("\n")))
 
@@ -136,7 +143,7 @@ def clean_lines(lines: Iterable[tuple[int, str]], *, markup: bool) -> Iterator[T
         if markup:
             for part in _without_tags(raw):
                 yield clean_line(number, part)
-        elif ">" not in raw and "&" not in raw and raw.isascii() and raw.isprintable():
+        elif ">" not in raw and "&" not in raw and "[**" not in raw and raw.isascii() and raw.isprintable():
             yield TextLine(number, raw.rstrip())
         else:
             yield clean_line(number, raw)
@@ -153,7 +160,7 @@ def clean_line(number: int, raw: str) -> TextLine:
 def _without_tags(raw: str) -> Iterator[str]:
     """The lines that a browser makes of a line of HTML: a paragraph or cell row each, an empty one for two breaks."""
     parts, at = [], 0
-    raw = _CELL.sub("\t", raw)
+    raw = _FORUM_TAG.sub("", _CELL.sub("\t", raw))
     for found in _BREAKS.finditer(raw):
         parts.append(raw[at : found.start()])
         parts += [""] * (found[0].lower().count("<br") > 1)
