@@ -365,3 +365,11 @@ def test_a_word_in_brackets_may_be_bold() -> None:
     """As Markdown marks the setting in force."""
     text = "$ cat /sys/kernel/mm/transparent_hugepage/enabled\n{}always{}] madvise never\n"
     assert what_is_read(text.format("[**", "**").encode()) == what_is_read(text.format("[", "").encode())
+
+
+@pytest.mark.parametrize("name", ["perf_report/browser_copy", "perf_report/browser_copy_collapsed", "perf_top/current"])
+def test_the_scroll_bar_of_a_browser_is_taken_off(name: str) -> None:
+    """What perf's browser draws at the right edge of each line."""
+    text = fixtures()[name]
+    with_bar = "".join(f"{line:<100}{'▒◆'[n == 3]}\n" for n, line in enumerate(text.splitlines()))
+    assert what_is_read(with_bar.encode()) == what_is_read(text.encode())

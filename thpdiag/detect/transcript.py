@@ -30,6 +30,7 @@ _TYPOGRAPHY = str.maketrans(
      "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2212": "-",
      "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u2026": "..."}
 )  # fmt: skip
+_SCROLL_BAR = re.compile(r"\s[\u2588\u2591-\u2593\u25c6\u2191\u2193]\s*$")  # of perf's browser, at the right edge
 _QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<)")
 _COLLECTL_MARK = re.compile(r"\s*>>> \d+\.\d+ <<<")
 _TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul|ol|t[dhr]|table|tbody|blockquote|font|"
@@ -120,7 +121,7 @@ def clean(text: str) -> str:
         text = _BOLD_WORD.sub(r"[\1]", text)
     if text.isascii() and text.isprintable():
         return text.rstrip()
-    text = _ESCAPES.sub("", text)
+    text = _SCROLL_BAR.sub("", _ESCAPES.sub("", text))
     return _CONTROLS.sub("", text).translate(_TYPOGRAPHY).rstrip()
 
 

@@ -317,12 +317,13 @@ class ProcessCheck(AnyCheck):
 class Toggle(Strict):
     """Two states that differ in one setting, compared; with `switches` each state and the next, so many times.
 
-    No metric moved by the ratio is no; too few samples, or fewer switches, is unknown.
+    The more permissive value is expected to be `expected`: worse, or, with huge pages that help, better. No metric moved by the ratio is no; too few samples, or fewer switches, is unknown.
     """
 
     setting: Names
     ratio: Quantity
     metrics: list[ToggleMetric] = Field(default_factory=lambda: list(USUAL))
+    expected: Literal["worse", "better"] = "worse"
     min_samples: int = Field(default=5, ge=1)
     switches: int = Field(default=1, ge=1)
 
