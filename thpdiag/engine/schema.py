@@ -317,7 +317,8 @@ class ProcessCheck(AnyCheck):
 class Toggle(Strict):
     """Two states that differ in one setting, compared; with `switches` each state and the next, so many times.
 
-    The more permissive value is expected to be `expected`: worse, or, with huge pages that help, better. No metric moved by the ratio is no; too few samples, or fewer switches, is unknown.
+    The more permissive value is expected to be the worse one, or, where huge pages help, the better one. No metric
+    moved by the ratio is no; too few samples, or fewer switches, is unknown.
     """
 
     setting: Names
