@@ -108,6 +108,10 @@ def plain(case: CaseFile) -> dict[str, Any]:
     return case.model_dump(exclude_none=True, by_alias=True)
 
 
+CONTRADICTED = "look-alike, on again, and kernel time stays as low as it was"
+"""The case in which only the last stretch contradicts two others: without it nobody can know of it."""
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_case_with_less_in_it_is_not_surer(rule: str) -> None:
     """Some parts of each case of the rule, judged by all rules."""
@@ -116,7 +120,8 @@ def test_a_case_with_less_in_it_is_not_surer(rule: str) -> None:
         chosen = parts(data)[(number + RULES.index(rule)) % EVERY_PART :: EVERY_PART]
         full = host(data) if chosen else {}
         for gone in chosen:
-            assert surer_findings(full, host(without(data, gone))) == [], f"{case.name} without {gone}"
+            if case.name != CONTRADICTED or 2 not in gone:
+                assert surer_findings(full, host(without(data, gone))) == [], f"{case.name} without {gone}"
 
 
 @pytest.mark.proof
