@@ -26,7 +26,7 @@ from thpdiag.engine.state_view import state_views
 from thpdiag.host.reading import ParsedInput, read_input
 
 MOST, FEWEST = 4, 1  # variants of one bundle by default; of those with an expectation test_accuracy takes others away
-EVERY_PART = 18  # by default of the parts of a case; each case begins with another one
+EVERY_PART = 29  # by default of the parts of a case; each case begins with another one
 RULES = tuple(rule.id for rule in rules())
 
 

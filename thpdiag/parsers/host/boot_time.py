@@ -22,7 +22,7 @@ from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
 
 _DATE = r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d(?::\d\d \d{4})?|\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?"
-_WHO = re.compile(rf"\s{{2,12}}system boot  ?({_DATE})\s*$")
+_WHO = re.compile(rf"\s{{0,12}}system boot {{1,2}}({_DATE})\s*$")
 _LAST = re.compile(rf"(?:reboot|\(unknown\)) {{1,9}}system boot {{1,9}}(?:\S{{1,80}} {{1,40}})?({_DATE})(?: |$)")
 _BOOTS = re.compile(
     r"\s{0,12}0 [0-9a-f]{32} [A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: UTC)?)(?: ?[A-Z+-][\w:+-]{1,8})?"
