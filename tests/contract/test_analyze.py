@@ -24,16 +24,12 @@ def answer(command: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_values_of_analyze_are_as_recorded(name: str, once: Any) -> None:
-    """Verdict, findings, evidence, figures, citations, commands, settings, measures, inputs; and the exit code."""
-    compare(f"analyze.{name.split('/')[0]}", name, once(f"analyze {name}", lambda: answer("analyze", name))["values"])
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_words_of_analyze_are_as_recorded(name: str, once: Any) -> None:
-    """Every sentence of the result; recorded anew with BLESS=words after a change of wording."""
-    said = once(f"analyze {name}", lambda: answer("analyze", name))["words"]
-    compare(f"analyze.{name.split('/')[0]}", name, said, words=True)
+def test_analyze_is_as_recorded(name: str) -> None:
+    """Verdict, findings, evidence, figures, citations, commands, settings, measures, inputs, the exit code; and every
+    sentence, recorded anew with BLESS=words after a change of wording."""
+    given, group = answer("analyze", name), f"analyze.{name.split('/')[0]}"
+    compare(group, name, given["values"])
+    compare(group, name, given["words"], words=True)
 
 
 @pytest.mark.parametrize("name", LISTED)

@@ -138,7 +138,7 @@ def test_proof_of_all_smaller_cases(rule: str) -> None:
 
 def test_there_is_something_to_take_away() -> None:
     """The bundles have sure findings and the cases have parts; an empty proof proves nothing."""
-    assert sum(bool(sure(found(result_of(bundle)))) for bundle in BUNDLES[::2]) >= 5
+    assert len([*islice((bundle for bundle in BUNDLES[::2] if sure(found(result_of(bundle)))), 5)]) == 5
     assert sum(len(parts(plain(c))) for cases in case_files().values() for c in cases) > 500
 
 

@@ -26,7 +26,7 @@ from thpdiag.report import FORMATS
 
 TELLING = {"damaged", "limit", "unreadable", "refused"}
 PACKED = ("tar", "tar.gz", "tar.xz")
-FEW, MANY = 4, 60  # mutants per bundle and packing
+FEW, MANY = 3, 60  # mutants per bundle and packing
 CAPTURES = [bundle for bundle in BUNDLES if bundle.parent.parent.name == "captures"]  # recordings, which are large
 SMALL = [bundle for bundle in BUNDLES if bundle not in CAPTURES]
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
