@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final
@@ -469,9 +470,21 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _enable_wal(engine: Engine) -> None:
-    """Have the file in WAL mode, which it stays in; only once it is known to be ours."""
+    """Have the file in WAL mode, which it stays in; only once it is known to be ours.
+
+    SQLite does not wait for the lock that the change takes: where two begin at once, one has to ask again.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
     with translate_errors(engine.url), closing(engine.raw_connection()) as connection:
-        connection.cursor().execute("PRAGMA journal_mode = WAL")
+        while True:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise _store_error(engine.url, DBAPIError("PRAGMA journal_mode", None, error)) from error
+                time.sleep(0.01)
+            else:
+                return
 
 
 def _sqlite(url: URL) -> Engine:
