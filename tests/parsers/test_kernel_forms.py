@@ -83,7 +83,6 @@ MESSAGES = [
     ("BUG: unable to handle kernel NULL pointer dereference at 0000000000000010", "oops", {}),
     ("BUG: unable to handle page fault for address: ffffea0015a11028", "oops", {}),
     ("BUG: kernel NULL pointer dereference, address: 0000000000000000", "oops", {}),
-    ("BUG: Bad page state in process kcompactd0  pfn:12345", "oops", {}),
     ("Unable to handle kernel paging request at virtual address dfff800000000003", "oops", {}),
     ("kernel BUG at mm/huge_memory.c:2450!", "oops", {"at": "mm/huge_memory.c:2450"}),
     ("general protection fault: 0000 [#1] SMP", "oops", {}),
@@ -243,9 +242,11 @@ def test_an_export_of_the_journal_holds_the_events_of_the_kernel() -> None:
 @pytest.mark.parametrize("first", ["BUG: kernel NULL pointer dereference, address: 0000000000000000",
                                    "kernel BUG at mm/compaction.c:412!"])  # fmt: skip
 def test_an_oops_is_one_event_with_the_function_that_ran_as_leaf(first: str) -> None:
-    """The lines that follow the first belong to it; a program's own fault is none of the kernel's."""
+    """The lines that follow the first belong to it; a program's own fault is none of the kernel's, and a bad page that
+    is set aside ends no task."""
     [oops] = events(
         f"""\
+[ 4001.238399] BUG: Bad page state in process kcompactd0  pfn:12345
 [ 4001.238400] traps: java[4711] general protection fault ip:7f2a sp:7ffd error:0 in libc.so.6[7f2a+1000]
 [ 4001.238405] ------------[ cut here ]------------
 [ 4001.238411] {first}

@@ -497,7 +497,7 @@ class Detector:
             answer = ahead.next()
             how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
             whole = "; ".join(step.text for step in steps) if steps else context.command
-            yield from _done(cite, whole, how, context)
+            yield from _events_of_command(cite, whole, how, context)
             if steps and ((len(steps) == 1 and "$" in context.command) or any(map(_acts, steps))):
                 printing = dict.fromkeys(step.text for step in parts[0].prints if not step.line)
                 context.command = "; ".join(printing) or whole
@@ -550,7 +550,7 @@ class Detector:
         cite = Citation(context.member, line.number, line.text)
         context.command = part.command or context.command
         for command in part.done:
-            yield from _done(cite, command, part.how, context)
+            yield from _events_of_command(cite, command, part.how, context)
 
     @staticmethod
     def _traced_command(line: TextLine, command: str, context: _Context) -> Iterator[TaggedRecord]:
@@ -560,7 +560,7 @@ class Detector:
         first, second = [*context.traced[-1:], command][-2:] if context.traced else ("", command)
         context.traced = [command]
         for whole in (f"{first} | {second}", f"{second} | {first}") if first else ():
-            yield from _done(cite, whole, "prompt", context)
+            yield from _events_of_command(cite, whole, "prompt", context)
         if (
             not command.startswith(("echo ", "printf ", "for ", "while ", "[ ", "[[ ", "sleep "))
             and "tee " not in command
@@ -723,7 +723,7 @@ def _acts(step: Step) -> bool:
     return any(True for _ in (*actions, *operator_changes(_NOWHERE, step.text)))
 
 
-def _done(cite: Citation, command: str, how: str, context: _Context) -> Iterator[TaggedRecord]:
+def _events_of_command(cite: Citation, command: str, how: str, context: _Context) -> Iterator[TaggedRecord]:
     """The events of a command that was run."""
     changes = operator_changes(cite, command) if how not in ("failed", UNCLEAR) else ()
     for record in (*operator_actions(cite, command, how=how), *changes):

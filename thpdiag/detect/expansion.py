@@ -30,7 +30,7 @@ from thpdiag.detect.shell import (
     goes_to_file,
     here_documents,
     tokens,
-    unquoted,
+    without_quotes,
     without_wrappers,
     words_of,
 )
@@ -94,13 +94,13 @@ class _Expansion:
     def run_text(self, text: str) -> list[Step]:
         if len(text) > MAX_COMMAND_CHARS:
             raise UnknownError
-        for_loops = _COUNTED.sub(self._counted, text)
+        for_loops = _COUNTED.sub(self._words_of_count, text)
         text, self.documents = here_documents(for_loops)
         self._run(list(tokens(text)))
         return self.steps
 
     @staticmethod
-    def _counted(loop: re.Match[str]) -> str:
+    def _words_of_count(loop: re.Match[str]) -> str:
         first, last = int(loop[2]), int(loop[4]) + (loop[3] == "<=")
         return f"{loop[1]} in {' '.join(map(str, range(first, min(last, first + MAX_STEPS))))}"
 
@@ -130,7 +130,7 @@ class _Expansion:
             return self._while(words, at + 1, feed)
         if text in ("{", "("):
             body, at = _block(words, at)
-            return self._redirected(words, at, [lambda: self._run(body)])
+            return self._run_and_redirect(words, at, [lambda: self._run(body)])
         if text == "function" or words[at + 1 : at + 3] == [("end", "("), ("end", ")")]:
             at += text == "function"
             name = words[at][1]
@@ -141,7 +141,7 @@ class _Expansion:
             return at
         return self._pipeline(words, at)
 
-    def _redirected(self, words: Tokens, at: int, runs: Sequence[Callable[[], None]]) -> int:
+    def _run_and_redirect(self, words: Tokens, at: int, runs: Sequence[Callable[[], None]]) -> int:
         """Run a loop or group; what stands behind its end may lead its output to a file."""
         end = at
         while end < len(words) and (words[end][0] == "word" or words[end][1] in ("|", "|&")):
@@ -160,12 +160,12 @@ class _Expansion:
             at += 1
             while at < len(words) and words[at][0] == "word":
                 for value in words_of(self._expand(words[at][1])):
-                    values += value.split() if words[at][1].startswith("$") else [unquoted(value)]
+                    values += value.split() if words[at][1].startswith("$") else [without_quotes(value)]
                 at += 1
         while at < len(words) and words[at][1] in (";", "\n"):
             at += 1
         body, at = _block(words, at)
-        return self._redirected(words, at, [partial(self._round, name, value, body) for value in values])
+        return self._run_and_redirect(words, at, [partial(self._round, name, value, body) for value in values])
 
     def _round(self, name: str, value: str, body: Tokens) -> None:
         self.variables[name] = value
@@ -184,10 +184,10 @@ class _Expansion:
         if feed is None and self.documents:
             feed = self.documents.pop(0).split("\n")
         if feed is None and words[at : at + 1] == [("word", "<<<")]:
-            feed = unquoted(self._expand(words[at + 1][1]).removeprefix("$")).replace("\\n", "\n").split("\n")
+            feed = without_quotes(self._expand(words[at + 1][1]).removeprefix("$")).replace("\\n", "\n").split("\n")
         if feed is None:
             raise UnknownError
-        return self._redirected(
+        return self._run_and_redirect(
             words, at, [partial(self._round, names[1], value, body) for value in feed if value.strip()]
         )
 
@@ -201,7 +201,7 @@ class _Expansion:
             if kind == "word":
                 parts[-1].append(self._expand(text))
             elif words[at : at + 1] == [("word", "while")]:
-                return self._command(words, at, _printed(parts[-1]))
+                return self._command(words, at, _echo_lines(parts[-1]))
             else:
                 parts.append([])
         if at < len(words) and words[at] == ("end", "("):
@@ -210,7 +210,7 @@ class _Expansion:
         if not bare or (bare[0] == "export" and len(parts) == 1):
             for word in parts[0]:
                 if assigned := _ASSIGNMENT.fullmatch(word):
-                    self.variables[assigned[1]] = unquoted(assigned[2])
+                    self.variables[assigned[1]] = without_quotes(assigned[2])
             return at
         if not self._runs_text(parts, bare):
             self._step(" | ".join(" ".join(part) for part in parts), parts)
@@ -218,10 +218,10 @@ class _Expansion:
 
     def _runs_text(self, parts: Sequence[Sequence[str]], bare: Sequence[str]) -> bool:
         """Whether the command is a function, a shell or a script of which the text is known; then it is run."""
-        program = base_name(unquoted(bare[0]))
+        program = base_name(without_quotes(bare[0]))
         hidden = goes_to_file(" ".join(word for word in parts[-1] if word[:1] not in ("'", '"')))
         kept = len(self.steps)
-        arguments = [unquoted(word) for word in bare[1:] if not word.startswith((">", "2>", "<"))]
+        arguments = [without_quotes(word) for word in bare[1:] if not word.startswith((">", "2>", "<"))]
         if program in self.functions:
             self._with_arguments(arguments, lambda: self._run(self.functions[program]))
         else:
@@ -266,7 +266,7 @@ class _Expansion:
             raise UnknownError
         bare = without_wrappers(parts[-1])
         program = base_name(bare[0]) if bare else ""
-        printed = _printed(parts[0])
+        printed = _echo_lines(parts[0])
         line = printed[0] if printed and (len(parts) == 1 or _TEE.match(text)) and "$" not in printed[0] else ""
         prints = not goes_to_file(text) or text.startswith("time ")  # of the shell, which prints to the terminal
         if program in SILENT and program not in ("echo", "printf", "date"):
@@ -289,11 +289,11 @@ def _block(words: Tokens, at: int) -> tuple[Tokens, int]:
     raise IncompleteError
 
 
-def _printed(words: Sequence[str]) -> list[str]:
+def _echo_lines(words: Sequence[str]) -> list[str]:
     """The lines that an echo or printf prints; none of another command."""
     if not words or words[0] not in ("echo", "printf"):
         return []
-    texts = [unquoted(word) for word in words[1:] if not re.fullmatch(r"-[neE]{1,3}", word)]
+    texts = [without_quotes(word) for word in words[1:] if not re.fullmatch(r"-[neE]{1,3}", word)]
     text = " ".join(texts).replace("\\n", "\n").strip("\n")
     return text.replace("%s\n", "").split("\n") if text else []
 
@@ -386,5 +386,5 @@ def _marks(part: Part, *, traced: bool) -> list[re.Pattern[str]]:
         return [re.compile(re.escape(first.line.strip()))]
     value = next((found[1] for w in part.writes[-1:] if (found := re.search(r"(?:echo|printf) (\S+)", w.text))), "")
     if value and _SHOWN.match(first.text):
-        return [re.compile(rf".*\[{re.escape(unquoted(value))}\].*")]
+        return [re.compile(rf".*\[{re.escape(without_quotes(value))}\].*")]
     return []

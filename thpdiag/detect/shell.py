@@ -393,7 +393,7 @@ class _Shell:
         text = " | ".join(" ".join(part) for part in parts)
         if self._peek()[1] == "&":  # it goes on while others run
             return [_Run(text, prints=False)]
-        if len(parts) == 1 and parts[0] and (inner := self._script(base_name(unquoted(parts[0][0])), parts[0])):
+        if len(parts) == 1 and parts[0] and (inner := self._script(base_name(without_quotes(parts[0][0])), parts[0])):
             return [_hidden(inner)] if hidden else inner
         first, *others = [_program(part) for part in parts]
         behind = [node for other in others for node in other]
@@ -429,9 +429,9 @@ class _Shell:
         if program in SHELLS or program in ("source", "."):
             arguments = [word for word in words[1:] if not re.fullmatch(r"-[a-bd-z]{1,4}", word)]
             if arguments[:1] == ["-c"] and len(arguments) > 1:
-                body = unquoted(arguments[1])
+                body = without_quotes(arguments[1])
             elif arguments and not arguments[0].startswith(("<", ">")):
-                body = self.scripts.get(base_name(unquoted(arguments[0])))
+                body = self.scripts.get(base_name(without_quotes(arguments[0])))
             elif self._documents:
                 body = self._documents.pop(0)
             if body is None:
@@ -447,7 +447,7 @@ def _program(words: Sequence[str]) -> list[_Node]:
     """One program with its arguments."""
     if not words:
         return [_Run("", prints=False)]
-    program, text = base_name(unquoted(words[0])), " ".join(words)
+    program, text = base_name(without_quotes(words[0])), " ".join(words)
     if program == "sleep":
         return [_Run(text, prints=False, seconds=_sleep_seconds(words[1:]), words=text)]
     if program == "perf":
@@ -592,7 +592,7 @@ def without_wrappers(words: Sequence[str]) -> list[str]:
     return rest
 
 
-def unquoted(word: str) -> str:
+def without_quotes(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
@@ -602,7 +602,7 @@ def _sleep_seconds(words: Sequence[str]) -> float:
     for word in words:
         if word.startswith((">", "2>")):
             continue
-        found = _SLEEP.fullmatch(unquoted(word))
+        found = _SLEEP.fullmatch(without_quotes(word))
         if found is None:
             raise UnknownError
         total += float(found["number"].replace(",", ".")) * _UNITS[found["unit"]]

@@ -87,13 +87,13 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
                 seen.add((name, value))
                 cite = Citation(member, sentence.line, sentence.quoted)
                 yield Fact(f"testimony.{name}", value, cite, provenance="prose")
-    for line, text, name, value in _stated(lines, sentences):
+    for line, text, name, value in _statements_of_figures(lines, sentences):
         if (name, value) not in seen:
             seen.add((name, value))
             yield Fact(f"testimony.{name}", value, Citation(member, line, text), provenance="prose")
 
 
-def _stated(
+def _statements_of_figures(
     lines: Sequence[tuple[int, str]], sentences: Sequence[Sentence]
 ) -> Iterator[tuple[int, str, str, str | float]]:
     """What figures for both sides of a switch say: line and text, statement. Whose they are the text around tells."""

@@ -229,7 +229,7 @@ class _Table:
             if len(parts[count - 2]) < self.width - MAX_CELL or self._begins(parts[count - 1]):
                 break
             for in_words in (False,) if self.in_words is False else (True, False):
-                text = self._glued(parts[:count], in_words=in_words)
+                text = self._join(parts[:count], in_words=in_words)
                 if self.header.cell_count(text) == self.header.columns:
                     found.append((count, text))
         if self.header.timed:  # the next row tells where this one ends
@@ -253,13 +253,13 @@ class _Table:
         count = 1
         in_words = self.width in TERMINALS if self.in_words is None else self.in_words
         while count < len(parts) and not (self.header.begins_row(parts[count]) or _is_other(parts[count])):
-            whole = self.header.cell_count(self._glued(parts[:count], in_words=in_words)) >= self.header.columns
+            whole = self.header.cell_count(self._join(parts[:count], in_words=in_words)) >= self.header.columns
             if not whole and len(parts[count - 1]) < self.width - MAX_CELL:
                 break
             if whole and not self._has_no_room(parts[count - 1], parts[count]):
                 break
             count += 1
-        text = self._glued(parts[:count], in_words=in_words)
+        text = self._join(parts[:count], in_words=in_words)
         if count == 1 or self.header.cell_count(text) < self.header.columns:
             return 1, parts[0]
         ends = count == len(parts) < MAX_PARTS or (count < len(parts) and self.header.begins_row(parts[count]))
@@ -272,7 +272,7 @@ class _Table:
             return len(last) == self.width
         return len(last) == self.width or len(last) + 1 + len(following.split(maxsplit=1)[0]) > self.width
 
-    def _glued(self, parts: Sequence[str], *, in_words: bool) -> str:
+    def _join(self, parts: Sequence[str], *, in_words: bool) -> str:
         text, last = parts[0], parts[0]
         for part in parts[1:]:
             if part[:1] == " ":

@@ -335,9 +335,7 @@ def _judge_since_boot(check: SeriesCheck, track: Track, view: StateView) -> Chec
                 f"{_name(track)}: {format_quantity(total, '1')} in an uptime of at least {up}, {per_second('at most')}"
             )
         since = f"{format_quantity(total, '1')} since boot {up} ago"
-        return f"{_name(track)}: {since}, {per_second('about' if high > 1.1 * low else '')} on average".replace(
-            "  ", " "
-        )
+        return f"{_name(track)}: {since}, {per_second('about' if high > 1.1 * low else '')} on average"
 
     def per_second(bound: str) -> str:
         return f"{bound} {format_quantity(rate, '1/s')}".lstrip()

@@ -73,7 +73,7 @@ class Contrast:
         after = dict(self.better_knobs)
         return tuple((name, value, after[name]) for name, value in self.worse_knobs if after.get(name, value) != value)
 
-    def reversed(self) -> Contrast:
+    def exchange(self) -> Contrast:
         """The same two sides where the more permissive value is expected to be the better one."""
         return replace(
             self, worse_knobs=self.better_knobs, better_knobs=self.worse_knobs, worse=self.better, better=self.worse
@@ -168,7 +168,7 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     else:
         contrasts = [c for s in settings for m in toggle.metrics for c in _contrasts(s, m, view)]
         if toggle.expected == "better":
-            contrasts = [c.reversed() for c in contrasts]
+            contrasts = [c.exchange() for c in contrasts]
     sound = [c for c in contrasts if _enough(c, toggle) and _same_load(c) and c.with_the_switch and c.alone(settings)]
     ratio = parse_quantity(toggle.ratio)
     noise = [c for c in sound if c.is_at_least(ratio) and _noise(c, view)]

@@ -106,9 +106,15 @@ def _of_capture(
 ) -> tuple[list[Fact], list[Problem]]:
     times = _capture_times(facts, capture.root)
     slack = MAX_DISAGREEMENT_SECONDS + _duration(times)
-    printed = _printed(facts)
+    printed = _by_output(facts)
     by_anchor = list(_by_anchors(anchors, times))
-    known = [*printed, *_elapsed(facts), *by_anchor, *_noted(facts, times, capture.zone), *([least] if least else [])]
+    known = [
+        *printed,
+        *_by_first_task(facts),
+        *by_anchor,
+        *_by_boot_record(facts, times, capture.zone),
+        *([least] if least else []),
+    ]
     if not known:
         return [], []
     for one, other in combinations(known, 2):
@@ -151,7 +157,7 @@ def _duration(times: Iterable[Moment]) -> float:
     return max((max(seconds) - min(seconds) for seconds in spans.values()), default=0.0) + 10 * MINUTE
 
 
-def _between(zero: Moment, within: float, end: Moment) -> tuple[float, float]:
+def _difference(zero: Moment, within: float, end: Moment) -> tuple[float, float]:
     """From one moment to another, at least and at most."""
     off = within + end.within + (0.0 if zero.clock is end.clock else MAX_UTC_OFFSET)
     return end.seconds - zero.seconds - off, end.seconds - zero.seconds + off
@@ -166,7 +172,7 @@ def _by_anchors(anchors: Sequence[ClockAnchor], times: Sequence[Moment]) -> Iter
     for anchor in anchors:  # a message that tells both clocks is as old as it is: its time ends no capture
         ends = [*times, *([anchor.read] if anchor.read and anchor.how == BY_BTIME else [])]
         for end in ends:
-            low, high = _between(anchor.zero, anchor.within, end)
+            low, high = _difference(anchor.zero, anchor.within, end)
             if {end.clock, anchor.zero.clock} <= wall and low > 0:
                 found.append(Bounds(low, high, f"the boot {anchor.how}", anchor.cite, end))
     if found:
@@ -174,7 +180,7 @@ def _by_anchors(anchors: Sequence[ClockAnchor], times: Sequence[Moment]) -> Iter
         yield max((b for b in found if b.high - b.low <= width + MINUTE), key=lambda bounds: bounds.low)
 
 
-def _printed(facts: Iterable[Fact]) -> list[Bounds]:
+def _by_output(facts: Iterable[Fact]) -> list[Bounds]:
     """What was printed, as one: of a recording from the first to the last."""
     printed = [fact for fact in facts if fact.name == UPTIME and not fact.provenance]
     if not printed:
@@ -184,7 +190,7 @@ def _printed(facts: Iterable[Fact]) -> list[Bounds]:
     return [Bounds(max(min(values) - MINUTE, 0.0), max(values) + MINUTE, "as printed", last.cite, last.time)]
 
 
-def _elapsed(facts: Iterable[Fact]) -> Iterator[Bounds]:
+def _by_first_task(facts: Iterable[Fact]) -> Iterator[Bounds]:
     """The age of the first task when it was listed last: the kernel is a little older."""
     ages = [fact for fact in facts if fact.name == "process.start" and fact.label("column") == "ELAPSED"]
     if ages and (found := _ELAPSED.match(str(ages[-1].value))):
@@ -193,7 +199,7 @@ def _elapsed(facts: Iterable[Fact]) -> Iterator[Bounds]:
         yield Bounds(up, up + MAX_BOOT_SECONDS, f"the age of {ages[-1].label('comm')}", ages[-1].cite, ages[-1].time)
 
 
-def _noted(facts: Sequence[Fact], times: Sequence[Moment], zone: Timezone | None) -> Iterator[Bounds]:
+def _by_boot_record(facts: Sequence[Fact], times: Sequence[Moment], zone: Timezone | None) -> Iterator[Bounds]:
     """When the first task was started or a boot was noted, and the time of the capture."""
     last = {fact.name: fact for fact in facts if fact.name in NOTED and fact.label("column") != "ELAPSED"}
     for fact in last.values():
@@ -204,7 +210,7 @@ def _noted(facts: Sequence[Fact], times: Sequence[Moment], zone: Timezone | None
         if (found := _moment(str(fact.value), by_wall)) is None:
             continue
         moment, within = found
-        low, high = _between(moment, within, end if moment.clock is end.clock else by_wall)
+        low, high = _difference(moment, within, end if moment.clock is end.clock else by_wall)
         summer = HOUR if high > DAY and moment.clock is Clock.LOCAL else 0.0  # the wall clock may have been put on
         how = fact.label("how") or f"the start of {fact.label('comm')}"
         yield Bounds(max(low - summer, 0.0), high + summer + MAX_BOOT_SECONDS, how, fact.cite, end)

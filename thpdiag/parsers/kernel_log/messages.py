@@ -82,7 +82,7 @@ _VMALLOC = (
     rf"(?:.{{0,100}}?page order (?P<order>\d{{1,3}}))?.{{0,100}}?(?:, .{{0,60}}?{_MODE}|$)"
 )
 _OOPS = (
-    r"BUG: (?:unable to handle |kernel NULL pointer|Bad page (?:state|map)\b)|Unable to handle kernel "
+    r"BUG: (?:unable to handle |kernel NULL pointer)|Unable to handle kernel "
     r"|kernel BUG at (?P<at>[\w./-]{1,100}:\d{1,6})!|(?:Oops: )?general protection fault|(?:Internal error: )?Oops\b"
 )
 HEADLINES = (
