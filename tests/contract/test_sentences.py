@@ -239,7 +239,7 @@ def _all_jiffies(rows: tuple[str, ...]) -> list[list[float]]:
     steps = [[b - a for a, b in zip(old, new, strict=True)] for old, new in pairwise(times)]
     steps = [step for step in steps if sum(step) > 0]
     kernel, wait = (2, 5, 6), (3, 4)
-    parts = [*((n,) for n in range(8)), kernel, (*kernel, 7)]
+    parts = [*((n,) for n in range(8)), (0, 1), kernel, (*kernel, 7)]
     found = [[sum(step[n] for n in part) / sum(step) for step in steps] for part in parts]
     idle = [sum(step[n] for n in (*wait, 7)) for step in steps]
     busy = [(sum(step[n] for n in kernel), sum(step) - rest) for step, rest in zip(steps, idle, strict=True)]

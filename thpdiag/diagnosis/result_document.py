@@ -171,12 +171,7 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
     if leader is None:
         return Verdict.model_construct(status=status, sentence=_sentence_without_leader(diagnosis))
     answer = _headline(diagnosis, leader) or f"{leader.title}."
-    found = [e for e in leader.outcome.evidence if e.kind in _HEADLINE_ORDER]
-    if strongest := min(found, key=lambda e: _HEADLINE_ORDER[e.kind], default=None):
-        told = strongest.brief
-        # A name has its own spelling, and so has a counter of the kernel.
-        spelled = any(told.startswith(name.value) for name in names_in(told)) or re.match(r"[a-z]+[_.]\w+", told)
-        answer += f" {told if spelled else told[:1].upper() + told[1:]}."
+    answer += _strongest_figure(leader)
     answer += _before_the_switch(diagnosis, leader)
     return Verdict.model_construct(
         status=status, rule=leader.outcome.rule, mechanism=mechanisms()[leader.mechanism].name,
@@ -184,6 +179,17 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
         state=cast("Any", diagnosis.state), sentence=sentence(answer),
         **present_keys(window=_window(leader, diagnosis.case)),
     )  # fmt: skip
+
+
+def _strongest_figure(finding: Finding) -> str:
+    """The evidence that tells most, as a sentence."""
+    able = [e for e in finding.outcome.evidence if e.kind in _HEADLINE_ORDER]
+    if not able:
+        return ""
+    brief = min(able, key=lambda e: _HEADLINE_ORDER[e.kind]).brief
+    # A name has its own spelling, and so has a counter of the kernel.
+    spelled = any(brief.startswith(name.value) for name in names_in(brief)) or re.match(r"[a-z]+[_.]\w+", brief)
+    return f" {brief if spelled else brief[:1].upper() + brief[1:]}."
 
 
 def _headline(diagnosis: Diagnosis, leader: Finding) -> str:
@@ -243,13 +249,22 @@ def _sentence_without_leader(diagnosis: Diagnosis) -> str:
         return f"No huge-page problem: every mechanism that could hurt was measured and none is at work.{brief}"
     if not any(row.reader for row in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
+    symptom = _symptom(diagnosis)
     beside = (f for f in diagnosis.findings if f.role in ("configuration", "contributing") and not f.demoted_by)
     if seen := next((finding.title for finding in beside), None):
-        return f"{seen}. Whether that hurts this host cannot be told from the input."
-    undecided = [r for r in diagnosis.rules if diagnosis.outcomes[r.id].value is Verdict3.UNKNOWN]
-    lacking = f"{len(undecided)} of {len(diagnosis.rules)} rules lack data"
+        return f"{symptom}{seen}. Whether that hurts this host cannot be told from the input."
     brief = _brief_watch(watched_seconds_of_demand(views), LONG_ENOUGH)
-    return f"The input does not decide it: {lacking}; see what to ask for.{brief}"
+    return f"{symptom}See what to ask for.{brief}" if symptom else f"The input does not decide it; see what to ask for.{brief}"
+
+
+def _symptom(diagnosis: Diagnosis) -> str:
+    """What an expert would say first of an input that does not decide it: where the CPU time goes, or that some is left."""
+    contexts = [f for f in diagnosis.findings if f.role == "context" and not f.past]
+    able = [(f, text) for f in contexts if (text := diagnosis.rule_by_id[f.outcome.rule].file.headline)]
+    if not able:
+        return ""
+    gravest, text = max(able, key=lambda one: SEVERITIES.index(one[0].severity))
+    return f"{text}.{_strongest_figure(gravest)} "
 
 
 def _brief_watch(seconds: float | None, least: float = BRIEF) -> str:

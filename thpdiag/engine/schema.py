@@ -366,7 +366,10 @@ class RuleFile(Strict):
     headline: str | None = Field(
         default=None,
         max_length=160,
-        description="the sentence of the verdict, with {entity} and {pace}: by how much per second a change went on",
+        description=(
+            "the sentence of the verdict, with {entity} and {pace}: by how much per second a change went on; of a "
+            "context rule, what an undecided verdict says first"
+        ),
     )
     status: Status
     severity: Severity
