@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from analyze_bytes import document, found
 from profile_stacks import apart, by_leaf, profile, read, recorded, shares, text, weights, without_comm
 from thpdiag.model import Profile, Stacks
 
@@ -239,3 +240,20 @@ def test_reports_of_branches_are_no_profile() -> None:
     )
     assert found == []
     assert problem.count == 2
+
+
+def excerpt(content: str) -> str:
+    """Rows without their header, with perf's empty columns `IPC [IPC Coverage]`, of which the middle was left out."""
+    rows = [f"{line:<120}-      -" for line in content.splitlines() if line and not line.startswith("#")]
+    return "\n".join(["The trace shows it:", "", *rows[:6], "", "[...]", "", *rows[10:60]])
+
+
+def test_shares_with_callees_count_in_an_excerpt_without_header() -> None:
+    """Two shares that together exceed the whole have samples in common: compaction within page faults."""
+    diagnosed = document(excerpt(text("report-children-sym")).encode())
+    assert found(diagnosed)["THP-010"] == "possible"
+    assert any(
+        "at least 23.4 % of the non-idle samples are in memory compaction called from page faults" in e["text"]
+        for f in diagnosed["findings"] if f["rule"] == "THP-010" for e in f["evidence"]
+    ), [e["text"] for f in diagnosed["findings"] for e in f["evidence"]]  # fmt: skip
+    assert [p["line"] for p in diagnosed["profiles"]] == [3]

@@ -196,6 +196,8 @@ def _with_callees(check: ProfileSpec, profile: CompiledProfile, share: Share) ->
         return share
     families = [tuple(as_list(check.anywhere)), *((family,) for family in as_list(check.under))]
     least, line = profile.least_share(families, comm_filter(check))
+    if check.listed and not least and profile.profile.inclusive:
+        return share._replace(high=share.low)  # none of the rows is of them
     if least <= share.low:
         return share
     return share._replace(seen=least, low=least, high=max(share.high, least), line=line)

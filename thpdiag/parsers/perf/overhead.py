@@ -91,7 +91,7 @@ def row(text: str, known: Columns) -> OverheadRow | None:
     names = _Names(symbol=middle) if known.levels else _names(middle, known, marked=bool(marker))
     kernel = kernel_dso(names.dso)
     if marker:
-        names.symbol = marker["symbol"].strip()
+        names.symbol = _without_coverage(marker["symbol"])
         letter = kernel_letter(marker["letter"])
         kernel = letter if letter is not None else kernel
     return OverheadRow(
@@ -140,6 +140,12 @@ class _Names:
     dso: str = ""
     symbol: str = ""
     cpu: int | None = None
+
+
+def _without_coverage(symbol: str) -> str:
+    """The symbol without the columns `IPC [IPC Coverage]` behind it, which are two dashes unless branches were recorded."""
+    words = symbol.rsplit(None, 2)
+    return words[0] if words[1:] == ["-", "-"] or words[-1].endswith("%]") and len(words) == 3 else symbol.rstrip()
 
 
 def _names(middle: str, known: Columns, *, marked: bool) -> _Names:
@@ -289,7 +295,7 @@ class Table:
                 frames.number(e.row.symbol, e.row.dso, kernel=e.row.kernel), e.row.comm or self.comm, e.row.total, line
             )
             for e in entries
-            if self.columns.children and not shown and e.row.symbol and (line := e.cite.line)
+            if self._has_children() and not shown and e.row.symbol and (line := e.cite.line)
         )
         cut = any(path.cut for paths in split.of for path in paths)
         return Profile(
@@ -340,6 +346,12 @@ class Table:
             replace(e, row=replace(e.row, own=p[0], total=p[0], others=((p[1], 0),)))
             for e, p in zip(self.entries, pairs, strict=True)
         ]
+
+    def _has_children(self) -> bool:
+        """Whether the first share includes callees: the header says so, or rows without one that say it of themselves."""
+        pairs = [e.row.shares for e in self._without_head()]
+        own_by_own = self.columns.names or any(len(p) != 2 or p[0] < p[1] for p in pairs)
+        return self.columns.children or not own_by_own and any(p[0] > p[1] for p in pairs)
 
     def _layout(self) -> Layout:
         by_symbol = self.columns.names[:1] == ("Symbol",)

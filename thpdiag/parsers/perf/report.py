@@ -44,7 +44,9 @@ _HEAD = re.compile(r"#?\s*(?:Overhead|Children)\b(?!:)(?=.*\b(?:Command|Shared O
 _FOOT = re.compile(
     r"\s*(?:Press '\?' for help|For a higher level overview|Tip: |Cannot load tips|no symbols found|\(Tip)"
 )
-_SILENT = re.compile(rf"{perf_header.COMMENT.pattern}|{_FOOT.pattern}")  # perf's comments and hints
+_ELISION = re.compile(r"\s*[\[(<]?(?:\.{3,}|…|snip)[\])>]?\s*$")  # of whoever left rows out
+# perf's comments and hints
+_SILENT = re.compile(rf"{perf_header.COMMENT.pattern}|{_FOOT.pattern}|{_ELISION.pattern}")
 _SEPARATED = re.compile(r"#\s*(?:Overhead|Children)(?P<sign>[^\w\s]|\t)")
 _ROW_OPENS = rf"\s*(?:[+-]\s*)?{PERCENT}\s+(?:{PERCENT}\s+)?(?:\S.{{0,300}}?\s)?\[[k.guH]\]\s+\S"
 _LIKE_ROW = re.compile(r"\s*[\d.,]{3,12}%\s*\S")  # of -t, or damaged
@@ -168,7 +170,7 @@ def continues(text: str) -> bool:
         return True
     if text.lstrip().startswith("#"):
         return bool(perf_header.COMMENT.match(text))
-    if _EVENT.match(text) or _HEAD.match(text) or _FOOT.match(text):
+    if any(known.match(text) for known in (_EVENT, _HEAD, _FOOT, _ELISION)):
         return True
     return row(text, Columns()) is not None or part(text) or bool(_LIKE_ROW.match(text))
 
