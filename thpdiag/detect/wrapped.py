@@ -190,6 +190,8 @@ class _Ahead:
             line = self.peek(place)
             if first is None or line is None or not line.text.strip() or line.depth != first.depth:
                 break
+            if found and line.text.lstrip().startswith("```"):
+                break
             found.append(line.text)
         return found
 
