@@ -17,6 +17,8 @@ from thpdiag.parsers.kernel_log.lines import Times, parse_on_cpu, parse_task_hea
         ("[  +0.000944] x", None),
         ("Nov 20 05:57:55 host kernel: x", Moment(21475.0, Clock.DAY)),
         ("Nov 20 05:57:55 host kernel: [ 1055.188049] x", Moment(1055.188049, Clock.BOOT)),
+        ("Nov 20 05:57:55 kernel: x", Moment(21475.0, Clock.DAY)),
+        ("kernel: [ 1055.188049] x", Moment(1055.188049, Clock.BOOT)),
         ("2026-11-20T05:57:55+02:00 host kernel: x", Moment(1795147075.0, Clock.UTC)),
         ("2026-11-20T05:57:55.5Z host kernel: [    1.000000] x", Moment(1795154275.5, Clock.UTC)),
         ("2026-11-20T05:57:55 host kernel: x", Moment(1795154275.0, Clock.LOCAL)),

@@ -72,7 +72,7 @@ _RECEIVED = rf"(?:\[{_STAMP}\]|{_STAMP}|\[[A-Z][a-z]{{2}} {_CLASSIC}\]):? {{0,2}
 _CONSOLE = r"(?=\[ {0,5}\d{1,11}\.\d{6}\])"  # sure enough behind a stamp: programs, too, print seconds in brackets
 _LEVEL = (
     rf"{_GREP}(?:{_CARRIED}|{_NODE})?"
-    rf"(?:<\d{{1,3}}>(?:1 )?|{_DECODED}|{_RECEIVED}(?:[\w.:-]{{1,255}} )?{_CONSOLE})?"
+    rf"(?:<\d{{1,3}}>(?:1 )?|{_DECODED}|(?:{_RECEIVED}(?:[\w.:-]{{1,255}} )?|kernel: ){_CONSOLE})?"
 )
 _DMESG_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d "
 _UNTIMED = (
@@ -80,7 +80,7 @@ _UNTIMED = (
     rf"(?!{_BRACKET}|{_DMESG_ISO})"
 )
 
-OPENS = rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} [\w.:-]{{1,255}} {_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
+OPENS = rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} (?:[\w.:-]{{1,255}} )?{_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
 """A line that only a kernel log has (no named groups: it becomes part of a larger pattern)."""
 
 _CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})|{_UNTIMED}|{KMSG}")
@@ -88,7 +88,7 @@ _CARRIER = re.compile(rf"{_GREP}(?:{_CARRIED}|{_NODE}|{_RECEIVED}(?:(?P<host>[\w
 _PROGRAM = re.compile(rf"{_GREP}(?:<(?:[89]|\d\d\d?)>(?=\[)|(?!kern\b){_DECODED})")  # wrote into /dev/kmsg
 _UNTIMED_LINE = re.compile(_UNTIMED)
 _SYSLOG = re.compile(
-    rf"{_LEVEL}(?P<stamp>{_STAMP}) (?P<host>[\w.:-]{{1,255}}) "
+    rf"{_LEVEL}(?P<stamp>{_STAMP}) (?:(?P<host>[\w.:-]{{1,255}}) )??"
     rf"(?:(?P<kernel>{_KERNEL})|(?P<other>[^ \[:]{{1,100}})(?:\[\d{{1,10}}\])?:) ?"
 )
 _DMESG = re.compile(
@@ -141,14 +141,14 @@ def _split(line: str) -> KernelLine:
         return KernelLine(found["text"], "", bracket, caller=caller[1] if caller else "", foreign=foreign)
     if found := _SYSLOG.match(line):
         if found["other"]:
-            return KernelLine(line[found.end() :], found["stamp"], host=found["host"], foreign=found["other"])
+            return KernelLine(line[found.end() :], found["stamp"], host=found["host"] or "", foreign=found["other"])
         rest = line[found.end() :]
         inner = _DMESG.match(rest) if _DMESG_SURE.match(rest) else None
         if inner:
             return KernelLine(
-                rest[inner.end() :], found["stamp"], inner["bracket"], found["host"], inner["caller"] or ""
+                rest[inner.end() :], found["stamp"], inner["bracket"], found["host"] or "", inner["caller"] or ""
             )
-        return KernelLine(rest, found["stamp"], host=found["host"])
+        return KernelLine(rest, found["stamp"], host=found["host"] or "")
     if _DMESG_SURE.match(line) and (found := _DMESG.match(line)):
         rest = line[found.end() :]
         journal = _JOURNAL_HOST.match(rest)
