@@ -44,7 +44,7 @@ _FORUM_TAG = re.compile(
 )
 _FORUM_HINT = re.compile(r"\[/(?:code|font|pre|size|color|noparse|tt|mono|php|bash)\]", re.IGNORECASE)
 _BOLD_WORD = re.compile(r"\[\*\*([\w+]{1,20})\*\*\]")  # a setting's word in brackets that Markdown made bold
-_FENCE = re.compile(r"^\s{0,8}`{3}(?!`|\s{0,8}[\w+#.-]{0,20}$)|(?<=[^`\s])\s{0,200}`{3}$")  # on the line of what it fences
+_FENCE = re.compile(r"^\s{0,8}`{3}(?!`|\s{0,8}[\w+#.-]{0,20}$)|(?<=[^`\s])\s{0,200}`{3}$")  # on a line of text
 _HTML_HINT = re.compile(r"<(?:html|body|p|br|pre|div|blockquote|table)\b[^<>]{0,200}/?>", re.IGNORECASE)
 
 # Words that start a command after a bare `# ` or `$ `; anything else after `# ` is a comment.
@@ -136,7 +136,12 @@ def plain_lines(block: Block) -> list[str] | None:
     text = block.text
     if block.parted is not None or not text.isascii() or not text.replace("\n", "").isprintable():
         return None
-    if "[**" in text or "```" in text or ("&" in text and _ENTITY.search(text)) or (">" in text and _QUOTED.search(text)):
+    if (
+        "[**" in text
+        or "```" in text
+        or ("&" in text and _ENTITY.search(text))
+        or (">" in text and _QUOTED.search(text))
+    ):
         return None
     return list(map(str.rstrip, text.split("\n")))
 

@@ -254,17 +254,22 @@ def _sentence_without_leader(diagnosis: Diagnosis) -> str:
     if seen := next((finding.title for finding in beside), None):
         return f"{symptom}{seen}. Whether that hurts this host cannot be told from the input."
     brief = _brief_watch(watched_seconds_of_demand(views), LONG_ENOUGH)
-    return f"{symptom}See what to ask for.{brief}" if symptom else f"The input does not decide it; see what to ask for.{brief}"
+    return f"{symptom or 'The input does not decide it. '}See what to ask for.{brief}"
 
 
 def _symptom(diagnosis: Diagnosis) -> str:
-    """What an expert would say first of an input that does not decide it: where the CPU time goes, or that some is left."""
+    """What an expert would say first of an input that does not decide it: what the kernel complains of, where the CPU
+    time goes, or that some is left."""
+    message = next(unexplained_messages(diagnosis), None)
+    trouble = (
+        f"The kernel reports what the input does not explain: {message.text.partition(': ')[2]}. " if message else ""
+    )
     contexts = [f for f in diagnosis.findings if f.role == "context" and not f.past]
     able = [(f, text) for f in contexts if (text := diagnosis.rule_by_id[f.outcome.rule].file.headline)]
     if not able:
-        return ""
+        return trouble
     gravest, text = max(able, key=lambda one: SEVERITIES.index(one[0].severity))
-    return f"{text}.{_strongest_figure(gravest)} "
+    return f"{trouble}{text}.{_strongest_figure(gravest)} "
 
 
 def _brief_watch(seconds: float | None, least: float = BRIEF) -> str:

@@ -36,7 +36,9 @@ Bound = tuple[str, str, float, float]  # metric, level or rate, above, below
 
 def candidate_windows(rules: Sequence[Rule], view: StateView) -> list[Stretch]:
     """The candidates of a state, the worst first; none if its recordings are short or have no times."""
-    able = [rule for rule in rules if rule.file.role != "context"]  # what surrounds a cause has no worst time of its own
+    able = [
+        rule for rule in rules if rule.file.role != "context"
+    ]  # what surrounds a cause has no worst time of its own
     found = [*_of_figures(able, view), *_of_processes(able, view)]
     found += [*_of_profiles(view), *_of_recordings(view)]
     return _distinct(found, MOST)

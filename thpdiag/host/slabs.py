@@ -21,6 +21,8 @@ from thpdiag.model.case import member_of
 OBJECTS, SIZE = "node_slabinfo_objects", "node_slabinfo_object_size_bytes"
 TOTAL, FIXED = "node_memory_MemTotal_bytes", "node_memory_SUnreclaim_bytes"
 FREED = "node_memory_SReclaimable_bytes"
+ALL = "node_slabinfo_all_bytes"
+MOSTLY = 0.6  # of all slabs: one cache that is so much of them
 ROUNDING = 1.05  # the cache as a part of SUnreclaim, which was read at another moment
 _RECLAIMABLE = re.compile(
     r"inode|dentry|radix_tree_node|xa_node|buffer_head|rcl|extent_status|xfs_ili|zio_|zfs_|arc_|abd_"
@@ -28,7 +30,10 @@ _RECLAIMABLE = re.compile(
 
 
 def slab_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """memory.slab_cache_bytes and its share of all memory, with the label cache."""
+    """memory.slab_cache_bytes and its share of all memory, with the label cache.
+
+    Where nothing tells how large memory is, memory.slab_cache_alone_bytes of a cache that is most of all slabs.
+    """
     caches = {row.entity: row for row in samples if row.kind == "slab" and isinstance(row, Sample) and row.values}
     sizes = {
         entity: row.values[OBJECTS] * row.values[SIZE]
@@ -41,10 +46,15 @@ def slab_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
     row, size = caches[largest], sizes[largest]
     of_capture = [s for s in samples if root_of(member_of(s)) == root_of(row.cite.member)]
     memory = last_row_having(of_capture, TOTAL, FIXED)
-    if memory is None or memory.values[TOTAL] <= 0 or not 0 < size <= ROUNDING * memory.values[FIXED]:
+    labels = (("cache", dict(largest)["slab"]),)
+    if memory is None:
+        slabs = last_row_having(of_capture, ALL)
+        if slabs is not None and MOSTLY * slabs.values[ALL] <= size <= ROUNDING * slabs.values[ALL]:
+            yield Fact("memory.slab_cache_alone_bytes", round(size), row.cite, labels, row.time)
+        return
+    if memory.values[TOTAL] <= 0 or not 0 < size <= ROUNDING * memory.values[FIXED]:
         return
     if size < memory.values[FIXED] / 2 and size <= memory.values.get(FREED, size):
         return
-    labels = (("cache", dict(largest)["slab"]),)
     for name, value in (("bytes", size), ("ratio", size / memory.values[TOTAL])):
         yield Fact(f"memory.slab_cache_{name}", round(value, 4), row.cite, labels, row.time)

@@ -80,7 +80,9 @@ _UNTIMED = (
     rf"(?!{_BRACKET}|{_DMESG_ISO})"
 )
 
-OPENS = rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} (?:[\w.:-]{{1,255}} )?{_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
+OPENS = (
+    rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} (?:[\w.:-]{{1,255}} )?{_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
+)
 """A line that only a kernel log has (no named groups: it becomes part of a larger pattern)."""
 
 _CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})|{_UNTIMED}|{KMSG}")

@@ -143,9 +143,9 @@ class _Names:
 
 
 def _without_coverage(symbol: str) -> str:
-    """The symbol without the columns `IPC [IPC Coverage]` behind it, which are two dashes unless branches were recorded."""
+    """The symbol without the columns `IPC [IPC Coverage]` behind it: two dashes unless branches were recorded."""
     words = symbol.rsplit(None, 2)
-    return words[0] if words[1:] == ["-", "-"] or words[-1].endswith("%]") and len(words) == 3 else symbol.rstrip()
+    return words[0] if words[1:] == ["-", "-"] or (words[-1].endswith("%]") and len(words) == 3) else symbol.rstrip()
 
 
 def _names(middle: str, known: Columns, *, marked: bool) -> _Names:
@@ -348,10 +348,10 @@ class Table:
         ]
 
     def _has_children(self) -> bool:
-        """Whether the first share includes callees: the header says so, or rows without one that say it of themselves."""
+        """Whether the first share includes callees: the header says so, or the rows do where there is none."""
         pairs = [e.row.shares for e in self._without_head()]
         own_by_own = self.columns.names or any(len(p) != 2 or p[0] < p[1] for p in pairs)
-        return self.columns.children or not own_by_own and any(p[0] > p[1] for p in pairs)
+        return self.columns.children or (not own_by_own and any(p[0] > p[1] for p in pairs))
 
     def _layout(self) -> Layout:
         by_symbol = self.columns.names[:1] == ("Symbol",)
