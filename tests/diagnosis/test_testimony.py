@@ -70,7 +70,10 @@ IN_FIGURES = "The import took 61 minutes. Then I set enabled to never for THP, a
         (GROWTH, ("khugepaged-bloat", "likely")),
         (CURE.replace("THP", "THP defrag"), ("fault-compaction", "possible")),
         ("On our build host kcompactd0 is spinning on a core all day.\n", ("background-compaction", "possible")),
-        ("Our memory stays used for hours. On hosts without THP it works as expected.\n", ("huge-pages-proven", "possible")),
+        (
+            "Our memory stays used for hours. On hosts without THP it works as expected.\n",
+            ("huge-pages-proven", "possible"),
+        ),
         ("Our memory stays used for hours. On hosts without THP it should work as expected.\n", (None, None)),
         ("Does kcompactd0 use 100 % of a CPU on your hosts, too?\n", (None, None)),
         ("On our host kcompactd0 was blocked for more than 120 seconds.\n", (None, None)),

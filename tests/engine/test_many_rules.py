@@ -57,6 +57,7 @@ def test_the_work_grows_as_the_number_of_rules(what: str, tmp_path: Path, monkey
 
     def work(at: int) -> object:
         load.load_rule.cache_clear()
+        load.assemble_rules.cache_clear()
         return load.load_rules([folders[at]]) if what == "load" else lint_rules(sets[at], beside[at])
 
     each = [calls(lambda at=at: work(at)) / len(sets[at]) for at in range(2)]  # type: ignore[misc]

@@ -226,13 +226,33 @@ def display_path(file: Traversable, place: Traversable | Pack) -> str:
 
 def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     """All rules, in an order in which each stands after those it needs. RuleError names everything that is wrong."""
+    packs = map(pack_of, places)
+    return assemble_rules(tuple((pack, tuple(_text(file, pack) for file in rule_files(pack.folder))) for pack in packs))
+
+
+Text = tuple[str, str, str]  # of a file: how it is named, what it holds, why it cannot be read
+
+
+def _text(file: Traversable, pack: Pack) -> Text:
+    path = display_path(file, pack)
+    try:
+        return path, file.read_text(encoding="utf-8"), ""
+    except (OSError, UnicodeDecodeError) as error:
+        return path, "", f"{path}: cannot be read: {error}"
+
+
+@lru_cache(maxsize=8)  # a process that reads many bundles asks for the same each time
+def assemble_rules(packs: tuple[tuple[Pack, tuple[Text, ...]], ...]) -> tuple[Rule, ...]:
+    """The rules of texts that have been read, as `load_rules` gives them."""
     rules: dict[str, Rule] = {}
     complaints: list[str] = []
-    for pack in map(pack_of, places):
+    for pack, texts in packs:
         wrong: list[str] = []
-        for file in rule_files(pack.folder):
+        for path, text, unread in texts:
             try:
-                rule = _from_file(file, pack)
+                if unread:
+                    raise RuleError(unread)
+                rule = load_rule(path, text, load_own if pack.own else load_with_places, pack)
             except RuleError as error:
                 wrong.append(str(error))
                 continue
@@ -248,15 +268,6 @@ def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     if complaints:
         raise RuleError("\n".join(complaints))
     return _sort_rules(rules)
-
-
-def _from_file(file: Traversable, pack: Pack) -> Rule:
-    path, read = display_path(file, pack), load_own if pack.own else load_with_places
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"{path}: cannot be read: {error}") from error
-    return load_rule(path, text, read, pack)
 
 
 def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
@@ -276,9 +287,7 @@ def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
     return complaints
 
 
-@lru_cache(
-    maxsize=1024
-)  # a process that reads many bundles asks for the same files each time; a changed text is another
+@lru_cache(maxsize=1024)  # of other folders beside the same files; a changed text is another
 def load_rule(
     path: str, text: str, read: Callable[[str], tuple[Any, Places]] = load_with_places, pack: Pack | None = None
 ) -> Rule:
