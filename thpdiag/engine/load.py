@@ -249,9 +249,10 @@ def assemble_rules(packs: tuple[tuple[Pack, tuple[Text, ...]], ...]) -> tuple[Ru
     for pack, texts in packs:
         wrong: list[str] = []
         for path, text, unread in texts:
+            if unread:
+                wrong.append(unread)
+                continue
             try:
-                if unread:
-                    raise RuleError(unread)
                 rule = load_rule(path, text, load_own if pack.own else load_with_places, pack)
             except RuleError as error:
                 wrong.append(str(error))
