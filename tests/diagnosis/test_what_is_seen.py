@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analyze_bytes import document
+from expected_diagnosis import FIXTURES
 
 
 def vmstat(user: int, kernel: int, idle: int) -> str:
@@ -48,7 +49,10 @@ MiB Swap:      0.0 total,      0.0 free,      0.0 used.  {available} avail Mem
     PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
     160 root      20   0       0      0      0 R  99.0   0.0  10:42.59 [kswapd0]
 """
+PAUSES = (FIXTURES / "readers/gc_log/jdk17-dated/gc.log").read_text("utf-8")
 SEEN = {
+    "java": (PAUSES, "Pauses of a Java program go into the kernel, as page faults for huge pages and swapping make"),
+    "java8": (PAUSES.replace("User=0.0", "User=2.0"), "The input does not decide it."),
     "kernel": (vmstat(20, 75, 5), "The kernel takes much of the CPU time, and the input does not say what for."),
     "programs": (vmstat(92, 5, 3), "Programs use the CPU time themselves, and the kernel takes little of it."),
     "rest": (vmstat(8, 2, 90), "The CPUs had time left, so CPU time was not short unless one thread was at its limit."),
