@@ -20,21 +20,15 @@ from itertools import combinations
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
 from thpdiag.engine.checks.toggle_sides import GROUP, Side, sides
 from thpdiag.engine.quantity import format_quantity, parse_quantity
-from thpdiag.engine.schema import COMPARED, OTHER_SETTING, Toggle, ToggleCheck, ToggleMetric, as_list
+from thpdiag.engine.schema import OTHER_SETTING, Toggle, ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.knowledge.paths import root_of
+from thpdiag.knowledge.switches import compared, permissiveness
 from thpdiag.model import Event, Fact
 from thpdiag.model.facts import OPERATOR_KINDS
 from thpdiag.model.text import quoted
 
-# From strict to permissive. With defrag=defer no fault compacts, not even in memory that asked for huge pages, which
-# waits with madvise (mm/huge_memory.c vma_thp_gfp_mask).
-PERMISSIVE = (
-    "deny", "never", "no", "defer", "default", "advise", "madvise", "inherit", "defer+madvise", "within_size", "yes",
-    "always", "force",
-)  # fmt: skip
-LESS_IS_MORE = ("sleep_millisecs", "extfrag_threshold")  # settings of which a smaller number allows more
 KNOBS = ("thp.enabled", "thp.defrag")  # what is often switched together
 OF_PROGRAM = "thp.of_program"  # a program's own switch, in the command of a job
 OF_SIZES = {"thp.size.enabled": ".enabled", "thp.size.shmem_enabled": ".shmem_enabled"}
@@ -44,7 +38,7 @@ HELD = 0.5  # part of the difference that must still be there at the end of the 
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
-OF_SOURCES: tuple[ToggleMetric, ...] = ("work_rate", "rss_slope")  # of each job, and of each process
+OF_SOURCES = ("work_rate", "rss_slope")  # of each job, and of each process
 Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one that is compared
 
 
@@ -52,7 +46,7 @@ Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one 
 class Contrast:
     """One metric under both values of the setting."""
 
-    metric: ToggleMetric
+    metric: str
     worse_knobs: Knobs
     better_knobs: Knobs
     worse: Side
@@ -162,7 +156,7 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
 
     It is the state with the worse value that a yes speaks of.
     """
-    toggle, settings = check.toggle, _names(as_list(check.toggle.setting), view)
+    toggle, settings = check.toggle, _names(check.toggle.settings, view)
     if len(view.others) < 2 and OF_PROGRAM not in settings:
         contrasts = []
     else:
@@ -382,7 +376,7 @@ def _enough(contrast: Contrast, check: Toggle) -> bool:
 
 
 def _least(contrast: Contrast, check: Toggle) -> int:
-    return 1 if COMPARED[contrast.metric].whole else check.min_samples
+    return 1 if compared()[contrast.metric].whole else check.min_samples
 
 
 def _same_load(contrast: Contrast) -> bool:
@@ -431,7 +425,7 @@ def _what_else_was_switched(contrast: Contrast, settings: Sequence[str]) -> str:
     return f"{names} were switched together; which of them did it is open"
 
 
-def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[Contrast]:
+def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]:
     """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
     by_value: dict[Knobs, dict[str, Side]] = {}
     for other in view.others:
@@ -447,21 +441,14 @@ def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[
             known, side = by_value.setdefault(knobs, {}), replace(side, order=other.state.order, state=other.state.id)
             if name not in known or known[name].samples < side.samples:
                 known[name] = side
-    for better, worse in combinations(sorted(by_value, key=lambda knobs: _permissive(*knobs[0])), 2):
+    for better, worse in combinations(sorted(by_value, key=lambda knobs: permissiveness(*knobs[0])), 2):
         for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
             yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source], source)
 
 
-def _without_switch(source: str, metric: ToggleMetric) -> str:
+def _without_switch(source: str, metric: str) -> str:
     """The name of a job's figure without what the program's own switch says."""
     if metric != "work_rate":
         return source
     bare, _, *rest = source.split(GROUP)
     return GROUP.join((bare, "", *rest))
-
-
-def _permissive(setting: str, value: str) -> float:
-    if value.isdecimal():
-        return -float(value) if setting.endswith(LESS_IS_MORE) else float(value)
-    words = {"no": 0, "yes": 1} if setting.endswith("khugepaged.defrag") else {w: n for n, w in enumerate(PERMISSIVE)}
-    return words.get(value, len(PERMISSIVE))

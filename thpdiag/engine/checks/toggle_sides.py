@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from thpdiag.engine.schema import COMPARED, ToggleMetric
 from thpdiag.engine.stacks import cpu_time_profiles
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Track
+from thpdiag.knowledge.switches import compared
 from thpdiag.knowledge.workloads import own_switch, workloads
 from thpdiag.model import Citation, Fact, Stacks
 
@@ -74,7 +74,7 @@ class Side:
 Sides = Mapping[str, Side]  # by source
 
 
-def sides(metric: ToggleMetric, view: StateView) -> Sides:
+def sides(metric: str, view: StateView) -> Sides:
     """The metric in one state, by source: a reader, a job, a process."""
     key = ("toggle", metric)
     if key not in view.catalogue.memo:
@@ -83,7 +83,7 @@ def sides(metric: ToggleMetric, view: StateView) -> Sides:
     return found
 
 
-def _sides(metric: ToggleMetric, view: StateView) -> Iterator[tuple[str, Side]]:
+def _sides(metric: str, view: StateView) -> Iterator[tuple[str, Side]]:
     match metric:
         case "sys_share":
             yield from _means(metric, view, "cpu_ratio.sys_share")
@@ -94,21 +94,19 @@ def _sides(metric: ToggleMetric, view: StateView) -> Iterator[tuple[str, Side]]:
             yield from _compaction(view)
         case "compact_stall_rate":
             yield from _rates(metric, view, "node_vmstat_compact_stall")
-        case "fault_rate":
-            yield from _rates(metric, view, "node_vmstat_thp_fault_alloc")
         case "rss_slope":
             yield from _growth(view)
         case "work_rate":
             yield from _work(view)
 
 
-def _side(metric: ToggleMetric, track: Track, mean: float, samples: int, last: float) -> Side:
-    known = COMPARED[metric]
+def _side(metric: str, track: Track, mean: float, samples: int, last: float) -> Side:
+    known = compared()[metric]
     first, until = track.cite(0), track.cite(len(track) - 1)
     return Side(mean, samples, first, until, known.unit, known.title, known.worth, last=last)
 
 
-def _means(metric: ToggleMetric, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
+def _means(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
     """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
     for track in reversed(view.catalogue.tracks(name)):
         busy, user = _companion_column(track, "cpu_ratio.busy"), _companion_column(track, "cpu_ratio.user_total")
@@ -140,7 +138,7 @@ def _average(values: Column | None) -> float | None:
     return None if values is None else float(values.mean())
 
 
-def _rates(metric: ToggleMetric, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
+def _rates(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
     for track in reversed(view.catalogue.tracks(name)):
         if points := rates(track):
             mean, end = float(points.values.mean()), max(LAST, len(points) // 3)
@@ -153,7 +151,7 @@ def _compaction(view: StateView) -> Iterator[tuple[str, Side]]:
 
     A profile without callers cannot tell and is compared with another such one only.
     """
-    known = COMPARED["compaction_share"]
+    known = compared()["compaction_share"]
     for source in cpu_time_profiles(view.state.profiles):
         profile = compiled_profile(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
