@@ -199,6 +199,8 @@ def _work_facts(view: StateView) -> Iterator[Fact]:
 
 def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
     first, values = runs[0], tuple(float(run.value) for run in runs)
+    ends = tuple(float(end) for run in runs for end in (run.label("least"), run.label("most")) if end)
+    count = sum(int(run.label("runs") or 1) for run in runs)
     kernel_seconds = sorted(float(fact.value) for fact in kernel)
     kind, rising = first.label("kind") or "real", first.name == "work.rate"
     title = "time for the same work"
@@ -210,10 +212,10 @@ def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
     brief = any(float(run.label("lasted") or BRIEF_SECONDS) < BRIEF_SECONDS for run in runs)
     tool = first.label("tool") or ""
     return Side(
-        sorted(values)[len(values) // 2], len(values), first.cite, runs[-1].cite,
+        sorted(values)[len(values) // 2], count, first.cite, runs[-1].cite,
         "1/s" if rising else "seconds", f"{title} ({of})" if of else title,
         worth=WORTH_SECONDS.get(first.name, 0.0), last=values[-1] if len(values) > 1 else None, rising=rising,
-        runs=values, step=float(first.label("step") or 0.0), own=own,
+        runs=ends or values * count, step=float(first.label("step") or 0.0), own=own,
         kernel=kernel_seconds[len(kernel_seconds) // 2] if kernel_seconds else None,
         warms=first.name != "work.seconds" and (not tool or tool in workloads().warms),
         brief=brief,
