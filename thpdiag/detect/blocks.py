@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.expansion import Part, Step, Tokens, first_lines, parts_of, steps_of
+from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import NUMBERING, PEEKED_LINES, Change, may_have_prefix, prefix_of, without_prefix
 from thpdiag.detect.session import (
     folder_after,
@@ -770,6 +771,8 @@ def _named_host(record: Record) -> str:
 
 
 def _prose_records(cite: Citation, text: str) -> Iterator[Record]:
-    """What a line of prose tells of commands and hosts."""
+    """What a line of prose tells of commands, hosts, and the settings below a heading."""
+    for setting, value in heading_settings(text).items():
+        yield Event("setting_label", cite, fields={"setting": setting, "value": value})
     yield from operator_actions(cite, text, how="prose")
     yield from prose_facts(cite, text)

@@ -13,7 +13,7 @@ between the two sides (`_changes`): a restart, caches that were dropped, another
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -196,11 +196,7 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
 
 def _names(settings: Sequence[str], view: StateView) -> list[str]:
     """The settings, those of single sizes by the sizes that were set."""
-    sizes = (
-        {n for v in view.others for n in v.state.settings if n.startswith(SIZES)}
-        if set(settings) & set(OF_SIZES)
-        else ()
-    )
+    sizes = {n for v in view.others for n in _values(v) if n.startswith(SIZES)} if set(settings) & set(OF_SIZES) else ()
     ends = [OF_SIZES[name] for name in settings if name in OF_SIZES]
     return [*(n for n in settings if n not in OF_SIZES), *sorted(n for n in sizes if n.endswith(tuple(ends)))]
 
@@ -255,6 +251,10 @@ def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tup
     """Why what got better may have done so without the switch."""
     worse, better = contrast.worse, contrast.better
     found = [doubt for doubt in dict.fromkeys((worse.doubt, better.doubt)) if doubt]
+    if any(
+        contrast.setting in other.state.labels for other in view.others if other.state.id in (worse.state, better.state)
+    ):
+        found.append("the setting is known by a heading or the name of a file alone")
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
         return tuple(found)
     if worse.kernel is None and worse.warms and _is_first(contrast, view):
@@ -340,7 +340,7 @@ def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
     middle, count, before = (contrast.worse.mean + contrast.better.mean) / 2, 0, None
     worse_value = dict(contrast.worse_knobs)[contrast.setting]
     for other in sorted((v for v in view.others if v.state.order is not None), key=lambda v: v.state.order or 0):
-        value = other.state.settings.get(contrast.setting)
+        value = _values(other).get(contrast.setting)
         side = sides(contrast.metric, other).get(contrast.source)
         if side is None or side.samples < least or value not in (contrast.better_value, worse_value):
             continue
@@ -368,7 +368,12 @@ def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
     """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
     if contrast.setting == OF_PROGRAM:
         return view.state.id == contrast.worse.state
-    return view.state.settings.get(contrast.setting) != contrast.better_value
+    return _values(view).get(contrast.setting) != contrast.better_value
+
+
+def _values(view: StateView) -> Mapping[str, str]:
+    """The settings of a state, as the kernel shows them or a label tells them."""
+    return {**view.state.labels, **view.state.settings}
 
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
@@ -429,7 +434,7 @@ def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]
     """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
     by_value: dict[Knobs, dict[str, Side]] = {}
     for other in view.others:
-        settings = other.state.settings
+        settings = _values(other)
         beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
         for source, side in sides(metric, other).items():
             value, name = settings.get(setting), source
