@@ -16,7 +16,7 @@ from thpdiag.knowledge.platforms import era_of_behaviour
 from thpdiag.knowledge.switches import compared, switches
 
 OTHER_SETTING = "recording.other_setting"  # what a comparison lacks, as the vocabulary names it
-Effect = Literal["kernel", "stalls", "work", "growth"]  # kinds of effect (knowledge/switches.yaml)
+Effect = Literal["kernel", "stalls", "work", "growth", "sys_share"]  # kinds, or one figure (knowledge/switches.yaml)
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Status = Literal["draft", "test", "stable", "deprecated"]
@@ -295,7 +295,7 @@ class Toggle(Strict):
 
     @property
     def metrics(self) -> list[str]:
-        return [name for kind in self.effects for name in switches()["effects"][kind]]
+        return [name for kind in self.effects for name in switches()["effects"].get(kind, [kind])]
 
 
 class ToggleCheck(AnyCheck):

@@ -31,8 +31,12 @@ from thpdiag.model.text import quoted
 
 KNOBS = ("thp.enabled", "thp.defrag")  # what is often switched together
 OF_PROGRAM = "thp.of_program"  # a program's own switch, in the command of a job
-OF_SIZES = {"thp.size.enabled": ".enabled", "thp.size.shmem_enabled": ".shmem_enabled"}
-SIZES = "thp.hugepages-"
+SERVICE = "thp.service."
+OF_PARTS = {  # how the settings of single sizes and services begin and end
+    "thp.size.enabled": ("thp.hugepages-", ".enabled"),
+    "thp.size.shmem_enabled": ("thp.hugepages-", ".shmem_enabled"),
+    "thp.of_service": (SERVICE, ""),
+}
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
@@ -195,10 +199,11 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
 
 
 def _names(settings: Sequence[str], view: StateView) -> list[str]:
-    """The settings, those of single sizes by the sizes that were set."""
-    sizes = {n for v in view.others for n in _values(v) if n.startswith(SIZES)} if set(settings) & set(OF_SIZES) else ()
-    ends = [OF_SIZES[name] for name in settings if name in OF_SIZES]
-    return [*(n for n in settings if n not in OF_SIZES), *sorted(n for n in sizes if n.endswith(tuple(ends)))]
+    """The settings, those of single sizes and services by what was set."""
+    known = sorted({name for other in view.others for name in _values(other)})
+    parts = [ends for name, ends in OF_PARTS.items() if name in settings]
+    single = [name for name in known if any(name.startswith(start) and name.endswith(end) for start, end in parts)]
+    return [*(name for name in settings if name not in OF_PARTS), *single]
 
 
 def _is_work_open(settings: Sequence[str], ratio: float, view: StateView) -> bool:
@@ -269,9 +274,9 @@ def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> li
     spans = [
         side for other in view.others for name, side in sides(contrast.metric, other).items() if name == contrast.source
     ]
-    done = {(e.cite.member, e.cite.line or 0): _action(e, settings) for e in _operator_events(view)}
+    done = [(e.cite.member, e.cite.line or 0, what) for e in _operator_events(view) if (what := _action(e, settings))]
     before = [
-        {what for (member, line), what in done.items() if what and _is_just_before(member, line, side, spans)}
+        {what for member, line, what in done if _is_just_before(member, line, side, spans)}
         for side in (contrast.worse, contrast.better)
     ]
     found = sorted(before[0] ^ before[1])
@@ -340,7 +345,7 @@ def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
     middle, count, before = (contrast.worse.mean + contrast.better.mean) / 2, 0, None
     worse_value = dict(contrast.worse_knobs)[contrast.setting]
     for other in sorted((v for v in view.others if v.state.order is not None), key=lambda v: v.state.order or 0):
-        value = _values(other).get(contrast.setting)
+        value = _value(other, contrast.setting)
         side = sides(contrast.metric, other).get(contrast.source)
         if side is None or side.samples < least or value not in (contrast.better_value, worse_value):
             continue
@@ -368,7 +373,7 @@ def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
     """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
     if contrast.setting == OF_PROGRAM:
         return view.state.id == contrast.worse.state
-    return _values(view).get(contrast.setting) != contrast.better_value
+    return _value(view, contrast.setting) != contrast.better_value
 
 
 def _values(view: StateView) -> Mapping[str, str]:
@@ -437,7 +442,7 @@ def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]
         settings = _values(other)
         beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
         for source, side in sides(metric, other).items():
-            value, name = settings.get(setting), source
+            value, name = _value(other, setting), source
             if setting == OF_PROGRAM:
                 value, name = side.own or "default", _without_switch(source, metric)
             if value is None:
@@ -457,3 +462,9 @@ def _without_switch(source: str, metric: str) -> str:
         return source
     bare, _, *rest = source.split(GROUP)
     return GROUP.join((bare, "", *rest))
+
+
+def _value(view: StateView, setting: str) -> str | None:
+    """The value of a setting; a service has its default until it is restarted with another."""
+    of_service = setting.startswith(SERVICE) and view.state.order is not None
+    return _values(view).get(setting, "default" if of_service else None)

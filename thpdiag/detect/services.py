@@ -1,0 +1,51 @@
+"""A service's own switch for huge pages: an option in its unit or configuration, in force from a restart on.
+
+    # sed -i 's/-XX:+UseTransparentHugePages/-XX:-UseTransparentHugePages/' /etc/default/tomcat9
+    # systemctl restart tomcat9
+
+What a command writes to a file, or shows of one, is remembered; the next restart of that service makes it a switch of
+the setting thp.service.NAME. An application that refuses to change the option while it runs changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from thpdiag.knowledge.workloads import changes_of, configured_switch
+from thpdiag.model import Citation, Event
+
+_WRITES = re.compile(r">|\btee\b|\bsed\b.{0,40}\s-\w*i|\bsystemctl (?:set-property|set-environment|edit)\b|\bcrudini\b")
+_SHOWS = re.compile(r"(?:sudo )?(?:cat|[ef]?grep|tail|head|less|systemctl (?:cat|show))\b")
+_UNIT = re.compile(
+    r"/systemd/system/(?P<a>[\w@.-]+?)\.service\b|\bsystemctl (?:cat|show|edit|set-property) (?:-\S+ )*(?P<b>[\w@.-]+)|"
+    r"/etc/(?:default|sysconfig|conf\.d)/(?P<c>[\w-]+)|/etc/(?!systemd/)(?P<d>[\w-]+)/"
+)
+
+
+@dataclass(slots=True)
+class Services:
+    """What is configured, by service; without a name where the file does not tell whose it is."""
+
+    configured: dict[str, str] = field(default_factory=dict)
+
+    def take(self, command: str, output: Sequence[str]) -> None:
+        """A command that was run, with what it printed."""
+        shown = "\n".join(output) if _SHOWS.match(command) and ">" not in command else ""
+        if value := configured_switch(shown or (command if _WRITES.search(command) else "")):
+            unit = _UNIT.search(command)
+            name = unit[unit.lastgroup or 0] if unit else ""
+            self.configured[name.removesuffix(".service")] = value
+
+    def restarts(self, cite: Citation, command: str) -> Iterator[Event]:
+        """The switches that come with a command that restarts services."""
+        for what, service in changes_of(command):
+            names = [n for n in self.configured if n.startswith(service) or service.startswith(n)]
+            if what == "restart" and service and names:
+                fields = {
+                    "setting": f"thp.service.{service}",
+                    "value": self.configured[max(names, key=len)],
+                    "how": "prompt",
+                }
+                yield Event("setting_written", cite, fields=fields)
