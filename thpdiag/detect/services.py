@@ -4,7 +4,8 @@
     # systemctl restart tomcat9
 
 What a command writes to a file, or shows of one, is remembered; the next restart of that service makes it a switch of
-the setting thp.service.NAME. An application that refuses to change the option while it runs changes nothing.
+the setting thp.service.NAME. An application that refuses to change the option while it runs changes nothing. So it is
+with the boot line (`grubby --update-kernel=ALL --args=transparent_hugepage=never`) and the next reboot.
 """
 
 from __future__ import annotations
@@ -22,16 +23,24 @@ _UNIT = re.compile(
     r"/systemd/system/(?P<a>[\w@.-]+?)\.service\b|\bsystemctl (?:cat|show|edit|set-property) (?:-\S+ )*(?P<b>[\w@.-]+)|"
     r"/etc/(?:default|sysconfig|conf\.d)/(?P<c>[\w-]+)|/etc/(?!systemd/)(?P<d>[\w-]+)/"
 )
+_BOOT = re.compile(
+    r"(?:\bgrubby\b.*--args\b|/etc/default/grub\b|/etc/kernel/cmdline\b|\bkargs\b.*--append).*?"
+    r"\btransparent_hugepage=(?P<value>always|madvise|never)|"
+    r"\btransparent_hugepage=(?P<other>always|madvise|never).*/etc/(?:default/grub|kernel/cmdline)\b"
+)
 
 
 @dataclass(slots=True)
 class Services:
-    """What is configured, by service; without a name where the file does not tell whose it is."""
+    """What is configured, by service (no name where the file tells none), and on the boot line for enabled."""
 
     configured: dict[str, str] = field(default_factory=dict)
+    boot: str = ""
 
     def take(self, command: str, output: Sequence[str]) -> None:
         """A command that was run, with what it printed."""
+        if (found := _BOOT.search(command)) and "remove-args" not in command and not _SHOWS.match(command):
+            self.boot = found["value"] or found["other"]
         shown = "\n".join(output) if _SHOWS.match(command) and ">" not in command else ""
         if value := configured_switch(shown or (command if _WRITES.search(command) else "")):
             unit = _UNIT.search(command)
@@ -41,6 +50,9 @@ class Services:
     def restarts(self, cite: Citation, command: str) -> Iterator[Event]:
         """The switches that come with a command that restarts services."""
         for what, service in changes_of(command):
+            if what == "reboot" and self.boot:
+                fields = {"setting": "thp.enabled", "value": self.boot, "path": "the boot line", "how": "prompt"}
+                yield Event("setting_written", cite, fields=fields)
             names = [n for n in self.configured if n.startswith(service) or service.startswith(n)]
             if what == "restart" and service and names:
                 fields = {

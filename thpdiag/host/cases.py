@@ -32,6 +32,7 @@ from thpdiag.host.hosts import HostRecords, group_by_host, root_finder
 from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput
 from thpdiag.host.series import select_marked
+from thpdiag.host.settings import profile_switches
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Case, Clock, Event, Fact, Moment, Note, Profile, Record, Sample, Series, State
 from thpdiag.model.case import member_of
@@ -398,7 +399,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         window = options.window.on_host_clock(clock.zone) if options.window else None
         problems = (*problems, *unplaced_recordings(records, window, clock.anchors))
         records = records_in_window(records, window, options.process, clock.anchors)
-    records = mark_ineffective_writes(records)
+    records = mark_ineffective_writes([*records, *profile_switches(records)])
     facts = [
         r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and not r.name.startswith("work.")
     ]
@@ -416,7 +417,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         name=options.case or host.host or host.root or "host",
         facts=(*order_by_capture([*facts, *uptimes]), *boot_facts(clock.anchors)),
         states=cut_states(records, clock),
-        events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting")),
+        events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting") and not _is_label(r)),
         problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems, *doubts),
         inputs=tuple(row for row in parsed.inputs if concerns_host(row.member)),
         notes=notes,

@@ -78,10 +78,9 @@ class Contrast:
         )
 
     def alone(self, settings: Sequence[str]) -> bool:
-        """Whether nothing but these settings was switched. With `enabled` at never the others have no say."""
-        off = self.setting == "thp.enabled" and self.better_value == "never"
+        """Whether nothing but these settings was switched. What `enabled` shows is of huge pages; so is defrag."""
         others = (*(name for name, _, _ in self.differences), *self.half_known)
-        return off or all(name in settings for name in others)
+        return self.setting == "thp.enabled" or all(name in settings for name in others)
 
     @property
     def half_known(self) -> Sequence[str]:
@@ -255,11 +254,9 @@ def _is_first(contrast: Contrast, view: StateView) -> bool:
 def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tuple[str, ...]:
     """Why what got better may have done so without the switch."""
     worse, better = contrast.worse, contrast.better
-    found = [doubt for doubt in dict.fromkeys((worse.doubt, better.doubt)) if doubt]
-    if any(
-        contrast.setting in other.state.labels for other in view.others if other.state.id in (worse.state, better.state)
-    ):
-        found.append("the setting is known by a heading or the name of a file alone")
+    both = [other for other in view.others if other.state.id in (worse.state, better.state)]
+    unsure = (_hearsay(other, contrast.setting) for other in both)
+    found = [doubt for doubt in dict.fromkeys((worse.doubt, better.doubt, *unsure)) if doubt]
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
         return tuple(found)
     if worse.kernel is None and worse.warms and _is_first(contrast, view):
@@ -403,12 +400,7 @@ def _is_similar(one: float, other: float) -> bool:
 def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[str], view: StateView) -> str:
     """Why nothing could be compared."""
     if not contrasts:
-        jobs = sorted({name.split(GROUP)[0] for v in view.others for name in sides("work_rate", v)} - {""})
-        if "work_rate" in check.metrics and len(view.others) > 1 and len(jobs) > 1:
-            return (
-                f"no job was measured under both settings; these are different ones: {', '.join(map(quoted, jobs[:3]))}"
-            )
-        return "no two stretches with different settings and enough samples"
+        return _what_is_missing(check, view)
     contrast = contrasts[0]
     title = contrast.worse.title
     if not contrast.alone(settings):
@@ -426,6 +418,17 @@ def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[st
     if _enough(contrast, check):
         return f"the setting was switched fewer than {check.switches} times"
     return f"fewer than {check.min_samples} samples on one side"
+
+
+def _what_is_missing(check: Toggle, view: StateView) -> str:
+    """Why there are no two sides of one thing."""
+    jobs = sorted({name.split(GROUP)[0] for v in view.others for name in sides("work_rate", v)} - {""})
+    if "work_rate" in check.metrics and len(view.others) > 1 and len(jobs) > 1:
+        return f"no job was measured under both settings; these are different ones: {', '.join(map(quoted, jobs[:3]))}"
+    unclear = (e.fields.get("profile") for e in _operator_events(view) if e.fields.get("how") == "unclear")
+    if profile := next(filter(None, unclear), ""):
+        return f"what tuned's profile {quoted(profile)} sets is not known"
+    return "no two stretches with different settings and enough samples"
 
 
 def _what_else_was_switched(contrast: Contrast, settings: Sequence[str]) -> str:
@@ -465,6 +468,17 @@ def _without_switch(source: str, metric: str) -> str:
 
 
 def _value(view: StateView, setting: str) -> str | None:
-    """The value of a setting; a service has its default until it is restarted with another."""
+    """The value of a setting; a service has its default until it is restarted with another, and so has a host."""
     of_service = setting.startswith(SERVICE) and view.state.order is not None
-    return _values(view).get(setting, "default" if of_service else None)
+    usual = (str(f.value) for f in view.state.facts if f.name == setting and f.provenance == "assumed")
+    return _values(view).get(setting, "default" if of_service else next(usual, None))
+
+
+def _hearsay(view: StateView, setting: str) -> str:
+    """Why the value of a setting is not sure; nothing if it is."""
+    if setting in view.state.labels:
+        return "the setting is known by a heading or the name of a file alone"
+    known = setting in view.state.settings or setting.startswith(SERVICE) or setting == OF_PROGRAM
+    return (
+        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and nobody measured it"
+    )
