@@ -28,6 +28,7 @@ from thpdiag.parsers.work_time import job
 LATENCIES = ("mean", "p50", "p90", "p95", "p99")
 TIMES = ("real", "user", "sys")
 RUNS = ("runs", "least", "most")
+VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+)*")  # of a command
 SHOWN = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
 
 
@@ -69,7 +70,9 @@ class _Block:
                 known, self.tool = True, self.tool or figure.tool
                 groups = {name: text for name, text in match.groupdict().items() if text is not None}
                 self.title = groups.get("title", self.title)
-                self.job = groups.get("job", self.job)
+                if "job" in groups:
+                    variables = VARIABLES.match(self.source.command)
+                    self.job = f"{variables[0] if variables else ''}{groups['job']}"
                 if figure.heading:
                     self.heading, self.unit = figure, groups.get("unit", "")
                 if "lasted" in groups:

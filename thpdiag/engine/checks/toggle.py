@@ -183,6 +183,8 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
         ),
     )  # fmt: skip
     value = YES if best.is_at_least(ratio) else NO
+    if value is NO and (hearsay := best.worse.hearsay or best.better.hearsay):
+        return unknown_result(check, OTHER_SETTING, hearsay)
     if value is YES and not _is_worse_state(best, view):
         return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
     doubt = doubts[id(best)] if value is YES else ()
@@ -254,9 +256,7 @@ def _is_first(contrast: Contrast, view: StateView) -> bool:
 def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tuple[str, ...]:
     """Why what got better may have done so without the switch."""
     worse, better = contrast.worse, contrast.better
-    both = [other for other in view.others if other.state.id in (worse.state, better.state)]
-    unsure = (_hearsay(other, contrast.setting) for other in both)
-    found = [doubt for doubt in dict.fromkeys((worse.doubt, better.doubt, *unsure)) if doubt]
+    found = [one for one in dict.fromkeys((worse.doubt, better.doubt, worse.hearsay, better.hearsay)) if one]
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
         return tuple(found)
     if worse.kernel is None and worse.warms and _is_first(contrast, view):
@@ -451,7 +451,8 @@ def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]
             if value is None:
                 continue
             knobs = ((setting, value), *beside)
-            known, side = by_value.setdefault(knobs, {}), replace(side, order=other.state.order, state=other.state.id)
+            known, said = by_value.setdefault(knobs, {}), _hearsay(other, setting)
+            side = replace(side, order=other.state.order, state=other.state.id, hearsay=said)
             if name not in known or known[name].samples < side.samples:
                 known[name] = side
     for better, worse in combinations(sorted(by_value, key=lambda knobs: permissiveness(*knobs[0])), 2):

@@ -41,7 +41,7 @@ class Side:
 
     Of work done: `title` says what of it, `rising` that more is better, `runs` are all values, `step` the last digit
     that was printed, `kernel` the seconds in the kernel; `own` is what the program's own switch says; its
-    first run `warms` up, or it was too `brief`. `doubt` is why the figure may mislead.
+    first run `warms` up, or it was too `brief`. `doubt` is why the figure may mislead, `hearsay` why the setting may.
     """
 
     mean: float
@@ -64,6 +64,7 @@ class Side:
     warms: bool = False
     brief: bool = False
     doubt: str = ""
+    hearsay: str = ""
 
     @property
     def place(self) -> tuple[int, int] | None:
