@@ -15,7 +15,7 @@ from typing import NamedTuple
 MAX_HEADING_CHARS = 80
 _TOKEN = re.compile(r"[a-z]+(?:\+[a-z]+)?|\d+")
 _HEADING = re.compile(
-    r"\s*(?:[=*#~-]{2,}|#)\s*(?P<a>[^\s=*#~-].*?)\s*[=*#~-]*\s*|\s*(?P<b>[\w./]+ ?= ?[\w+]+(?:, .*)?):?\s*"
+    r"\s*(?:[=*#~-]{2,}|#|\d\d?[.)])\s*(?P<a>[^\s=*#~-].*?)\s*[=*#~-]*\s*|\s*(?P<b>[\w./]+ ?= ?[\w+]+(?:, .*)?):?\s*"
 )
 _OTHER_SIGNS = re.compile(r"[^\w\s=:/+,.()\[\]\"'#-]")
 _ENDING = re.compile(r"(?:\.(?:txt|log|out|csv|json|dat|data|gz|xz|bz2|zst|tar|tgz|zip|md|html|report|result))+$")

@@ -18,10 +18,13 @@ from thpdiag.knowledge.workloads import changes_of, configured_switch
 from thpdiag.model import Citation, Event
 
 _WRITES = re.compile(r">|\btee\b|\bsed\b.{0,40}\s-\w*i|\bsystemctl (?:set-property|set-environment|edit)\b|\bcrudini\b")
+_REMOVES = re.compile(r"(?:sudo )?(?:rm|systemctl revert)\b")
+_COMMENT = re.compile(r"\s*(?:[\w./-]+:)?(?:\d+:)?\s*[#;]")  # what grep prints before it
+_NOT_IN_FORCE = re.compile(r"/usr/share/|/doc/|\.(?:bak|orig|old|example|sample|md|rpmsave|dpkg-\w+)\b")
 _SHOWS = re.compile(r"(?:sudo )?(?:cat|[ef]?grep|tail|head|less|systemctl (?:cat|show))\b")
 _UNIT = re.compile(
-    r"/systemd/system/(?P<a>[\w@.-]+?)\.service\b|\bsystemctl (?:cat|show|edit|set-property) (?:-\S+ )*(?P<b>[\w@.-]+)|"
-    r"/etc/(?:default|sysconfig|conf\.d)/(?P<c>[\w-]+)|/etc/(?!systemd/)(?P<d>[\w-]+)/"
+    r"/systemd/system/(?P<a>[\w@.-]+?)\.service\b|\bsystemctl (?:cat|show|edit|revert|set-property) (?:-\S+ )*"
+    r"(?P<b>[\w@.-]+)|/etc/(?:default|sysconfig|conf\.d)/(?P<c>[\w-]+)|/etc/(?!systemd/)(?P<d>[\w-]+)/"
 )
 _BOOT = re.compile(
     r"(?:\bgrubby\b.*--args\b|/etc/default/grub\b|/etc/kernel/cmdline\b|\bkargs\b.*--append).*?"
@@ -41,11 +44,13 @@ class Services:
         """A command that was run, with what it printed."""
         if (found := _BOOT.search(command)) and "remove-args" not in command and not _SHOWS.match(command):
             self.boot = found["value"] or found["other"]
-        shown = "\n".join(output) if _SHOWS.match(command) and ">" not in command else ""
-        if value := configured_switch(shown or (command if _WRITES.search(command) else "")):
-            unit = _UNIT.search(command)
-            name = unit[unit.lastgroup or 0] if unit else ""
-            self.configured[name.removesuffix(".service")] = value
+        in_force = [] if ">" in command or _NOT_IN_FORCE.search(command) else output
+        shown = "\n".join(line for line in in_force if not _COMMENT.match(line)) if _SHOWS.match(command) else ""
+        value = configured_switch(shown or (command if _WRITES.search(command) else ""))
+        unit = _UNIT.search(command)
+        name = unit[unit.lastgroup or 0].removesuffix(".service") if unit else ""
+        if value or (name in self.configured and _REMOVES.match(command)):
+            self.configured[name] = value or "default"
 
     def restarts(self, cite: Citation, command: str) -> Iterator[Event]:
         """The switches that come with a command that restarts services."""

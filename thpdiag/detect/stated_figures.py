@@ -93,9 +93,11 @@ def gain_of_sentence(sentence: str, line: int, quoted: str, words: Words) -> Gai
 
 
 def _gains_of_rows(rows: Sequence[tuple[int, str]], above: str, words: Words, switched: str) -> Iterator[Gain]:
-    commas = all(text.count(",") == rows[0][1].count(",") > 0 and not _OTHER_CELLS.search(text) for _, text in rows)
+    parted = not any(_OTHER_CELLS.search(text) for _, text in rows)
+    signs = (s for s in ",;" if parted and all(text.count(s) == rows[0][1].count(s) > 0 for _, text in rows))
+    sign = next(signs, "")
     table = [
-        (number, text, [cell.strip(" *`_\"'") for cell in (text.split(",") if commas else _CELLS.split(bare))])
+        (number, text, [cell.strip(" *`_\"'") for cell in (text.split(sign) if sign else _CELLS.split(bare))])
         for number, text in rows
         if not _RULER.fullmatch(text)
         for bare in [_EMPTY_CORNER.sub("-|", text.strip(" ")).strip(" |\t")]

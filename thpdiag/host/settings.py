@@ -697,7 +697,7 @@ def _contradictions_of_setting(
 def _of_same_bundle(have: Fact, own: Sequence[ConfiguredSetting], lines: Sequence[Citation]) -> list[ConfiguredSetting]:
     """What one bundle of a host says is not held against what the kernel had when another one was made.
 
-    Of the boot lines that stand above a reading in the same file only the nearest one counts.
+    Where a boot line stands above a reading in the same file only the nearest one counts.
     """
     roots = {root_of(cite.member) for cite in (*lines, *(one.cite for one in own))}
     root = root_of(have.cite.member)
@@ -707,7 +707,9 @@ def _of_same_bundle(have: Fact, own: Sequence[ConfiguredSetting], lines: Sequenc
         one
         for one in own
         if (
-            one is above[-1] if above and one in beside else root_of(one.cite.member) in {"", root} or root not in roots
+            one is above[-1]
+            if above and one.place == BOOT_LINE
+            else root_of(one.cite.member) in {"", root} or root not in roots
         )
     ]
 

@@ -286,10 +286,12 @@ def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> li
             if old[name] != new[name]
         )
     first, last = sorted((contrast.worse, contrast.better), key=lambda side: side.place or (0, 0))
-    kernels, uptimes = (
+    kernels, uptimes, boot_lines = (
         [_nearest([f for f in view.case.facts if f.name == name], side) for side in (first, last)]
-        for name in ("kernel.release", "uptime.seconds")
+        for name in ("kernel.release", "uptime.seconds", "boot.cmdline")
     )
+    if boot_lines[0] and boot_lines[1] and boot_lines[0].value != boot_lines[1].value:
+        found.append("a boot with another boot line")
     if kernels[0] and kernels[1] and kernels[0].value != kernels[1].value:
         found.append(f"another kernel ({quoted(kernels[0].value)}, then {quoted(kernels[1].value)})")
     if uptimes[0] and uptimes[1]:
