@@ -440,6 +440,12 @@ CONFIGURED = {
     "another variable": (unit("Environment=LOG=debug"), unit("Environment=LOG=info"), None, None),
     "refused": ("", f"{PROMPT}redis-cli config set disable-thp yes\nERR CONFIG SET failed (possibly related to "
                 "argument 'disable-thp') - can't set immutable config\n", None, None),
+    "profile not there": (ALWAYS_READ, f"{PROMPT}tuned-adm profile oracle\n-bash: tuned-adm: command not found\n",
+                          None, None),
+    "restart failed": (unit("MemoryTHP=inherit"), unit("MemoryTHP=disable") + "Job for shop.service failed.\n",
+                       None, None),
+    "option of an example": (RESTART, shown("disable-thp yes", "/usr/share/doc/redis/redis.conf", "redis"), None, None),
+    "option in a comment": (RESTART, shown("# disable-thp yes", CONF, "redis"), None, None),
     "unknown profile": (ALWAYS_READ, f"{PROMPT}tuned-adm profile our-own\n", None, None),
     "profile without": (ALWAYS_READ, f"{PROMPT}tuned-adm profile latency-performance\n", None, None),
 }  # fmt: skip
@@ -467,6 +473,15 @@ def test_a_service_a_profile_or_the_boot_line_as_the_switch(form: str, measured:
     if form == "unknown profile":
         [tree] = [rule["tree"] for rule in result["rules"] if rule["id"] == "THP-007"]
         assert measured != "latency" or "our-own" in str(tree)
+
+
+def test_two_profiles_back_and_forth_leave_open_what_helped() -> None:
+    """Each of them sets more than huge pages, every time."""
+    slow, quick = MEASURED["latency"]
+    profiles = (f"{PROMPT}tuned-adm profile {name}\n" for name in ("hpc-compute", "network-latency", "hpc-compute"))
+    text = "".join(map("".join, zip(profiles, (slow, quick, slow), strict=True)))
+    verdict = document(f"{PROMPT}uname -r\n4.18.0-305.el8.x86_64\n{text}".encode())["verdict"]
+    assert (verdict["mechanism"], verdict["confidence"]) == ("huge-pages-proven", "possible")
 
 
 def bare(text: str) -> str:

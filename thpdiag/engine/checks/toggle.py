@@ -257,11 +257,12 @@ def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tup
     """Why what got better may have done so without the switch."""
     worse, better = contrast.worse, contrast.better
     found = [one for one in dict.fromkeys((worse.doubt, better.doubt, worse.hearsay, better.hearsay)) if one]
+    changes = _changes(contrast, settings, view)
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
-        return tuple(found)
-    if worse.kernel is None and worse.warms and _is_first(contrast, view):
+        changes = [change for change in changes if change.startswith("tuning profile")]  # which goes along
+    elif worse.kernel is None and worse.warms and _is_first(contrast, view):
         found.append("a first run is slower than the next ones whatever is switched")
-    if changes := _changes(contrast, settings, view):
+    if changes:
         found.append(f"something else was changed as well: {', '.join(changes)}; which of it helped is open")
     return tuple(found)
 
