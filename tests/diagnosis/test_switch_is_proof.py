@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analyze_bytes import document
+from analyze_bytes import STRICT, document, rules
+from thpdiag.pipeline import analyze
 
 KERNELS = (
     "2.6.32-220.el6.x86_64", "3.10.0-957.el7.x86_64", "4.2.0-42-generic", "4.4.0-142-generic",
@@ -76,6 +78,42 @@ def own(p99: float, command: str = "./load --clients 8") -> str:
     return f"{PROMPT}{command}\n1200 requests per second\np99 = {p99} ms\n"
 
 
+def hyperfine(mean: float, command: str = "./filter", spread: float = 0.03) -> str:
+    return f"""{PROMPT}hyperfine {command!r}
+Benchmark 1: {command}
+  Time (mean ± σ):     {mean:.3f} s ±  0.021 s    [User: 1.201 s, System: {mean - 1.3:.3f} s]
+  Range (min … max):    {mean - spread:.3f} s … {mean + spread:.3f} s    10 runs
+
+"""
+
+
+def perf_stat(seconds: float, variables: str = "") -> str:
+    return f"""{PROMPT}{variables}perf stat ./filter
+
+ Performance counter stats for './filter':
+
+          6,012.11 msec task-clock                #    0.999 CPUs utilized
+                12      context-switches          #    2.000 /sec
+
+       {seconds:.9f} seconds time elapsed
+
+       1.200000000 seconds user
+       {seconds - 1.3:.9f} seconds sys
+
+"""
+
+
+def gatling(p95: int) -> str:
+    """Lines that begin with the sign of a quotation."""
+    return f"""{PROMPT}./gatling.sh -s Shop
+---- Global Information --------------------------------------------------------
+> request count                                      10000 (OK=10000  KO=0     )
+> mean response time                                   {p95 // 2} (OK={p95 // 2}    KO=-     )
+> response time 95th percentile                        {p95} (OK={p95}    KO=-     )
+> mean requests/sec                                 150.12 (OK=150.12 KO=-     )
+"""
+
+
 def session(kernel: str, knob: str, *parts: str) -> dict[str, Any]:
     """Under always, never, always and so on, each with what was measured then."""
     text = f"{PROMPT}uname -r\n{kernel}\n{PROMPT}cat {path(kernel, knob)}\n{words(kernel, knob, 'always')}\n{parts[0]}"
@@ -93,6 +131,9 @@ MEASURED = {
     "throughput": (wrk("20.01ms", 1100), wrk("16.02ms", 4150)),
     "requests": (redis(40123), redis(109321)),
     "own-latency": (own(91.5) + own(88.25), own(12.5) + own(11.75)),
+    "hyperfine": (hyperfine(6.118), hyperfine(2.012)),
+    "perf-stat": (perf_stat(6.118), perf_stat(2.012)),
+    "gatling": (gatling(812), gatling(60)),
 }
 WITHOUT_EFFECT = {
     "kernel-time": (vmstat(50, 20), vmstat(51, 19)),
@@ -112,6 +153,8 @@ WITHOUT_EFFECT = {
     "too-short": (f"{PROMPT}hey http://shop/\n  Total:\t0.1126 secs\n  Requests/sec:\t105.7151\n",
                   f"{PROMPT}hey http://shop/\n  Total:\t0.0126 secs\n  Requests/sec:\t1105.7151\n"),
     "rounded": (ab(2), ab(1)),
+    "another-command": (hyperfine(6.118), hyperfine(2.012, "./filter -q")),
+    "runs-overlap": (hyperfine(6.118, spread=4.5), hyperfine(2.912)),
     "shown-from-a-file": (own(91.5, "cat load.txt") * 2, own(12.5, "cat load.txt") * 2),
 }  # fmt: skip
 # All of them with THPDIAG_PROOF=1, by default every fifth: each way with several kernels.
@@ -352,3 +395,160 @@ def test_switches_behind_one_prompt(form: str) -> None:
     verdict = document(text.encode())["verdict"]
     expected = ("huge-pages-proven", True) if form in AT_ONE_PROMPT else (None, False)
     assert (verdict.get("mechanism"), verdict.get("confidence") in ("likely", "confirmed")) == expected
+
+
+UNIT = "/etc/systemd/system/shop.service.d/thp.conf"
+RESTART = f"{PROMPT}systemctl daemon-reload\n{PROMPT}systemctl restart shop\n"
+GLIBC = "GLIBC_TUNABLES=glibc.malloc.hugetlb="
+
+
+def unit(line: str, then: str = RESTART) -> str:
+    return f"{PROMPT}cat > {UNIT} <<E\n[Service]\n{line}\nE\n{then}"
+
+
+def sed(old: str, new: str, path: str, service: str) -> str:
+    return f"{PROMPT}sudo sed -i 's/{old}/{new}/' {path}\n{PROMPT}sudo systemctl restart {service}\n"
+
+
+def shown(line: str, path: str, service: str) -> str:
+    return f"{PROMPT}grep -i opt {path}\n{line}\n{PROMPT}sudo systemctl restart {service}\n"
+
+
+JVM, CONF = "XX:{}UseTransparentHugePages", "/etc/redis/redis.conf"
+ALWAYS_READ = f"{PROMPT}cat {ENABLED}\n[always] madvise never\n"
+GRUBBY = f"{PROMPT}grubby --update-kernel=ALL --args=transparent_hugepage=never\n{PROMPT}reboot\n"
+# What is done before each measurement, what it shows, and how surely: a restart on one side alone, or whatever else a
+# reboot or a profile changes, leaves it open.
+CONFIGURED = {
+    "unit": (unit(f"Environment={GLIBC}1"), unit(f"Environment={GLIBC}0"), "huge-pages-proven", "likely"),
+    "jemalloc": (unit("Environment=MALLOC_CONF=a:b,thp:always"), unit("Environment=MALLOC_CONF=a:b,thp:never"),
+                 "huge-pages-proven", "likely"),
+    "systemd": (RESTART, unit("MemoryTHP=disable"), "huge-pages-proven", "likely"),
+    "one restart": ("", unit("MemoryTHP=disable"), "huge-pages-proven", "possible"),
+    "java": (shown(f'JAVA_OPTS="-{JVM.format("+")}"', "/etc/default/tomcat9", "tomcat9"),
+             sed(JVM.format("+"), JVM.format("-"), "/etc/default/tomcat9", "tomcat9"), "huge-pages-proven", "likely"),
+    "redis": (shown("disable-thp no", CONF, "redis"), sed("^disable-thp no", "disable-thp yes", CONF, "redis-server"),
+              "huge-pages-proven", "possible"),
+    "profile": (ALWAYS_READ, f"{PROMPT}tuned-adm profile network-latency\n", "huge-pages-proven", "possible"),
+    "boot line": (ALWAYS_READ, GRUBBY, "huge-pages-proven", "possible"),
+    "never read": ("", f"{PROMPT}echo never > {ENABLED}\n", "huge-pages-proven", "possible"),
+    "two at once": (ALWAYS_READ + f"{PROMPT}cat {path('6.8', 'defrag')}\n{words('6.8', 'defrag', 'always')}\n",
+                    f"{PROMPT}echo madvise > {ENABLED}\n{PROMPT}echo defer > {path('6.8', 'defrag')}\n",
+                    "huge-pages-proven", "likely"),
+    "not restarted": (RESTART, unit("MemoryTHP=disable", ""), None, None),
+    "another restarted": ("", unit("MemoryTHP=disable", f"{PROMPT}systemctl restart nginx\n"), None, None),
+    "another variable": (unit("Environment=LOG=debug"), unit("Environment=LOG=info"), None, None),
+    "refused": ("", f"{PROMPT}redis-cli config set disable-thp yes\nERR CONFIG SET failed (possibly related to "
+                "argument 'disable-thp') - can't set immutable config\n", None, None),
+    "profile not there": (ALWAYS_READ, f"{PROMPT}tuned-adm profile oracle\n-bash: tuned-adm: command not found\n",
+                          None, None),
+    "restart failed": (unit("MemoryTHP=inherit"), unit("MemoryTHP=disable") + "Job for shop.service failed.\n",
+                       None, None),
+    "option of an example": (RESTART, shown("disable-thp yes", "/usr/share/doc/redis/redis.conf", "redis"), None, None),
+    "option in a comment": (RESTART, shown("# disable-thp yes", CONF, "redis"), None, None),
+    "unknown profile": (ALWAYS_READ, f"{PROMPT}tuned-adm profile our-own\n", None, None),
+    "profile without": (ALWAYS_READ, f"{PROMPT}tuned-adm profile latency-performance\n", None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "measured"),
+    [
+        *((form, "latency") for form in CONFIGURED),
+        ("unit", "less-load"),
+        ("profile", "less-load"),
+        ("boot line", "slower"),
+    ],
+)
+def test_a_service_a_profile_or_the_boot_line_as_the_switch(form: str, measured: str) -> None:
+    """What the kernel or the service has from its restart on; nothing where nothing went with it."""
+    before, after, mechanism, confidence = CONFIGURED[form]
+    slow, quick = {**WITHOUT_EFFECT, **MEASURED}[measured]
+    text = f"{PROMPT}uname -r\n5.14.0-70.el9.x86_64\n{before}{slow}{after}{quick}"
+    result = document(text.encode())
+    expected = (mechanism, confidence) if measured == "latency" else (None, None)
+    assert (result["verdict"].get("mechanism"), result["verdict"].get("confidence")) == expected
+    if measured == "latency" and form == "two at once":
+        assert "thp.enabled always and thp.defrag always" in result["findings"][0]["evidence"][0]["text"]
+    if form == "unknown profile":
+        [tree] = [rule["tree"] for rule in result["rules"] if rule["id"] == "THP-007"]
+        assert measured != "latency" or "our-own" in str(tree)
+
+
+def test_two_profiles_back_and_forth_leave_open_what_helped() -> None:
+    """Each of them sets more than huge pages, every time."""
+    slow, quick = MEASURED["latency"]
+    profiles = (f"{PROMPT}tuned-adm profile {name}\n" for name in ("hpc-compute", "network-latency", "hpc-compute"))
+    text = "".join(map("".join, zip(profiles, (slow, quick, slow), strict=True)))
+    verdict = document(f"{PROMPT}uname -r\n4.18.0-305.el8.x86_64\n{text}".encode())["verdict"]
+    assert (verdict["mechanism"], verdict["confidence"]) == ("huge-pages-proven", "possible")
+
+
+def bare(text: str) -> str:
+    """Without the prompt and the command."""
+    return text.partition("\n")[2]
+
+
+WRK, REDIS, TIMES = MEASURED["latency"], MEASURED["requests"], MEASURED["job-time"]
+READ = {v: f"{PROMPT}cat {ENABLED}\n{words('6.8', 'enabled', v)}\n" for v in ("always", "never")}
+
+
+def files(form: str, sides: tuple[str, str], values: tuple[str, str] = ("always", "never")) -> dict[str, str]:
+    return {form.format(value): bare(text) for value, text in zip(values, sides, strict=True)}
+
+
+def headings(form: str, sides: tuple[str, str] = WRK) -> dict[str, str]:
+    return {"a.txt": "".join(f"{form.format(v)}\n{bare(t)}\n" for v, t in zip(("always", "never"), sides, strict=True))}
+
+
+PROVEN, POSSIBLE, LIKELY = "huge-pages-proven", "possible", "likely"
+LABELLED: dict[str, tuple[dict[str, str], str | None, str | None]] = {
+    "names": (files("run-{}.txt", WRK), PROVEN, POSSIBLE),
+    "names and no": (files("{}.log", REDIS, ("thp", "nothp")), PROVEN, POSSIBLE),
+    "folders": (files("thp_{}/vmstat.txt", MEASURED["kernel-time"]), PROVEN, POSSIBLE),
+    "folders with =": (files("results/thp={}/run1.log", WRK, ("madvise", "never")), PROVEN, POSSIBLE),
+    "numbers": ({f"run-{v}-{n}.txt": bare(t) for v, t in zip(READ, WRK, strict=True) for n in "12"}, PROVEN, POSSIBLE),
+    "defrag": (files("defrag-{}.txt", WRK), "fault-compaction", POSSIBLE),
+    "headings": (headings("=== THP {} ==="), PROVEN, POSSIBLE),
+    "Markdown": (headings("## defrag {}, run 2"), "fault-compaction", POSSIBLE),
+    "bare": (headings("THP={}:"), PROVEN, POSSIBLE),
+    "both": (headings("--- enabled={0} defrag={0} ---"), PROVEN, POSSIBLE),
+    "read back": ({f"run-{v}.txt": READ[v] + t for v, t in zip(READ, TIMES, strict=True)}, PROVEN, LIKELY),
+    "read back below": (
+        headings("=== THP {} ===", (f"\n{READ['always']}{WRK[0]}", f"\n{READ['never']}{WRK[1]}")), PROVEN, LIKELY,
+    ),
+    "lines": (
+        {"a.txt": "p99 of the shop\ndefrag=always: p99 = 812 ms\ndefrag=never: p99 = 12 ms\n"},
+        "fault-compaction", POSSIBLE,
+    ),
+    "columns": ({"a.txt": "| | THP always | THP never |\n|---|---|---|\n| req/s | 1100 | 4150 |\n"}, PROVEN, POSSIBLE),
+    "tabs": ({"a.txt": "\tTHP=always\tTHP=never\nreq/s\t1100\t4150\np99 ms\t812\t16\n"}, PROVEN, POSSIBLE),
+    "contradicted": ({f"run-{v}.txt": READ["never"] + t for v, t in zip(READ, WRK, strict=True)}, None, None),
+    "no effect": (files("run-{}.txt", WITHOUT_EFFECT["latency"]), None, None),
+    "better with": (files("run-{}.txt", (REDIS[1], REDIS[0])), None, None),
+    "of something else": (files("{}-encrypted.txt", WRK), None, None),
+    "one of them": (files("run-{}.txt", WRK, ("always", "other")), None, None),
+    "two hosts": ({"run-always.txt": WRK[0], "run-never.txt": WRK[1].replace("db1", "db2")}, None, None),
+    "other jobs": ({"run-always.txt": TIMES[0], "run-never.txt": TIMES[1].replace("filter", "sort")}, None, None),
+    "idle": (files("thp_{}/vmstat.txt", WITHOUT_EFFECT["load-gone"]), None, None),
+    "same headings": (headings("=== THP always ===="), None, None),
+    "advice": (headings("=== THP {} recommended ==="), None, None),
+    "quoted": (
+        {"a.txt": "".join(f"> {line}\n" for line in headings("== THP {} ==")["a.txt"].split("\n")[:9])}, None, None,
+    ),
+    "advice in a table": (
+        {"a.txt": "| app | THP | pause |\n|---|---|---|\n| Redis | never | 1 ms |\n| Java | always | 99 ms |\n"},
+        None, None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", LABELLED)
+def test_two_labelled_runs_of_one_job(form: str, tmp_path: Path) -> None:
+    """A name or a heading is a hypothesis, unless the kernel shows the setting beside it."""
+    texts, mechanism, confidence = LABELLED[form]
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    verdict = analyze([tmp_path], rules(), STRICT)["verdict"]
+    assert (verdict.get("mechanism"), verdict.get("confidence")) == (mechanism, confidence)

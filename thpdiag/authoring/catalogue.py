@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import (
-    COMPARED,
     Change,
     Check,
     EventCheck,
@@ -28,6 +27,7 @@ from thpdiag.engine.schema import (
 )
 from thpdiag.engine.wording import metric_words, term_meaning
 from thpdiag.knowledge.mechanisms import mechanisms, remedies
+from thpdiag.knowledge.switches import compared
 from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import event
 
@@ -150,8 +150,8 @@ def _process(check: ProcessCheck) -> str:
 
 
 def _toggle(toggle: Toggle) -> str:
-    metrics = _or(COMPARED[metric].title for metric in toggle.metrics)
-    settings = _or(f"`{name}`" for name in as_list(toggle.setting))
+    metrics = _or(compared()[metric].title for metric in toggle.metrics)
+    settings = _or(f"`{name}`" for name in toggle.settings)
     return f"measured with two values of {settings}, {metrics} differ by {toggle.ratio} times or more"
 
 

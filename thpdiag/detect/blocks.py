@@ -19,7 +19,9 @@ from typing import NamedTuple, TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.expansion import Part, Step, Tokens, first_lines, parts_of, steps_of
+from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import NUMBERING, PEEKED_LINES, Change, may_have_prefix, prefix_of, without_prefix
+from thpdiag.detect.services import Services
 from thpdiag.detect.session import (
     folder_after,
     is_refusal,
@@ -115,6 +117,7 @@ class _Context:
     parts: deque[_PartBelow] = field(default_factory=deque)  # of the output that comes next
     tracing: bool = False  # the shell prints each command behind a `+`
     traced: list[str] = field(default_factory=list)  # both sides of a pipe, in either order
+    services: Services = field(default_factory=Services)
 
     @property
     def group(self) -> tuple[str, str]:
@@ -481,9 +484,12 @@ class Detector:
         """A typed command: operator actions, and the path of what it prints."""
         typed = typed._replace(command=_further_lines(typed.command, line.depth, ahead))
         context.take_prompt(typed)
+        texts = (following.text for following in ahead.peek(MAX_COMMAND_LINES))
+        below = list(takewhile(lambda text: not parse_prompt(text), texts))
         if SessionClock.shows_file(typed.command):
-            below = (following.text for following in ahead.peek(MAX_COMMAND_LINES))
-            context.session.shown(typed.command, list(takewhile(lambda text: not parse_prompt(text), below)))
+            context.session.shown(typed.command, below)
+        if not below or not is_refusal(below[0]):
+            context.services.take(context.command, below)
         context.session.command(typed.command, context.host, context.time)
         cite = Citation(context.member, line.number, line.text)
         if NUMBERING.search(typed.command):
@@ -725,8 +731,9 @@ def _acts(step: Step) -> bool:
 
 def _events_of_command(cite: Citation, command: str, how: str, context: _Context) -> Iterator[TaggedRecord]:
     """The events of a command that was run."""
-    changes = operator_changes(cite, command) if how not in ("failed", UNCLEAR) else ()
-    for record in (*operator_actions(cite, command, how=how), *changes):
+    changes = list(operator_changes(cite, command)) if how not in ("failed", UNCLEAR) else []
+    switched = context.services.restarts(cite, command) if changes else ()
+    for record in (*operator_actions(cite, command, how=how), *changes, *switched):
         yield TaggedRecord(record, "operator_actions", context.group)
 
 
@@ -770,6 +777,8 @@ def _named_host(record: Record) -> str:
 
 
 def _prose_records(cite: Citation, text: str) -> Iterator[Record]:
-    """What a line of prose tells of commands and hosts."""
+    """What a line of prose tells of commands, hosts, and the settings below a heading."""
+    for setting, value in heading_settings(text).items():
+        yield Event("setting_label", cite, fields={"setting": setting, "value": value})
     yield from operator_actions(cite, text, how="prose")
     yield from prose_facts(cite, text)

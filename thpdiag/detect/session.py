@@ -51,7 +51,8 @@ _NAME = re.compile(
 )
 _REFUSED = re.compile(
     r".{0,200}(?:permission denied|invalid argument|read-only file system|write error|operation not permitted|"
-    r"no such file or directory|input/output error|cannot create|a password is required|not in the sudoers)",
+    r"no such file or directory|input/output error|cannot create|a password is required|not in the sudoers|"
+    r"command not found|profile '?\S+ doesn't exist|failed to (?:re)?start |job for \S+ failed|can't set immutable)",
     re.IGNORECASE,
 )
 _SHELL_WRAPPED = re.compile(rf"{_SUDO}(?:ba|da|k)?sh\s{{1,8}}-c\b")

@@ -23,6 +23,7 @@ HELPS = 1.2  # times better with huge pages, from which they are of use
 MAX_ROWS, MAX_CELLS, MAX_CELL_CHARS = 200, 16, 120  # of a table; longer ones are data, long cells are prose
 _RULER = re.compile(r"[\s|+:=-]+")
 _CELLS = re.compile(r"\s*[|\t│]\s*|\s{2,}|\s*(?:=>|->|→)\s*|(?<=[A-Za-z)\]])\s*[:=]\s+|(?<=[A-Za-z)])\s*:(?=\d)")
+_EMPTY_CORNER = re.compile(r"^(?:\t(?=\S)|\|\s*\|)")  # of a table with heads of rows and of columns
 _OTHER_CELLS = re.compile(r"[|\t]|: ")
 _NAMED = re.compile(r"\b(?!p\d\d\b)[a-z]+[\w-]*\d")  # a host, a version
 _FIGURE = re.compile(r"(?<![\w.])~?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?P<k>[kKM](?![a-zA-Z])|)")
@@ -92,15 +93,14 @@ def gain_of_sentence(sentence: str, line: int, quoted: str, words: Words) -> Gai
 
 
 def _gains_of_rows(rows: Sequence[tuple[int, str]], above: str, words: Words, switched: str) -> Iterator[Gain]:
-    commas = all(text.count(",") == rows[0][1].count(",") > 0 and not _OTHER_CELLS.search(text) for _, text in rows)
+    parted = not any(_OTHER_CELLS.search(text) for _, text in rows)
+    signs = (s for s in ",;" if parted and all(text.count(s) == rows[0][1].count(s) > 0 for _, text in rows))
+    sign = next(signs, "")
     table = [
-        (
-            number,
-            text,
-            [cell.strip(" *`_\"'") for cell in (text.split(",") if commas else _CELLS.split(text.strip(" |\t")))],
-        )
+        (number, text, [cell.strip(" *`_\"'") for cell in (text.split(sign) if sign else _CELLS.split(bare))])
         for number, text in rows
         if not _RULER.fullmatch(text)
+        for bare in [_EMPTY_CORNER.sub("-|", text.strip(" ")).strip(" |\t")]
     ]
     table = [row for row in table if 2 <= len(row[2]) <= MAX_CELLS and max(map(len, row[2])) <= MAX_CELL_CHARS]
     if len(table) < 2:
@@ -113,11 +113,6 @@ def _gains_of_rows(rows: Sequence[tuple[int, str]], above: str, words: Words, sw
         if ratios:
             worst = next(f for f in own if f.side != "never")
             yield Gain(setting, min(ratios), max(ratios), worst.line, worst.text)
-
-
-def _cells(text: str, *, commas: bool) -> list[str]:
-    parts = text.split(",") if commas else _CELLS.split(text.rstrip().strip(" |"))
-    return [cell.strip(" *`_\"'") for cell in parts]
 
 
 class _Figure(NamedTuple):

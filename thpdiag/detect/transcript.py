@@ -31,7 +31,8 @@ _TYPOGRAPHY = str.maketrans(
      "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u2026": "..."}
 )  # fmt: skip
 _SCROLL_BAR = re.compile(r"\s[\u2588\u2591-\u2593\u25c6\u2191\u2193]\s*$")  # of perf's browser, at the right edge
-_QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<)")
+# Not the marks of collectl and of Gatling.
+_QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<| ?[a-z][\w ()/]{5,120}\s\|? *[\d.,]+ *(?:\(OK=|\|))")
 _COLLECTL_MARK = re.compile(r"\s*>>> \d+\.\d+ <<<")
 _TAG = re.compile(r"</?(?:p|br|pre|code|div|span|b|i|em|strong|tt|a|h[1-6]|li|ul|ol|t[dhr]|table|tbody|blockquote|font|"
                   r"html|body|head|hr|img)\b[^<>]{0,400}>", re.IGNORECASE)  # fmt: skip

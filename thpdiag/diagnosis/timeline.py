@@ -203,7 +203,8 @@ def _actions(diagnosis: Diagnosis) -> list[Action]:
     found = []
     for event in diagnosis.case.events:
         how = event.fields.get("how", "prompt")
-        value, path = quoted(event.fields.get("value", "")), path_name(event.fields.get("path", ""))
+        value = quoted(event.fields.get("value", ""))
+        path = path_name(event.fields.get("path") or event.fields["setting"])
         text = sentence(f"{HOW.get(how, how)} {value} to {path}")
         time: dict[str, Any] = {"t": event.time.seconds, "clock": event.time.clock.value} if event.time else {}
         found.append(Action.model_construct(**time, text=text, **place(event.cite)))

@@ -2,60 +2,21 @@
 
 Every check is a mapping with one word that says what it looks at (`fact`, `series`, `change`, `profile`, `event`,
 `process`, `toggle`, `rule`). Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
-
-What `toggle` compares before and after a setting was switched: name for people, unit, where it comes from.
 """
 
 # Annotations are evaluated where they stand: as strings pydantic would compile each of them at every start.
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from thpdiag.engine.quantity import parse_quantity, split_unit
 from thpdiag.knowledge.platforms import era_of_behaviour
+from thpdiag.knowledge.switches import compared, switches
 
 OTHER_SETTING = "recording.other_setting"  # what a comparison lacks, as the vocabulary names it
-ToggleMetric = Literal[
-    "sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate", "fault_rate", "rss_slope"
-]
-
-
-class Compared(NamedTuple):
-    """One of them. `names` are those of the vocabulary that it is made of (or `profile`), to ask for.
-
-    Of less than `worth` before the switch nobody was hurt, however much less it is after it. `whole` is what one number
-    says of a whole state: a recording of call stacks, a run of a job; a single one is enough.
-    """
-
-    title: str
-    unit: str
-    names: tuple[str, ...]
-    worth: float = 0.0
-    whole: bool = False
-
-
-COMPARED: Mapping[ToggleMetric, Compared] = {
-    "sys_share": Compared(
-        "kernel share of busy CPU time", "ratio", ("cpu_ratio.sys_total", "cpu_ratio.user_total"), worth=0.15
-    ),
-    "sys_total": Compared(
-        "CPU time in the kernel", "ratio", ("cpu_ratio.sys_total", "cpu_ratio.user_total"), worth=0.1
-    ),
-    "compaction_share": Compared(
-        "samples in compaction that may be for page faults", "ratio", ("profile",), worth=0.03, whole=True
-    ),
-    "compact_stall_rate": Compared("compaction stalls", "1/s", ("node_vmstat_compact_stall",), worth=2.0),
-    "work_rate": Compared(
-        "time, latency or pace of the same work", "seconds", ("work.seconds", "work.latency", "work.rate"), whole=True
-    ),
-    "rss_slope": Compared("growth of a process's resident memory", "bytes/s", ("process_resident_memory_bytes",)),
-    "fault_rate": Compared("huge-page faults", "1/s", ("node_vmstat_thp_fault_alloc",)),
-}
-USUAL: tuple[ToggleMetric, ...] = ("sys_share", "sys_total", "compaction_share", "compact_stall_rate", "work_rate")
-
+Effect = Literal["kernel", "stalls", "work", "growth", "sys_share"]  # kinds, or one figure (knowledge/switches.yaml)
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Status = Literal["draft", "test", "stable", "deprecated"]
@@ -321,12 +282,20 @@ class Toggle(Strict):
     moved by the ratio is no; too few samples, or fewer switches, is unknown.
     """
 
-    setting: Names
+    setting: Names = Field(description="settings, or a name for several (knowledge/switches.yaml)")
     ratio: Quantity
-    metrics: list[ToggleMetric] = Field(default_factory=lambda: list(USUAL))
+    effects: list[Effect] = Field(default_factory=lambda: list(switches()["usual"]))
     expected: Literal["worse", "better"] = "worse"
     min_samples: int = Field(default=5, ge=1)
     switches: int = Field(default=1, ge=1)
+
+    @property
+    def settings(self) -> list[str]:
+        return [one for name in as_list(self.setting) for one in switches()["settings"].get(name, [name])]
+
+    @property
+    def metrics(self) -> list[str]:
+        return [name for kind in self.effects for name in switches()["effects"].get(kind, [kind])]
 
 
 class ToggleCheck(AnyCheck):
@@ -334,7 +303,7 @@ class ToggleCheck(AnyCheck):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*as_list(self.toggle.setting), *(n for metric in self.toggle.metrics for n in COMPARED[metric].names))
+        return (*self.toggle.settings, *(n for metric in self.toggle.metrics for n in compared()[metric].names))
 
 
 class RuleCheck(AnyCheck):

@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from thpdiag.engine.quantity import format_bound, parse_quantity
 from thpdiag.engine.schema import (
-    COMPARED,
     Change,
     ChangeCheck,
     Check,
@@ -25,6 +24,7 @@ from thpdiag.engine.schema import (
     as_list,
 )
 from thpdiag.host.derived import ALLOCSTALLS, SHARES, SUMS
+from thpdiag.knowledge.switches import compared
 from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, process_name, sentence
@@ -145,8 +145,8 @@ def requirement(check: Check) -> str:
             return _process_requirement(check.process)
         case ToggleCheck():
             times = f"{parse_quantity(check.toggle.ratio):g} times"
-            titles = ", ".join(COMPARED[metric].title for metric in check.toggle.metrics)
-            settings = " or ".join(as_list(check.toggle.setting))
+            titles = ", ".join(compared()[metric].title for metric in check.toggle.metrics)
+            settings = " or ".join(check.toggle.settings)
             often = f" {check.toggle.switches} times or more" if check.toggle.switches > 1 else ""
             return f"{settings} switched{often}, one of these {times} as high before: {titles}"
         case RuleCheck():

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple, TypeGuard
 
+from thpdiag.detect.labels import path_settings
 from thpdiag.host.captures import collector_notes, drop_repeated_messages, growth_notes, order_by_capture
 from thpdiag.host.clock.anchors import boot_facts, reboots
 from thpdiag.host.clock.uptime import uptime_facts
@@ -31,6 +32,7 @@ from thpdiag.host.hosts import HostRecords, group_by_host, root_finder
 from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput
 from thpdiag.host.series import select_marked
+from thpdiag.host.settings import profile_switches
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Case, Clock, Event, Fact, Moment, Note, Profile, Record, Sample, Series, State
 from thpdiag.model.case import member_of
@@ -62,6 +64,7 @@ class Segment:
     key: str
     settings: dict[str, str] = field(default_factory=dict)
     order: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)  # settings that a heading or a name tells
     facts: list[Fact] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -108,6 +111,11 @@ def _is_unclear(record: Record) -> TypeGuard[Event]:
     return isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "unclear"
 
 
+def _is_label(record: Record) -> TypeGuard[Event]:
+    """Whether a heading names a setting."""
+    return isinstance(record, Event) and record.kind == "setting_label"
+
+
 def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tuple[State, ...]:
     """The states of one host, in the order of their places."""
     clock = clock or HostClock()
@@ -128,6 +136,7 @@ def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tup
             tuple(r for r in part.records if isinstance(r, Sample | Series)),
             tuple(r for r in part.records if isinstance(r, Profile)),
             tuple(r for r in part.records if isinstance(r, Event)),
+            {name: value for name, value in part.labels.items() if name not in part.settings},
         )
         for segment in segments
         for part in _split_at_reboot(segment, clock)
@@ -167,12 +176,12 @@ def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
     told = [
         r
         for r in records
-        if _is_measured(r) or ((_is_written(r) or _is_unclear(r)) and _is_switch(r.fields["setting"]))
+        if _is_measured(r) or _is_label(r) or ((_is_written(r) or _is_unclear(r)) and _is_switch(r.fields["setting"]))
     ]
     for record in sorted(told, key=lambda r: (r.cite.member, r.cite.line or 0)):
         if isinstance(record, Event):
             value = "" if _is_unclear(record) else record.fields["value"]
-            change = Fact(record.fields["setting"], value, record.cite)
+            change = Fact(record.fields["setting"], value, record.cite, provenance="label" * _is_label(record))
         else:
             change = Fact(_setting_name(record), str(record.value), record.cite)
         key = (change.cite.member, change.name)
@@ -212,12 +221,17 @@ def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact
         if _is_measured(record) and (record.cite.line or 0) < lines[0]
     }
     segments = [Segment(f"{member}:1", dict(settings), first)]
+    labels: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         facts = [cut for cut in cuts if (cut.cite.line or 0) == line]
-        settings |= {cut.name: str(cut.value) for cut in facts}
+        for cut in facts:
+            now, other = (labels, settings) if cut.provenance else (settings, labels)
+            now[cut.name] = str(cut.value)
+            other.pop(cut.name, None)
         order = None if first is None else first + number
         known = {name: value for name, value in settings.items() if value}
-        segments.append(Segment(f"{member}:{line}", known, order, [cut for cut in facts if cut.value]))
+        shown = [cut for cut in facts if cut.value and not cut.provenance]
+        segments.append(Segment(f"{member}:{line}", known, order, dict(labels), shown))
     parts = (
         part
         for r in records
@@ -260,16 +274,19 @@ def _segment_at_time(
 
 
 def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segment]:
-    """One segment, or one per bundle root where two of the host's bundles were recorded under different settings."""
+    """One segment, or one per bundle root or label where parts of the input were recorded under different settings."""
     measured = [record for record in records if _is_measured(record)]
+    labels = path_settings(set(map(member_of, records)))
     segments: dict[str, Segment] = {}
     unplaced = Segment(UNPLACED)
-    if len({fact.cite.member for fact in measured}) > 1:
-        place = _bundle_finder(records, measured)
+    if labels or len({fact.cite.member for fact in measured}) > 1:
+        place = _bundle_finder(records, measured, {member: key for member, (key, _) in labels.items()})
         for fact in measured:
             key = place(fact.cite.member)
             segments.setdefault(key, Segment(key or "input")).settings.setdefault(_setting_name(fact), str(fact.value))
-    known = [segment.settings for segment in segments.values()]
+        for member, (_, settings) in labels.items():
+            segments.setdefault(place(member), Segment(place(member))).labels |= settings
+    known = [segment.labels | segment.settings for segment in segments.values()]
     if not any(one[name] != value for one in known for other in known for name, value in other.items() if name in one):
         whole = Segment("all", order=0)
         for record in records:
@@ -280,12 +297,14 @@ def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segme
     return [*_order_by_time(list(segments.values()), clock), unplaced]
 
 
-def _bundle_finder(records: Sequence[Record], measured: Sequence[Fact]) -> Callable[[str], str]:
-    """What a member belongs to: the bundle root above it, else its folder; itself where a folder's files disagree."""
+def _bundle_finder(
+    records: Sequence[Record], measured: Sequence[Fact], labels: Mapping[str, str]
+) -> Callable[[str], str]:
+    """What a member belongs to: its label, the bundle root above it, its folder; itself where the files disagree."""
     root = root_finder(set(map(member_of, records)))
 
     def folder(member: str) -> str:
-        return root(member) or member.rpartition("/")[0]
+        return labels.get(member) or root(member) or member.rpartition("/")[0]
 
     seen: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in measured:
@@ -380,7 +399,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         window = options.window.on_host_clock(clock.zone) if options.window else None
         problems = (*problems, *unplaced_recordings(records, window, clock.anchors))
         records = records_in_window(records, window, options.process, clock.anchors)
-    records = mark_ineffective_writes(records)
+    records = mark_ineffective_writes([*records, *profile_switches(records)])
     facts = [
         r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and not r.name.startswith("work.")
     ]
@@ -398,7 +417,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         name=options.case or host.host or host.root or "host",
         facts=(*order_by_capture([*facts, *uptimes]), *boot_facts(clock.anchors)),
         states=cut_states(records, clock),
-        events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting")),
+        events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting") and not _is_label(r)),
         problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems, *doubts),
         inputs=tuple(row for row in parsed.inputs if concerns_host(row.member)),
         notes=notes,

@@ -33,7 +33,7 @@ from thpdiag.host.series import last_row_having
 from thpdiag.knowledge import platforms
 from thpdiag.knowledge.paths import root_of
 from thpdiag.knowledge.platforms import enabled_default, era
-from thpdiag.model import Case, Citation, Event, Fact, Sample, State
+from thpdiag.model import Case, Citation, Event, Fact, Record, Sample, State
 from thpdiag.model.text import path_name, quoted, sentence
 
 PARAMETERS = {
@@ -163,6 +163,31 @@ def boot_config(facts: Sequence[Fact], states: Sequence[State]) -> BootConfig:
         on_boot_line=any(f.name == "boot.transparent_hugepage" for f in current),
         container="host.container" in values,
     )
+
+
+def profile_switches(records: Iterable[Record]) -> Iterator[Event]:
+    """What `tuned-adm profile` at a prompt writes, by the profile's own file or as it is shipped.
+
+    What a profile that is not known sets is open, and so is what one leaves as it was that follows one that set it.
+    """
+    records = list(records)
+    facts = [record for record in records if isinstance(record, Fact)]
+    own = {(f.label("profile"), f.label("setting")): str(f.value) for f in facts if f.name == "rc.thp_write"}
+    release = next((str(f.value) for f in facts if f.name == "kernel.release"), "")
+    version = next((str(f.value) for f in facts if f.name == "tuned.version"), "") or platforms.tuned_version(release)
+    before = dict[str, str]()
+    for event in records:
+        if not isinstance(event, Event) or event.fields.get("what") != "tuning profile":
+            continue
+        name = event.fields["of"]
+        shipped = platforms.settings_of_switched_profile(name, version)
+        after = {setting: value for (profile, setting), value in own.items() if profile == name and setting}
+        after = after or dict(shipped or {})
+        unknown = MAIN_SETTINGS if not after and shipped is None else before.keys() - after.keys()
+        for setting, value in (*after.items(), *((setting, "") for setting in sorted(unknown))):
+            fields = {"setting": setting, "value": value, "how": "prompt" if value else "unclear", "profile": name}
+            yield Event("setting_written", event.cite, event.time, fields)
+        before = after
 
 
 def _missing_directories(facts: Sequence[Fact], platform: str) -> frozenset[str]:
@@ -672,7 +697,7 @@ def _contradictions_of_setting(
 def _of_same_bundle(have: Fact, own: Sequence[ConfiguredSetting], lines: Sequence[Citation]) -> list[ConfiguredSetting]:
     """What one bundle of a host says is not held against what the kernel had when another one was made.
 
-    Of the boot lines that stand above a reading in the same file only the nearest one counts.
+    Where a boot line stands above a reading in the same file only the nearest one counts.
     """
     roots = {root_of(cite.member) for cite in (*lines, *(one.cite for one in own))}
     root = root_of(have.cite.member)
@@ -682,7 +707,9 @@ def _of_same_bundle(have: Fact, own: Sequence[ConfiguredSetting], lines: Sequenc
         one
         for one in own
         if (
-            one is above[-1] if above and one in beside else root_of(one.cite.member) in {"", root} or root not in roots
+            one is above[-1]
+            if above and one.place == BOOT_LINE
+            else root_of(one.cite.member) in {"", root} or root not in roots
         )
     ]
 

@@ -154,6 +154,15 @@ def settings_of_profile(name: str, version: str) -> Iterator[Shipped]:
             yield Shipped(row["setting"], row["value"], row["source"])
 
 
+def settings_of_switched_profile(name: str, version: str) -> Mapping[str, str] | None:
+    """The same of all versions from 2.5 on where it is not known; None of a profile that tuned does not ship."""
+    data = _start_up_data()["tuned"]
+    versions = (version,) if version else data["turns"]
+    found = [{one.setting: one.value for one in settings_of_profile(name, one_version)} for one_version in versions]
+    shipped = any(re.fullmatch(row["profile"], name) for row in (*data["profiles"], {"profile": data["others"]}))
+    return found[0] if shipped and all(one == found[0] for one in found) else None
+
+
 def looks_at_boot_line(version: str) -> bool:
     """Whether tuned leaves `enabled` alone when the boot line sets it; an unknown version is taken for a newer one."""
     return not version or _numbers(version) >= _numbers(_start_up_data()["tuned"]["looks_at_boot_line"])

@@ -39,6 +39,7 @@ class Workloads(NamedTuple):
     units: Mapping[str, float]
     warms: frozenset[str]
     own: tuple[tuple[re.Pattern[str], str], ...]
+    configured: tuple[tuple[re.Pattern[str], str], ...]
     changes: tuple[tuple[re.Pattern[str], str], ...]
 
 
@@ -57,8 +58,11 @@ def workloads() -> Workloads:
         rest=re.compile("|".join(f"(?:{line})" for line in known["rest"]), re.ASCII),
         units=known["units"],
         warms=frozenset(tool for tool, row in known["tools"].items() if row["warms"]),
-        own=tuple(
-            (re.compile(rf"(?<!\S){row[value]}"), value) for row in known["own"] for value in ("always", "never")
+        own=tuple((re.compile(rf"(?<!\S){word}"), value) for row in known["own"] for value, word in row.items()),
+        configured=tuple(
+            (re.compile(rf"(?<![\w-]){word}"), value)
+            for row in (*known["own"], *known["configured"])
+            for value, word in row.items()
         ),
         changes=tuple((re.compile(row["command"]), row["what"]) for row in known["changes"]),
     )
@@ -79,6 +83,12 @@ def own_switch(command: str) -> tuple[str, str]:
         if found := pattern.search(command):
             return " ".join(f"{command[: found.start()]} {command[found.end() :]}".split()), value
     return " ".join(command.split()), ""
+
+
+def configured_switch(text: str) -> str:
+    """What the last of such switches in a configuration says: always, madvise, never, default, or nothing."""
+    found = ((match.start(), value) for known, value in workloads().configured for match in known.finditer(text))
+    return max(found, default=(0, ""))[1]
 
 
 def changes_of(command: str) -> list[tuple[str, str]]:

@@ -49,7 +49,8 @@ class State:
     """A stretch in which the settings did not change. Checks run inside one state.
 
     `settings` are the values known to hold (`thp.enabled` -> `never`); `order` counts stretches of the case in
-    time, the largest is the latest; None if the place in time is unknown.
+    time, the largest is the latest; None if the place in time is unknown. `labels` are the settings that a heading or
+    the name of a file tells, where the kernel does not show them.
     """
 
     id: str
@@ -59,6 +60,7 @@ class State:
     samples: tuple[Sample | Series, ...] = ()
     profiles: tuple[Profile, ...] = ()
     events: tuple[Event, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

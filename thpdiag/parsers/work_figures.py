@@ -26,11 +26,14 @@ from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers.work_time import job
 
 LATENCIES = ("mean", "p50", "p90", "p95", "p99")
+TIMES = ("real", "user", "sys")
+RUNS = ("runs", "least", "most")
+VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+)*")  # of a command
 SHOWN = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """Facts work.latency and work.rate."""
+    """Facts work.latency, work.rate and work.seconds."""
     if SHOWN.match(source.command):
         return
     block = _Block(source, job(source.command))
@@ -51,6 +54,7 @@ class _Block:
     title: str = ""
     lasted: str = ""
     found: list[Fact] = field(default_factory=list)
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)  # of a job: how many, and what they took
 
     def take(self, number: int, line: str) -> None:
         """What one line tells."""
@@ -66,6 +70,9 @@ class _Block:
                 known, self.tool = True, self.tool or figure.tool
                 groups = {name: text for name, text in match.groupdict().items() if text is not None}
                 self.title = groups.get("title", self.title)
+                if "job" in groups:
+                    variables = VARIABLES.match(self.source.command)
+                    self.job = f"{variables[0] if variables else ''}{groups['job']}"
                 if figure.heading:
                     self.heading, self.unit = figure, groups.get("unit", "")
                 if "lasted" in groups:
@@ -84,6 +91,12 @@ class _Block:
 
     def _figures(self, figure: Figure, groups: dict[str, str], number: int, line: str) -> None:
         units, own = workloads().units, figure.unit or groups.get("unit", "")
+        for name in TIMES:
+            if name in groups:
+                self._add("work.seconds", name, figure, groups[name], units[own], number, line)
+        if told := {name: groups[name] for name in RUNS if name in groups}:
+            sizes = {name: f"{float(text) * (units[own] if name != 'runs' else 1):g}" for name, text in told.items()}
+            self.runs.setdefault(self.job, {}).update(sizes)
         latencies = {name: groups[name] for name in LATENCIES if name in groups}
         if (percent := f"p{groups.get('percent', '')}") in LATENCIES:
             latencies[percent] = groups["value"]
@@ -107,7 +120,8 @@ class _Block:
     def facts(self) -> Iterator[Fact]:
         for fact in self.found:
             lasted = (("lasted", self.lasted),) if self.lasted else ()
-            yield Fact(fact.name, fact.value, fact.cite, (*fact.labels, *lasted), fact.time)
+            runs = self.runs.get(fact.label("job") or "", {}) if fact.name == "work.seconds" else {}
+            yield Fact(fact.name, fact.value, fact.cite, (*fact.labels, *lasted, *runs.items()), fact.time)
 
 
 def belongs(text: str) -> bool:

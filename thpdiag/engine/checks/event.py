@@ -108,7 +108,7 @@ def _describe(events: list[Event]) -> str:
     first = events[0]
     if first.kind == "setting_written":
         what, how = first.fields.get("value", ""), first.fields.get("how", "")
-        path = path_name(first.fields.get("path", ""))
+        path = path_name(first.fields.get("path") or first.fields.get("setting", ""))
         return f"the write of {quoted(what)} to {path} {HOW.get(how, how)}"
     fields = ", ".join(f"{k} {_FIELDS.get(k, quoted)(v)}" for k, v in first.fields.items() if v and k not in UNSAID)
     if first.kind in REPORTS and (function := telling_function(first)):

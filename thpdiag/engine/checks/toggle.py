@@ -13,38 +13,36 @@ between the two sides (`_changes`): a restart, caches that were dropped, another
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
 from thpdiag.engine.checks.toggle_sides import GROUP, Side, sides
 from thpdiag.engine.quantity import format_quantity, parse_quantity
-from thpdiag.engine.schema import COMPARED, OTHER_SETTING, Toggle, ToggleCheck, ToggleMetric, as_list
+from thpdiag.engine.schema import OTHER_SETTING, Toggle, ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.knowledge.paths import root_of
+from thpdiag.knowledge.switches import compared, permissiveness
 from thpdiag.model import Event, Fact
 from thpdiag.model.facts import OPERATOR_KINDS
 from thpdiag.model.text import quoted
 
-# From strict to permissive. With defrag=defer no fault compacts, not even in memory that asked for huge pages, which
-# waits with madvise (mm/huge_memory.c vma_thp_gfp_mask).
-PERMISSIVE = (
-    "deny", "never", "no", "defer", "default", "advise", "madvise", "inherit", "defer+madvise", "within_size", "yes",
-    "always", "force",
-)  # fmt: skip
-LESS_IS_MORE = ("sleep_millisecs", "extfrag_threshold")  # settings of which a smaller number allows more
 KNOBS = ("thp.enabled", "thp.defrag")  # what is often switched together
 OF_PROGRAM = "thp.of_program"  # a program's own switch, in the command of a job
-OF_SIZES = {"thp.size.enabled": ".enabled", "thp.size.shmem_enabled": ".shmem_enabled"}
-SIZES = "thp.hugepages-"
+SERVICE = "thp.service."
+OF_PARTS = {  # how the settings of single sizes and services begin and end
+    "thp.size.enabled": ("thp.hugepages-", ".enabled"),
+    "thp.size.shmem_enabled": ("thp.hugepages-", ".shmem_enabled"),
+    "thp.of_service": (SERVICE, ""),
+}
 SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
 HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
 SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
 
 
-OF_SOURCES: tuple[ToggleMetric, ...] = ("work_rate", "rss_slope")  # of each job, and of each process
+OF_SOURCES = ("work_rate", "rss_slope")  # of each job, and of each process
 Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one that is compared
 
 
@@ -52,7 +50,7 @@ Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one 
 class Contrast:
     """One metric under both values of the setting."""
 
-    metric: ToggleMetric
+    metric: str
     worse_knobs: Knobs
     better_knobs: Knobs
     worse: Side
@@ -80,10 +78,9 @@ class Contrast:
         )
 
     def alone(self, settings: Sequence[str]) -> bool:
-        """Whether nothing but these settings was switched. With `enabled` at never the others have no say."""
-        off = self.setting == "thp.enabled" and self.better_value == "never"
+        """Whether nothing but these settings was switched. What `enabled` shows is of huge pages; so is defrag."""
         others = (*(name for name, _, _ in self.differences), *self.half_known)
-        return off or all(name in settings for name in others)
+        return self.setting == "thp.enabled" or all(name in settings for name in others)
 
     @property
     def half_known(self) -> Sequence[str]:
@@ -162,7 +159,7 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
 
     It is the state with the worse value that a yes speaks of.
     """
-    toggle, settings = check.toggle, _names(as_list(check.toggle.setting), view)
+    toggle, settings = check.toggle, _names(check.toggle.settings, view)
     if len(view.others) < 2 and OF_PROGRAM not in settings:
         contrasts = []
     else:
@@ -186,6 +183,8 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
         ),
     )  # fmt: skip
     value = YES if best.is_at_least(ratio) else NO
+    if value is NO and (hearsay := best.worse.hearsay or best.better.hearsay):
+        return unknown_result(check, OTHER_SETTING, hearsay)
     if value is YES and not _is_worse_state(best, view):
         return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
     doubt = doubts[id(best)] if value is YES else ()
@@ -201,14 +200,11 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
 
 
 def _names(settings: Sequence[str], view: StateView) -> list[str]:
-    """The settings, those of single sizes by the sizes that were set."""
-    sizes = (
-        {n for v in view.others for n in v.state.settings if n.startswith(SIZES)}
-        if set(settings) & set(OF_SIZES)
-        else ()
-    )
-    ends = [OF_SIZES[name] for name in settings if name in OF_SIZES]
-    return [*(n for n in settings if n not in OF_SIZES), *sorted(n for n in sizes if n.endswith(tuple(ends)))]
+    """The settings, those of single sizes and services by what was set."""
+    known = sorted({name for other in view.others for name in _values(other)})
+    parts = [ends for name, ends in OF_PARTS.items() if name in settings]
+    single = [name for name in known if any(name.startswith(start) and name.endswith(end) for start, end in parts)]
+    return [*(name for name in settings if name not in OF_PARTS), *single]
 
 
 def _is_work_open(settings: Sequence[str], ratio: float, view: StateView) -> bool:
@@ -260,12 +256,13 @@ def _is_first(contrast: Contrast, view: StateView) -> bool:
 def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tuple[str, ...]:
     """Why what got better may have done so without the switch."""
     worse, better = contrast.worse, contrast.better
-    found = [doubt for doubt in dict.fromkeys((worse.doubt, better.doubt)) if doubt]
+    found = [one for one in dict.fromkeys((worse.doubt, better.doubt, worse.hearsay, better.hearsay)) if one]
+    changes = _changes(contrast, settings, view)
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
-        return tuple(found)
-    if worse.kernel is None and worse.warms and _is_first(contrast, view):
+        changes = [change for change in changes if change.startswith("tuning profile")]  # which goes along
+    elif worse.kernel is None and worse.warms and _is_first(contrast, view):
         found.append("a first run is slower than the next ones whatever is switched")
-    if changes := _changes(contrast, settings, view):
+    if changes:
         found.append(f"something else was changed as well: {', '.join(changes)}; which of it helped is open")
     return tuple(found)
 
@@ -275,9 +272,9 @@ def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> li
     spans = [
         side for other in view.others for name, side in sides(contrast.metric, other).items() if name == contrast.source
     ]
-    done = {(e.cite.member, e.cite.line or 0): _action(e, settings) for e in _operator_events(view)}
+    done = [(e.cite.member, e.cite.line or 0, what) for e in _operator_events(view) if (what := _action(e, settings))]
     before = [
-        {what for (member, line), what in done.items() if what and _is_just_before(member, line, side, spans)}
+        {what for member, line, what in done if _is_just_before(member, line, side, spans)}
         for side in (contrast.worse, contrast.better)
     ]
     found = sorted(before[0] ^ before[1])
@@ -290,10 +287,12 @@ def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> li
             if old[name] != new[name]
         )
     first, last = sorted((contrast.worse, contrast.better), key=lambda side: side.place or (0, 0))
-    kernels, uptimes = (
+    kernels, uptimes, boot_lines = (
         [_nearest([f for f in view.case.facts if f.name == name], side) for side in (first, last)]
-        for name in ("kernel.release", "uptime.seconds")
+        for name in ("kernel.release", "uptime.seconds", "boot.cmdline")
     )
+    if boot_lines[0] and boot_lines[1] and boot_lines[0].value != boot_lines[1].value:
+        found.append("a boot with another boot line")
     if kernels[0] and kernels[1] and kernels[0].value != kernels[1].value:
         found.append(f"another kernel ({quoted(kernels[0].value)}, then {quoted(kernels[1].value)})")
     if uptimes[0] and uptimes[1]:
@@ -346,7 +345,7 @@ def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
     middle, count, before = (contrast.worse.mean + contrast.better.mean) / 2, 0, None
     worse_value = dict(contrast.worse_knobs)[contrast.setting]
     for other in sorted((v for v in view.others if v.state.order is not None), key=lambda v: v.state.order or 0):
-        value = other.state.settings.get(contrast.setting)
+        value = _value(other, contrast.setting)
         side = sides(contrast.metric, other).get(contrast.source)
         if side is None or side.samples < least or value not in (contrast.better_value, worse_value):
             continue
@@ -374,7 +373,12 @@ def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
     """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
     if contrast.setting == OF_PROGRAM:
         return view.state.id == contrast.worse.state
-    return view.state.settings.get(contrast.setting) != contrast.better_value
+    return _value(view, contrast.setting) != contrast.better_value
+
+
+def _values(view: StateView) -> Mapping[str, str]:
+    """The settings of a state, as the kernel shows them or a label tells them."""
+    return {**view.state.labels, **view.state.settings}
 
 
 def _enough(contrast: Contrast, check: Toggle) -> bool:
@@ -382,7 +386,7 @@ def _enough(contrast: Contrast, check: Toggle) -> bool:
 
 
 def _least(contrast: Contrast, check: Toggle) -> int:
-    return 1 if COMPARED[contrast.metric].whole else check.min_samples
+    return 1 if compared()[contrast.metric].whole else check.min_samples
 
 
 def _same_load(contrast: Contrast) -> bool:
@@ -399,12 +403,7 @@ def _is_similar(one: float, other: float) -> bool:
 def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[str], view: StateView) -> str:
     """Why nothing could be compared."""
     if not contrasts:
-        jobs = sorted({name.split(GROUP)[0] for v in view.others for name in sides("work_rate", v)} - {""})
-        if "work_rate" in check.metrics and len(view.others) > 1 and len(jobs) > 1:
-            return (
-                f"no job was measured under both settings; these are different ones: {', '.join(map(quoted, jobs[:3]))}"
-            )
-        return "no two stretches with different settings and enough samples"
+        return _what_is_missing(check, view)
     contrast = contrasts[0]
     title = contrast.worse.title
     if not contrast.alone(settings):
@@ -424,6 +423,17 @@ def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[st
     return f"fewer than {check.min_samples} samples on one side"
 
 
+def _what_is_missing(check: Toggle, view: StateView) -> str:
+    """Why there are no two sides of one thing."""
+    jobs = sorted({name.split(GROUP)[0] for v in view.others for name in sides("work_rate", v)} - {""})
+    if "work_rate" in check.metrics and len(view.others) > 1 and len(jobs) > 1:
+        return f"no job was measured under both settings; these are different ones: {', '.join(map(quoted, jobs[:3]))}"
+    unclear = (e.fields.get("profile") for e in _operator_events(view) if e.fields.get("how") == "unclear")
+    if profile := next(filter(None, unclear), ""):
+        return f"what tuned's profile {quoted(profile)} sets is not known"
+    return "no two stretches with different settings and enough samples"
+
+
 def _what_else_was_switched(contrast: Contrast, settings: Sequence[str]) -> str:
     if half := [name for name in contrast.half_known if name not in settings]:
         return f"whether {' and '.join(half)} was switched as well is not in the input"
@@ -431,28 +441,29 @@ def _what_else_was_switched(contrast: Contrast, settings: Sequence[str]) -> str:
     return f"{names} were switched together; which of them did it is open"
 
 
-def _contrasts(setting: str, metric: ToggleMetric, view: StateView) -> Iterator[Contrast]:
+def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]:
     """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
     by_value: dict[Knobs, dict[str, Side]] = {}
     for other in view.others:
-        settings = other.state.settings
+        settings = _values(other)
         beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
         for source, side in sides(metric, other).items():
-            value, name = settings.get(setting), source
+            value, name = _value(other, setting), source
             if setting == OF_PROGRAM:
                 value, name = side.own or "default", _without_switch(source, metric)
             if value is None:
                 continue
             knobs = ((setting, value), *beside)
-            known, side = by_value.setdefault(knobs, {}), replace(side, order=other.state.order, state=other.state.id)
+            known, said = by_value.setdefault(knobs, {}), _hearsay(other, setting)
+            side = replace(side, order=other.state.order, state=other.state.id, hearsay=said)
             if name not in known or known[name].samples < side.samples:
                 known[name] = side
-    for better, worse in combinations(sorted(by_value, key=lambda knobs: _permissive(*knobs[0])), 2):
+    for better, worse in combinations(sorted(by_value, key=lambda knobs: permissiveness(*knobs[0])), 2):
         for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
             yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source], source)
 
 
-def _without_switch(source: str, metric: ToggleMetric) -> str:
+def _without_switch(source: str, metric: str) -> str:
     """The name of a job's figure without what the program's own switch says."""
     if metric != "work_rate":
         return source
@@ -460,8 +471,18 @@ def _without_switch(source: str, metric: ToggleMetric) -> str:
     return GROUP.join((bare, "", *rest))
 
 
-def _permissive(setting: str, value: str) -> float:
-    if value.isdecimal():
-        return -float(value) if setting.endswith(LESS_IS_MORE) else float(value)
-    words = {"no": 0, "yes": 1} if setting.endswith("khugepaged.defrag") else {w: n for n, w in enumerate(PERMISSIVE)}
-    return words.get(value, len(PERMISSIVE))
+def _value(view: StateView, setting: str) -> str | None:
+    """The value of a setting; a service has its default until it is restarted with another, and so has a host."""
+    of_service = setting.startswith(SERVICE) and view.state.order is not None
+    usual = (str(f.value) for f in view.state.facts if f.name == setting and f.provenance == "assumed")
+    return _values(view).get(setting, "default" if of_service else next(usual, None))
+
+
+def _hearsay(view: StateView, setting: str) -> str:
+    """Why the value of a setting is not sure; nothing if it is."""
+    if setting in view.state.labels:
+        return "the setting is known by a heading or the name of a file alone"
+    known = setting in view.state.settings or setting.startswith(SERVICE) or setting == OF_PROGRAM
+    return (
+        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and nobody measured it"
+    )

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from thpdiag.engine.schema import COMPARED, ToggleMetric
 from thpdiag.engine.stacks import cpu_time_profiles
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Track
+from thpdiag.knowledge.switches import compared
 from thpdiag.knowledge.workloads import own_switch, workloads
 from thpdiag.model import Citation, Fact, Stacks
 
@@ -41,7 +41,7 @@ class Side:
 
     Of work done: `title` says what of it, `rising` that more is better, `runs` are all values, `step` the last digit
     that was printed, `kernel` the seconds in the kernel; `own` is what the program's own switch says; its
-    first run `warms` up, or it was too `brief`. `doubt` is why the figure may mislead.
+    first run `warms` up, or it was too `brief`. `doubt` is why the figure may mislead, `hearsay` why the setting may.
     """
 
     mean: float
@@ -64,6 +64,7 @@ class Side:
     warms: bool = False
     brief: bool = False
     doubt: str = ""
+    hearsay: str = ""
 
     @property
     def place(self) -> tuple[int, int] | None:
@@ -74,7 +75,7 @@ class Side:
 Sides = Mapping[str, Side]  # by source
 
 
-def sides(metric: ToggleMetric, view: StateView) -> Sides:
+def sides(metric: str, view: StateView) -> Sides:
     """The metric in one state, by source: a reader, a job, a process."""
     key = ("toggle", metric)
     if key not in view.catalogue.memo:
@@ -83,7 +84,7 @@ def sides(metric: ToggleMetric, view: StateView) -> Sides:
     return found
 
 
-def _sides(metric: ToggleMetric, view: StateView) -> Iterator[tuple[str, Side]]:
+def _sides(metric: str, view: StateView) -> Iterator[tuple[str, Side]]:
     match metric:
         case "sys_share":
             yield from _means(metric, view, "cpu_ratio.sys_share")
@@ -94,21 +95,19 @@ def _sides(metric: ToggleMetric, view: StateView) -> Iterator[tuple[str, Side]]:
             yield from _compaction(view)
         case "compact_stall_rate":
             yield from _rates(metric, view, "node_vmstat_compact_stall")
-        case "fault_rate":
-            yield from _rates(metric, view, "node_vmstat_thp_fault_alloc")
         case "rss_slope":
             yield from _growth(view)
         case "work_rate":
             yield from _work(view)
 
 
-def _side(metric: ToggleMetric, track: Track, mean: float, samples: int, last: float) -> Side:
-    known = COMPARED[metric]
+def _side(metric: str, track: Track, mean: float, samples: int, last: float) -> Side:
+    known = compared()[metric]
     first, until = track.cite(0), track.cite(len(track) - 1)
     return Side(mean, samples, first, until, known.unit, known.title, known.worth, last=last)
 
 
-def _means(metric: ToggleMetric, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
+def _means(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
     """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
     for track in reversed(view.catalogue.tracks(name)):
         busy, user = _companion_column(track, "cpu_ratio.busy"), _companion_column(track, "cpu_ratio.user_total")
@@ -140,7 +139,7 @@ def _average(values: Column | None) -> float | None:
     return None if values is None else float(values.mean())
 
 
-def _rates(metric: ToggleMetric, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
+def _rates(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
     for track in reversed(view.catalogue.tracks(name)):
         if points := rates(track):
             mean, end = float(points.values.mean()), max(LAST, len(points) // 3)
@@ -153,7 +152,7 @@ def _compaction(view: StateView) -> Iterator[tuple[str, Side]]:
 
     A profile without callers cannot tell and is compared with another such one only.
     """
-    known = COMPARED["compaction_share"]
+    known = compared()["compaction_share"]
     for source in cpu_time_profiles(view.state.profiles):
         profile = compiled_profile(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
@@ -201,6 +200,8 @@ def _work_facts(view: StateView) -> Iterator[Fact]:
 
 def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
     first, values = runs[0], tuple(float(run.value) for run in runs)
+    ends = tuple(float(end) for run in runs for end in (run.label("least"), run.label("most")) if end)
+    count = sum(int(run.label("runs") or 1) for run in runs)
     kernel_seconds = sorted(float(fact.value) for fact in kernel)
     kind, rising = first.label("kind") or "real", first.name == "work.rate"
     title = "time for the same work"
@@ -212,10 +213,10 @@ def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
     brief = any(float(run.label("lasted") or BRIEF_SECONDS) < BRIEF_SECONDS for run in runs)
     tool = first.label("tool") or ""
     return Side(
-        sorted(values)[len(values) // 2], len(values), first.cite, runs[-1].cite,
+        sorted(values)[len(values) // 2], count, first.cite, runs[-1].cite,
         "1/s" if rising else "seconds", f"{title} ({of})" if of else title,
         worth=WORTH_SECONDS.get(first.name, 0.0), last=values[-1] if len(values) > 1 else None, rising=rising,
-        runs=values, step=float(first.label("step") or 0.0), own=own,
+        runs=ends or values * count, step=float(first.label("step") or 0.0), own=own,
         kernel=kernel_seconds[len(kernel_seconds) // 2] if kernel_seconds else None,
         warms=first.name != "work.seconds" and (not tool or tool in workloads().warms),
         brief=brief,

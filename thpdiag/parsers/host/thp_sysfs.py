@@ -48,7 +48,7 @@ _ROW = rf"(?:{_LISTED}\s+){{0,12}}{_LISTED}\s*$|{_LS_LONG}{_LISTED}/?(?: -> \S+)
 _LISTING = re.compile(rf"{_ROW}|total \d+\s*$")
 _EXISTS = re.compile(rf"(?:{_LS_LONG})?/{_MM}/((?:redhat_)?transparent_hugepage)(?:/:?|:)?\s*$")
 _OPENS = re.compile(
-    rf"(?:/?{_MM}/{_DIRECTORY}/{_KNOB}|(?:\./)?{_KNOB})\s?[:=]\s?\S|==> \S{{0,100}}{_KNOB} <==|"
+    rf"(?:/?{_MM}/{_DIRECTORY}/{_KNOB}|(?:\./)?{_KNOB})\s?[:=]\s?\S(?!\S{{0,20}}:\s)|==> \S{{0,100}}{_KNOB} <==|"
     rf"/{_MM}/{_DIRECTORY}/{_KNOB}:?\s*$|"
     rf"(?:\S{{1,20}}: )?.{{0,60}}/{_MM}/{_DIRECTORY}\S{{0,40}}: .{{0,20}}No such file or directory|"
     rf"(?:{_LS_LONG})?/{_MM}/(?:redhat_)?transparent_hugepage(?:/:?|:)?\s*$|{_ROW}|"
