@@ -112,6 +112,7 @@ WHOLE: dict[str, Change] = {  # nothing is lost
 CHANGED: dict[str, Change] = {  # blanks are lost that may have told something
     "tabs between columns": with_tabs,
     "tables of Markdown": in_markdown,
+    "zero-width spaces between numbers": lambda text: re.sub(r"(?<=\d) (?=\d)", "\u200b", text),
 }
 SHORT: dict[str, Change] = {  # parts of lines are lost, or stand on lines of their own
     "cut at 80": cut(80, ""),

@@ -5,7 +5,8 @@
 
 A mark tells it (`...`, which an ellipsis has become) that stands at the same column in several lines. Without one, some
 lines that are as wide as a terminal tell it if none is wider and no columns stand below each other: the rows of a whole
-table end at the same column too, and the header of a cut one is not known.
+table end at the same column too, and the header of a cut one is not known. Lines that still have numbers or times
+before them are not as wide as they were printed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from thpdiag.detect.layout import prefix_of
 from thpdiag.detect.transcript import TextLine
 
 TERMINALS = frozenset((80, 100, 120, 132))  # usual widths, in columns
@@ -44,7 +46,9 @@ def without_cut_words(lines: Iterable[TextLine]) -> Iterator[TextLine]:
 def _without_cut_words(lines: Sequence[TextLine]) -> Iterator[TextLine]:
     width = max((len(line.text) for line in lines), default=0)
     widest = [line.text for line in lines if len(line.text) == width and not _GRAPH.match(line.text)]
-    is_cut = width >= MIN_WIDTH and (_are_marked(widest) or (width in TERMINALS and _are_cut(widest)))
+    is_cut = width >= MIN_WIDTH and (
+        _are_marked(widest) or (width in TERMINALS and _are_cut(widest) and not prefix_of(lines))
+    )
     for line in lines:
         is_whole = not is_cut or len(line.text) < width or _GRAPH.match(line.text)
         yield line if is_whole else line._replace(text=_LAST_WORD.sub("", line.text))
@@ -59,4 +63,4 @@ def _are_cut(lines: Sequence[str]) -> bool:
     gaps = sum(
         sum(map(signs.count, " |")) >= most for signs in zip(*(line[-RIGHT_EDGE:] for line in lines), strict=True)
     )
-    return len(lines) >= MIN_CUT and (gaps < TABLE_GAPS or all(map(_PERF_ROW.match, lines)))
+    return len(set(lines)) >= MIN_CUT and (gaps < TABLE_GAPS or all(map(_PERF_ROW.match, lines)))

@@ -25,6 +25,7 @@ from thpdiag.model import Moment
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[()][0-9A-B])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_DIGITS_APART = re.compile(r"(?<=\d)[\u200b-\u200d\u2060\ufeff](?=\d)")  # one number, or two with a blank lost
 _TYPOGRAPHY = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"',
      "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2212": "-",
@@ -131,7 +132,7 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.rstrip()
     text = _SCROLL_BAR.sub("", _ESCAPES.sub("", text))
-    text = _TWO_DASHES.sub("--", _BAR_WITH_SHARE.sub(r"--\1--", _CONTROLS.sub("", text)))
+    text = _TWO_DASHES.sub("--", _BAR_WITH_SHARE.sub(r"--\1--", _CONTROLS.sub("", _DIGITS_APART.sub("?", text))))
     text = text.translate(_TYPOGRAPHY).rstrip()
     start = found.end() if (found := _NUMBER.match(text)) else 0
     if "\t" in text[start:] and not _COLUMNS.search(text, start):  # columns that an editor or a web page made cells of
