@@ -10,6 +10,7 @@ import pytest
 
 from analyze_bytes import document
 from conftest import ROOT
+from pasted_variants import CHANGED, SHORT, WHOLE, sampled
 
 FIXTURES = ROOT / "fixtures"
 SICK = {
@@ -80,3 +81,25 @@ def test_nothing_is_found_where_nothing_was(file: str) -> None:
     """No cause, not even as a hypothesis."""
     text = (FIXTURES / file).read_text()
     assert [causes(variant(text)) for variant in VARIANTS] == [[("", "")]] * len(VARIANTS)
+
+
+TEXTS = [
+    paths[0].relative_to(FIXTURES).as_posix()
+    for kind in ("acceptance", "stories", "healthy", "captures")
+    for bundle in sorted((FIXTURES / kind).glob("*/bundle"))
+    if len(paths := [p for p in bundle.rglob("*") if p.is_file()]) == 1 and paths[0].stat().st_size < 60_000
+]
+PASTES = {**WHOLE, **CHANGED, **SHORT}
+PAIRS = [(file, form) for file in TEXTS if file.endswith(".txt") for form in PASTES]
+
+
+@pytest.mark.parametrize(("file", "form"), sampled(PAIRS, "verdicts", 5))
+def test_a_damaged_paste_gives_no_other_cause(file: str, form: str) -> None:
+    """The same as the text itself where nothing is lost; else the same, less sure, or none."""
+    text = (FIXTURES / file).read_text()
+    own, found = causes(text), causes(PASTES[form](text))
+    if form in WHOLE:
+        assert found == own
+    assert {one for one in found if one[1] in ("likely", "confirmed")} <= {
+        (mechanism, level) for mechanism, most in own for level in ("likely", most)
+    }

@@ -264,3 +264,38 @@ def test_an_oops_is_one_event_with_the_function_that_ran_as_leaf(first: str) -> 
     )
     assert (oops.kind, oops.fields["comm"], oops.fields["pid"]) == ("oops", "kswapd0", "143")
     assert oops.stack[:3] == ("__reset_isolation_pfn", "__reset_isolation_suitable", "reset_isolation_suitable")
+
+
+HUNG = "INFO: task java:4711 blocked for more than 120 seconds."
+
+
+@pytest.mark.parametrize("mark", ["-- Boot 3f0c1a5d9f1e4c64a1f0c2b7d5e6f708 --", "-- Reboot --"])
+@pytest.mark.parametrize(
+    ("earlier", "later", "times"),
+    [
+        # dates: all of them count, and what comes after the line of journalctl is after a restart
+        ("Nov 18 03:35:43 db1 kernel: ", "Nov 20 05:57:55 db1 kernel: ", [12943.0, 194275.0, 194275.0]),
+        # seconds since boot with dates: only those of the last boot are seconds since boot
+        (
+            "Nov 18 03:35:43 db1 kernel: [  920.500000] ",
+            "Nov 20 05:57:55 db1 kernel: [ 1055.500000] ",
+            [12943.0, 194275.0, 1055.5],
+        ),
+        # journalctl -o short-monotonic: nothing tells when the earlier ones were
+        ("[  920.500000] db1 kernel: ", "[ 1055.500000] db1 kernel: ", [None, 1055.5]),
+    ],
+)
+def test_boots_of_a_journal_are_kept_apart(mark: str, earlier: str, later: str, times: list[float | None]) -> None:
+    """Between the messages of two boots journalctl prints a line; filtered, it is all that tells the restart."""
+    found = events(f"$ journalctl\n{earlier}{HUNG}\n{mark}\n{later}x\n{later}{HUNG}\n")
+    assert [event.time.seconds if event.time else None for event in found] == times
+    assert [event.kind for event in found][-2:] == ["restart", "hung_task"]
+    assert next(event.cite.line for event in found if event.kind == "restart") == 3
+
+
+def test_what_a_journal_says_of_the_kernel_is_that_of_its_last_boot() -> None:
+    """The line of journalctl, or that of the kernel itself."""
+    lines = ["Linux version 5.4.0-1", "Command line: ro", HUNG, "-- Reboot --", "Linux version 5.4.0-2", "x"]
+    text = "".join(f"{'' if line[0] == '-' else 'Nov 20 05:57:55 db1 kernel: '}{line}\n" for line in lines)
+    read = Detector(all_parsers(), strict=True).read("paste.txt", enumerate(text.splitlines(), 1), text)
+    assert [r.record.value for r in read if getattr(r.record, "name", "") == "kernel.release"] == ["5.4.0-2"]

@@ -18,6 +18,7 @@ import pytest
 from conftest import ROOT
 from golden_records import plain
 from parse_bytes import member, readings
+from pasted_variants import CHANGED, SHORT, WHOLE, each_line, hard, sampled, soft, strays
 from thpdiag.bundle.member import utf16_of
 from thpdiag.detect.transcript import TextLine
 from thpdiag.detect.wrapped import joined_tables
@@ -25,10 +26,6 @@ from thpdiag.host.reading import _is_noise
 from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample
 
 MAX_BYTES = 100_000  # larger fixtures say the same again
-
-
-def each_line(change: Callable[[int, str], str]) -> Callable[[str], str]:
-    return lambda text: "".join(change(n, line) + "\n" for n, line in enumerate(text.rstrip("\n").split("\n"), 1))
 
 
 def nl(text: str) -> str:
@@ -257,32 +254,6 @@ def test_what_only_looks_like_line_numbers(rows: str) -> None:
     assert weights in ([], [1.0, 2.0, 3.0])
 
 
-def hard(width: int) -> Callable[[str], str]:
-    """A terminal breaks each line at its width."""
-    return each_line(
-        lambda _, line: (
-            "\n".join(line[at : at + width] for at in range(0, len(line), width)) if len(line) > width else line
-        )
-    )
-
-
-def soft(width: int) -> Callable[[str], str]:
-    """A mail program breaks each line at the last blank that fits, which is lost."""
-
-    def broken(_: int, line: str) -> str:
-        parts = []
-        while len(line) > width:
-            at = line.rfind(" ", 0, width + 1)
-            at = line.find(" ", width) if at < 0 or not line[:at].strip() else at
-            if at < 0:
-                break
-            parts.append(line[:at].rstrip())
-            line = line[at:].lstrip()
-        return "\n".join([*parts, line])
-
-    return each_line(broken)
-
-
 TABLES = (
     *("vmstat", "top", "ps", "sar", "pidstat", "iostat", "mpstat", "free", "numastat", "slabtop", "collectl_text"),
     *("buddyinfo", "perf_report", "perf_top", "smaps", "proc_meminfo", "proc_vmstat", "pid_status"),
@@ -310,6 +281,33 @@ def test_wrapped_tables_are_joined(form: str) -> None:
     assert changed > 10
     assert others <= UNMENDED
     assert same >= changed - 14
+
+
+# The last column of a table that has one anyway, an indentation that a format asks for, two dashes alone, a table that
+# a mail program had broken before.
+PASTES_UNMENDED = {"start_up_state/ls-rc-local", "perf_script/only_names", "atop_parseable/version-1", "perf_top/mail"}
+# Rows that happen to have as many cells once they are cut, screens of perf top that lost their first lines.
+CUTS_UNMENDED = {
+    "atop_parseable/recording", "atop_parseable/underscores", "perf_report/overhead_field", "perf_script/tracepoint",
+    "perf_top/by_task", "thp_sysfs/kernel-6.18-grep",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WHOLE)
+def test_what_a_paste_adds_is_taken_off(form: str) -> None:
+    """Indented, quoted, in lists, double-spaced, with the quotes and dashes of an editor: the same is read."""
+    texts = fixtures()
+    names = sampled(sorted(texts), form, 12)
+    others = {name for name in names if without_problems(WHOLE[form](texts[name])) != without_problems(texts[name])}
+    assert others <= PASTES_UNMENDED
+
+
+@pytest.mark.parametrize("form", [*CHANGED, *SHORT])
+def test_a_part_of_a_value_is_no_value(form: str) -> None:
+    """Lines that are cut or broken, columns that became cells: no other number or setting, no larger share."""
+    texts = fixtures()
+    change = {**CHANGED, **SHORT}[form]
+    assert {n for n in sampled(sorted(texts), form, 24) if strays(texts[n], change(texts[n]))} <= CUTS_UNMENDED
 
 
 @cache

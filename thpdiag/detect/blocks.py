@@ -18,9 +18,20 @@ from re import Pattern
 from typing import NamedTuple, TypeVar
 
 from thpdiag.bundle.member import Block, NumberedLines
+from thpdiag.detect.cut_lines import may_be_cut, without_cut_words
 from thpdiag.detect.expansion import Part, Step, Tokens, first_lines, parts_of, steps_of
 from thpdiag.detect.labels import heading_settings
-from thpdiag.detect.layout import NUMBERING, PEEKED_LINES, Change, may_have_prefix, prefix_of, without_prefix
+from thpdiag.detect.layout import (
+    NUMBERING,
+    PEEKED_LINES,
+    Change,
+    is_double_spaced,
+    margin_of,
+    may_have_prefix,
+    prefix_of,
+    without_gaps,
+    without_prefix,
+)
 from thpdiag.detect.services import Services
 from thpdiag.detect.session import (
     folder_after,
@@ -128,6 +139,11 @@ class _Context:
         if not line.depth and len(written := self.accounts.setdefault(self.group, [])) <= MAX_LINES:
             written.append((line.number, line.text))
 
+    def look_past(self, line: TextLine) -> None:
+        """Up to this line nothing is to be taken off; soon it is not looked for in each piece of a long text."""
+        self.looks += 1
+        self.looked_at = line.number + SKIPPED_LINES * (self.looks > MAX_LOOKS)
+
     def source(self) -> Source:
         path = self.paths[0] if self.paths else self.path
         return Source(self.member, time=self.time, command=self.command, path=path)
@@ -184,7 +200,7 @@ class _LookaheadLines:
         if isinstance(lines, NumberedLines) and not markup:
             cleaned_lines = self._lines_of(lines.blocks)
         else:
-            cleaned_lines = joined_tables(clean_lines(lines, markup=markup))
+            cleaned_lines = without_cut_words(joined_tables(clean_lines(lines, markup=markup)))
         self._pull: Callable[[], TextLine | None] = partial(next, cleaned_lines, None)
         self.stops: set[int] = set()  # lines at which a block ends, as another command printed them
         self._stretches = 0  # that are read without what stands before their lines
@@ -192,8 +208,8 @@ class _LookaheadLines:
     def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
         for block in blocks:
             plain = plain_lines(block)
-            if plain is None or may_be_wrapped(block.text):
-                yield from joined_tables(clean_lines(block.lines(), markup=False))
+            if plain is None or may_be_cut(plain) or may_be_wrapped(block.text):
+                yield from without_cut_words(joined_tables(clean_lines(block.lines(), markup=False)))
                 continue
             self._plain, self._number = plain[::-1], block.number
             while self._plain:
@@ -336,7 +352,11 @@ class Detector:
         context.set_quoting(line.depth)
         while context.parts and line.number >= context.parts[0].line:
             yield from self._begin_part(context.parts.popleft(), line, context)
-        if may_have_prefix(line.text) and self._take_off_prefix(context, ahead):
+        if (
+            self._take_off_gaps(context, ahead)
+            or self._take_off_margin(line, ahead)
+            or (may_have_prefix(line.text) and self._take_off_prefix(context, ahead))
+        ):
             return
         if context.tracing and (traced := _TRACED.match(line.text)) is not None:
             ahead.take()
@@ -403,6 +423,31 @@ class Detector:
         rounds = [after.seconds - before.seconds for before, after in pairwise((moment, *later))]
         return date if 0 < min(rounds) <= max(rounds) <= min(DAY, 2 * min(rounds)) else ""
 
+    def _take_off_margin(self, line: TextLine, ahead: _LookaheadLines) -> bool:
+        """Have the blanks that all lines of a paste begin with taken off, unless a parser asks for them."""
+        lines = ahead.peek(PEEKED_LINES) if line.text[0] in " \t" else []
+        if not lines or (margin := margin_of(lines)) is None:
+            return False
+        bare = [line.text for line in takewhile(bool, map(margin, lines)) if line]
+        if self._parser_at(ahead, "") and not self._opener(bare):
+            return False
+        ahead.change(partial(without_prefix, margin))
+        return True
+
+    def _take_off_gaps(self, context: _Context, ahead: _LookaheadLines) -> bool:
+        """Have the empty line behind each line taken off, if a parser knows one of the lines."""
+        first, second = [*ahead.peek(2), None, None][:2]
+        if first is None or second is None or second.text or first.number <= context.looked_at:
+            return False
+        lines = ahead.peek(2 * PEEKED_LINES)
+        if not is_double_spaced(lines):
+            return False
+        if not self._is_known(lines[::2]):
+            context.look_past(lines[-1])
+            return False
+        ahead.change(without_gaps)
+        return True
+
     def _take_off_prefix(self, context: _Context, ahead: _LookaheadLines, *, expected: bool = False) -> bool:
         """Have what stands before each line taken off, if a parser knows what is behind it and not the whole."""
         first = ahead.next()
@@ -413,11 +458,9 @@ class Detector:
             return False
         tried = replace(prefix)  # it counts
         bare = [line for line in takewhile(bool, map(tried, lines)) if line]
-        context.looked_at = bare[-1].number
         certain = expected or prefix.is_certain or self._is_unread(lines, bare)
         if not certain or not (expected or self._is_known(bare)):
-            context.looks += 1
-            context.looked_at += SKIPPED_LINES * (context.looks > MAX_LOOKS)
+            context.look_past(bare[-1])
             return False
         context.looked_at = context.looks = 0
         if bare[0].stamp:
@@ -531,7 +574,7 @@ class Detector:
         below = [
             one
             for one in takewhile(lambda one: context.tracing_allows(one.text), ahead.peek(MAX_OUTPUT_LINES))
-            if one.depth == line.depth
+            if one.depth == line.depth or not one.text
         ]
         printing = [part for part in parts if part.prints]
         starts = first_lines(printing, [one.text for one in below], traced=context.tracing) if below else None
@@ -675,8 +718,8 @@ class Detector:
         parser: Parser, following: TextLine | None, margin: str, depth: int, stops: Container[int]
     ) -> bool:
         """Whether the following line is a further one of the block."""
-        if following is None or following.depth != depth or following.number in stops:
-            return False
+        if following is None or following.number in stops or (following.text and following.depth != depth):
+            return False  # mail programs quote no empty lines
         if parse_prompt(following.text) or parse_watch(following.text):
             return False
         return bool(parser.continues(following.text.removeprefix(margin)))

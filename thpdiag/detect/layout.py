@@ -1,13 +1,17 @@
-"""A prefix that all lines of a stretch of text have, and that is taken off here.
+"""What a stretch of text has more than what was printed, and what is taken off here: a prefix of all its lines, or
+an empty line behind each.
 
          12\tcompact_stall 700                          cat -n, nl; editors and viewers with other signs
     83:compact_stall 700                                grep -n
     2026-11-20T03:35:43.123456789Z compact_stall 700    docker logs -t, kubectl logs --timestamps; ts
     Nov 20 03:35:43 db1 recorder[4711]: compact_stall 700    journald and rsyslog, of a program that prints there
     recorder-1  | compact_stall 700                     docker compose logs; `[pod/web-1/app] ` of kubectl logs
+    - compact_stall 700                                 lists and quotes: `*`, `|` too
+    | compact_stall | 700 |                             tables of Markdown, and the line of dashes below their header
 
 A number is that of a line if the next line has the next one. None of it is taken off unless a parser knows a line
-without it and none knows the first line with it: logs and tables have stamps and numbers of their own.
+without it and none knows the first line with it: logs and tables have stamps and numbers of their own. Of blanks and
+tabs, that is taken off which all lines of the first paragraph have: what a format indents stays indented.
 """
 
 from __future__ import annotations
@@ -16,11 +20,14 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from thpdiag.detect.transcript import TextLine, clean_line
 
 PEEKED_LINES = 40  # looked at for one that a parser knows
 MIN_NUMBERED, MIN_BLANK_NUMBERED, MIN_STAMPED = 3, 6, 2  # lines in a row; more behind blanks, as tables begin so
+MIN_GAPS = 5  # lines in a row with an empty one behind each; prose has paragraphs of one line
+MIN_MARGIN = 2  # columns
 
 _NUMBERED = re.compile(
     r"(?P<pad> {0,8})(?P<number>\d{1,7})(?P<sign>\t| ?[|│](?: |$)|[:-]| {1,4}|$)(?P<rest>.*)$", re.ASCII
@@ -39,7 +46,12 @@ _STAMPED = re.compile(
 _NAMED = re.compile(
     r"(?P<stamp>)(?P<who>[A-Za-z][\w.-]{0,80} {1,40}\||\[pod/[^\]\s]{1,250}\])(?: (?P<rest>.*)|$)", re.ASCII
 )
-_MARKS = (_LOGGED, _STAMPED, _NAMED)
+_BULLET = re.compile(r"(?P<stamp>)(?P<who>[ \t]{0,8}[-|*\u2022\u00b7\u25aa\u2023\u25e6])(?:[ \t](?P<rest>.*)|$)")
+_MARKS = (_LOGGED, _STAMPED, _NAMED, _BULLET)
+_ROW = re.compile(r"[ \t]{0,8}\|(?P<cells>.*)\|$")
+_RULER = re.compile(r"[\s|:=+-]*--[\s|:=+-]*")
+_BAR = re.compile(r"(?<!\\)\|")
+_STARTS = frozenset("[-|*\u2022\u00b7\u25aa\u2023\u25e6")
 NUMBERING = re.compile(r"\b(?:cat\s+-\w*[nb]|nl\b|z?[ef]?grep\s+(?:-\S+\s+){0,4}-\w*n|less\s+-\w*N)")  # commands
 
 _Raw = Callable[[], "TextLine | None"]
@@ -97,19 +109,76 @@ class Mark:
 
     def __call__(self, line: TextLine) -> TextLine | None:
         """The line without it; None if it has none."""
+        if not line.text and self.pattern is _BULLET:
+            return line
         found = self.pattern.match(line.text)
         if found is None or found["who"] != self.who:
             return None
         return _line_behind(line, found["rest"] or "", found["stamp"])
 
 
-Prefix = Numbers | Mark
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The bars between the cells of a table of Markdown; its line of dashes becomes an empty one."""
+
+    is_certain = False  # prose has such tables too
+
+    def __call__(self, line: TextLine) -> TextLine | None:
+        """The cells, with blanks between them; None if it is no row."""
+        if (found := _ROW.match(line.text)) is None:
+            return None if line.text else line
+        if _RULER.fullmatch(line.text):
+            return line._replace(text="")
+        cells = (cell.strip(" \t").replace("\\|", "|") for cell in _BAR.split(found["cells"]))
+        return line._replace(text=" ".join(cells).rstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The blanks or tabs that all lines of a paste begin with."""
+
+    blanks: str
+
+    def __call__(self, line: TextLine) -> TextLine | None:
+        """The line without it; None if it has less."""
+        if not line.text.startswith(self.blanks):
+            return None if line.text else line
+        return line._replace(text=line.text[len(self.blanks) :])
+
+
+Prefix = Numbers | Mark | Rows
+
+
+def margin_of(lines: Sequence[TextLine]) -> Margin | None:
+    """That of the paragraph which begins with the first of the lines."""
+    texts = [line.text for line in takewhile(lambda line: line.text, lines)]
+    blanks = texts[0][: len(texts[0]) - len(texts[0].lstrip(" \t"))]
+    while not all(text.startswith(blanks) for text in texts):
+        blanks = blanks[:-1]
+    return Margin(blanks) if len(blanks.expandtabs()) >= MIN_MARGIN else None
+
+
+def is_double_spaced(lines: Sequence[TextLine]) -> bool:
+    """Whether an empty line stands behind each of the lines, of a whole text or of some in a row."""
+    gaps = [line.text for line in islice(lines[1::2], MIN_GAPS)]
+    return not any(gaps) and len(lines) > 2 and (len(gaps) == MIN_GAPS or lines[0].number == 1)
+
+
+def without_gaps(raw: _Raw, back: deque[TextLine]) -> Iterator[TextLine]:
+    """The lines of a double-spaced stretch without the empty ones behind them."""
+    while (line := raw()) is not None:
+        yield line
+        if (gap := raw()) is not None and gap.text:
+            back.appendleft(gap)
+            return
 
 
 def may_have_prefix(text: str) -> bool:
     """A quick look at what a line begins with."""
-    start = text.lstrip(" ")[:1]
-    return start.isdigit() or (start.isalpha() and (" | " in text[:130] or text[6:7] == " ")) or start == "["
+    start = text.lstrip(" \t")[:1]
+    if start.isalpha():
+        return " | " in text[:130] or text[6:7] == " "
+    return start.isdigit() or start in _STARTS
 
 
 def prefix_of(lines: Sequence[TextLine], *, expected: bool = False) -> Prefix | None:
@@ -128,6 +197,8 @@ def prefix_of(lines: Sequence[TextLine], *, expected: bool = False) -> Prefix | 
             return Numbers(sign, number)
         if sign == ":" and not found["pad"] and _length(Numbers(sign, number, grep=True), lines) >= min(least, 2):
             return Numbers(sign, number, grep=True)
+    if _ROW.match(first.text) and _length(Rows(), lines) >= min(MIN_STAMPED, rest):
+        return Rows()
     for pattern in _MARKS:
         if found := pattern.match(first.text):
             mark = Mark(pattern, found["who"])
@@ -145,10 +216,11 @@ def _length(strip: Prefix, lines: Sequence[TextLine]) -> int:
     return count
 
 
-def without_prefix(strip: Prefix, raw: _Raw, back: deque[TextLine]) -> Iterator[TextLine]:
+def without_prefix(strip: Prefix | Margin, raw: _Raw, back: deque[TextLine]) -> Iterator[TextLine]:
     """The lines of the stretch without it; the first behind it is given back."""
     while (line := raw()) is not None:
         if (bare := strip(line)) is None:
             back.appendleft(line)
             return
-        yield bare
+        if bare.text or not line.text or not isinstance(strip, Rows):  # a line of dashes is none of what was printed
+            yield bare

@@ -25,11 +25,21 @@ from thpdiag.model import Moment
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[()][0-9A-B])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_DIGITS_APART = re.compile(r"(?<=\d)[\u200b-\u200d\u2060\ufeff](?=\d)")  # one number, or two with a blank lost
 _TYPOGRAPHY = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"',
      "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2212": "-",
      "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u2026": "..."}
 )  # fmt: skip
+# One dash that an editor made of two: of an option, of a run of dashes, of the bars of a call graph.
+_TWO_DASHES = re.compile(
+    "(?<![\\w)\u2013\u2014-])[\u2013\u2014](?=[A-Za-z]{2})|[\u2013\u2014](?=[-\u2013\u2014])|"
+    "(?<=[|%\u2013\u2014-])[\u2013\u2014]"
+)
+_BAR_WITH_SHARE = re.compile("(?<!\\w)[\u2013\u2014]([\\d.]{1,9}%?)[\u2013\u2014]")
+# A line with columns of its own, of which tabs are no part; or fields of sadf -p.
+_COLUMNS = re.compile(r"  |\t | \t|\t-?\d{1,9}\t\d{4}-\d\d-\d\d ")
+_NUMBER = re.compile(r"[ \t]*(?:\d{1,7}[:-]?[ \t]+)?")  # of a line, before what may be indented by tabs
 _SCROLL_BAR = re.compile(r"\s[\u2588\u2591-\u2593\u25c6\u2191\u2193]\s*$")  # of perf's browser, at the right edge
 # Not the marks of collectl and of Gatling.
 _QUOTE = re.compile(r"[ \t]?(?:>[ \t]?)+(?!>? ?\d+\.\d+ <<<| ?[a-z][\w ()/]{5,120}\s\|? *[\d.,]+ *(?:\(OK=|\|))")
@@ -126,7 +136,12 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.rstrip()
     text = _SCROLL_BAR.sub("", _ESCAPES.sub("", text))
-    return _CONTROLS.sub("", text).translate(_TYPOGRAPHY).rstrip()
+    text = _TWO_DASHES.sub("--", _BAR_WITH_SHARE.sub(r"--\1--", _CONTROLS.sub("", _DIGITS_APART.sub("?", text))))
+    text = text.translate(_TYPOGRAPHY).rstrip()
+    start = found.end() if (found := _NUMBER.match(text)) else 0
+    if "\t" in text[start:] and not _COLUMNS.search(text, start):  # columns that an editor or a web page made cells of
+        text = text[:start] + text[start:].replace("\t", "  ")
+    return text
 
 
 _QUOTED = re.compile(r"^[ \t]*>", re.MULTILINE)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
 from thpdiag.detect.transcript import TextLine, parse_prompt
 
@@ -67,6 +67,7 @@ _SHAPES = tuple(  # how lines of a known kind begin, and what they are as a whol
         (r"\s{0,4}PerfTop:\s+\d", r".*\],\s+\(.*\d CPUs?\)$"),
         (r"\s{0,30}\d+\.\d\d\s+\d+\.\d%\s+\S", r".*\S\s+(?:\[[\w.]+\]|/\S+|\S+\.(?:so|ko)[\w.]*)$"),
         (r"\s*\d{1,3}\.\d\d%\s.*\s\[[k.guHhm]\]\s+\S", r".*\s\[[k.guHhm]\]\s+\S+$"),
+        (r"(?!-)[^\s;]{1,80}(?: [^\s;]{1,80}){0,3};\S", r"(?:[^;]{1,300};)+[^;]{1,300} \d{1,18}$"),
         (r"[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-][x-][ps] ", r"\S+ \S+ \S+ \S+ \d+\s+(?:/\S+|\[.*\])$"),
     )
 )
@@ -363,6 +364,8 @@ def _known_line(ahead: _Ahead) -> tuple[int, str]:
     for begin, whole in _SHAPES:
         if begin.match(first) and len(parts := ahead.parts()) > 1 and not begin.match(parts[1]):
             is_cut = len(first) == ahead.width() and len(first) in TERMINALS
+            if is_cut and ";" in first and (several := _folded(parts, len(first), whole)) > 2:
+                return several, "".join(parts[:several])
             if whole.match(first) and not (is_cut and _SYMBOL_END.fullmatch(parts[1])):
                 continue
             both = (first + parts[1], f"{first} {parts[1].lstrip()}")
@@ -370,6 +373,12 @@ def _known_line(ahead: _Ahead) -> tuple[int, str]:
                 if whole.match(text):
                     return 2, text
     return 1, first
+
+
+def _folded(parts: Sequence[str], width: int, whole: re.Pattern[str]) -> int:
+    """How many of the parts make a folded stack, of which all but the last are as wide as the terminal."""
+    count = 1 + sum(1 for _ in takewhile(lambda part: len(part) == width, parts))
+    return count if count <= len(parts) and whole.match("".join(parts[:count])) else 0
 
 
 def _graph_line(ahead: _Ahead) -> tuple[int, str]:

@@ -113,8 +113,8 @@ def cpu(interval: Interval, cells: Cells, cite: Citation, number: str = "") -> I
     """Shares of CPU time; `number` is the CPU's, empty for all of them."""
     ticks = {mode: cells[key] for key, mode in MODES.items() if key in cells}
     total = sum(ticks.values())
-    if total <= 0 or min(ticks.values()) < 0 or total > MAX_QUANTITY:
-        return
+    if len(ticks) < len(MODES) or total <= 0 or min(ticks.values()) < 0 or total > MAX_QUANTITY:
+        return  # of a line that was cut, the shares would be those of another whole
     parts = {mode: value / total for mode, value in ticks.items()}
     values = cpu_ratios(parts) if is_plausible(parts) else {}
     if values:

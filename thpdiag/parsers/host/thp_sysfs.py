@@ -45,7 +45,7 @@ _MISSING = re.compile(
 )
 _LS_LONG = r"[dl][rwxst-]{9}\S?\s.{0,80}\s"  # what `ls -l` prints before the name
 _ROW = rf"(?:{_LISTED}\s+){{0,12}}{_LISTED}\s*$|{_LS_LONG}{_LISTED}/?(?: -> \S+)?\s*$"
-_LISTING = re.compile(rf"{_ROW}|total \d+\s*$")
+_LISTING = re.compile(rf"{_ROW}|total \d+\s*$|{_LS_LONG}[\w-]+\.{{3}}$")
 _EXISTS = re.compile(rf"(?:{_LS_LONG})?/{_MM}/((?:redhat_)?transparent_hugepage)(?:/:?|:)?\s*$")
 _OPENS = re.compile(
     rf"(?:/?{_MM}/{_DIRECTORY}/{_KNOB}|(?:\./)?{_KNOB})\s?[:=]\s?\S(?!\S{{0,20}}:\s)|==> \S{{0,100}}{_KNOB} <==|"
@@ -149,7 +149,8 @@ def _from_listing(source: Source, listed: list[tuple[int, str]]) -> Iterator[Fac
         return
     cite = source.cite(*listed[0])
     found = [name for name in names if name.endswith("transparent_hugepage")]
-    for name in found or ["absent"]:
+    is_cut = any(line.endswith("...") for _, line in listed)
+    for name in found or ([] if is_cut else ["absent"]):
         yield Fact("thp.directory", name, cite, time=source.time)
 
 

@@ -281,13 +281,20 @@ class TwoClocks:
             return
         seconds = float(boot[1])
         if seconds < self._last - _REBOOT:
-            self._pairs.clear()
+            self.begin_boot()
         self._last = seconds
         self._hosts.add(line.host)
         self._pairs.append((seconds, wall, cite))
 
+    def begin_boot(self) -> None:
+        """The lines that follow are of another boot."""
+        self._pairs.clear()
+        self._last = 0.0
+
     def facts(self) -> Iterator[Fact]:
         """`log.boot_time`: the stamp's time at second 0 of the bracket; `within` how far the lines lie apart."""
+        if not self._pairs:
+            return
         pairs = [p for p in self._pairs if p[0] >= _EARLY] or self._pairs
         clocks = {wall.clock for _, wall, _ in pairs}
         if len(self._hosts) != 1 or len(clocks) != 1:

@@ -67,7 +67,7 @@ from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers._snapshots import CGROUP_COUNTER
 from thpdiag.parsers.kernel_log.call_traces import frame_function, is_trace_line
 from thpdiag.parsers.kernel_log.lines import BOOT_SECONDS, OPENS, SPOKEN, belongs, split_line
-from thpdiag.parsers.kernel_log.messages import Messages
+from thpdiag.parsers.kernel_log.messages import BOOT_LINE, BOOT_TEXT, Messages
 
 _BARE = (
     r"[ \t]{0,8}(?:<\d>)?(?:kernel: ?)?(?:INFO: task .{1,16}:\d{1,8} blocked "
@@ -105,7 +105,7 @@ def continues(text: str) -> bool:
         belongs(text)
         or bool(_UNSTAMPED.match(text))
         or is_trace_line(text)
-        or bool(_BODY.match(text) or _HEAD.match(text))
+        or bool(_BODY.match(text) or _HEAD.match(text) or BOOT_LINE.match(text.strip()))
     )
 
 
@@ -138,20 +138,28 @@ class _Passed:
         self._lines = lines
         self._passable = lines if isinstance(lines, Passable) else None
         self._last = 0, ""
+        self._begin = 0  # lines before the last boot
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         for number, text in self._lines:
             self.first = self.first or number
             self.count += 1
-            if self.count <= BOOT_LINES and ("Linux version" in text or "ommand line" in text):
+            if BOOT_LINE.match(text.strip()) or (BOOT_TEXT in text and split_line(text).text.startswith(BOOT_TEXT)):
+                self.facts.clear()  # what the log says of an earlier boot
+                self._begin = self.count
+            if self._is_booting and (BOOT_TEXT in text or "ommand line" in text):
                 self._look(number, text)
             if text:
                 self._last = number, text
             yield number, text
 
+    @property
+    def _is_booting(self) -> bool:
+        return self.count - self._begin <= BOOT_LINES
+
     def pass_over(self, words: tuple[str, ...]) -> int:
         """The same of the lines that go by, but for those at the start, which are looked at."""
-        passed = self._passable.pass_over(words) if self._passable and self.count >= BOOT_LINES else 0
+        passed = self._passable.pass_over(words) if self._passable and not self._is_booting else 0
         self.count += passed
         return passed
 
@@ -333,9 +341,13 @@ def journal_records(source: Source, reader: str, entries: Iterable[Entry]) -> It
     raw: dict[int, str] = {}
 
     def texts() -> Iterator[tuple[int, str]]:
+        boot = ""
         for entry in entries:
             if entry.fields.get("_TRANSPORT") == "kernel":
                 raw[entry.line] = entry.raw[:MAX_CITED_CHARS]
+                before, boot = boot, str(entry.fields.get("_BOOT_ID") or boot)
+                if before and before != boot:
+                    yield entry.line, f"-- Boot {boot} --"
                 yield entry.line, entry.text()
 
     messages = Messages(source, reader)

@@ -33,7 +33,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from thpdiag.model import Citation, Event, Fact, Moment, Record, Sample
+from thpdiag.model import Citation, Clock, Event, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Passable, Source
 from thpdiag.parsers._lines import ParseErrors, printable
 from thpdiag.parsers.kernel_log.call_traces import Trace
@@ -48,6 +48,7 @@ from thpdiag.parsers.kernel_log.lines import (
 )
 from thpdiag.parsers.kernel_log.mem_info import FREE_BLOCKS, MemInfo, may_not_wait, parse_free_blocks
 
+BOOT_TEXT = "Linux version "  # the kernel begins with it
 OOM_LINES = 20_000  # the table of tasks lies between the headline of an OOM report and the line that names the victim
 _COMM = r"(?P<comm>.{0,15}\S)"
 _FLAGS = r"0x[0-9a-f]{1,16}(?:\([\w|]{1,600}\))?"
@@ -117,7 +118,7 @@ HEADLINES = (
     Headline("min_free_raised", "raising min_free", 0, re.compile(
         r"(?:khugepaged: )?raising min_free_kbytes from (?P<from_>\d{1,15}) to (?P<to>\d{1,15}) to help transparent"
     )),
-    Headline("restart", "Linux version ", 0, re.compile(r"Linux version (?P<kernel>\d\S{1,80})")),
+    Headline("restart", BOOT_TEXT, 0, re.compile(r"Linux version (?P<kernel>\d\S{1,80})")),
 )  # fmt: skip
 
 _BLOCKER = re.compile(
@@ -132,7 +133,8 @@ OTHER_TRACE = re.compile(r"(?:WARNING: |BUG: |-{4,}\[ cut here )")
 
 HINTS = (
     *dict.fromkeys(h.hint for h in HEADLINES), "SysRq", "sysrq", "NMI backtrace", "Call ", "omm: ", "task:", " 0x00",
-    " 0x80", "*4kB", "*64kB", "WARNING: ", "BUG", "ill process", "illed process", "ransparent",
+    " 0x80", "*4kB", "*64kB", "-- Boot ", "WARNING: ", "BUG", "ill process", "illed process", "ransparent",
+    "-- Reboot --",
 )  # fmt: skip
 """Of a line of interest, one of these is a part. Looking for them first makes a log of a million lines cheap."""
 
@@ -228,6 +230,9 @@ SHOWS_MEMORY = frozenset({"allocation_failure"})
 TRACE_LINES = 150  # modules and registers lie between a headline and its trace
 SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
 _ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+BOOT_LINE = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --$")
+"""Of journalctl, between the messages of two boots; `Reboot` up to systemd 246."""
+OF_EARLIER_BOOT = "a message of an earlier boot, of which only the seconds since then are told: not used"
 NOT_ADDING_UP = "the free blocks of the zone do not add up to its total; the row is left out"
 
 
@@ -299,6 +304,9 @@ class Messages:
         self._reported = False  # the last headline was a report, so task headers belong to it
         self._odd = ParseErrors(source, reader)
         self._lock: dict[str, str] = {}  # that the last hung task waits for
+        self._reboot: Citation | None = None  # where journalctl says that the next message is of another boot
+        self._walls: dict[int, Moment | None] = {}  # of lines with seconds since boot, what their stamps tell
+        self._since_boot: list[tuple[Event | Sample, Moment | None]] = []
         self._told = ""  # the host that the records now are of
         self.hosts: set[str] = set()
         """Whose messages were looked at; a log may be the one of many hosts."""
@@ -307,19 +315,61 @@ class Messages:
         """All records of a block."""
         passable = lines if isinstance(lines, Passable) else None
         for number, text in lines:
-            if self._pending or self._sysrq or is_hint(text):
-                yield from self._line(number, text)
-            if passable and not (self._pending or self._sysrq):
+            if self._pending or self._sysrq or self._reboot or is_hint(text):
+                yield from self._dated(self._line(number, text))
+            if passable and not (self._pending or self._sysrq or self._reboot):
                 passable.pass_over(HINTS)
-        for key in list(self._pending):
-            yield from self._close(key)
+        yield from self._dated(self._close_all())
+        yield from (record for record, _ in self._since_boot)
         yield from self._clocks.facts()
         yield from self._odd.problems()
 
+    def _close_all(self) -> Iterator[Record]:
+        for key in list(self._pending):
+            yield from self._close(key)
+
+    def _dated(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records; those with seconds since boot wait, as another boot may follow of which these are not."""
+        for record in records:
+            if isinstance(record, Event | Sample) and record.time and record.time.clock is Clock.BOOT:
+                self._since_boot.append((record, self._walls.get(record.cite.line or 0)))
+            else:
+                yield record
+
+    def _other_boot(self) -> Iterator[Record]:
+        """What came before is of an earlier boot: seconds since then are none since the last one."""
+        for record, wall in self._since_boot:
+            if wall:
+                yield replace(record, time=wall)
+            else:
+                self._odd.note(record.cite.line or 0, record.cite.text, OF_EARLIER_BOOT)
+        self._since_boot.clear()
+        self._clocks.begin_boot()
+
+    def _restart(self, cite: Citation, message: _Message) -> Iterator[Event]:
+        """The restart before the first message of a boot, unless it tells that itself."""
+        self._reboot = None
+        if not message.text.startswith(BOOT_TEXT):
+            host = {"host": message.line.host} if message.line.host else {}
+            yield Event("restart", cite, self._times.wall(message.line), host)
+
+    def _note(self, number: int, message: _Message) -> None:
+        """Remember what its times tell."""
+        self._clocks.note(message.line, message.cite)
+        if message.line.bracket:
+            self._walls[number] = self._times.wall(message.line)
+
     def _line(self, number: int, text: str) -> Iterator[Record]:
         message = _Message(self._source.cite(number, text), split_line(text))
-        self._clocks.note(message.line, message.cite)
+        if BOOT_LINE.match(text.strip()):
+            self._reboot = message.cite
+            yield from self._dated(self._close_all())
+            yield from self._other_boot()
+            return
+        self._note(number, message)
         bare = not (message.line.stamp or message.line.bracket)
+        if self._reboot and not bare:
+            yield from self._restart(self._reboot, message)
         if message.line.foreign:
             yield from self._other_program(message)
             return
@@ -372,6 +422,7 @@ class Messages:
         self._sysrq, self._reported = 0, True
         if head.kind == "restart":
             if message.line.stamp:  # the log goes on over reboots; dmesg just begins with this line
+                yield from self._other_boot()
                 message = replace(message, line=replace(message.line, bracket=""))
             else:
                 return

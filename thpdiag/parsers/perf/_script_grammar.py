@@ -120,6 +120,9 @@ def parse_frame(text: str) -> tuple[list[str], str] | None:
     return _names_and_object(found["text"] or "") if found else None
 
 
+_CUT_OBJECT = re.compile(r"\s+\((?:(?P<kernel>\[k)|[/\[])[^()]*$")  # without the end of its line
+
+
 def _names_and_object(text: str) -> tuple[list[str], str]:
     """What stands behind the address."""
     text = text.rstrip()
@@ -128,6 +131,8 @@ def _names_and_object(text: str) -> tuple[list[str], str]:
     name, dso = text.strip(), ""
     if text.endswith(")") and (start := _opening_bracket(text)) >= 0 and (start == 0 or text[start - 1] in " \t"):
         name, dso = text[:start].strip(), text[start + 1 : -1]
+    elif cut := _CUT_OBJECT.search(text):
+        name, dso = text[: cut.start()], "[kernel.kallsyms]" if cut["kernel"] else ""
     if dso == "inlined":
         dso = ""
     if "->" in name and _JIT_MAP.match(dso):

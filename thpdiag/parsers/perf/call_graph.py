@@ -46,6 +46,7 @@ MIN_INDENT = 3  # columns of a graph with bars
 _VALUED = re.compile(r"--\s?\d[\d.,]*%?--")
 DEEPEST = 300  # branches within branches; perf records 127 frames
 _HIDDEN = "[...]"
+_CUT = "..."
 _WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
 
 
@@ -97,6 +98,8 @@ def part(text: str) -> bool:
         return "|" in text
     if bare == "-" * len(bare):
         return False
+    if bare.endswith(_CUT):
+        return len(text) - len(text.lstrip(_BLANK)) >= _ALONE_FROM
     if found := _BRANCH.match(text):
         return not found["name"] or _function(found["name"])
     if text.lstrip().startswith("|"):
@@ -174,9 +177,14 @@ def indented(lines: Sequence[str]) -> list[str] | None:
     return found
 
 
+def is_cut(lines: Sequence[str]) -> bool:
+    """Whether the graph lost the ends of its lines, so that branches are without their names and shares."""
+    return any(line.endswith(_CUT) for line in lines)
+
+
 def certain_part(lines: Sequence[str]) -> list[str]:
-    """The functions that all chains of a graph without indentation share: those above its first branch."""
-    stem = list(takewhile(lambda line: not _VALUED.search(line), lines))
+    """The functions that all chains of a damaged graph share: those above its first branch."""
+    stem = list(takewhile(lambda line: not _VALUED.search(line) and not line.endswith(_CUT), lines))
     return [*stem, f"--1.00%--{_HIDDEN}"]
 
 

@@ -26,6 +26,7 @@ from thpdiag.parsers.perf.call_graph import (
     certain_part,
     chains,
     indented,
+    is_cut,
     is_squeezed,
     part,
     share,
@@ -219,7 +220,7 @@ class Table:
     levels: list[tuple[int, OverheadRow]] = field(default_factory=list)
     edge: int = 0  # where the shares of rows end
     blank: bool = False  # an empty line was seen below the last row
-    cut: bool = False  # of call graphs that lost their indentation: their bars do not tell it
+    cut: bool = False  # of call graphs that lost the ends of their lines, or their indentation: bars do not tell it
     broken: tuple[str, Citation] | None = None  # a row whose symbol stands on the next line
 
     def take(self, text: str, cite: Citation) -> bool:
@@ -314,9 +315,10 @@ class Table:
         )
 
     def _with_indentation(self, entry: Entry) -> Entry:
-        if not is_squeezed(entry.graph):
+        is_short = is_cut(entry.graph)
+        if not is_short and not is_squeezed(entry.graph):
             return entry
-        graph = indented(entry.graph)
+        graph = None if is_short else indented(entry.graph)
         self.cut |= graph is None
         return replace(entry, graph=graph or certain_part(entry.graph))
 

@@ -160,7 +160,10 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
             facts={**header, **current.facts, **profile.facts},
         )
     if table.cut:
-        text = "call graphs that lost their indentation: only the functions above the first branch of each are certain"
+        text = (
+            "call graphs that lost their indentation or the ends of their lines: only the functions above the first "
+            "branch of each are certain"
+        )
         yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name)
 
 

@@ -74,6 +74,7 @@ MODES = {
 }  # fmt: skip
 ORDER = ("user", "system", "nice", "idle", "iowait", "irq", "softirq", "steal")
 TOTAL = {"Mem": "node_memory_MemTotal_bytes", "Swap": "node_memory_SwapTotal_bytes"}
+CUT_OFF = {"irq", "softirq"}  # modes that a line has unless it was cut: then sums are not those of all
 FREE = {"Mem": "node_memory_MemFree_bytes", "Swap": "node_memory_SwapFree_bytes"}
 UNIT = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
@@ -97,7 +98,7 @@ def cpu_values(text: str) -> CpuLine | None:
         share = parse_number(value)
         if mode and share is not None:
             parts[mode] = share / 100
-    if not is_plausible(parts):
+    if not is_plausible(parts) or not parts.keys() >= CUT_OFF:
         return None
     digits = re.sub(r"\D", "", head)
     return CpuLine(cpu_ratios(parts), digits, "" if text.startswith("%") else text)

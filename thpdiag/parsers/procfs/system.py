@@ -58,7 +58,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample
+from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers._snapshots import Row, counts_of, matches, snapshots, system_samples
@@ -223,6 +223,7 @@ PROC_VERSION = Parser(
 
 
 _CMDLINE_OPENS = re.compile(r"(?:BOOT_IMAGE=\S|(?:ro |rw )?root=(?:/dev/|UUID=|LABEL=)\S)")
+_TERMINALS = (80, 100, 120, 132)  # columns at which a pasted line may be cut or broken
 _THP = re.compile(r'(?:^|[\s"])(transparent_hugepage(?:_shmem)?|thp_anon)=([\w+,;:-]{1,200})(?=["\s]|$)')
 
 
@@ -233,6 +234,10 @@ def parse_cmdline(source: Source, lines: Lines) -> Iterator[Record]:
         if not text:
             continue
         cite = source.cite(number, line)
+        if text.endswith("...") or (len(line) in _TERMINALS and not source.member.endswith("cmdline")):
+            text = "a kernel command line whose end may be cut off: the last setting counts, which is not known"
+            yield Problem(cite, text, ProblemKind.ODD, CMDLINE.name)
+            continue
         yield Fact("boot.cmdline", text, cite, time=source.time)
         for name, word in dict(_THP.findall(text)).items():  # the last of each counts
             yield Fact(f"boot.{name}", word, cite, time=source.time)
