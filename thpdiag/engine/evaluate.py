@@ -191,6 +191,9 @@ def _ranked(rule: Rule, view: StateView, judged: Sequence[EntityVerdict]) -> lis
     """The entities, with their confidence, by what says most: fired, then half proven, then decided, then without data;
     the surest, the largest."""
     excluders, known = _excluders(rule, view), view.case.anchors
+    certain = next((o for o in excluders if o.value is YES and _is_certain(o)), None)
+    if certain:  # unknown and false is false
+        judged = [one._replace(value=NO, excluder=certain) if one.value is UNKNOWN else one for one in judged]
     settled = [_with_confidence(rule, one, excluders, known) if one.value is YES else one for one in judged]
     return sorted(settled, key=lambda one: _rank(rule, one)) if len(settled) > 1 else settled
 
@@ -221,6 +224,11 @@ def _with_confidence(
     return whole._replace(confidence=CONFIDENCES[0], is_apart=True) if whole.value is YES else whole
 
 
+def _is_certain(excluder: RuleOutcome) -> bool:
+    """Whether it silences however sure the other rule is, or would be."""
+    return excluder.role == OF_THE_STATE or excluder.sureness == len(CONFIDENCES) - 1
+
+
 def _settle(rule: Rule, one: EntityVerdict, excluders: Sequence[RuleOutcome]) -> EntityVerdict:
     """Whether it fires beside what would explain it otherwise, and how sure that is.
 
@@ -232,7 +240,7 @@ def _settle(rule: Rule, one: EntityVerdict, excluders: Sequence[RuleOutcome]) ->
         return one._replace(value=value)
     open_ = [o for o in excluders if o.value is not NO]
     level = CONFIDENCES.index(confidence_level(rule, results, [o for o in open_ if o.value is UNKNOWN]))
-    silences = (o for o in open_ if o.value is YES and (o.role == OF_THE_STATE or o.sureness >= level))
+    silences = (o for o in open_ if o.value is YES and (_is_certain(o) or o.sureness >= level))
     if excluder := next(silences, None):
         return one._replace(value=NO, excluder=excluder)
     return one._replace(confidence=confidence_level(rule, results, open_))

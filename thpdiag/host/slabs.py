@@ -47,4 +47,4 @@ def slab_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
         return
     labels = (("cache", dict(largest)["slab"]),)
     for name, value in (("bytes", size), ("ratio", size / memory.values[TOTAL])):
-        yield Fact(f"memory.slab_cache_{name}", round(value, 4), row.cite, labels, row.time)
+        yield Fact(f"memory.slab_cache_{name}", value, row.cite, labels, row.time)
