@@ -466,12 +466,12 @@ def _join_windows(
 
 
 def _contradicts(rule: Rule, view: StateView, stretch: Stretch, part: RuleOutcome) -> bool:
-    """Whether a stretch leaves the rule open and shows what the whole recording speaks against.
+    """Whether a stretch leaves the rule open and shows what of its condition the whole recording speaks against.
 
     Not where it leaves open only what the whole recording has decided for this stretch, too.
     """
     whole = view.outcomes[rule.id]
-    against = {e.check for e in whole.against if e.kind in DYNAMIC}
+    against = {e.check for e in whole.against if e.kind in DYNAMIC} & set(rule.when.names())
     if part.value is not UNKNOWN or not any(e.check in against for e in part.evidence):
         return False
     if part.entity != whole.entity:

@@ -154,13 +154,14 @@ def free_blocks(sample: Sample) -> dict[int, float]:
 
 def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
     """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
-    last: dict[Entity, tuple[Sample, dict[int, float]]] = {}
+    zones: dict[Entity, list[Sample | Series]] = {}
     for given in samples:
-        if given.kind == "zone" and given.values:
-            sample = given[len(given) - 1] if isinstance(given, Series) else given
-            if blocks := free_blocks(sample):
-                last[sample.entity] = sample, blocks
-    for entity, (sample, blocks) in last.items():
+        if given.kind == "zone":
+            zones.setdefault(given.entity, []).append(given)
+    for entity, rows in zones.items():
+        if (sample := last_row_having(rows, "node_buddyinfo_blocks_order0")) is None:
+            continue
+        blocks = free_blocks(sample)
         if max(blocks) < HUGE_ORDER:
             continue
         large = sum(count * 2 ** (order - HUGE_ORDER) for order, count in blocks.items() if order >= HUGE_ORDER)
