@@ -14,13 +14,16 @@ from typing import NamedTuple
 
 TIME = re.compile(
     r" ?(?P<epoch>1[4-9]\d{8}(?:\.\d+)?)(?:\s|$)"
-    r"|(?:\W{0,3}|top - |ATOP - .+ |\w{3} \w{3} +\d+ |### RECORD .*\(\w{3} \w{3} +\d+ )(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)\b"
+    r"|(?:\W{0,3}|top - |ATOP - .+ |\w{3} \w{3} +\d+ |### RECORD .*\(\w{3} \w{3} +\d+ )"
+    r"(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)\b"
 )
 STAT = re.compile(r"(?P<pid>\d+) \((?P<comm>.*)\) [A-Z] (?P<rest>[-\d ]+)")
 FIELD = re.compile(r"(?:/proc/(?P<owner>\d+)/\w+:)?(?P<name>[A-Z]\w+):\s+(?P<value>\S+)(?P<unit> kB)?")
 MAPPING = re.compile(r"[0-9a-f]{6,16}-[0-9a-f]{6,16} ")
 SHOWN = re.compile(r".*\bcat /proc/(?P<pid>\d+)/")
-ATOP = re.compile(r"PRM \S+ (?P<epoch>\d+) \S+ \S+ \d+ (?P<pid>\d+) \((?P<comm>.*)\) \S (?P<page>\d+) (?P<vsz>\d+) (?P<rss>\d+) ")
+ATOP = re.compile(
+    r"PRM \S+ (?P<epoch>\d+) \S+ \S+ \d+ (?P<pid>\d+) \((?P<comm>.*)\) \S (?P<page>\d+) (?P<vsz>\d+) (?P<rss>\d+) "
+)
 KIB, HERTZ, PAGE = 1024, 100, 4096
 FIELDS = {
     "VmRSS": "rss", "VmSize": "vsz", "Rss": "rss", "AnonHugePages": "huge", "LazyFree": "lazy",
@@ -117,7 +120,11 @@ def _fields(lines: tuple[str, ...]) -> Iterator[tuple[str, str, str, Look]]:
         field, mapping = FIELD.match(line), MAPPING.match(line)
         clock, cat = seconds_of(line), SHOWN.match(line)
         key = FIELDS.get(field["name"]) if field else None
-        again = kind == "status" and field and (field["name"] == "Name" or (key in sums and field["name"] in ("VmRSS", "VmSize")))
+        again = (
+            kind == "status"
+            and field
+            and (field["name"] == "Name" or (key in sums and field["name"] in ("VmRSS", "VmSize")))
+        )
         new_list = (mapping and ("[rollup]" in line or kind != "smaps")) or (mapping and again)
         if sums and (clock is not None or cat or again or new_list or at > len(lines)):
             yield kind, who, comm, Look(first, now, sums)

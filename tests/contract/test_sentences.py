@@ -277,7 +277,9 @@ def all_values(found: re.Match[str], lines: list[str]) -> bool | None:
         if len(column) in (count, count + 1):
             by_shape[shape].append([value for _, value in column][-count:])
     tables = [rows for rows in by_shape.values() if len(rows) <= WIDEST]
-    fits = any(_are_within(_moments_of(one), wanted, 0.01) for rows in tables for one in _figures(rows) if len(one) == count)
+    fits = any(
+        _are_within(_moments_of(one), wanted, 0.01) for rows in tables for one in _figures(rows) if len(one) == count
+    )
     return fits or None
 
 
@@ -426,7 +428,9 @@ def process_bend(found: re.Match[str], rows: list[Look]) -> bool:
         if bend is None:
             continue
         both = [_speed(rows[start], rows[bend]), _speed(rows[bend], rows[end])]
-        if all(by is not None and is_within(by, words) for by, words in zip(both, found.group("by", "then"), strict=True)):
+        if all(
+            by is not None and is_within(by, words) for by, words in zip(both, found.group("by", "then"), strict=True)
+        ):
             return True
     return False
 
@@ -444,7 +448,9 @@ def process_rates(found: re.Match[str], rows: list[Look]) -> bool:
     high = bounds(found["below"])[0] if found["below"] else float("inf")
     wanted = [bounds(words) if (words := found[key]) else None for key in ("low", "high", "mean")]
     fitting = sum(low < by < high for by in part)
-    return len(part) == int(found["count"]) and fitting == int(found["fit"]) and _are_within(_moments_of(part), wanted, 1)
+    return (
+        len(part) == int(found["count"]) and fitting == int(found["fit"]) and _are_within(_moments_of(part), wanted, 1)
+    )
 
 
 def cpu_of_thread(found: re.Match[str], lines: list[str]) -> bool | None:
@@ -502,8 +508,11 @@ def since_boot(found: re.Match[str], lines: list[str]) -> bool | None:
     """The total stands there, and is so much a second in the time that the sentence has."""
     total, (short, long) = bounds(found["total"]), bounds(found["up"])
     names = counters(found["name"])
-    stands = [int(found["line"]) - 1 + at for at, line in enumerate(lines[int(found["line"]) - 1 :][:ROUND])
-              if any(re.match(rf"\W*{name}\b", line) for name in names)]
+    stands = [
+        int(found["line"]) - 1 + at
+        for at, line in enumerate(lines[int(found["line"]) - 1 :][:ROUND])
+        if any(re.match(rf"\W*{name}\b", line) for name in names)
+    ]
     known = sum(numbers(lines[at])[0] for at in stands[: 1 if len(names) == 1 and "*" not in names[0] else None])
     low, high = bounds(found["rate"])
     return total[0] <= known <= total[1] and low <= known / short and known / long <= high if stands else None
@@ -548,8 +557,8 @@ KINDS: dict[str, tuple[str, Judge]] = {
         unusable_share,
     ),
     "since boot": (
-        rf"(?P<name>[^:]+): (?P<total>{AMOUNT}) since boot (?P<up>{AMOUNT}) ago, (?:about )?(?P<rate>{AMOUNT}) on average"
-        r"(?:;.*)? @(?P<line>\d+)",
+        rf"(?P<name>[^:]+): (?P<total>{AMOUNT}) since boot (?P<up>{AMOUNT}) ago, (?:about )?"
+        rf"(?P<rate>{AMOUNT}) on average(?:;.*)? @(?P<line>\d+)",
         since_boot,
     ),
     "change": (
@@ -611,7 +620,7 @@ OF_A_CURVE = (  # figures of the whole of a curve, that no two lines show
 )
 
 
-AT_LEAST = {"captures": 900, "acceptance": 100, "healthy": 50, "readers": 200, "stories": 50}  # that are recounted
+AT_LEAST = {"captures": 1200, "acceptance": 160, "healthy": 70, "readers": 230, "stories": 80}  # that are recounted
 EVIDENCE = re.compile(r"(?:cases\.\d+\.)?(?:findings|ruled_out)\.\d+\.(?:evidence|against)\.\d+\.text")
 
 
@@ -685,10 +694,21 @@ def test_the_headline_has_the_figures_of_the_evidence(group: str) -> None:
             assert [figure for figure in FIGURE.findall(text) if figure not in beside] == [], (name, place, text)
 
 
-def test_a_wrong_figure_would_be_seen() -> None:
+OTHER_FIGURES = {
+    "change": (rf"((?:rose|fell|changed) by(?: up to)?) {AMOUNT}", r"\1 7,654,321"),
+    "change of a process": (rf"((?:rose|fell|changed) by(?: up to)?) {AMOUNT}", r"\1 765.4 MiB"),
+    "figure of a process": (rf"(rises at once by at most|varies by|last value) (?:less than )?{AMOUNT}", r"\1 77.7 %"),
+    "slope of a process": (rf"((?:grows|falls) by) {AMOUNT}", r"\1 7.7 MiB/s"),
+    "CPU of a thread": (rf"(uses) {AMOUNT}", r"\1 7.7 %"),
+    "available memory": (rf": {AMOUNT}$", ": 7.7 %"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FIGURES)
+def test_a_wrong_figure_would_be_seen(kind: str) -> None:
     """Of a hundred sentences that follow nearly none does with another amount in it."""
-    own = [(name, e) for name, e in evidence_of("captures") if judged(name, e) == ("change", True)][:100]
-    other = re.compile(rf"((?:rose|fell|changed) by(?: up to)?) {AMOUNT}")
-    seen = [judged(name, e | {"text": other.sub(r"\1 7,654,321", str(e["text"]), count=1)})[1] for name, e in own]
-    assert len(seen) == 100
-    assert seen.count(True) <= 10
+    pattern, other = OTHER_FIGURES[kind]
+    own = [(name, e) for name, e in evidence_of("captures") if judged(name, e) == (kind, True)][:100]
+    seen = [judged(name, e | {"text": re.sub(pattern, other, str(e["text"]), count=1)})[1] for name, e in own]
+    assert len(seen) >= 12
+    assert seen.count(True) <= len(seen) / 10

@@ -191,11 +191,11 @@ def _ranked(rule: Rule, view: StateView, judged: Sequence[EntityVerdict]) -> lis
     """The entities, with their confidence, by what says most: fired, then half proven, then decided, then without data;
     the surest, the largest."""
     excluders, known = _excluders(rule, view), view.case.anchors
-    certain = next((o for o in excluders if o.value is YES and _is_certain(o)), None)
-    if certain:  # unknown and false is false
-        judged = [one._replace(value=NO, excluder=certain) if one.value is UNKNOWN else one for one in judged]
     settled = [_with_confidence(rule, one, excluders, known) if one.value is YES else one for one in judged]
-    return sorted(settled, key=lambda one: _rank(rule, one)) if len(settled) > 1 else settled
+    ordered = sorted(settled, key=lambda one: _rank(rule, one)) if len(settled) > 1 else settled
+    if certain := next((o for o in excluders if o.value is YES and _is_certain(o)), None):  # unknown and no is no
+        return [o._replace(value=NO, excluder=certain) if o.value is UNKNOWN else o for o in ordered]
+    return ordered
 
 
 def _rank(rule: Rule, one: EntityVerdict) -> tuple[int, int, float, str]:

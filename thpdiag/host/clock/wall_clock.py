@@ -208,7 +208,7 @@ def _time_of_day(record: Record) -> float | None:
 
 
 def _capture_spans(records: Iterable[Record], zone: Timezone | None) -> dict[str, tuple[float, float]]:
-    """From when to when each bundle was made, by the host's wall clock; that of the capture script by its first file."""
+    """From when to when each bundle was made, by the host's wall clock; of the capture script by its first file."""
     times: dict[str, list[float]] = {}
     for fact in records:
         if not isinstance(fact, Fact) or fact.time is None:
