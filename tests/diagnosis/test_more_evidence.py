@@ -51,7 +51,7 @@ EXCEPTIONS = {
     ("captures/small-pages-after-huge-ones", "loops/counters.txt", "THP-016"): ANOTHER_STRETCH,
     ("captures/small-pages-after-huge-ones", "loops/counters.txt", "THP-022"): ANOTHER_MOMENT,
 }
-"""All members of all fixtures by which a rule answers something else, though no Problem tells of a contradiction."""
+"""All members of bundles by which a rule answers something else, though no Problem tells of a contradiction."""
 
 
 def is_answer(outcome: RuleOutcome) -> bool:

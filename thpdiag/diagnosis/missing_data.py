@@ -86,6 +86,8 @@ def open_requests(diagnosis: Diagnosis) -> Requests:
         if is_recorded(name):
             giving = (section for section in recorded if section.gives(_MEASURED_AS.get(name, name)))
             return AGAIN if any(section.lasts for section in giving) else ""
+        if name.startswith("thp.") and diagnosis.status == "not_applicable":
+            return ""  # a kernel without huge pages has no settings of them
         if any(fact for view in views for fact in view.facts(_TOLD_BY.get(name, "")) if not fact.provenance):
             return ""
         known = any(view.has_recorded(name) for view in views)
