@@ -1,8 +1,8 @@
 """The mirror of the law of less (DESIGN 4): adding input never makes a decided answer undecided.
 
 For every bundle a member is added to all the others; for one recording each of its renderings is added to it. Not
-counted is what contradicts, which a Problem tells; and a stretch of time that the new member shows, in which nobody
-knows what the rest of the input says.
+counted is what contradicts, which a Problem tells. What else changes an answer stands in a list that the proof holds
+to exactly: it may become shorter.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from analyze_bytes import BUNDLES, STRICT, name, rules
+from conftest import ROOT
 from profile_stacks import RECORDING
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import ParsedInput, read_input
-from thpdiag.model import ProblemKind, Verdict3
+from thpdiag.model import ProblemKind, RuleOutcome, Verdict3
 from thpdiag.pipeline import analyze, diagnose_case
 
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
@@ -32,24 +33,53 @@ def judged(given: ParsedInput) -> dict[str, Diagnosis]:
     return {case.name: diagnose_case(case, rules(), STRICT) for case in host_cases(given, STRICT)}
 
 
-def undecided_by(member: str, full: Diagnosis, less: Diagnosis) -> Iterator[str]:
-    """The rules that are decided without the member only."""
+ANOTHER_STRETCH = "it shows a stretch of time in which the rest says something else, or too little"
+ANOTHER_MOMENT = "it shows the same figure at a later moment"
+EXCEPTIONS = {
+    ("captures/fork-exec", "host.txt", "ALT-05"): ANOTHER_STRETCH,
+    ("captures/fork-exec", "vmstat.txt", "ALT-05"): ANOTHER_STRETCH,
+    ("captures/knee", "loops/counters.txt", "THP-027"): ANOTHER_MOMENT,
+    ("captures/knee-of-fragmentation", "loops/counters.txt", "THP-020"): ANOTHER_STRETCH,
+    ("captures/knee-of-fragmentation", "loops/counters.txt", "THP-022"): ANOTHER_MOMENT,
+    ("captures/knee-of-fragmentation", "loops/counters.txt", "THP-027"): ANOTHER_MOMENT,
+    ("captures/knee-of-the-host", "loops/counters.txt", "THP-022"): ANOTHER_MOMENT,
+    ("captures/migration", "loops/counters.txt", "THP-016"): ANOTHER_STRETCH,
+    ("captures/migration", "loops/counters.txt", "THP-027"): ANOTHER_MOMENT,
+    ("captures/migration", "loops/counters.txt", "THP-043"): ANOTHER_STRETCH,
+    ("captures/migration", "loops/processes.txt", "THP-043"): ANOTHER_STRETCH,
+    ("captures/small-pages-after-huge-ones", "loops/counters.txt", "THP-013"): ANOTHER_MOMENT,
+    ("captures/small-pages-after-huge-ones", "loops/counters.txt", "THP-016"): ANOTHER_STRETCH,
+    ("captures/small-pages-after-huge-ones", "loops/counters.txt", "THP-022"): ANOTHER_MOMENT,
+}
+"""All members of bundles by which a rule answers something else, though no Problem tells of a contradiction."""
+
+
+def is_answer(outcome: RuleOutcome) -> bool:
+    """A yes that is a hypothesis is none: more evidence may deny it, and says why."""
+    return outcome.value is not Verdict3.UNKNOWN and outcome.confidence != "possible"
+
+
+def changed_by(member: str, full: Diagnosis, less: Diagnosis) -> Iterator[str]:
+    """The rules that answer something else, or nothing more, with the member; a hypothesis may only be denied."""
     disagreements = [p for p in full.case.problems if p.kind is ProblemKind.DISAGREEMENT]
     if any(member == p.cite.member or member in format(p.text) for p in disagreements):
         return
-    for rule, outcome in less.outcomes.items():
-        now = full.outcomes[rule]
-        if outcome.value is not Verdict3.UNKNOWN and now.value is Verdict3.UNKNOWN and now.window is None:
-            yield f"{rule} was {outcome.value.name}, lacks {', '.join(now.missing)}"
+    for rule, before in less.outcomes.items():
+        now = full.outcomes[rule].value
+        if now is not before.value and (is_answer(before) or (before.value, now) == (Verdict3.YES, Verdict3.UNKNOWN)):
+            yield rule
 
 
 def check(bundle: Path, given: ParsedInput, members: Sequence[str]) -> None:
     full = judged(given)
     for member in members:
         rest = {other: rows for other, rows in given.readings.items() if other != member}
+        changed = set[str]()
         for host, less in judged(ParsedInput(rest, given.inputs, given.problems)).items():
             whole = full.get(host, next(iter(full.values())))  # without the member that names it, it has another name
-            assert list(undecided_by(member, whole, less)) == [], f"{name(bundle)}: {member}"
+            changed.update(changed_by(member, whole, less))
+        known = {rule for where, file, rule in EXCEPTIONS if (where, file) == (name(bundle), member)}
+        assert changed == known, f"{name(bundle)}: {member}"
 
 
 @pytest.mark.parametrize("bundle", BUNDLES if PROOF else BUNDLES[::2], ids=name)
@@ -59,6 +89,34 @@ def test_a_bundle_with_more_in_it_is_as_decided(bundle: Path) -> None:
     members = sorted(given.readings)
     if len(members) > 1:
         check(bundle, given, members if PROOF else members[BUNDLES.index(bundle) * 11 % len(members) :][:1])
+
+
+CAPTURES = ROOT / "fixtures/captures"
+
+
+@pytest.mark.parametrize(
+    ("bundle", "members"),
+    [
+        ("knee-of-the-host", ["loops/counters.txt"]),  # what a context rule denies stayed open for want of a curve
+        ("growth-without-knee", ["top.txt", "vmstat.txt"]),  # times of day, on no clock of the others
+        ("small-pages-after-huge-ones", ["loops/counters.txt", "proc/buddyinfo"]),  # the one copy after the loop
+        ("storm-always", ["top.txt"]),  # rounded sizes before exact ones
+    ],
+)
+def test_what_was_lost_by_more_evidence_is_not_again(bundle: str, members: list[str]) -> None:
+    """Each was found by the whole proof; and the exceptions of these are what they are held to be."""
+    check(CAPTURES / bundle / "bundle", read_input([CAPTURES / bundle / "bundle"], STRICT), members)
+
+
+def test_an_advice_that_depends_on_the_version_is_open_without_it(tmp_path: Path) -> None:
+    """Whether huge pages are off where they are wanted: MongoDB wants them from version 8 on."""
+    fixture = ROOT / "fixtures/acceptance/mongodb-8-with-never/bundle"
+    shutil.copytree(fixture, tmp_path / "less", ignore=shutil.ignore_patterns("mongod_--version"))
+    wanted = [
+        {one["id"]: one["outcome"] for one in analyze([folder], rules(), STRICT)["rules"]}["THP-081"]
+        for folder in (fixture, tmp_path / "less")
+    ]
+    assert wanted == ["fires", "unknown"]
 
 
 def outcomes(folder: Path, *files: str) -> dict[str, str]:

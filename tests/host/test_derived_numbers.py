@@ -116,7 +116,7 @@ def test_blocks_of_order_nine_and_ten_serve_huge_pages() -> None:
     """One block of order 10 is two of order 9; what lies in smaller blocks cannot be used."""
     assert figures(blocks(o0=512 * 60, o9=3, o10=1)) == {
         "order9_free_blocks": 5,
-        "unusable_index": round(30720 / 33280, 4),
+        "unusable_index": 30720 / 33280,
     }
 
 

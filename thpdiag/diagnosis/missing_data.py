@@ -43,6 +43,7 @@ _FIRST = (re.compile("perf record .*"), re.compile("cat /proc/vmstat, .*"), re.c
 _ONCE = re.compile("cat |find |grep ")
 _TOLD_BY = {"kernel.era": "kernel.release"}  # facts that follow from another one, where anything does
 _MEASURED_AS = {"note.counter_rising": "node_vmstat_compact_stall"}  # what people write of, and a figure of it
+_ONLY_IN_MEMINFO = "node_memory_VmallocTotal_bytes"  # in all of them, far down, and in no other tool's output
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _MORE = "ask for what the script did not record"
@@ -85,9 +86,13 @@ def open_requests(diagnosis: Diagnosis) -> Requests:
         if is_recorded(name):
             giving = (section for section in recorded if section.gives(_MEASURED_AS.get(name, name)))
             return AGAIN if any(section.lasts for section in giving) else ""
+        if name.startswith("thp.") and diagnosis.status == "not_applicable":
+            return ""  # a kernel without huge pages has no settings of them
         if any(fact for view in views for fact in view.facts(_TOLD_BY.get(name, "")) if not fact.provenance):
             return ""
         known = any(view.has_recorded(name) for view in views)
+        if not known and name.startswith("node_memory_") and any(view.has_recorded(_ONLY_IN_MEMINFO) for view in views):
+            return ""  # a field that this kernel does not have
         return over_time(request(name)) if known else request(name)
 
     def commands(names: Iterable[str]) -> list[str]:

@@ -192,7 +192,10 @@ def _ranked(rule: Rule, view: StateView, judged: Sequence[EntityVerdict]) -> lis
     the surest, the largest."""
     excluders, known = _excluders(rule, view), view.case.anchors
     settled = [_with_confidence(rule, one, excluders, known) if one.value is YES else one for one in judged]
-    return sorted(settled, key=lambda one: _rank(rule, one)) if len(settled) > 1 else settled
+    ordered = sorted(settled, key=lambda one: _rank(rule, one)) if len(settled) > 1 else settled
+    if certain := next((o for o in excluders if o.value is YES and _is_certain(o)), None):  # unknown and no is no
+        return [o._replace(value=NO, excluder=certain) if o.value is UNKNOWN else o for o in ordered]
+    return ordered
 
 
 def _rank(rule: Rule, one: EntityVerdict) -> tuple[int, int, float, str]:
@@ -221,6 +224,11 @@ def _with_confidence(
     return whole._replace(confidence=CONFIDENCES[0], is_apart=True) if whole.value is YES else whole
 
 
+def _is_certain(excluder: RuleOutcome) -> bool:
+    """Whether it silences however sure the other rule is, or would be."""
+    return excluder.role == OF_THE_STATE or excluder.sureness == len(CONFIDENCES) - 1
+
+
 def _settle(rule: Rule, one: EntityVerdict, excluders: Sequence[RuleOutcome]) -> EntityVerdict:
     """Whether it fires beside what would explain it otherwise, and how sure that is.
 
@@ -232,7 +240,7 @@ def _settle(rule: Rule, one: EntityVerdict, excluders: Sequence[RuleOutcome]) ->
         return one._replace(value=value)
     open_ = [o for o in excluders if o.value is not NO]
     level = CONFIDENCES.index(confidence_level(rule, results, [o for o in open_ if o.value is UNKNOWN]))
-    silences = (o for o in open_ if o.value is YES and (o.role == OF_THE_STATE or o.sureness >= level))
+    silences = (o for o in open_ if o.value is YES and (_is_certain(o) or o.sureness >= level))
     if excluder := next(silences, None):
         return one._replace(value=NO, excluder=excluder)
     return one._replace(confidence=confidence_level(rule, results, open_))
@@ -458,12 +466,12 @@ def _join_windows(
 
 
 def _contradicts(rule: Rule, view: StateView, stretch: Stretch, part: RuleOutcome) -> bool:
-    """Whether a stretch leaves the rule open and shows what the whole recording speaks against.
+    """Whether a stretch leaves the rule open and shows what of its condition the whole recording speaks against.
 
     Not where it leaves open only what the whole recording has decided for this stretch, too.
     """
     whole = view.outcomes[rule.id]
-    against = {e.check for e in whole.against if e.kind in DYNAMIC}
+    against = {e.check for e in whole.against if e.kind in DYNAMIC} & set(rule.when.names())
     if part.value is not UNKNOWN or not any(e.check in against for e in part.evidence):
         return False
     if part.entity != whole.entity:

@@ -230,7 +230,6 @@ def _screen_change(check: ChangeCheck, view: StateView, kind: str, entities: Seq
     known = ~(np.isnan(tops) | np.isnan(bottoms))
     if change.over is not None:
         known &= sides.seconds >= parse_quantity(change.over)
-    open_ = sides.apart | (~known & sides.several)
     small = np.zeros(count, np.bool_)
     if change.at_least is not None:
         least = parse_quantity(change.at_least)
@@ -249,6 +248,7 @@ def _screen_change(check: ChangeCheck, view: StateView, kind: str, entities: Seq
     values = np.where(known, np.where(fits, YES_, NO_), UNKNOWN_)
     values[small] = NO_
     measured = np.where(np.isfinite(ratios[0]), ratios[0], tops)
+    open_ = sides.apart | ((values == UNKNOWN_) & sides.several)
     return Screen(values, measured, np.full(count, check_class(check) in DYNAMIC), open_)
 
 

@@ -221,14 +221,19 @@ HOST_FACTS = {"platform": "platform", "os": "os.version", "arch": "kernel.arch",
 
 
 def stance_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """app.stance of each application that runs here, or whose version the input tells; `none` if no process is one."""
+    """app.stance of each application that runs here, or whose version the input tells; `none` if no process is one.
+
+    What depends on a version that nobody tells is unknown.
+    """
     versions = {f.label("app") or "": f for f in facts if f.name == "app.version"}
     apps = {**versions, **{str(f.value): f for f in reversed(facts) if f.name == "app"}}
     host = {key: str(f.value) for key, name in HOST_FACTS.items() if (f := first_fact(facts, name))} if apps else {}
     for name, fact in apps.items():
         if app := application(name):
             version = {"version": str(versions[name].value)} if name in versions else {}
-            yield Fact("app.stance", stance(app, {**host, **version}).word, fact.cite, (("app", name),))
+            word = stance(app, {**host, **version}).word
+            if version or word != "depends" or not any({"from", "below"} & row.keys() for row in app.by):
+                yield Fact("app.stance", word, fact.cite, (("app", name),))
     listed = (f for f in facts if f.name == "process.command" and f.label("part") is None)
     if not apps and (process := next(listed, None)):
         yield Fact("app.stance", "none", process.cite)

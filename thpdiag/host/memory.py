@@ -86,7 +86,7 @@ def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
             used = ("MemAvailable",) if "MemAvailable" in values else (*_AVAILABLE, "Shmem")
             off = sum(last.resolution.get(f"node_memory_{name}_bytes", 0.0) for name in used) / values["MemTotal"]
             labels = ((ERROR_LABEL, f"{min(off, 1.0):.4f}"),) if off else ()
-            yield Fact("memory.available_ratio", round(available / values["MemTotal"], 4), last.cite, labels, last.time)
+            yield Fact("memory.available_ratio", available / values["MemTotal"], last.cite, labels, last.time)
             break
     shares = (
         (_RESERVED, _reserved_bytes),
@@ -97,7 +97,7 @@ def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
         if (last := _last_memory_row(samples, *names)) is not None:
             values = _short_names(last)
             for name, size in sizes(values):
-                yield Fact(f"memory.{name}_ratio", round(size / values["MemTotal"], 4), last.cite, time=last.time)
+                yield Fact(f"memory.{name}_ratio", size / values["MemTotal"], last.cite, time=last.time)
 
 
 def _last_memory_row(samples: Sequence[Sample | Series], *names: str) -> Sample | None:
@@ -144,7 +144,7 @@ def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]
     memory = last_row_having(samples, "node_memory_MemTotal_bytes") if held else None
     if memory and (total := memory.values["node_memory_MemTotal_bytes"]) > 0:
         largest = max(held, key=lambda size: held[size])
-        yield Fact("memory.partially_mapped_ratio", round(sum(held.values()) / total, 4), last[largest].cite)
+        yield Fact("memory.partially_mapped_ratio", sum(held.values()) / total, last[largest].cite)
 
 
 def free_blocks(sample: Sample) -> dict[int, float]:
@@ -154,13 +154,14 @@ def free_blocks(sample: Sample) -> dict[int, float]:
 
 def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
     """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
-    last: dict[Entity, tuple[Sample, dict[int, float]]] = {}
+    zones: dict[Entity, list[Sample | Series]] = {}
     for given in samples:
-        if given.kind == "zone" and given.values:
-            sample = given[len(given) - 1] if isinstance(given, Series) else given
-            if blocks := free_blocks(sample):
-                last[sample.entity] = sample, blocks
-    for entity, (sample, blocks) in last.items():
+        if given.kind == "zone":
+            zones.setdefault(given.entity, []).append(given)
+    for entity, rows in zones.items():
+        if (sample := last_row_having(rows, "node_buddyinfo_blocks_order0")) is None:
+            continue
+        blocks = free_blocks(sample)
         if max(blocks) < HUGE_ORDER:
             continue
         large = sum(count * 2 ** (order - HUGE_ORDER) for order, count in blocks.items() if order >= HUGE_ORDER)
@@ -168,7 +169,7 @@ def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
         yield Fact("memory.order9_free_blocks", large, sample.cite, entity, sample.time)
         if pages >= MIN_FREE_PAGES:
             index = (pages - large * 2**HUGE_ORDER) / pages
-            yield Fact("memory.unusable_index", round(index, 4), sample.cite, entity, sample.time)
+            yield Fact("memory.unusable_index", index, sample.cite, entity, sample.time)
 
 
 def _unlisted_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:

@@ -276,12 +276,14 @@ def counter_deltas(
 ) -> tuple[Floats, Bools]:
     """What a counter grew by in each interval, and which of them count; rows of a matrix are counters of their own.
 
-    Those count in which it was not reset, the host was not booted, and the clock went on.
+    Those count in which it was not reset, the host was not booted, and the clock went on. A gauge that falls was not
+    reset: it fell.
     """
     deltas = np.diff(values)
     if (deltas < 0).any():
         deltas = _unwrapped(metric, values, deltas)
-    counted = deltas >= 0
+    known = term(metric)
+    counted = deltas >= (-np.inf if known is not None and known.kind == "gauge" else 0)
     if seconds is not None:
         before, after = seconds[..., :-1], seconds[..., 1:]
         counted &= after > before

@@ -57,4 +57,4 @@ def slab_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
     if size < memory.values[FIXED] / 2 and size <= memory.values.get(FREED, size):
         return
     for name, value in (("bytes", size), ("ratio", size / memory.values[TOTAL])):
-        yield Fact(f"memory.slab_cache_{name}", round(value, 4), row.cite, labels, row.time)
+        yield Fact(f"memory.slab_cache_{name}", value, row.cite, labels, row.time)

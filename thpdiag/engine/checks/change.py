@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
+from thpdiag.engine.check_result import NO, UNKNOWN, YES, CheckResult, unknown_result
 from thpdiag.engine.checks.series import direction_words, in_brackets, lines_of, pace_words
 from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import Change, ChangeCheck, as_list
@@ -50,7 +50,7 @@ class Deltas(NamedTuple):
 def judge(check: ChangeCheck, view: StateView) -> CheckResult:
     """Yes if the ratio of the deltas (or the delta alone) is within the bounds, over what both sources cover.
 
-    Where the best sources have no common time, or too short a one, others are asked.
+    Where the best sources have no common time, or too short a one, or leave it open, others are asked.
     """
     names = check.metrics
     of_metrics = [view.tracks(name) for name in names]
@@ -59,9 +59,10 @@ def judge(check: ChangeCheck, view: StateView) -> CheckResult:
     refused: list[CheckResult] = []
     for tracks in tracks_side_by_side(of_metrics):
         deltas = _deltas(check, tracks)
-        if isinstance(deltas, Deltas):
-            return _compare(check, deltas)
-        refused.append(deltas)
+        answer = _compare(check, deltas) if isinstance(deltas, Deltas) else deltas
+        if answer.value is not UNKNOWN:
+            return answer
+        refused.append(answer)
     return refused[0]
 
 

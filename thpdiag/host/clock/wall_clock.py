@@ -15,6 +15,7 @@ Dates in names of files and of outputs:
 
     collectl-20261120.txt, top_2026-11-20_09-40-00.log     the day on which the file was begun
     sos_commands/process/top                               the output of a command: it ran while the capture was made
+    top.txt beside host.txt                                likewise, of the capture script
 
 A first row that is earlier in the day than the time in the name is of the next day. The date in the name of a folder
 is that of the bundle, and rotated logs are named after the day on which they ended: neither says anything here.
@@ -165,6 +166,7 @@ _FILE_DATE = re.compile(
     re.ASCII,
 )
 _OF_OTHER_DAYS = re.compile(r"sa|journalctl|dmesg")  # sar and sadf print recordings of the last days
+_OF_SCRIPT = "host.txt"  # in which the capture script begins, with `date` and `uptime`
 _EARLY, _LATE = 600.0, 3600.0  # seconds before and after the times of a capture in which its commands may have run
 _EARLIER = 60.0  # seconds: a recorder makes the name of its file before or after its first row
 
@@ -206,23 +208,33 @@ def _time_of_day(record: Record) -> float | None:
 
 
 def _capture_spans(records: Iterable[Record], zone: Timezone | None) -> dict[str, tuple[float, float]]:
-    """From when to when each bundle was made, by the host's wall clock."""
+    """From when to when each bundle was made, by the host's wall clock; of the capture script by its first file."""
     times: dict[str, list[float]] = {}
     for fact in records:
-        if not isinstance(fact, Fact) or fact.name != "capture.time" or fact.time is None:
+        if not isinstance(fact, Fact) or fact.time is None:
+            continue
+        member = fact.cite.member
+        if fact.name == "capture.time":
+            place = root_of(member)
+        elif fact.name == "uptime.seconds" and member.rpartition("/")[2] == _OF_SCRIPT:
+            place = member
+        else:
             continue
         if fact.time.clock is Clock.LOCAL:
-            times.setdefault(root_of(fact.cite.member), []).append(fact.time.seconds)
+            times.setdefault(place, []).append(fact.time.seconds)
         elif zone and fact.time.clock is Clock.UTC:
-            times.setdefault(root_of(fact.cite.member), []).append(zone.local(fact.time.seconds))
-    return {root: (min(seconds), max(seconds)) for root, seconds in times.items()}
+            times.setdefault(place, []).append(zone.local(fact.time.seconds))
+    return {place: (min(seconds), max(seconds)) for place, seconds in times.items()}
 
 
 def _midnight(member: str, first: float, captures: dict[str, tuple[float, float]]) -> float | None:
     """Midnight of the day that the times of a member count from; `first` is the first of them."""
     if output := output_of(member):
         return None if _OF_OTHER_DAYS.match(output) else _midnight_of_capture(first, captures.get(root_of(member)))
-    dates = list(_FILE_DATE.finditer(member.rpartition("/")[2]))
+    folder, _, name = member.rpartition("/")
+    if of_script := captures.get(f"{folder}/{_OF_SCRIPT}".lstrip("/")):
+        return _midnight_of_capture(first, of_script)
+    dates = list(_FILE_DATE.finditer(name))
     if len(dates) != 1 or first >= DAY:
         return None
     year, _, month, day, hour, minute, second = dates[0].groups()
