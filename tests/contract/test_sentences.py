@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, combinations, pairwise
 from statistics import linear_regression
@@ -128,7 +128,8 @@ def change(found: re.Match[str], lines: list[str]) -> bool | None:
 
 def _has_changed(lines: list[str], first: int, last: int, name: str, by: str, *, most: bool) -> bool:
     low, high = bounds(by)
-    for known in chain([_by_name(lines, first, last, counters(name))], _by_place(lines, first, last)):
+    ways = ([_by_name(lines, first, last, counters(name))], _by_place(lines, first, last), _by_sum(lines[first:last]))
+    for known in chain.from_iterable(ways):
         for size in sizes(by):
             if low <= abs(known) * size <= high or (most and abs(known) * size <= high):
                 return True
@@ -157,6 +158,14 @@ def _by_place(lines: list[str], first: int, last: int) -> Iterator[float]:
                 for place, value in enumerate(numbers(line)):
                     known.setdefault((shape, place), value)
         yield from (other[key] - value for key, value in one.items() if key in other)
+
+
+def _by_sum(lines: Sequence[str]) -> Iterable[float]:
+    """What each line adds to a figure, of a log that tells what each pause took."""
+    sums: dict[str, float] = {}
+    for name, figure in re.findall(r"\b(user|sys|real)=(\d+\.\d\d)", "\n".join(lines), re.IGNORECASE):
+        sums[name] = sums.get(name, 0.0) + float(figure)
+    return sums.values()
 
 
 def values(found: re.Match[str], lines: list[str]) -> bool | None:
