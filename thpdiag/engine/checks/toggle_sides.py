@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LAST = 3  # the end of a stretch: its last third, at least so many samples
 FOR_OTHERS = ("other_allocators", "kcompactd", "khugepaged", "operator_compaction")  # no setting of faults stops these
 WORTH_SECONDS = {"work.seconds": 1.0, "work.latency": 0.001}  # shorter ones are starting up, and rounding
+MANY_RUNS, WORTH_OF_MANY = 5, 0.05  # runs of a job whose mean is told, and from how many seconds on that matters
 BRIEF_SECONDS = 1.0  # a load that was measured for less shows its warming up
 RESIDENT, VIRTUAL = "process_resident_memory_bytes", "process_virtual_memory_bytes"
 WORTH_GROWTH = 16 * 2**20  # bytes; less is what programs gain and lose all the time
@@ -212,10 +213,11 @@ def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
     of = " ".join(filter(None, (first.label("tool"), first.label("title"))))
     brief = any(float(run.label("lasted") or BRIEF_SECONDS) < BRIEF_SECONDS for run in runs)
     tool = first.label("tool") or ""
+    worth = WORTH_SECONDS.get(first.name, 0.0)
     return Side(
         sorted(values)[len(values) // 2], count, first.cite, runs[-1].cite,
         "1/s" if rising else "seconds", f"{title} ({of})" if of else title,
-        worth=WORTH_SECONDS.get(first.name, 0.0), last=values[-1] if len(values) > 1 else None, rising=rising,
+        worth=min(worth, WORTH_OF_MANY) if count >= MANY_RUNS else worth, last=values[-1] if len(values) > 1 else None, rising=rising,
         runs=ends or values * count, step=float(first.label("step") or 0.0), own=own,
         kernel=kernel_seconds[len(kernel_seconds) // 2] if kernel_seconds else None,
         warms=first.name != "work.seconds" and (not tool or tool in workloads().warms),
