@@ -29,6 +29,7 @@ NOT_RECORDED = {
     "jvm_gc_pause_seconds_total",
     "jvm_gc_system_seconds_total",
     "jvm_gc_user_seconds_total",
+    "setting_label",
     "work.seconds",
     "work.latency",
     "work.rate",

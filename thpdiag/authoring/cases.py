@@ -3,6 +3,7 @@
     stacks: ["_spin_lock_irq < compact_zone < do_huge_pmd_anonymous_page 94", "cpu_idle 6 [swapper]"]
     series: {node_vmstat_compact_fail: "100+40x30 @2s", "process_resident_memory_bytes{pid=7,comm=java}": "5 7 9 @10s"}
 
+A source without callers may tell shares with callees: `flat: ["handle_mm_fault 0.1/99.8", "compact_zone 0.6/9.9"]`.
 The series notation is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_`
 is a missing value; `@2s` is the step, without it the series has no times.
 
@@ -42,9 +43,10 @@ from thpdiag.model import (
     State,
     Task,
 )
+from thpdiag.model.profile import Inclusive
 
 _STACK = re.compile(
-    r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:\s+\[(?P<comm>[^\]]*)\])?"
+    r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:/(?P<all>\d+(?:\.\d+)?))?(?:\s+\[(?P<comm>[^\]]*)\])?"
 )  # []: the source does not tell whose
 _SERIES = re.compile(r"(?P<values>.+?)(?:\s*@(?P<step>\d+(?:\.\d+)?)\s*(?P<unit>s|min|h))?")
 _STEPS = re.compile(r"(?P<start>-?[\d.]+)(?:(?P<sign>[+-])(?P<add>[\d.]+))?x(?P<times>\d+)")
@@ -105,7 +107,7 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
     if not lines:
         return None
     frames: dict[str, int] = {}
-    counts, total = StackCounts(), 0.0
+    counts, total, inclusive = StackCounts(), 0.0, list[Inclusive]()
     for line in lines:
         found = _STACK.fullmatch(line.strip())
         if not found:
@@ -117,10 +119,12 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
         samples = 0 if stacks is Stacks.NONE else int(weight * 10)
         counts.add(stack, weight, samples, cite, Task(comm, _pid(comm) if comm else None))
         total += weight
+        if found["all"]:
+            inclusive.append(Inclusive(stack[0], comm, float(found["all"]), 1))
     unlisted = max(0.0, 100.0 - total) if stacks is Stacks.NONE else 0.0
     return Profile(
         "case", "cycles", tuple(Frame(n) for n in frames), counts.chains(), counts.tasks(), counts.rows(), stacks, cite,
-        Ledger(unlisted=unlisted), percent_only=stacks is Stacks.NONE,
+        Ledger(unlisted=unlisted), percent_only=stacks is Stacks.NONE, inclusive=tuple(inclusive),
     )  # fmt: skip
 
 

@@ -157,6 +157,12 @@ class CompiledProfile:
         least = sum(max(0.0, part) for part in parts.values())
         return least / self.weight, most[max(parts, key=parts.__getitem__)][0][1] if least > 0 else 0
 
+    def listed_share(self, where: Choice) -> float:
+        """Of the non-idle weight, the most that the rows of these functions with callees can be together."""
+        rows = self.profile.inclusive
+        share = sum(row.share for row in rows if not self.members[row.frame].isdisjoint(where))
+        return share / self.weight if self.weight > 0 else 0.0
+
     def running_functions(self, *, counted: bool) -> dict[str, tuple[float, int]]:
         """The functions that ran, with names: their share of all samples, idle ones too, and the rows that tell it.
 

@@ -192,12 +192,12 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
 
 def _with_callees(check: ProfileSpec, profile: CompiledProfile, share: Share) -> Share:
     """The share, where a text without chains has shares with callees that tell a larger lower bound."""
-    if check.anywhere is None or check.not_under is not None or check.flat:
+    if check.anywhere is None or check.not_under is not None:
         return share
     families = [tuple(as_list(check.anywhere)), *((family,) for family in as_list(check.under))]
     least, line = profile.least_share(families, comm_filter(check))
-    if check.listed and not least and profile.profile.inclusive:
-        return share._replace(high=share.low)  # none of the rows is of them
+    if check.listed and not check.under and profile.profile.inclusive:
+        return share._replace(seen=least, low=least, high=profile.listed_share(families[0]), line=line)
     if least <= share.low:
         return share
     return share._replace(seen=least, low=least, high=max(share.high, least), line=line)

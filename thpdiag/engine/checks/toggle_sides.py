@@ -214,10 +214,12 @@ def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
     brief = any(float(run.label("lasted") or BRIEF_SECONDS) < BRIEF_SECONDS for run in runs)
     tool = first.label("tool") or ""
     worth = WORTH_SECONDS.get(first.name, 0.0)
+    if count >= MANY_RUNS:
+        worth = min(worth, WORTH_OF_MANY)
     return Side(
         sorted(values)[len(values) // 2], count, first.cite, runs[-1].cite,
         "1/s" if rising else "seconds", f"{title} ({of})" if of else title,
-        worth=min(worth, WORTH_OF_MANY) if count >= MANY_RUNS else worth, last=values[-1] if len(values) > 1 else None, rising=rising,
+        worth=worth, last=values[-1] if len(values) > 1 else None, rising=rising,
         runs=ends or values * count, step=float(first.label("step") or 0.0), own=own,
         kernel=kernel_seconds[len(kernel_seconds) // 2] if kernel_seconds else None,
         warms=first.name != "work.seconds" and (not tool or tool in workloads().warms),
