@@ -15,14 +15,15 @@ from expected_diagnosis import NONE, Expected, every
 from reduced_inputs import cuts
 from thpdiag.host.reading import ParsedInput, read_input
 
-DROPS = 40 if os.environ.get("THPDIAG_PROOF") == "1" else 1
+PROOF = os.environ.get("THPDIAG_PROOF") == "1"
+DROPS = 40 if PROOF else 1
 SEED = 7
 EXPECTED = every()
 
 
-@pytest.mark.parametrize("expected", EXPECTED, ids=lambda one: one.name)
+@pytest.mark.parametrize("expected", EXPECTED if PROOF else EXPECTED[1::2], ids=lambda one: one.name)
 def test_with_less_input_no_other_cause_is_found(expected: Expected) -> None:
-    """A smaller input of each fixture (many with THPDIAG_PROOF=1): right, weaker or unknown, and nothing surer.
+    """Less of every second fixture (much less of each with THPDIAG_PROOF=1): right, weaker or unknown, and no surer.
 
     A hypothesis leads only where nothing is likely.
     """

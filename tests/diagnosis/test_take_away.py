@@ -26,7 +26,7 @@ from thpdiag.engine.state_view import state_views
 from thpdiag.host.reading import ParsedInput, read_input
 
 MOST, FEWEST = 4, 1  # variants of one bundle by default; of those with an expectation test_accuracy takes others away
-EVERY_PART = 29  # by default of the parts of a case; each case begins with another one
+EVERY_PART = 47  # by default of the parts of a case; each case begins with another one
 RULES = tuple(rule.id for rule in rules())
 
 
@@ -36,9 +36,9 @@ def check(bundle: Path, given: ParsedInput, chosen: Iterator[tuple[str, ParsedIn
         assert surer_findings(full, judged(rest)) == [], f"{name(bundle)} without {words}"
 
 
-@pytest.mark.parametrize("bundle", BUNDLES, ids=name)
+@pytest.mark.parametrize("bundle", BUNDLES[::2], ids=name)
 def test_a_bundle_with_less_in_it_is_not_surer(bundle: Path) -> None:
-    """Some smaller inputs of each bundle, spread evenly."""
+    """Some smaller inputs of every second bundle, spread evenly."""
     given = read_input([bundle], STRICT)
     every = list(variants(given))
     most = MOST if bundle.parent.parent.name == "stories" else FEWEST
