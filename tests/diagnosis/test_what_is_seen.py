@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from contract.run_command import run_command
 
 from analyze_bytes import document
 from expected_diagnosis import FIXTURES
@@ -71,3 +74,11 @@ def test_the_verdict_begins_with_what_is_seen(what: str) -> None:
     """Kernel time, programs' time, rest; a hang without a trace; a kill; and what a single look proves."""
     text, sentence = SEEN[what]
     assert document(text.encode())["verdict"]["sentence"].startswith(sentence)
+
+
+def test_a_name_of_the_customers_in_it_is_redacted(tmp_path: Path) -> None:
+    """The program that hangs is named in the verdict, and by a pseudonym where names may not leave the house."""
+    log = tmp_path / "dmesg.txt"
+    log.write_text(HUNG.replace("khugepaged:136", "acmeledgerd:136"))
+    assert "(acmeledgerd)" in run_command("analyze", log, "-f", "json").document["verdict"]["sentence"]
+    assert "acmeledgerd" not in run_command("analyze", "--redact", log, "-f", "json").out

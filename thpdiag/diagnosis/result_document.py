@@ -169,7 +169,7 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
 def _verdict(diagnosis: Diagnosis) -> Verdict:
     leader, status = diagnosis.leader, cast("Any", diagnosis.status)
     if leader is None:
-        return Verdict.model_construct(status=status, sentence=_sentence_without_leader(diagnosis))
+        return Verdict.model_construct(status=status, sentence=sentence(_sentence_without_leader(diagnosis)))
     answer = _headline(diagnosis, leader) or f"{leader.title}."
     answer += _strongest_figure(leader)
     answer += _before_the_switch(diagnosis, leader)
@@ -261,9 +261,10 @@ def _symptom(diagnosis: Diagnosis) -> str:
     """What an expert would say first of an input that does not decide it: what the kernel complains of, where the CPU
     time goes, or that some is left."""
     message = next(unexplained_messages(diagnosis), None)
-    trouble = (
-        f"The kernel reports what the input does not explain: {message.text.partition(': ')[2]}. " if message else ""
-    )
+    trouble = ""
+    if message:  # cut as a Text, which keeps the names of the customer's in it
+        complaint = message.text[message.text.index(": ") + 2 :]
+        trouble = f"The kernel reports what the input does not explain: {complaint}. "
     contexts = [f for f in diagnosis.findings if f.role == "context" and not f.past]
     able = [(f, text) for f in contexts if (text := diagnosis.rule_by_id[f.outcome.rule].file.headline)]
     if not able:

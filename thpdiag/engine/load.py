@@ -230,10 +230,10 @@ def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     return assemble_rules(tuple((pack, tuple(_text(file, pack) for file in rule_files(pack.folder))) for pack in packs))
 
 
-Text = tuple[str, str, str]  # of a file: how it is named, what it holds, why it cannot be read
+FileText = tuple[str, str, str]  # of a file: how it is named, what it holds, why it cannot be read
 
 
-def _text(file: Traversable, pack: Pack) -> Text:
+def _text(file: Traversable, pack: Pack) -> FileText:
     path = display_path(file, pack)
     try:
         return path, file.read_text(encoding="utf-8"), ""
@@ -242,7 +242,7 @@ def _text(file: Traversable, pack: Pack) -> Text:
 
 
 @lru_cache(maxsize=8)  # a process that reads many bundles asks for the same each time
-def assemble_rules(packs: tuple[tuple[Pack, tuple[Text, ...]], ...]) -> tuple[Rule, ...]:
+def assemble_rules(packs: tuple[tuple[Pack, tuple[FileText, ...]], ...]) -> tuple[Rule, ...]:
     """The rules of texts that have been read, as `load_rules` gives them."""
     rules: dict[str, Rule] = {}
     complaints: list[str] = []

@@ -351,9 +351,10 @@ class Table:
 
     def _has_children(self) -> bool:
         """Whether the first share includes callees: the header says so, or the rows do where there is none."""
+        if self.columns.names or self.columns.children:
+            return self.columns.children
         pairs = [e.row.shares for e in self._without_head()]
-        own_by_own = self.columns.names or any(len(p) != 2 or p[0] < p[1] for p in pairs)
-        return self.columns.children or (not own_by_own and any(p[0] > p[1] for p in pairs))
+        return all(len(p) == 2 and p[0] >= p[1] for p in pairs) and any(p[0] > p[1] for p in pairs)
 
     def _layout(self) -> Layout:
         by_symbol = self.columns.names[:1] == ("Symbol",)
