@@ -41,10 +41,17 @@ def test_inputs_are_as_recorded(name: str) -> None:
 
 
 OURS = re.compile(r"\b(?:node_\w+|process_\w+_(?:bytes|total)|cpu_ratio\.\w+|memory\.\w+|\w+:rate)\b|labels? \w+\)")
+MARK = re.compile("[\ufdd0-\ufdd2]")  # thpdiag/model/text.py
 SAID = re.compile(
     r"(?:^|\.)(?:verdict\.sentence|findings\.\d+\.(?:evidence|against)\.\d+\.text"
     r"|findings\.\d+\.raise_confidence\.\d+|ruled_out\.\d+\.because)$"
 )
+
+
+def test_no_mark_of_a_name_is_left_in_a_sentence() -> None:
+    """A mark is left where the text with names was not made a sentence; its names would not be redacted."""
+    texts = [(name, place, text) for name, words in recorded_words() for place, text in words.items()]
+    assert [one for one in texts if MARK.search(one[2])] == []
 
 
 def test_no_sentence_speaks_in_names_of_ours() -> None:
