@@ -7,10 +7,16 @@ so that a hostile archive cannot flood the report.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
+from typing import NoReturn
 
+from thpdiag.errors import OutOfTimeError
 from thpdiag.model import Citation, Problem, ProblemKind
 
 
@@ -109,7 +115,7 @@ class Budget:
         if self.total > limits.ratio_after and self.total > limits.ratio * self.read:
             raise _limit_error("ratio", f"unpacks to more than {limits.ratio} times its size")
         if time.process_time() > self._cpu:
-            raise _limit_error("cpu_seconds", f"took more than {limits.cpu_seconds:g} s of CPU")
+            raise StreamError(ProblemKind.LIMIT, out_of_cpu_time(limits))
         if time.monotonic() > self._wall:
             raise _limit_error("wall_seconds", f"took more than {limits.wall_seconds:g} s")
 
@@ -128,6 +134,37 @@ class Budget:
 
 def _limit_error(limit: str, text: str) -> StreamError:
     return StreamError(ProblemKind.LIMIT, f"{text} (limit {limit}); the rest was not read")
+
+
+def out_of_cpu_time(limits: Limits) -> str:
+    """The sentence for a reading that took too long."""
+    return f"took more than {limits.cpu_seconds:g} s of CPU (limit cpu_seconds); the rest was not read"
+
+
+RAISE_AGAIN_SECONDS = 1.0  # of CPU; whatever catches the first OutOfTimeError gets a second one
+
+
+@contextmanager
+def interrupt_when_out_of_time(limits: Limits) -> Iterator[None]:
+    """OutOfTimeError is raised within as soon as `cpu_seconds` are used, for a loop that reads nothing asks no budget.
+
+    Only in the main thread and where the system has timers of CPU time; elsewhere the supervisor of a child process is
+    what ends such a loop.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, _raise_out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, max(limits.cpu_seconds, 0.001), RAISE_AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before or signal.SIG_DFL)
+
+
+def _raise_out_of_time(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise OutOfTimeError
 
 
 class ProblemFold:

@@ -65,6 +65,7 @@ from thpdiag.detect.transcript import (
     plain_lines,
 )
 from thpdiag.detect.wrapped import joined_tables, may_be_wrapped
+from thpdiag.errors import OutOfTimeError
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.clock import DAY
@@ -685,8 +686,9 @@ class Detector:
         except Exception as error:
             if self._strict:
                 raise
-            if isinstance(error, MemoryError):
-                text = f"needs more memory than there is for reader {parser}; the rest was not read"
+            lacks = {MemoryError: "memory", OutOfTimeError: "time"}.get(type(error))
+            if lacks:
+                text = f"needs more {lacks} than there is for reader {parser}; the rest was not read"
                 yield Problem(cite, text, ProblemKind.LIMIT, parser)
                 return
             text = f"a mistake of thpdiag: reader {parser} failed ({type(error).__name__}: {quoted(error)})"

@@ -17,10 +17,12 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
+from thpdiag.bundle.limits import interrupt_when_out_of_time, out_of_cpu_time
 from thpdiag.bundle.member import utf16_of
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.transcript import clean
+from thpdiag.errors import OutOfTimeError
 from thpdiag.host.captures import collector_failures, drop_link_copies
 from thpdiag.host.excerpts import MAX_CACHE_BYTES, TextCache, reread
 from thpdiag.host.options import Options
@@ -45,6 +47,7 @@ from thpdiag.model.case import begin_of, end_of
 from thpdiag.model.parser import Content
 from thpdiag.parsers import bulk_formats, line_formats
 
+RECORDS_OF_NOTHING = 10_000  # more records than a member has bytes
 MANY_NUMBERS = 50_000  # below, rows stay rows, which costs less than to load numpy
 ROW_NUMBERS = 10  # numbers take as much memory as what else there is of a row
 BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
@@ -108,29 +111,18 @@ def read_input(
 ) -> ParsedInput:
     """Recognise and read every member that may hold evidence."""
     detector = Detector(line_formats(), strict=options.strict)
-    # What a recording that is named here asks for is not read twice; few come out of archives.
-    twice = all(is_rereadable(path) for path in paths) and not any(map(is_recording, paths))
     builder = _InputBuilder(texts=TextCache(MAX_CACHE_BYTES) if STDIN in paths else TextCache())
-    later: list[tuple[Member, str]] = []
     inputs = [*paths, *sibling_files(paths)]
     count = _ReadingCount(progress, Step("read", total=_total_bytes(inputs))) if progress else None
-    with SpooledMembers() as spooled:
-        for member in members(inputs, is_wanted, options.limits, stdin, count.read if count else None):
-            if isinstance(member, Problem):
-                builder.problems.append(member)
-                continue
-            if count:
-                count.begin(member.path)
-            begin = _first_line(member)
-            builder.texts.watch(member)
-            found = _read_member(member, detector, spooled, twice=twice)
-            member.finish()
-            if found is None:
-                later.append((member, begin))
-            else:
-                builder.add(member, found, begin)
-        for member, begin in later:
-            builder.add(member, spooled.read(member.path, detector), begin)
+    arriving = members(inputs, is_wanted, options.limits, stdin, count.read if count else None)
+    # What a recording that is named here asks for is not read twice; few come out of archives.
+    twice = all(is_rereadable(path) for path in paths) and not any(map(is_recording, paths))
+    try:
+        with SpooledMembers() as spooled, interrupt_when_out_of_time(options.limits):
+            builder.read(arriving, detector, spooled, twice=twice, count=count)
+    except OutOfTimeError:
+        text = out_of_cpu_time(options.limits)
+        builder.problems.append(Problem(Citation(builder.member), text, ProblemKind.LIMIT, hides=True))
     builder.problems += collector_failures(builder.readings)
     readings: Mapping[str, Sequence[TaggedRecord]] = builder.readings
     if len(readings) > 1:
@@ -172,12 +164,37 @@ def _total_bytes(inputs: Sequence[Path]) -> int:
 
 @dataclass(slots=True)
 class _InputBuilder:
-    """What was read so far."""
+    """What was read so far; `member` is what is being read."""
 
+    member: str = ""
     readings: dict[str, list[TaggedRecord]] = field(default_factory=dict)
     inputs: list[InputRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     texts: TextCache = field(default_factory=TextCache)
+
+    def read(
+        self, arriving: Iterable[Member | Problem], detector: Detector, spooled: SpooledMembers,
+        *, twice: bool, count: _ReadingCount | None,
+    ) -> None:  # fmt: skip
+        """Read the members as they come."""
+        later: list[tuple[Member, str]] = []
+        for member in arriving:
+            if isinstance(member, Problem):
+                self.problems.append(member)
+                continue
+            self.member = member.path
+            if count:
+                count.begin(member.path)
+            begin = _first_line(member)
+            self.texts.watch(member)
+            found = _read_member(member, detector, spooled, twice=twice)
+            member.finish()
+            if found is None:
+                later.append((member, begin))
+            else:
+                self.add(member, found, begin)
+        for member, begin in later:
+            self.add(member, spooled.read(member.path, detector), begin)
 
     def add(self, member: Member, found: Sequence[TaggedRecord], begin: str) -> None:
         """What is in a member; `begin` is how it begins."""
@@ -224,12 +241,22 @@ def _read_member(
         if left:
             member.keep(0)
         content = Content(chunks, member.size, member.file, again=left)
-        return list(detector.bulk(reader, member.path, content))
+        return list(_bounded(member, detector.bulk(reader, member.path, content)))
     if _is_noise(head):
         return [TaggedRecord(Problem(Citation(member.path), "not text", ProblemKind.UNRECOGNISED), "", ("", ""))]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
     begin = head.decode(utf16_of(head) or "utf-8", "replace")
-    return fold_rows(detector.read_listings(member.path, lines, begin, member.aliases))
+    return fold_rows(_bounded(member, detector.read_listings(member.path, lines, begin, member.aliases)))
+
+
+def _bounded(member: Member, readings: Iterable[TaggedRecord]) -> Iterator[TaggedRecord]:
+    """The same, until there are more records than bytes they could come from: a reader that does not read on."""
+    for number, reading in enumerate(readings):
+        if number > max(member.length, member.size or 0) + RECORDS_OF_NOTHING:
+            text = f"a mistake of thpdiag: reader {reading.reader} does not read on; the rest was not read"
+            yield replace(reading, record=Problem(Citation(member.path), text, ProblemKind.BUG, reading.reader))
+            return
+        yield reading
 
 
 def _is_noise(head: bytes) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from thpdiag.model.parser import Content
 
 MAX_ELEMENT_CHARS = 8 << 20  # characters of one member
-MAX_FRONT_CHARS = 1 << 16  # characters in which the array begins
+MAX_FRONT_CHARS = 1 << 16  # characters in which an array begins
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -45,17 +45,19 @@ class JsonArray:
     front: str = ""  # what stands before the array
     decoder: json.JSONDecoder = field(default_factory=json.JSONDecoder)
 
+    def find(self, begin: re.Pattern[str]) -> re.Match[str] | None:
+        """Where the pattern, behind which an array begins, stands next."""
+        while not (found := begin.search(self.text, self.at)):
+            ahead = len(self.text) - self.at
+            if ahead >= MAX_FRONT_CHARS or not self._more(ahead + 1):
+                break
+        return found
+
     def members(self, begin: re.Pattern[str]) -> Iterator[tuple[int, object]]:
-        """The members of the array that begins behind the pattern, each with its line."""
-        while (
-            not (found := begin.search(self.text))
-            and len(self.text) < MAX_FRONT_CHARS
-            and self._more(len(self.text) + 1)
-        ):
-            pass
-        if not found:
+        """The members of the next array that begins behind the pattern, each with its line."""
+        if not (found := self.find(begin)):
             raise BrokenJsonError("it has no rows")
-        self.front = self.text[: found.end()]
+        self.front = self.text[self.at : found.end()]
         self._advance(found.end())
         while self._next() != "]":
             member, end = self._element()

@@ -475,7 +475,7 @@ def _read_json(source: Source, pieces: Iterator[str]) -> Iterator[Record]:
     odd, elements, line = ParseErrors(source, PCP2JSON_NAME), JsonArray(pieces, 1), 1
     rows, hosts = Rows(PCP2JSON_NAME, odd), 0
     try:
-        while not hosts or _BEGIN.search(elements.text, elements.at):
+        while not hosts or elements.find(_BEGIN):
             is_first = True
             for line, moment in elements.members(_BEGIN):
                 if is_first and (host := _PCP2JSON_HOST.findall(elements.front)):
