@@ -240,8 +240,8 @@ def _frame(packed: Stream, memory: int) -> Iterator[bytes]:
     packed.unread(len(decoder.unused_data))
 
 
-_XZ_MAGIC = b"\xfd7zXZ\0"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+XZ_MAGIC = b"\xfd7zXZ\0"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 FIRST_BYTES = b"\x1f\xfdBP\x28" + bytes(range(0x50, 0x60))  # of a codec or a zip
@@ -261,9 +261,9 @@ def codec_of(head: bytes) -> str:
     """`gzip`, `bzip2`, `xz`, `zstd`, or empty when the bytes begin no compressed file."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
-    if head.startswith(_XZ_MAGIC):
+    if head.startswith(XZ_MAGIC):
         return "xz"
-    if head.startswith(_ZSTD_MAGIC) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50):
+    if head.startswith(ZSTD_MAGIC) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50):
         return "zstd"
     if head.startswith(b"BZh") and head[3:4] in b"123456789" and head[4:10] in _BZIP2_BLOCKS:
         return "bzip2"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
-from thpdiag.bundle.codecs import FIRST_BYTES, codec_of
+from thpdiag.bundle.codecs import FIRST_BYTES, GZIP_MAGIC, XZ_MAGIC, ZSTD_MAGIC, codec_of
+from thpdiag.bundle.member import NEVER_TYPED, utf16_of
 from thpdiag.bundle.tar_format import BLOCK, is_tar
 
 SNIFF = 2 * BLOCK
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ENCRYPTED_NAME = re.compile(r"\.(?:gpg|pgp|asc)$")
-_PACKED_NAME = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tzst|zip|tar\.\w{1,5})$", re.IGNORECASE)
+_TAR_NAME = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tzst|tar\.\w{1,5})$", re.IGNORECASE)
+_ZIP_OR_COMPRESSED_NAME = re.compile(r"\.(?:zip|gz|bz2|xz|zst)$", re.IGNORECASE)
+# Of members that nobody wants: there may be others in what is named so, so its content must be looked at.
+ARCHIVE_NAMES = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 # Names of what we do not open: the content must be looked at, since members may be hidden in it.
 CLOSED_NAMES = (".gpg", ".pgp", ".asc", ".7z", ".rar", ".cpio", ".lz4", ".lz", ".Z")
 _FOREIGN = (
@@ -44,7 +49,44 @@ def may_be_packed(buffer: bytes, at: int, size: int) -> bool:
 
 
 def named_as_archive(path: str) -> bool:
-    return bool(_PACKED_NAME.search(path))
+    return bool(_TAR_NAME.search(path)) or path.lower().endswith(".zip")
+
+
+def broken_promise(path: str, head: bytes, *, unpacked: bool) -> str:
+    """What is wrong with a file that is no archive and not compressed, although its name or its first bytes say so.
+
+    Empty if nothing is. `unpacked`: it is what came out of a compressed file of that name, which may promise a tar yet.
+    A text under such a name is a text.
+    """
+    named = bool(_TAR_NAME.search(path)) or (not unpacked and bool(_ZIP_OR_COMPRESSED_NAME.search(path)))
+    if named and not head.strip(b"\0"):
+        return f"is named as an archive or a compressed file and {'holds only zeros' if head else 'is empty'}"
+    if is_text(head):
+        return ""
+    if named:
+        return "is named as an archive or a compressed file, but its first bytes are of none"
+    if any(_one_bit_away(head, magic, at) for magic, at in _FAMILIAR):
+        return "begins like an archive or a compressed file with one bit changed"
+    return ""
+
+
+_FAMILIAR = (*((magic, 0) for magic in (GZIP_MAGIC, XZ_MAGIC, ZSTD_MAGIC, *_ZIP)), (b"ustar", 257))
+
+
+def _one_bit_away(head: bytes, magic: bytes, at: int) -> bool:
+    part = head[at : at + len(magic)]
+    return len(part) == len(magic) and (int.from_bytes(part) ^ int.from_bytes(magic)).bit_count() == 1
+
+
+def is_text(head: bytes) -> bool:
+    """Whether a file that begins so may be a text: in UTF-16, or in UTF-8 without what nobody types."""
+    if utf16_of(head):
+        return True
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return len(head.translate(None, NEVER_TYPED)) == len(head)
 
 
 def is_encrypted(head: bytes) -> bool:

@@ -24,6 +24,7 @@ from thpdiag.model import Citation, Problem, ProblemKind
 
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NOT_TYPED = bytes({*range(32), *range(127, 160)} - set(b"\t\n\r\x1b"))
+NEVER_TYPED = bytes(sorted(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b")))  # nor printed by terminals' programs
 MIN_UTF16_BYTES = 16  # of a text in UTF-16 without a mark; fewer may be numbers
 MIN_LATIN, MAX_NOT_TYPED = 0.7, 0.01  # shares of its characters: with a byte of 0, and of those what nobody types
 _LATIN1 = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0-\xff]*")
@@ -197,7 +198,8 @@ class Member:
 
     `path` is the customer's path inside the bundle, printable; `aliases` are the wanted paths of links that lead here;
     `size` is None where it is known only at the end; `file` opens the same bytes again where they lie on a disk as they
-    are, while the member is valid. `problems` and `sha256` are complete after `finish`. `kept` is what was read of it,
+    are, while the member is valid. `archive` is the path of the archive it lies in, `absolute` says that it has an
+    absolute name there. `problems` and `sha256` are complete after `finish`. `kept` is what was read of it,
     as far as `keep` asks for it; `lined` says that it was read as lines, so that it is a text.
     """
 
@@ -209,8 +211,13 @@ class Member:
         limits: Limits,
         aliases: tuple[str, ...] = (),
         file: Path | None = None,
+        archive: str = "",
+        *,
+        absolute: bool = False,
     ) -> None:
         self.path = path
+        self.archive = archive
+        self.absolute = absolute
         self.size = size
         self.aliases = aliases
         self.file = file

@@ -21,6 +21,7 @@ from thpdiag.bundle.codecs import CHUNK, Stream, codec_of, decompress
 from thpdiag.bundle.limits import Budget, Limits, StreamError, damage
 from thpdiag.bundle.magic import (
     SNIFF,
+    broken_promise,
     is_encrypted,
     is_packed,
     is_zip,
@@ -35,6 +36,7 @@ from thpdiag.bundle.tree import (
     DirectoryEntry,
     Entry,
     EntryKind,
+    NameForm,
     Namespace,
     Place,
     open_regular,
@@ -128,11 +130,21 @@ class Intake:
             yield from self._open_entries(space, walker.entries())
         elif reason := _unsupported_reason(place, head):
             yield Problem(Citation(place.path), reason, ProblemKind.UNREADABLE)
+        elif reason := broken_promise(place.path, head, unpacked=bool(place.chain)):
+            yield (stream.failure or damage(f"{reason}; nothing in it was read")).problem(place.path, hides=True)
         elif place.wanted:
             self.budget.count_wanted()
-            yield Member(place.path, place.size, stream, self.limits, place.aliases, _on_disk(file))
-        elif stream.failure and named_as_archive(place.path):
-            yield stream.failure.problem(place.path, hides=True)
+            absolute = place.form is NameForm.ABSOLUTE
+            yield Member(
+                place.path,
+                place.size,
+                stream,
+                self.limits,
+                place.aliases,
+                _on_disk(file),
+                place.archive,
+                absolute=absolute,
+            )
 
     def _unpack(self, codec: str, place: Place, stream: Stream) -> Iterator[Member | Problem]:
         memory = self.limits.codec_memory >> place.codecs
@@ -190,7 +202,7 @@ class Intake:
                 yield failure.problem(found.path, hides=True)
             return
         with os.fdopen(opened, "rb", buffering=0) as file:
-            if wanted or is_packed(_head_bytes(file)):
+            if wanted or named_as_archive(found.path) or is_packed(_head_bytes(file)):
                 size = os.fstat(opened).st_size
                 yield Entry(found.path, EntryKind.FILE, size, read_file(file, self.budget), wanted=wanted)
 
@@ -310,6 +322,7 @@ def _with_label(found: Member | Problem, label: str, name: str) -> Member | Prob
         return found
     if isinstance(found, Member):
         found.path = label if found.path == name else f"{label}/{found.path}"
+        found.archive = f"{label}/{found.archive}"
         return found
     member = found.cite.member
     place = label if member == name else f"{label}/{member}"

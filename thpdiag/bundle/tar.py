@@ -274,7 +274,7 @@ class TarWalker:
         name = self._name(extended.name(header.name))
         if header.kind in _NO_MEMBER or (name.endswith("/") and header.kind not in _LINKS):
             return None, body
-        path, leaves = canonical_path(name)
+        path, form = canonical_path(name)
         if not path:
             self._problems.add(
                 "nameless", Problem(Citation(self._archive), f"member without a name at offset {self._start}")
@@ -288,7 +288,7 @@ class TarWalker:
         if header.kind == b"1" and not self._hard_link_has_body(size):
             return Entry(path, EntryKind.HARDLINK, target=target), _Body(self._stream, 0)
         wanted = self._start == self._wanted_at or bool(self._interesting(path))
-        entry = Entry(path, EntryKind.FILE, size, body.chunks(), leaves=leaves, wanted=wanted)
+        entry = Entry(path, EntryKind.FILE, size, body.chunks(), form=form, wanted=wanted)
         if header.kind == b"S" or extended.sparse or extended.sparse_map:
             entry, body = self._sparse(entry, header, extended, size)
         if not wanted and not (size and is_packed(self._stream.peek(min(SNIFF, size)))):

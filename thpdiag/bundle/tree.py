@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from thpdiag.bundle.limits import Limits, ProblemFold, StreamError
-from thpdiag.bundle.magic import CLOSED_NAMES
+from thpdiag.bundle.magic import ARCHIVE_NAMES, CLOSED_NAMES
 from thpdiag.model import Citation, Problem, ProblemKind
 
 
@@ -31,9 +31,17 @@ class EntryKind(Enum):
     SPECIAL = "device or FIFO"
 
 
+class NameForm(Enum):
+    """How an archive names a member."""
+
+    RELATIVE = "relative"
+    ABSOLUTE = "absolute"
+    OUTSIDE = "leaves the bundle by `..`"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`path` is canonical and printable; `leaves` says that the name tried to leave the bundle.
+    """`path` is canonical and printable, `form` what it was before.
 
     `wanted` is the answer to whether the file is interesting; one that is not is given when it may hold members.
     """
@@ -43,7 +51,7 @@ class Entry:
     size: int = 0
     chunks: Iterator[bytes] = field(default_factory=lambda: iter(()))
     target: str = ""
-    leaves: bool = False
+    form: NameForm = NameForm.RELATIVE
     wanted: bool = False
 
 
@@ -59,25 +67,25 @@ def printable(name: bytes | str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def canonical_path(name: str) -> tuple[str, bool]:
-    """The canonical path of a name inside the bundle, and whether the name tried to leave it by `..`.
+def canonical_path(name: str) -> tuple[str, NameForm]:
+    """The canonical path of a name inside the bundle, and the form of the name.
 
     Absolute names are taken relative to the root of the bundle, as tar itself does.
 
-    >>> canonical_path("/a/./b/../c"), canonical_path("../../etc/passwd")
-    (('a/c', False), ('etc/passwd', True))
+    >>> canonical_path("/a/./b/../c")[0], canonical_path("../../etc/passwd")[1].name
+    ('a/c', 'OUTSIDE')
     """
     if not ("//" in name or "/." in name or name.startswith((".", "/")) or name.endswith("/")):
-        return name, False
+        return name, NameForm.RELATIVE
     parts: list[str] = []
-    leaves = False
+    form = NameForm.ABSOLUTE if name.startswith("/") else NameForm.RELATIVE
     for part in name.split("/"):
         if part == "..":
-            leaves = leaves or not parts
+            form = form if parts else NameForm.OUTSIDE
             del parts[-1:]
         elif part not in {"", "."}:
             parts.append(part)
-    return "/".join(parts), leaves
+    return "/".join(parts), form
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,7 @@ class Place:
     those around it.
 
     `given` says that the user named the file; `wanted` that somebody asked for it, by its own path or one of `aliases`.
+    `archive` is the path of the archive in which its name has that `form`.
     """
 
     path: str
@@ -97,14 +106,17 @@ class Place:
     aliases: tuple[str, ...] = ()
     size: int | None = None
     given: bool = False
+    archive: str = ""
+    form: NameForm = NameForm.RELATIVE
 
     def as_archive(self) -> Place:
         """This file as an archive that is being read."""
         return replace(self, archives=self.archives + 1, chain=0)
 
-    def member(self, path: str, aliases: tuple[str, ...], size: int | None, *, wanted: bool) -> Place:
+    def member(self, path: str, aliases: tuple[str, ...], entry: Entry, *, wanted: bool) -> Place:
         """A member of this archive; `path` has the prefix already."""
-        return Place(path, f"{path}/", self.archives, self.codecs, 0, wanted, aliases, size)
+        size, archive, form = entry.size, self.path, entry.form
+        return Place(path, f"{path}/", self.archives, self.codecs, 0, wanted, aliases, size, archive=archive, form=form)
 
     def as_decompressed(self, *, wanted: bool) -> Place:
         """What comes out when this file is decompressed."""
@@ -220,12 +232,12 @@ class Namespace:
         self._problems = ProblemFold(apart=0)
 
     def is_interesting(self, path: str) -> bool:
-        """Whether somebody wants the member, or its name says that it is an archive that we cannot open."""
+        """Whether somebody wants the member, or its name says that it is an archive, which may be broken or closed."""
         full = self.place.prefix + path
         if self._wants(full) or (self._links and self._links.wanted_aliases(full)):
             self._only_looked_at = ""
             return True
-        if path.endswith(CLOSED_NAMES):
+        if path.endswith((*CLOSED_NAMES, *ARCHIVE_NAMES)):
             self._only_looked_at = path
             return True
         if len(self._passed) < _MAX_REMEMBERED_PATHS:
@@ -268,7 +280,7 @@ class Namespace:
     def _place(self, entry: Entry) -> Place | None:
         full = self.place.prefix + entry.path
         wanted = entry.wanted and entry.path != self._only_looked_at
-        if entry.leaves:
+        if entry.form is NameForm.OUTSIDE:
             self._refuse(
                 "name outside the bundle", entry, "has a name that leaves the bundle and was not read", hides=wanted
             )
@@ -278,7 +290,7 @@ class Namespace:
             self._problems.add("more than once", Problem(Citation(full), text, hides=False))
         elif wanted and len(self._given) < _MAX_REMEMBERED_PATHS:
             self._given.add(hash(full))
-        return self.place.member(full, self._links.wanted_aliases(full), entry.size, wanted=wanted)
+        return self.place.member(full, self._links.wanted_aliases(full), entry, wanted=wanted)
 
     def _refuse(self, subject: str, entry: Entry, text: str, *, hides: bool) -> None:
         cite = Citation(self.place.prefix + entry.path)

@@ -109,7 +109,7 @@ class ZipFile:
     def files(self, memory: int, interesting: Callable[[str], bool]) -> Iterator[Entry]:
         """The files that are interesting or packed, and what is no file."""
         for entry in self.entries():
-            path, leaves = canonical_path(entry.name)
+            path, form = canonical_path(entry.name)
             if entry.is_special:
                 yield Entry(path, EntryKind.SPECIAL)
             elif path and not entry.is_link and not entry.name.endswith("/"):
@@ -118,7 +118,7 @@ class ZipFile:
                 wanted = wanted or head is None  # nobody knows its true name: to be told of, not passed over
                 if wanted or is_packed(head or b""):
                     content = self.content(entry, memory)
-                    yield Entry(path, EntryKind.FILE, entry.size, content, leaves=leaves, wanted=wanted)
+                    yield Entry(path, EntryKind.FILE, entry.size, content, form=form, wanted=wanted)
 
     def _head(self, entry: ZipEntry) -> bytes | None:
         """The first bytes of a member, at little cost; none if they make no sense, None if its header is damaged."""
@@ -248,11 +248,11 @@ def cut_zip(stream: Stream, budget: Budget, interesting: Callable[[str], bool]) 
         content = _local_content(stream, flags, method, packed, budget)
         if content is None or len(name) < name_length:
             return
-        path, leaves = canonical_path(printable(name))
+        path, form = canonical_path(printable(name))
         budget.count_members(1)
         wanted = bool(path) and not name.endswith(b"/") and interesting(path)
         if wanted:
-            yield Entry(path, EntryKind.FILE, size, content, leaves=leaves, wanted=wanted)
+            yield Entry(path, EntryKind.FILE, size, content, form=form, wanted=wanted)
         try:
             for _ in content:
                 pass

@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
 from thpdiag.bundle.limits import interrupt_when_out_of_time, out_of_cpu_time
-from thpdiag.bundle.member import utf16_of
+from thpdiag.bundle.member import NEVER_TYPED, utf16_of
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.transcript import clean
@@ -53,7 +53,6 @@ ROW_NUMBERS = 10  # numbers take as much memory as what else there is of a row
 BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
 FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
 MAX_NOISE = 0.05  # share of NUL bytes, or of control characters, in the head of a member above which it is no text
-_NEVER_TYPED = bytes(sorted(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b")))  # nor printed by terminals' programs
 Place = tuple[str, int, int]
 
 
@@ -171,6 +170,8 @@ class _InputBuilder:
     inputs: list[InputRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     texts: TextCache = field(default_factory=TextCache)
+    absolute: dict[str, list[str]] = field(default_factory=dict)  # members with absolute names, by archive
+    relative: set[str] = field(default_factory=set)  # archives that have members with relative names
 
     def read(
         self, arriving: Iterable[Member | Problem], detector: Detector, spooled: SpooledMembers,
@@ -195,9 +196,26 @@ class _InputBuilder:
                 self.add(member, found, begin)
         for member, begin in later:
             self.add(member, spooled.read(member.path, detector), begin)
+        self._refuse_absolute_names()
+
+    def _refuse_absolute_names(self) -> None:
+        """Absolute names beside relative ones are no evidence: who packs a host's files names all of them alike."""
+        for archive in sorted(self.relative & self.absolute.keys()):
+            refused = set(self.absolute[archive])
+            for member in refused:
+                del self.readings[member]
+            self.inputs = [row for row in self.inputs if row.member not in refused]
+            self.problems = [one for one in self.problems if one.cite.member not in refused]
+            text = "has an absolute name beside relative ones in its archive and is not taken for a file of the host"
+            cite, count = Citation(min(refused)), len(refused)
+            self.problems.append(Problem(cite, text, ProblemKind.REFUSED, count=count, hides=True))
 
     def add(self, member: Member, found: Sequence[TaggedRecord], begin: str) -> None:
         """What is in a member; `begin` is how it begins."""
+        if member.absolute:
+            self.absolute.setdefault(member.archive, []).append(member.path)
+        else:
+            self.relative.add(member.archive)
         self.readings.setdefault(member.path, []).extend(found)
         own = [r.record for r in found if isinstance(r.record, Problem)]
         if member.lined and len(own) < len(found):
@@ -263,7 +281,7 @@ def _is_noise(head: bytes) -> bool:
     """Whether a member that begins so is no text. A short one is looked at all the same: that costs little."""
     if utf16_of(head):
         return False
-    odd = len(head) - len(head.translate(None, _NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
+    odd = len(head) - len(head.translate(None, NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
     return odd > MAX_NOISE * len(head)
 
 
