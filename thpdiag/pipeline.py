@@ -53,7 +53,7 @@ def analyze_paths(
     with timings.stage("lines that are cited"):
         excerpts = read_excerpts(cited(diagnoses), parsed.texts, paths, options.limits, stdin)
     with timings.stage("result"):
-        return result(diagnoses, options.told, excerpts)
+        return result(diagnoses, options.told, excerpts, every_input=options.every_input)
 
 
 def unread(problem: Problem, rules: Sequence[Rule], options: Options) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO
 
 import zstandard
@@ -156,11 +157,13 @@ def _zst_window(out: BinaryIO, _: int) -> None:
 # Headers
 
 
-def _members(out: BinaryIO, count: int) -> None:
+def _members(out: BinaryIO, count: int, data: bytes = b"x") -> None:
     packer = zlib.compressobj(1, wbits=31)
     for start in range(0, count, 10_000):
-        out.write(packer.compress(b"".join(header(b"d/%d" % n) for n in range(start, min(start + 10_000, count)))))
-    out.write(packer.compress(END) + packer.flush())
+        out.write(
+            packer.compress(b"".join(member(b"d/%d" % n, data) for n in range(start, min(start + 10_000, count))))
+        )
+    out.write(packer.compress(member(b"proc/after") + END) + packer.flush())
 
 
 def _links(out: BinaryIO, count: int) -> None:
@@ -185,7 +188,7 @@ def _long_names(out: BinaryIO, count: int) -> None:
     out.write(packer.compress(header(b"d", 0, b"2", b"0")))
     for number in range(count):
         name = b"%d/" % number + b"a/" * 2000 + b"f"
-        out.write(packer.compress(member(b"././@LongLink", name, b"L") + header(b"a")))
+        out.write(packer.compress(member(b"././@LongLink", name, b"L") + member(b"a", b"x")))
     out.write(packer.compress(END) + packer.flush())
 
 
@@ -281,6 +284,7 @@ CASES: tuple[Hostile, ...] = (
         "members", _members, "limit members", small=30_000, full=1_200_000, limits={"members": 20_000}, wants="proc/"
     ),
     Hostile("members_wanted", _members, "limit wanted", small=3_000, full=400_000, limits={"wanted": 2_000}),
+    Hostile("members_empty", partial(_members, data=b""), "limit empty", small=3_000, full=400_000),
     Hostile("size_negative", _tar(header(b"neg", raw_size=_NEGATIVE), member(b"b")), "impossible size"),
     Hostile("size_minus", _tar(header(b"neg", raw_size=b"-0000000512\0"), member(b"b")), "impossible size"),
     Hostile("size_huge", _tar(header(b"huge", raw_size=b"\x80" + b"\xff" * 11)), "impossible size"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -66,6 +67,7 @@ class Limits:
     ratio_after: int = GIB
     members: int = 1_000_000
     wanted: int = 200_000  # members that are given to readers
+    empty: int = 1000  # of them those without content, in one archive
     metadata: int = MIB  # of one extended header, sparse map or zip record
     name: int = 4 * KIB
     nesting: int = 3  # archives in archives
@@ -175,14 +177,14 @@ class ProblemFold:
         self._seen: dict[str, int] = {}
         self._new: list[Problem] = []
         self._rest: dict[str, Problem] = {}
+        self._further: Counter[str] = Counter()  # problems like that in `_rest`
 
     def add(self, subject: str, problem: Problem) -> None:
         self._seen[subject] = seen = self._seen.get(subject, 0) + 1
         if seen <= self._apart:
             self._new.append(problem)
         elif subject in self._rest:
-            folded = self._rest[subject]
-            self._rest[subject] = replace(folded, count=folded.count + problem.count)
+            self._further[subject] += problem.count
         else:
             self._rest[subject] = replace(problem, text=f"{problem.text}, and others alike") if self._apart else problem
 
@@ -194,5 +196,6 @@ class ProblemFold:
     def rest(self) -> Iterator[Problem]:
         """What is left at the end."""
         yield from self.new()
-        yield from self._rest.values()
+        for subject, problem in self._rest.items():
+            yield replace(problem, count=problem.count + self._further[subject])
         self._rest.clear()

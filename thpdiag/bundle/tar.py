@@ -92,13 +92,13 @@ class _Body:
 
 
 class TarWalker:
-    """`archive` names the archive in problems; `interesting` is asked for the path of every regular member.
+    """`archive` names the archive in problems; `interesting` is asked for path and size of every regular member.
 
     `entries` gives the interesting members, those that are archives or compressed whatever their name, all links and
     special files. An entry is valid until the next one is asked for.
     """
 
-    def __init__(self, archive: str, stream: Stream, budget: Budget, interesting: Callable[[str], bool]) -> None:
+    def __init__(self, archive: str, stream: Stream, budget: Budget, interesting: Callable[[str, int], bool]) -> None:
         self._archive = archive
         self._stream = stream
         self._budget = budget
@@ -187,7 +187,7 @@ class TarWalker:
                 if kind == b"0":
                     path = long or name.partition(b"\0")[0].decode()
                     packed = size and may_be_packed(buffer, body, size)
-                    if packed or _needs_second_look(path) or (wanted := bool(interesting(path))):
+                    if packed or _needs_second_look(path) or (wanted := interesting(path, size)):
                         break
                     members, long = members + 1, ""
                 elif kind == b"L" and not long and size <= BLOCK:
@@ -287,7 +287,7 @@ class TarWalker:
             return Entry(path, EntryKind.SYMLINK, target=target), body
         if header.kind == b"1" and not self._hard_link_has_body(size):
             return Entry(path, EntryKind.HARDLINK, target=target), _Body(self._stream, 0)
-        wanted = self._start == self._wanted_at or bool(self._interesting(path))
+        wanted = self._start == self._wanted_at or self._interesting(path, size)
         entry = Entry(path, EntryKind.FILE, size, body.chunks(), form=form, wanted=wanted)
         if header.kind == b"S" or extended.sparse or extended.sparse_map:
             entry, body = self._sparse(entry, header, extended, size)

@@ -224,18 +224,27 @@ class Namespace:
     ) -> None:
         self.place = place
         self._wants = wants
+        self._limits = limits
         self._links = Links(wants, limits)
         self._late = late
         self._passed: set[int] = set()
         self._given: set[int] = set()
+        self._empty = 0  # members that somebody wants and that have no content
         self._only_looked_at = ""  # the member at hand if nobody asked for it
         self._problems = ProblemFold(apart=0)
 
-    def is_interesting(self, path: str) -> bool:
-        """Whether somebody wants the member, or its name says that it is an archive, which may be broken or closed."""
+    def is_interesting(self, path: str, size: int = 1) -> bool:
+        """Whether somebody wants the member, or its name says that it is an archive, which may be broken or closed.
+
+        Of many without content only the first are.
+        """
+        if not size and self._empty >= self._limits.empty:
+            self._empty += 1
+            return False
         full = self.place.prefix + path
         if self._wants(full) or (self._links and self._links.wanted_aliases(full)):
             self._only_looked_at = ""
+            self._empty += not size
             return True
         if path.endswith((*CLOSED_NAMES, *ARCHIVE_NAMES)):
             self._only_looked_at = path
@@ -260,6 +269,9 @@ class Namespace:
                 self.link(entry)
             yield from self._problems.new()
         yield from self._problems.rest()
+        if (more := self._empty - self._limits.empty) > 0:
+            text = f"holds more than {self._limits.empty} empty files; the others were passed over (limit empty)"
+            yield Problem(Citation(self.place.path), text, ProblemKind.UNRECOGNISED, count=more)
 
     def link(self, entry: Entry) -> None:
         """Takes in a symbolic or hard link."""

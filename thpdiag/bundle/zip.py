@@ -106,14 +106,14 @@ class ZipFile:
                 content = Stream(self.content(entry, memory)).take(self.budget.limits.name)
                 yield Entry(canonical_path(entry.name)[0], EntryKind.SYMLINK, target=printable(content))
 
-    def files(self, memory: int, interesting: Callable[[str], bool]) -> Iterator[Entry]:
+    def files(self, memory: int, interesting: Callable[[str, int], bool]) -> Iterator[Entry]:
         """The files that are interesting or packed, and what is no file."""
         for entry in self.entries():
             path, form = canonical_path(entry.name)
             if entry.is_special:
                 yield Entry(path, EntryKind.SPECIAL)
             elif path and not entry.is_link and not entry.name.endswith("/"):
-                wanted = interesting(path)
+                wanted = interesting(path, entry.size)
                 head = b"" if wanted else self._head(entry)
                 wanted = wanted or head is None  # nobody knows its true name: to be told of, not passed over
                 if wanted or is_packed(head or b""):
@@ -239,7 +239,7 @@ def _decode_legacy_name(name: bytes) -> bytes | str:
 _DESCRIPTOR = 24  # longest form: mark, checksum, two sizes of 64 bits
 
 
-def cut_zip(stream: Stream, budget: Budget, interesting: Callable[[str], bool]) -> Iterator[Entry]:
+def cut_zip(stream: Stream, budget: Budget, interesting: Callable[[str, int], bool]) -> Iterator[Entry]:
     """The files up to the cut, or up to a member whose end cannot be found."""
     while (local := stream.take(_LOCAL.size)).startswith(b"PK\x03\x04") and len(local) == _LOCAL.size:
         _, _, flags, method, _, _, _, packed, size, name_length, extra = _LOCAL.unpack(local)
@@ -250,7 +250,7 @@ def cut_zip(stream: Stream, budget: Budget, interesting: Callable[[str], bool]) 
             return
         path, form = canonical_path(printable(name))
         budget.count_members(1)
-        wanted = bool(path) and not name.endswith(b"/") and interesting(path)
+        wanted = bool(path) and not name.endswith(b"/") and interesting(path, size or packed)
         if wanted:
             yield Entry(path, EntryKind.FILE, size, content, form=form, wanted=wanted)
         try:

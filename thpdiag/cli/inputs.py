@@ -13,6 +13,7 @@ import rich_click as click
 
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import Redaction, RuleChoice
+from thpdiag.host.options import Options
 from thpdiag.model.result import as_document
 from thpdiag.pipeline import analyze
 from thpdiag.report.escaping import visible
@@ -32,7 +33,8 @@ MAX_GAPS = 3  # that are listed without -v
 @shared.rule_options
 def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:
     """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
-    result = redaction.apply(analyze(paths, chosen.rules(), stdin=sys.stdin.buffer))
+    options = Options(every_input=True)
+    result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer))
     document = _document(as_document(result))
     click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
     if mistake := shared.missing_path(paths):

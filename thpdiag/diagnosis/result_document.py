@@ -15,6 +15,7 @@ from thpdiag import __version__
 from thpdiag.diagnosis.diagnose import BRIEF, LONG_ENOUGH, Diagnosis, watched_seconds_of_demand, zero_counters
 from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
+from thpdiag.diagnosis.input_rows import input_rows, problem_rows
 from thpdiag.diagnosis.kernel_messages import unexplained_messages
 from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, open_requests, sureness
 from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
@@ -29,7 +30,7 @@ from thpdiag.engine.quantity import format_quantity
 from thpdiag.engine.schema import ChangeCheck
 from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.model import Case, Evidence, Finding, InputRecord, Problem, RuleOutcome, Verdict3
+from thpdiag.model import Case, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model import result as document_model
 from thpdiag.model.document import plain_document, present_keys
 from thpdiag.model.facts import ExcerptRequest
@@ -37,8 +38,6 @@ from thpdiag.model.finding import CONFIDENCES, SEVERITIES, fingerprint
 from thpdiag.model.result import (
     SCHEMA,
     ConditionTree,
-    Gap,
-    InputFile,
     Moment,
     Note,
     Result,
@@ -52,7 +51,6 @@ from thpdiag.model.result import (
 from thpdiag.model.text import entity_name, names_in, quoted, sentence
 
 STATUS_ORDER = ("cannot_tell", "not_applicable", "nothing_found", "found")
-MAX_GAPS = 50
 WORST = "the worst window found"
 PART = "a part of what was recorded"
 _HEADLINE_ORDER = {"stack": 0, "cpu": 1, "effect": 1, "counter": 2, "toggle": 3}
@@ -66,13 +64,15 @@ def document(
 
 
 def result(
-    diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None, quotes: Quotes | None = None
-) -> Result:
+    diagnoses: Sequence[Diagnosis], options: Mapping[str, str] | None = None, quotes: Quotes | None = None,
+    *, every_input: bool = False,
+) -> Result:  # fmt: skip
     """One result per input; with several hosts the keys at the top are those of the worst, all are under `cases`.
 
-    `quotes` are the lines that evidence cites, as far as they could be read again.
+    `quotes` are the lines that evidence cites, as far as they could be read again. `every_input`: a row for each
+    member, however many there are.
     """
-    cases = [_host_result(one, options or {}, quotes or {}) for one in diagnoses]
+    cases = [_host_result(one, options or {}, quotes or {}, every_input=every_input) for one in diagnoses]
     cases.sort(key=_badness, reverse=True)
     return cases[0] if len(cases) == 1 else cases[0].model_copy(update={"cases": cases})
 
@@ -113,7 +113,7 @@ def _badness(one: Result) -> tuple[int, int, int, str]:
     return STATUS_ORDER.index(verdict.status), confidence, severity, one.case or ""
 
 
-def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes) -> Result:
+def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes, *, every_input: bool) -> Result:
     case, seen = diagnosis.case, signatures(diagnosis)
     views = [view for view, _ in diagnosis.by_state[: len(case.states)]]  # those outside of the window come behind them
     out = sorted(diagnosis.ruled_out, key=lambda o: (o.rule.file.role != "alternative", o.rule.id))
@@ -149,8 +149,8 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
         host=host(diagnosis, views, quotes),
         timeline=timeline(diagnosis, views, seen),
         profiles=profile_documents(diagnosis, seen),
-        inputs=list(map(_input, case.inputs)),
-        problems=_problems(case.problems),
+        inputs=input_rows(case.inputs, every=every_input),
+        problems=problem_rows(case.problems),
         notes=[
             Note.model_construct(text=note.text, **place(note.cite))
             for note in (*case.notes, *unexplained_messages(diagnosis))
@@ -373,36 +373,3 @@ def _node(
 
 
 # What was read
-
-
-def _input(item: InputRecord) -> InputFile:
-    unknown: dict[str, Any] = {} if item.size is None else {"size": item.size, "first_line": item.first_line}
-    longest = sorted(item.gaps, key=lambda gap: gap[0].seconds - gap[1].seconds)[:MAX_GAPS]
-    gaps = [
-        Gap.model_construct(
-            from_=clock_text(first), to=clock_text(last), seconds=round(last.seconds - first.seconds, 3)
-        )
-        for first, last in sorted(longest)
-    ]
-    return InputFile.model_construct(
-        member=item.member, reader=item.reader or None, records=item.records, sha256=item.sha256,
-        problems=item.problems, **unknown,
-        **present_keys(
-            first=clock_text(item.first) if item.first else None, last=clock_text(item.last) if item.last else None,
-            period=None if item.period is None else round(item.period, 3), gaps=gaps,
-        ),
-    )  # fmt: skip
-
-
-def _problems(problems: Iterable[Problem]) -> list[document_model.Problem]:
-    """Problems in a stable order; the same sentence about the same member once."""
-    first: dict[tuple[str, str, str], Problem] = {}
-    for problem in problems:
-        first.setdefault((problem.cite.member, problem.kind.value, problem.text), problem)
-    return [
-        document_model.Problem.model_construct(
-            kind=cast("Any", one.kind.value), text=one.text, count=one.count, **place(one.cite),
-            **present_keys(reader=one.reader, hides=True if one.hides_data else None),
-        )
-        for one in first.values()
-    ]  # fmt: skip

@@ -13,7 +13,7 @@ from thpdiag.host.clock.window import Window
 class Options:
     """What changes the analysis. `process` keeps one process (pid or name); `case` names the case in the report.
 
-    `told` are the options as the user wrote them, for the document.
+    `told` are the options as the user wrote them, for the document. `every_input` asks for a row per member in it.
     """
 
     window: Window | None = None
@@ -21,4 +21,5 @@ class Options:
     process: str = ""
     limits: Limits = field(default_factory=Limits)
     strict: bool = False
+    every_input: bool = False
     told: Mapping[str, str] = field(default_factory=dict)

@@ -534,7 +534,10 @@ class Gap(Document):
 class InputFile(Document):
     """A member of the bundle."""
 
-    member: Place = Field(description="The customer's path inside the bundle.")
+    member: Place = Field(
+        description="The customer's path inside the bundle; of a row for several a pattern, as shells have them."
+    )
+    files: AtLeastOne | None = Field(None, description="How many members it stands for, if there are very many.")
     reader: Public | None = Field(None, description="The reader that read it; empty if none recognised it.")
     records: Count | None = Field(
         None, description="Samples for recordings of stacks, rows for tables, snapshots for /proc and /sys files."

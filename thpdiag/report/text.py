@@ -253,9 +253,9 @@ def _recording(profile: Profile, seen: int) -> list[str]:
 def _inputs(result: Result, verbosity: int) -> Iterator[str]:
     """How many members were read, how many problems that met, and what was noted in passing."""
     yield ""
-    members = {row.member for row in result.inputs}
-    read = {row.member for row in result.inputs if row.reader}
-    told = [f"{len(read):,} of {plural(len(members), 'member')} read."] if members else []
+    members = {row.member: row.files or 1 for row in result.inputs}
+    read = sum({row.member: row.files or 1 for row in result.inputs if row.reader}.values())
+    told = [f"{read:,} of {plural(sum(members.values()), 'member')} read."] if members else []
     if result.problems:
         kinds = Counter(problem.kind or "odd" for problem in result.problems)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))

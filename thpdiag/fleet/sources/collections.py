@@ -251,7 +251,7 @@ class _CollectionReader:
                 raise OneBundleError
             yield chunk
 
-    def _is_wanted(self, path: str) -> bool:
+    def _is_wanted(self, path: str, _size: int) -> bool:
         """Asked once for every file of a tar."""
         first, *below = path.split("/")
         if below and (_HOST_REPORT.match(first) or not _HOST_FOLDERS.isdisjoint((first, below[0]))):
