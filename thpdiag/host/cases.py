@@ -29,6 +29,7 @@ from thpdiag.host.clock.wall_clock import HostClock, unify_clocks
 from thpdiag.host.clock.window import records_in_window, unplaced_recordings
 from thpdiag.host.derived import add_derived_facts
 from thpdiag.host.hosts import HostRecords, group_by_host, root_finder
+from thpdiag.host.impossible import without_impossible
 from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput
 from thpdiag.host.series import select_marked
@@ -392,9 +393,9 @@ def host_cases(parsed: ParsedInput, options: Options) -> list[Case]:
 
 def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], options: Options) -> Case:
     records, clock = unify_clocks(host.records)
-    records = list(drop_repeated_messages(order_by_capture(records)))
+    records, impossible = without_impossible(drop_repeated_messages(order_by_capture(records)))
     notes = (*notes, *collector_notes(host.records), *clock.notes, *growth_notes(records))
-    problems = clock.problems
+    problems = (*impossible, *clock.problems)
     if options.window or options.process:
         window = options.window.on_host_clock(clock.zone) if options.window else None
         problems = (*problems, *unplaced_recordings(records, window, clock.anchors))
@@ -410,7 +411,8 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
     def concerns_host(member: str) -> bool:
         return member in members or not parsed.readings.get(member)
 
-    hidden = {p.cite.member if parsed.readings.get(p.cite.member) else "*" for p in parsed.problems if p.hides_data}
+    hiding = (p for p in (*parsed.problems, *impossible) if p.hides_data)
+    hidden = {p.cite.member if parsed.readings.get(p.cite.member) else "*" for p in hiding}
     tainted = frozenset(p.cite.member for p in parsed.problems if p.taints)
     tainted = tainted if tainted <= readable else readable
     return Case(

@@ -1,0 +1,71 @@
+"""Values that no kernel has given are left out and named: a damaged digit makes another number, not none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analyze_bytes import document, found, result_of, rules, sure
+from command_line import ROOT
+from thpdiag.pipeline import analyze
+
+STORM = ROOT / "fixtures" / "captures" / "storm-always" / "bundle"
+SIZE = "sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+MEMINFO = """\
+MemTotal:       65536000 kB
+MemFree:         2000000 kB
+MemAvailable:   40000000 kB
+Buffers:          100000 kB
+Cached:         30000000 kB
+Active:         20000000 kB
+Inactive:       12000000 kB
+Active(anon):   10000000 kB
+Inactive(anon):  2000000 kB
+AnonPages:      11000000 kB
+Slab:            3000000 kB
+SReclaimable:    2000000 kB
+SUnreclaim:      1000000 kB
+SwapTotal:       8000000 kB
+SwapFree:        8000000 kB
+HugePages_Total:     100
+HugePages_Free:       10
+Hugepagesize:       2048 kB
+"""
+
+
+@pytest.mark.parametrize("digits", ["7152", "2097", "20971520"])
+def test_a_page_size_that_is_no_power_of_two(tmp_path: Path, digits: str) -> None:
+    """A size of the kernel that was damaged makes no other cause likely."""
+    shutil.copytree(STORM, tmp_path / "bundle")
+    (place,) = (tmp_path / "bundle").rglob(SIZE)
+    place.write_text(f"{digits}\n")
+    damaged = analyze([tmp_path / "bundle"], rules())
+    assert sure(found(damaged)).keys() <= sure(found(result_of(STORM))).keys()
+    (problem,) = [one for one in damaged["problems"] if one["member"].endswith(SIZE)]
+    assert "the size of no page" in problem["text"]
+    assert problem["hides"]
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "whole"),
+    [
+        ("MemFree:        72000000 kB", "MemFree", "MemTotal"),
+        ("MemTotal:          65536 kB", "Active", "MemTotal"),
+        ("SReclaimable:   20000000 kB", "SReclaimable", "Slab"),
+        ("Inactive(anon): 22000000 kB", "Inactive_anon", "Inactive"),
+        ("SwapFree:       80000000 kB", "SwapFree", "SwapTotal"),
+        ("HugePages_Free:    1000", "HugePages_Free", "HugePages_Total"),
+    ],
+)
+def test_a_part_that_is_larger_than_its_whole(line: str, part: str, whole: str) -> None:
+    name = line.partition(":")[0]
+    text = "\n".join(line if row.startswith(f"{name}:") else row for row in MEMINFO.splitlines())
+    problems = document(f"[root@db1 ~]# cat /proc/meminfo\n{text}\n".encode())["problems"]
+    assert any(f"{part} is more than {whole}, of which it is a part" in one["text"] for one in problems)
+    assert all(one["hides"] for one in problems)
+
+
+def test_what_can_be_is_believed() -> None:
+    assert document(f"[root@db1 ~]# cat /proc/meminfo\n{MEMINFO}".encode())["problems"] == []
