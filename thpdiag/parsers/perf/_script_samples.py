@@ -25,7 +25,7 @@ from thpdiag.bundle.limits import Limits
 from thpdiag.bundle.member import LineDamage, number_lines
 from thpdiag.detect.transcript import TextLine, clean_lines, parse_prompt
 from thpdiag.knowledge.symbols import is_unresolved
-from thpdiag.model import Chains, Citation, Clock, Ledger, Moment, Profile, Record, Rows, Stacks, Task
+from thpdiag.model import Chains, Citation, Clock, Ledger, Moment, Problem, Profile, Record, Rows, Stacks, Task
 from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import Foreign, Lines, Source
 from thpdiag.model.profile import UNKNOWN
@@ -131,6 +131,8 @@ class Event:
     relative: bool | None = None  # None: no sample has a time
     last_time: int = UNKNOWN  # of the last sample, in 10 ms
     last: float = 0.0  # the same in seconds, as printed
+    first: tuple[int, int] | None = None  # key and time of the first sample
+    copies: int = 1  # how often it came, each time behind later ones: the text may hold one recording several times
     _numbers: array[int] = field(default_factory=lambda: array("q"))  # key and time of each sample
     _weights: array[float] = field(default_factory=lambda: array("d"))
     _summed: list[SampleRows] = field(default_factory=list)
@@ -139,7 +141,8 @@ class Event:
         self, chain: int, who: int, weight: float, time: int, seconds: float | bytes, line: int, text: str | bytes
     ) -> None:
         """One sample, in the order of the text. `seconds` as printed and `text` are looked at where they are needed."""
-        self._numbers.extend((chain << 32 | who, time))
+        key = chain << 32 | who
+        self._numbers.extend((key, time))
         self._weights.append(weight)
         if chain not in self.lines:
             self.lines[chain] = line
@@ -147,12 +150,14 @@ class Event:
                 shown = text if isinstance(text, str) else plain_text(text) or ""
                 self.texts[chain] = shown[:MAX_CITED_CHARS]
         if time != UNKNOWN:
-            if self.relative is None:
-                self.relative = float(seconds) == 0
+            if self.first is None:
+                self.first, self.relative = (key, time), float(seconds) == 0
             if time > self.last_time:
                 self.last_time, self.last = time, float(seconds)
             elif time == self.last_time:
                 self.last = max(self.last, float(seconds))
+            elif self.first == (key, time):
+                self.copies += 1
         if len(self._weights) >= MAX_ROWS:
             self._summed = [self.rows()]
 
@@ -163,6 +168,15 @@ class Event:
         rows = add_up([*self._summed, SampleRows(key, time, np.array(self._weights, np.float64), ones)])
         self._numbers, self._weights = array("q"), array("d")
         return rows
+
+    def drop_copies(self) -> bool:
+        """Whether all samples are there several times, which now count once."""
+        rows = self.rows()
+        is_copied = self.copies > 1 and not (rows.samples % self.copies).any()
+        if is_copied:
+            rows = rows._replace(weight=rows.weight / self.copies, samples=rows.samples // self.copies)
+        self._summed = [rows]
+        return is_copied
 
 
 class Columns:
@@ -329,6 +343,9 @@ class Samples:
         facts = {name: value for name, (value, _) in self._header.items()}
         events = [event for event in self.columns.events.values() if event.lines]
         for event in sorted(events, key=lambda event: next(iter(event.lines.values()))):
+            if event.drop_copies():
+                text = f"the same samples stand here {event.copies} times; they count once"
+                yield Problem(self._source.cite(next(iter(event.lines.values()))), text, reader=NAME)
             profile = self.columns.profile(event, self._source, facts)
             ledger = _ledger(profile, {problem.text: problem.count for problem in problems}, self._lost)
             yield replace(profile, ledger=ledger)
