@@ -69,3 +69,18 @@ def test_a_part_that_is_larger_than_its_whole(line: str, part: str, whole: str) 
 
 def test_what_can_be_is_believed() -> None:
     assert document(f"[root@db1 ~]# cat /proc/meminfo\n{MEMINFO}".encode())["problems"] == []
+
+
+def counter(*values: int) -> bytes:
+    rows = "".join(
+        f"Mon Nov 23 10:00:{at * 5:02} UTC 2026\ncompact_stall {value}\nthp_fault_fallback {value}\nthp_fault_alloc 100\n"
+        for at, value in enumerate(values)
+    )
+    return f"[root@db1 ~]# while sleep 5; do date; egrep 'compact|thp' /proc/vmstat; done\n{rows}".encode()
+
+
+@pytest.mark.parametrize("damaged", [44, 4488544885])
+def test_a_counter_that_falls_for_one_row_has_not_grown_by_that(damaged: int) -> None:
+    steady = [44885, 44885, 44886, 44886, 44887, 44887]
+    whole, changed = counter(*steady), counter(*steady[:3], damaged, *steady[4:])
+    assert sure(found(document(changed))).keys() <= sure(found(document(whole))).keys()

@@ -283,13 +283,26 @@ def counter_deltas(
     if (deltas < 0).any():
         deltas = _unwrapped(metric, values, deltas)
     known = term(metric)
-    counted = deltas >= (-np.inf if known is not None and known.kind == "gauge" else 0)
+    is_gauge = known is not None and known.kind == "gauge"
+    counted = deltas >= (-np.inf if is_gauge else 0)
+    if not is_gauge and not counted.all():
+        counted &= ~_beside_false_values(values, ~counted)
     if seconds is not None:
         before, after = seconds[..., :-1], seconds[..., 1:]
         counted &= after > before
         for boot in boots:
             counted &= (before >= boot.seconds + boot.within) | (after < boot.seconds - boot.within)
     return deltas, counted
+
+
+def _beside_false_values(values: Floats, fell: Bools) -> Bools:
+    """Intervals of a counter that fell for one row only: one of two rows is damaged, for none that was reset is back
+    where it was by the next row."""
+    found = np.zeros(fell.shape, np.bool_)
+    goes_on = values[..., 2:] >= values[..., :-2]
+    found[..., :-1] |= fell[..., 1:] & goes_on  # rose to a false value
+    found[..., 1:] |= fell[..., :-1] & goes_on  # rose from one
+    return found
 
 
 def _unwrapped(metric: str, values: Floats, deltas: Floats) -> Floats:
