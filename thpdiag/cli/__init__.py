@@ -138,6 +138,7 @@ def triage() -> None:
     known={
         "run": "Start the server (`run` can be left out).",
         "token": "Make, list and end the tokens of the API.",
+        "upload": "List and end unfinished uploads.",
         "prune": "Remove what is past its time, now.",
     },
     no_args_is_help=False,

@@ -1,4 +1,4 @@
-"""`thpdiag serve run`, `prune` and `token`: the server, retention at once, tokens beside a server that may run."""
+"""`thpdiag serve run` and what is done beside a server that may run: `prune`, tokens, unfinished uploads."""
 
 from __future__ import annotations
 
@@ -98,6 +98,21 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--upload-limit", callback=_SIZE, metavar="SIZE", help="Of one bundle; 8 GiB if not given.")
 @click.option("--quota", callback=_SIZE, metavar="SIZE", help="Of all bundles; as the disk has room if not given.")
 @click.option("--spare", callback=_SIZE, metavar="SIZE", help="What stays free on the disk; 1 GiB if not given.")
+@click.option(
+    "--owner-quota", callback=_SIZE, metavar="SIZE",
+    help="Bundles and uploads of one token or user; with a login, half of the room if not given.",
+)  # fmt: skip
+@click.option(
+    "--owner-cases", type=click.IntRange(1), metavar="N", help="Cases of one token or user; 100,000 if not given."
+)
+@click.option(
+    "--owner-uploads", type=click.IntRange(1), metavar="N",
+    help="Unfinished uploads of one token or user; 500 if not given.",
+)  # fmt: skip
+@click.option(
+    "--owner-jobs", type=click.IntRange(1, 256), metavar="N",
+    help="Running analyses of one token or user; with a login, all workers but one if not given.",
+)  # fmt: skip
 @click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="Bundles stay so long; 14 d if not given.")
 @click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results stay so long; 180 d if not given.")
 @click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
@@ -176,8 +191,37 @@ def revoke(prefix: str, place: Place) -> None:
         storage.audit.add(audit_event(storage.clock(), Action.REVOKE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", known))
 
 
+@click.group()
+def upload() -> None:
+    """List and end unfinished uploads, whoever sends them."""
+
+
+@upload.command(name="list")
+@storage_options
+def list_uploads(place: Place) -> None:
+    """List unfinished uploads, oldest first: id, owner, bytes received, bytes announced, begun, expires, name."""
+    with place.open() as storage:
+        for one in storage.uploads.unfinished():
+            size = "-" if one.size is None else str(one.size)
+            row = (one.id, one.owner, str(one.offset), size, _day(one.begun), _day(one.expires), one.name)
+            click.echo("\t".join(map(visible, row)))
+
+
+@upload.command()
+@click.argument("key", metavar="ID")
+@storage_options
+def end(key: str, place: Place) -> None:
+    """End the unfinished upload with this ID and delete what was received; its sender is refused from then on."""
+    with place.open() as storage:
+        if not storage.uploads.abandon(key):
+            raise UsageError(f"no unfinished upload has the id {visible(key)}; see `thpdiag serve upload list`")
+        storage.audit.add(audit_event(storage.clock(), Action.END_UPLOAD, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
+
+
 def _day(seconds: float | None) -> str:
     return "-" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-COMMANDS: Mapping[str, click.Command] = MappingProxyType({"run": run_server, "token": token, "prune": prune_now})
+COMMANDS: Mapping[str, click.Command] = MappingProxyType(
+    {"run": run_server, "token": token, "upload": upload, "prune": prune_now}
+)

@@ -73,6 +73,8 @@ ROUTES: Final = Routes(
         # for people
         Rule("GET", "/", UPLOAD_OR_READ, upload.start_page),
         Rule("GET", "/jobs/{id}", UPLOAD_OR_READ, upload.job_page),
+        Rule("GET", "/uploads", ADMIN, upload.upload_list),
+        Rule("POST", "/uploads/{id}/end", ADMIN, upload.end_upload),
         Rule("GET", "/cases", READ, cases.case_list),
         Rule("GET", "/cases/{id}", READ, cases.case_page),
         Rule("GET", "/cases/{id}/page", READ, cases.case_report),

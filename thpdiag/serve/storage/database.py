@@ -5,7 +5,8 @@ r"""The database of the upload page, SQLite or PostgreSQL: its tables, texts of 
 
 SQLite is in WAL mode with `synchronous=FULL`: what a transaction has returned from outlives kill -9 and a power cut,
 and readers wait for nobody. What is deleted there is overwritten (`secure_delete`). A database of a later version of
-the form is refused, since rows that this version does not know would be lost without a word. A database belongs to one
+the form is refused, since rows that this version does not know would be lost without a word; one of an earlier version
+is brought up to this one when it is opened. A database belongs to one
 folder of bundles: with another it would speak of files that are not there.
 
     thpdiag_serve  the version of this form, and the folder of bundles that the database belongs to
@@ -61,6 +62,7 @@ from sqlalchemy import (
     make_url,
     select,
     text,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import (
@@ -141,7 +143,7 @@ class ShortText(LongText):
         return None if value is None else shorten(value)
 
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 2: indexes of jobs and uploads by owner
 SEARCHED_HOST_COLUMNS: Final = ("name", "verdict", "rule", "mechanism", "severity", "confidence")
 TABLES: Final = MetaData()
 _SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts in a column of this name only
@@ -228,6 +230,7 @@ job: Final = Table(
     Column("reason", LongText, nullable=False),
     Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE")),
     Index("job_by_state", "state", "number"),
+    Index("job_by_owner", "owner", "started"),
     Index("job_by_bundle", "sha256"),
     Index("job_by_case", "case"),
 )  # fmt: skip
@@ -246,6 +249,7 @@ upload: Final = Table(
     Column("ended", Double),
     Column("job", _SERIAL, ForeignKey("job.number", ondelete="SET NULL")),
     Index("upload_by_state", "state", "expires"),
+    Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
     Index("upload_by_job", "job"),
 )  # fmt: skip
@@ -442,6 +446,10 @@ def _prepare(connection: Connection, url: URL, folder: str) -> None:
     elif owner != folder:
         told = "belongs to another data folder"
     else:
+        if version < SCHEMA_VERSION:
+            for index in (*job.indexes, *upload.indexes):
+                index.create(connection, checkfirst=True)
+            connection.execute(update(schema).values(version=SCHEMA_VERSION))
         return
     raise StoreError(f"{place} {told}; it was not touched")
 

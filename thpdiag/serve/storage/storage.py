@@ -109,10 +109,10 @@ class Storage:
         engine = open_database(url, identity)
         room, audit = Room(spool, bounds, free), AuditTable(engine)
         uploads = Uploads(engine, spool, room, clock, patience)
-        removal = Removal(engine, content, folder)
+        jobs, removal = Jobs(engine, clock, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
         retention = Retention(engine, content, uploads, removal, audit, clock)
         return cls(
-            *(folder, engine, content, uploads, Bundles(engine), Jobs(engine, clock), Cases(engine, clock)),
+            *(folder, engine, content, uploads, Bundles(engine), jobs, Cases(engine, clock)),
             *(removal, retention, TokenTable(engine), audit, room, clock),
         )
 
