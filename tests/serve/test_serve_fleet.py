@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -192,6 +194,48 @@ def test_what_cannot_be_made_is_said_and_tried_again_later(storage: Storage, han
 
     assert look.mistake == ""
     assert look.made
+
+
+def test_attempts_that_fail_become_rare_and_are_logged(
+    storage: Storage, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each has a line of its begin and one of its end; the page says until when none is made, whatever cases come."""
+    cased(storage, 1, named(1, "a"))
+    (storage.folder / "fleet").write_text("in the way")
+    kept, waits = FleetCache(storage, hands), []
+    with caplog.at_level(logging.INFO, "thpdiag.serve.fleet.cache"):
+        for number in range(2, 10):
+            until = kept.look(LONG).until
+            assert until
+            cased(storage, number, named(number, f"h{number}"))
+            hands.now = until - 1
+            assert kept.look(LONG).until == until
+            waits.append(until)
+            hands.now = until
+
+    assert [round(after - before) for before, after in pairwise(waits)] == [120, 240, 480, 960, 1920, 3600, 3600]
+    assert len([one for one in caplog.messages if "is being put together" in one]) == 8
+    assert len([one for one in caplog.messages if "could not be put together" in one]) == 8
+
+
+def test_a_fleet_that_takes_long_says_until_when(asked: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list, the page and the files; it ends in the log."""
+    go_on = threading.Event()
+    monkeypatch.setattr("thpdiag.serve.fleet.cache.write_spool", lambda *_: go_on.wait(LONG) and {}["x"])
+    monkeypatch.setattr("thpdiag.serve.pages.fleet.WAIT_SECONDS", 0)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    asked.uploaded(b"1", "1.tar")
+    asked.done(asked.claimed(), named(1, "web"))
+
+    pages = [asked.ask("GET", path) for path in ("/fleet", "/fleet/page", "/fleet/fleet.csv")]
+    go_on.set()
+    asked.server.fleet.wait()
+    failed = asked.ask("GET", "/fleet/page")
+
+    assert [page.status for page in pages] == [200, 503, 503]
+    assert all("since 2027-01-15 08:00 UTC" in page.body.decode() for page in pages)
+    assert all("by 2027-01-15 08:15 UTC" in page.body.decode() for page in pages)
+    assert "The next attempt is not before 2027-01-15 08:01 UTC" in failed.body.decode()
 
 
 @pytest.fixture

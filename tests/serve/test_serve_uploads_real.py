@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,3 +175,33 @@ def test_a_name_that_is_a_path_is_refused_on_the_wire(server: Running) -> None:
     """However it is written."""
     address = f"{server.url}/api/v1/bundles/..%2F..%2Fetc%2Fpasswd"
     assert curl("--path-as-is", "-w%{http_code}", "-T", "-", address, stdin=b"x").stdout[-3:] == b"400"
+
+
+def test_two_clients_patch_one_upload(server: Running) -> None:
+    """One writes and the other is refused; what was sent is there once, whoever it was."""
+    data = content(200_000, 77)
+    where = begun(server, len(data))
+    start = {**BYTES, "Upload-Offset": "0"}
+    with part_sent(server.port, "PATCH", where, len(data), data[:100_000], start) as first:
+        reached(server, where, 1)
+        second = ask(server.port, "PATCH", where, data, start)
+        first.sendall(data[100_000:])
+        assert first.recv(12) == b"HTTP/1.1 204"
+
+    assert second.status in (409, 423)
+    assert is_stored(server, data)
+
+
+def test_a_zip_bomb_ends_as_a_problem(server: Running) -> None:
+    """It is analysed to its end, the report names the limit, and the server goes on."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("proc/meminfo", "MemTotal: 65000000 kB\nMemFree: 9000 kB\nAnonHugePages: 2048 kB\n")
+        with archive.open("proc/vmstat", "w", force_zip64=True) as member:
+            for _ in range(300):
+                member.write(bytes(MIB))
+    ended = server.ended(server.sent(out.getvalue(), "bomb.zip"))
+
+    problems = server.document(ended["case"])["problems"]
+    assert [one for one in problems if "vmstat" in json.dumps(one)], problems
+    assert server.asked("GET", "/healthz")[0] == 200

@@ -354,3 +354,15 @@ def test_a_put_whose_upload_is_ended(tmp_path: Path) -> None:
 
         answer = tus.call("PUT", "/api/v1/bundles/a", bytes(BLOCK_BYTES), end)
         assert (answer.status, "an administrator ended it" in answer.text) == (410, True)
+
+
+def test_a_token_that_announces_much_keeps_nobody_out(tmp_path: Path) -> None:
+    """Thirty uploads of 64 MiB without a byte, in a quota of 512 MiB: others begin as large ones and send theirs."""
+    with served(tmp_path, Mode.TOKENS, quota=512 << 20) as whole:
+        greedy, other = whole.token("upload"), whole.token("upload")
+        header = (("tus-resumable", "1.0.0"), ("upload-length", str(LIMIT)))
+        begun = [whole.ask("POST", "/files", greedy, *header).status for _ in range(30)]
+
+        assert begun == [201] * 30
+        assert whole.ask("POST", "/files", other, *header).status == 201
+        assert whole.ask("PUT", "/api/v1/bundles/a", other, body=b"bundle").status == 201

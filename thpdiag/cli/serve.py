@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import rich_click as click
 
+from thpdiag import __version__
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import as_one
-from thpdiag.errors import ThpdiagError, UsageError
+from thpdiag.diagnosis.result_document import digest
+from thpdiag.engine.load import rule_set
+from thpdiag.errors import StoreError, ThpdiagError, UsageError
 from thpdiag.report.escaping import visible
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
 from thpdiag.serve.access.principals import Mode, Scope, parse_scopes
@@ -21,7 +24,9 @@ from thpdiag.serve.access.tokens import mint_token
 from thpdiag.serve.pruning import COMMAND_PRINCIPAL, describe_pruned, prune
 from thpdiag.serve.running import run
 from thpdiag.serve.settings import Settings, load_settings, open_storage, parse_duration, parse_size
-from thpdiag.serve.storage.storage import Storage
+from thpdiag.serve.storage.backup import back_up, check, restore
+from thpdiag.serve.storage.storage import Storage, lock_folder
+from thpdiag.store.results import Analysis
 
 _Read = Callable[[str], Any]
 
@@ -191,6 +196,51 @@ def revoke(prefix: str, place: Place) -> None:
         storage.audit.add(audit_event(storage.clock(), Action.REVOKE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", known))
 
 
+@click.command("check")
+@storage_options
+@click.option("--repair", is_flag=True, help="Repair what can be repaired; the server has to be stopped.")
+@click.option("--content", is_flag=True, help="Read every bundle and compare it with its digest.")
+def check_store(place: Place, *, repair: bool, content: bool) -> None:
+    """Check the database by itself and against the data folder; print what is wrong, and what was repaired.
+
+    With --repair, bundles that the database does not know are queued to be analyzed; if there is no database, one is
+    made. Exit code 3 if something is wrong that was not repaired.
+    """
+    chosen = place.settings({})
+    analysis, all_flaws, left = Analysis(__version__, digest(rule_set())), 0, 0
+    with ExitStack() as undo:
+        if repair and chosen.data.is_dir():
+            undo.enter_context(lock_folder(chosen.data))
+        storage = undo.enter_context(closing(open_storage(chosen, anew=repair)))
+        for flaw in check(storage, analysis, repair=repair, read=content):
+            click.echo(visible(f"{flaw.words}; {flaw.repair}" if flaw.repair else flaw.words))
+            all_flaws, left = all_flaws + 1, left + (not flaw.repair)
+    click.echo(f"checked: {all_flaws} problems, {all_flaws - left} repaired")
+    if left:
+        raise StoreError(f"{chosen.data}: {left} problems are left")
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@storage_options
+@click.option("--bundles", is_flag=True, help="With all bundles, too.")
+def back_up_store(file: Path, place: Place, *, bundles: bool) -> None:
+    """Write FILE, a tar archive with the database as it is at one moment, and the key; the server may run.
+
+    Of a database in PostgreSQL use pg_dump.
+    """
+    with place.open() as storage:
+        back_up(storage, file, bundles=bundles)
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@storage_options
+def restore_store(file: Path, place: Place) -> None:
+    """Put a backup into the data folder, which must have no database; the server has to be stopped."""
+    restore(place.settings({}).data, file)
+
+
 @click.group()
 def upload() -> None:
     """List and end unfinished uploads, whoever sends them."""
@@ -223,5 +273,8 @@ def _day(seconds: float | None) -> str:
 
 
 COMMANDS: Mapping[str, click.Command] = MappingProxyType(
-    {"run": run_server, "token": token, "upload": upload, "prune": prune_now}
+    {
+        **{"run": run_server, "token": token, "upload": upload, "prune": prune_now},
+        **{"check": check_store, "backup": back_up_store, "restore": restore_store},
+    }
 )

@@ -69,6 +69,7 @@ ROUTES: Final = Routes(
         Rule("GET", "/api/v1/compare/{format}", READ, get_comparison),
         Rule("GET", "/api/v1/openapi.json", ANYBODY, get_description),
         Rule("GET", "/healthz", ANYBODY, get_health),
+        Rule("GET", "/readyz", ANYBODY, get_health),
         Rule("GET", "/metrics", READ, get_metrics),
         # for people
         Rule("GET", "/", UPLOAD_OR_READ, upload.start_page),
@@ -106,7 +107,7 @@ def application(server: Server) -> ASGIApp:
     routes = [Route(rule.path, _endpoint(rule, server), methods=[rule.method]) for rule in ROUTES.rules]
     app = Starlette(routes=routes, exception_handlers={Exception: _internal_error})
     app.state.routes = ROUTES
-    protected = protect(app, server.access, ROUTES, server.bearer, server.key)
+    protected = protect(app, server.access, ROUTES, server.bearer, server.key, server.health.problem)
     return RequestCounter(protected, ROUTES, server.counts)
 
 

@@ -152,7 +152,7 @@ def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
     return Settings(**{"data": data_folder(), **settings})
 
 
-def open_storage(settings: Settings) -> Storage:
+def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
     """What the settings say is kept, opened beside a server that may run on it."""
     several = settings.access is not Mode.NONE
     limits = StorageLimits(
@@ -160,7 +160,7 @@ def open_storage(settings: Settings) -> Storage:
         settings.owner_cases, settings.owner_uploads,
         settings.owner_jobs or (max(1, settings.worker_count - 1) if several else None),
     )  # fmt: skip
-    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads)
+    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew)
 
 
 def data_folder() -> Path:

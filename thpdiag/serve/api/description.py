@@ -126,7 +126,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             ),
         ]
     },
-    "Health": record(status={**TEXT, "enum": ["ok", "failing"]}, database=FLAG, disk=FLAG),
+    "Health": record(status={**TEXT, "enum": ["ok", "failing"]}, database=FLAG, disk=FLAG, reason=TEXT),
 }  # fmt: skip
 
 REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
@@ -411,6 +411,13 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ),
     ("GET", "/healthz"): operation(
         "health", "server", "Whether the server can do its work",
+        {
+            200: answer("It can.", **{_JSON: refer("Health")}),
+            503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
+        },
+    ),
+    ("GET", "/readyz"): operation(
+        "ready", "server", "The same as /healthz",
         {
             200: answer("It can.", **{_JSON: refer("Health")}),
             503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
