@@ -177,21 +177,6 @@ def test_a_name_that_is_a_path_is_refused_on_the_wire(server: Running) -> None:
     assert curl("--path-as-is", "-w%{http_code}", "-T", "-", address, stdin=b"x").stdout[-3:] == b"400"
 
 
-def test_two_clients_patch_one_upload(server: Running) -> None:
-    """One writes and the other is refused; what was sent is there once, whoever it was."""
-    data = content(200_000, 77)
-    where = begun(server, len(data))
-    start = {**BYTES, "Upload-Offset": "0"}
-    with part_sent(server.port, "PATCH", where, len(data), data[:100_000], start) as first:
-        reached(server, where, 1)
-        second = ask(server.port, "PATCH", where, data, start)
-        first.sendall(data[100_000:])
-        assert first.recv(12) == b"HTTP/1.1 204"
-
-    assert second.status in (409, 423)
-    assert is_stored(server, data)
-
-
 def test_a_zip_bomb_ends_as_a_problem(server: Running) -> None:
     """It is analysed to its end, the report names the limit, and the server goes on."""
     out = io.BytesIO()
