@@ -7,6 +7,8 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +22,10 @@ from serve_storage_fixtures import Hands, cased
 from small_results import document
 from thpdiag.fleet.page import page_script, page_style
 from thpdiag.report.html import policy_for
+from thpdiag.sandbox.outcome import Allowed, Status
+from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.fleet.cache import FleetCache
+from thpdiag.serve.fleet.cache import CHILD_LIMITS, FleetCache
 from thpdiag.serve.fleet.files import DOWNLOAD_FILES, PAGE_FILE, SPOOL_FILE, make_fleet, read_hosts
 from thpdiag.serve.fleet.rows import (
     FleetCase,
@@ -152,6 +156,19 @@ def test_what_is_made_has_every_host_and_nothing_of_a_stranger(storage: Storage,
     assert {host["page"] for host in told["hosts"]} == {f"/cases/{key}" for key in keys.values()}
     listed = {host.label: host.page for host in read_hosts(data)}
     assert (listed["a"], listed["c"], len(listed)) == (f"/cases/{keys['a']}", f"/cases/{keys['c']}", 3)
+
+
+def test_what_is_sorted_in_the_child_needs_no_other_folder(storage: Storage, data: Path) -> None:
+    """SQLite puts what it sorts beyond some megabytes into a file, for which the child has no folder but its own."""
+    for number in range(5):
+        cased(storage, number, named(number, f"h{number}"))
+    long = [replace(one, result=replace(one.result, path=one.id * 32_000)) for one in fleet_of(storage)]
+    write_spool(data / SPOOL_FILE, long)
+
+    outcome = run_in_child_of_worker(partial(make_fleet, data), CHILD_LIMITS, Allowed(scratch=data))
+
+    assert outcome.detail == ""
+    assert (outcome.status, outcome.content) == (Status.OK, b"5")
 
 
 def test_it_is_made_once_and_again_with_another_case(storage: Storage, hands: Hands) -> None:

@@ -147,7 +147,6 @@ class FleetCache:
             why = ""
         except ChildFailedError as error:
             why = str(error)
-            LOG.warning("the fleet could not be put together: its process ended: %s", error)
         except (*STORE_ERRORS, WorkersError, WorkerDiedError, OSError) as error:
             LOG.warning("the fleet could not be put together: %s", error)
         finally:
@@ -166,6 +165,7 @@ class FleetCache:
             write_spool(part / SPOOL_FILE, fleet_cases(self._storage.engine, then))
             outcome = run_in_child_of_worker(partial(make_fleet, part), CHILD_LIMITS, Allowed(scratch=part))
             if outcome.status is not Status.OK:
+                LOG.warning("the fleet could not be put together: %s", outcome.sentence)
                 raise ChildFailedError(outcome.name)
             made = {"state": asdict(then), "hosts": int(outcome.content)}
             (part / MADE_FILE).write_text(json.dumps(made), encoding="ascii")
