@@ -15,7 +15,6 @@ from thpdiag.serve.access.audit import Action, Outcome, audit_event
 from thpdiag.serve.access.principals import LOCAL, Principal, Scope, Way, known_scopes, parse_scopes
 from thpdiag.serve.access.tokens import (
     ATTEMPT_BURST,
-    MIN_ATTEMPTS,
     SECONDS_PER_ATTEMPT,
     TOKEN_SHAPE,
     Attempts,
@@ -149,40 +148,27 @@ def test_a_csrf_token_is_for_one_session_and_a_time() -> None:
 
 
 def test_attempts_come_back_with_time() -> None:
-    """Ten at once, one more every six seconds, never more than ten."""
+    """Ten at once, one more every six seconds, never more than ten; what is not counted adds no waiting."""
     now = [0.0]
     attempts = Attempts(lambda: now[0])
 
-    for _ in range(10):
-        assert attempts.wait("a") == 0
-        attempts.count_failure("a")
-    assert attempts.wait("a") == SECONDS_PER_ATTEMPT
+    assert [attempts.count_failure("a") for _ in range(10)] == [0] * 10
+    assert [attempts.count_failure("a") for _ in range(1_000)] == [SECONDS_PER_ATTEMPT] * 1_000
     now[0] += SECONDS_PER_ATTEMPT / 2
-    assert attempts.wait("a") == SECONDS_PER_ATTEMPT / 2
+    assert attempts.count_failure("a", "b") == SECONDS_PER_ATTEMPT / 2
+    assert [attempts.count_failure("b") for _ in range(10)] == [0] * 10
     now[0] += 10_000
-    assert attempts.wait("a") == 0
+    assert [bool(attempts.count_failure("a")) for _ in range(11)] == [False] * 10 + [True]
 
 
-def test_many_attempts_at_once_are_paid_for_later() -> None:
-    """Who tries a thousand before the first has failed waits longer, yet not for ever."""
-    now = [0.0]
-    attempts = Attempts(lambda: now[0])
-
-    for _ in range(1000):
-        attempts.count_failure("a")
-
-    assert attempts.wait("a") == (1 - MIN_ATTEMPTS) * SECONDS_PER_ATTEMPT
-    assert attempts.wait("b") == 0
-
-
-def test_attempts_of_many_addresses_need_little_memory() -> None:
+def test_attempts_of_many_sources_need_little_memory() -> None:
     """The longest unseen is forgotten."""
-    attempts = Attempts(lambda: 0.0, most_addresses=3)
-    for address in "abcd":
+    attempts = Attempts(lambda: 0.0, most_sources=3)
+    for source in "abcd":
         for _ in range(int(ATTEMPT_BURST)):
-            attempts.count_failure(address)
+            attempts.count_failure(source)
 
-    assert [bool(attempts.wait(address)) for address in "abcd"] == [False, True, True, True]
+    assert [bool(attempts.count_failure(source)) for source in "dcba"] == [True, True, True, False]
 
 
 def test_an_event_is_one_line_that_can_be_printed() -> None:

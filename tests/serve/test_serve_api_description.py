@@ -61,7 +61,7 @@ def test_it_has_each_route_and_no_other() -> None:
     for_programs = {
         (rule.method.lower(), rule.path): not rule.scopes
         for rule in ROUTES.rules
-        if rule.path.startswith(("/api/", "/files", "/healthz", "/metrics"))
+        if rule.path.startswith(("/api/", "/files", "/healthz", "/readyz", "/metrics"))
     }
     described = {
         (method, path): DESCRIPTION["paths"][path][method].get("security") == [] for method, path in OPERATIONS

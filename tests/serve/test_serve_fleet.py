@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -18,8 +22,10 @@ from serve_storage_fixtures import Hands, cased
 from small_results import document
 from thpdiag.fleet.page import page_script, page_style
 from thpdiag.report.html import policy_for
+from thpdiag.sandbox.outcome import Allowed, Status
+from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.fleet.cache import FleetCache
+from thpdiag.serve.fleet.cache import CHILD_LIMITS, FleetCache
 from thpdiag.serve.fleet.files import DOWNLOAD_FILES, PAGE_FILE, SPOOL_FILE, make_fleet, read_hosts
 from thpdiag.serve.fleet.rows import (
     FleetCase,
@@ -152,6 +158,19 @@ def test_what_is_made_has_every_host_and_nothing_of_a_stranger(storage: Storage,
     assert (listed["a"], listed["c"], len(listed)) == (f"/cases/{keys['a']}", f"/cases/{keys['c']}", 3)
 
 
+def test_what_is_sorted_in_the_child_needs_no_other_folder(storage: Storage, data: Path) -> None:
+    """SQLite puts what it sorts beyond some megabytes into a file, for which the child has no folder but its own."""
+    for number in range(5):
+        cased(storage, number, named(number, f"h{number}"))
+    long = [replace(one, result=replace(one.result, path=one.id * 32_000)) for one in fleet_of(storage)]
+    write_spool(data / SPOOL_FILE, long)
+
+    outcome = run_in_child_of_worker(partial(make_fleet, data), CHILD_LIMITS, Allowed(scratch=data))
+
+    assert outcome.detail == ""
+    assert (outcome.status, outcome.content) == (Status.OK, b"5")
+
+
 def test_it_is_made_once_and_again_with_another_case(storage: Storage, hands: Hands) -> None:
     """In a child; what was made before is shown in the meantime, and goes with any of its cases."""
     kept = FleetCache(storage, hands)
@@ -192,6 +211,48 @@ def test_what_cannot_be_made_is_said_and_tried_again_later(storage: Storage, han
 
     assert look.mistake == ""
     assert look.made
+
+
+def test_attempts_that_fail_become_rare_and_are_logged(
+    storage: Storage, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each has a line of its begin and one of its end; the page says until when none is made, whatever cases come."""
+    cased(storage, 1, named(1, "a"))
+    (storage.folder / "fleet").write_text("in the way")
+    kept, waits = FleetCache(storage, hands), []
+    with caplog.at_level(logging.INFO, "thpdiag.serve.fleet.cache"):
+        for number in range(2, 10):
+            until = kept.look(LONG).until
+            assert until
+            cased(storage, number, named(number, f"h{number}"))
+            hands.now = until - 1
+            assert kept.look(LONG).until == until
+            waits.append(until)
+            hands.now = until
+
+    assert [round(after - before) for before, after in pairwise(waits)] == [120, 240, 480, 960, 1920, 3600, 3600]
+    assert len([one for one in caplog.messages if "is being put together" in one]) == 8
+    assert len([one for one in caplog.messages if "could not be put together" in one]) == 8
+
+
+def test_a_fleet_that_takes_long_says_until_when(asked: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list, the page and the files; it ends in the log."""
+    go_on = threading.Event()
+    monkeypatch.setattr("thpdiag.serve.fleet.cache.write_spool", lambda *_: go_on.wait(LONG) and {}["x"])
+    monkeypatch.setattr("thpdiag.serve.pages.fleet.WAIT_SECONDS", 0)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    asked.uploaded(b"1", "1.tar")
+    asked.done(asked.claimed(), named(1, "web"))
+
+    pages = [asked.ask("GET", path) for path in ("/fleet", "/fleet/page", "/fleet/fleet.csv")]
+    go_on.set()
+    asked.server.fleet.wait()
+    failed = asked.ask("GET", "/fleet/page")
+
+    assert [page.status for page in pages] == [200, 503, 503]
+    assert all("since 2027-01-15 08:00 UTC" in page.body.decode() for page in pages)
+    assert all("by 2027-01-15 08:15 UTC" in page.body.decode() for page in pages)
+    assert "The next attempt is not before 2027-01-15 08:01 UTC" in failed.body.decode()
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ def target(whole: Whole, rule: Rule, owner: str = LOCAL.owner) -> str:
     parts = {
         "/api/v1/jobs": whole.uploaded(b"waits", "w.txt", owner).job, "/jobs": whole.uploaded(b"waits", "w", owner).job,
         "/files": whole.storage.uploads.begin("b.tar", 100, owner), "/rules": rules()[0].id,
+        "/uploads": whole.storage.uploads.begin("b.tar", 100, owner),
     }  # fmt: skip
     key = next((key for start, key in parts.items() if rule.path.startswith(start)), case)
     address = rule.path.replace("{id}", key).replace("{report}", "report.txt").replace("{format}", "json")

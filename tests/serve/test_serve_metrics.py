@@ -66,7 +66,7 @@ def test_health_is_for_anybody(whole: Whole) -> None:
     """It tells nothing but that the server works, and leaves nothing on the disk."""
     answer = whole.ask("GET", "/healthz")
 
-    assert (answer.status, answer.told) == (200, {"status": "ok", "database": True, "disk": True})
+    assert (answer.status, answer.told) == (200, {"status": "ok", "database": True, "disk": True, "reason": ""})
     assert not (whole.storage.folder / ".healthz").exists()
 
 
@@ -84,19 +84,19 @@ def test_a_database_that_is_away_is_told(tmp_path: Path, database: str | None) -
     now = [0.0]
     with served(tmp_path, database=database) as whole:
         health = Health(whole.storage, lambda: now[0])
-        assert health.check() == {"database": True, "disk": True}
+        assert health.check().reason == ""
 
         with whole.storage.engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE job RENAME TO elsewhere")
-        assert health.check()["database"] is True  # as it was a moment ago
+        assert health.check().reason == ""  # as it was a moment ago
         now[0] += HEALTH_SECONDS
-        assert health.check() == {"database": False, "disk": True}
+        assert health.check().reason == "the database cannot be used"
         assert whole.ask("GET", "/healthz").status == 503
 
         with whole.storage.engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO job")
         now[0] += HEALTH_SECONDS
-        assert health.check()["database"] is True
+        assert health.check().reason == ""
 
 
 def test_a_server_of_databases_that_has_stopped_is_told(tmp_path: Path) -> None:

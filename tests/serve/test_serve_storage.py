@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from serve_storage_fixtures import ANALYSIS, PLENTY, Hands, Opened, cased, content, digest, sent
 from small_results import document
@@ -59,6 +59,21 @@ def test_a_later_version_is_refused(opened: Opened) -> None:
         opened()
 
     told(storage, f"UPDATE thpdiag_serve SET version = {SCHEMA_VERSION}")
+    assert opened().cases.document(key) == document(1)
+
+
+def test_an_earlier_version_is_brought_up_to_this_one(opened: Opened) -> None:
+    """Version 1 had no indexes by owner; what was in it stays."""
+    storage = opened()
+    key = cased(storage, 1)
+    for statement in ("DROP INDEX job_by_owner", "DROP INDEX upload_by_owner", "UPDATE thpdiag_serve SET version = 1"):
+        told(storage, statement)
+
+    again = opened()
+
+    names = {one["name"] for table in ("job", "upload") for one in inspect(again.engine).get_indexes(table)}
+    assert {"job_by_owner", "upload_by_owner"} <= names
+    told(again, f"DELETE FROM thpdiag_serve WHERE version <> {SCHEMA_VERSION}")
     assert opened().cases.document(key) == document(1)
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from serve_storage_fixtures import ANALYSIS, Hands, Opened, accepted, digest, done, result, sent
 from small_results import document
+from thpdiag.serve.storage.content import StorageLimits
 from thpdiag.serve.storage.jobs import MAX_ATTEMPTS, Claim
 from thpdiag.serve.storage.storage import Storage
 
@@ -151,3 +152,29 @@ def test_a_job_is_of_everybody_whose_upload_came_to_it(storage: Storage) -> None
     told = {(job, owner): found.name for job in (mine.job, other.job, "0" * 32) for owner in ("anna", "bert", "carl")
             if (found := storage.jobs.sent_by(job, owner))}  # fmt: skip
     assert told == {(mine.job, "anna"): "anna.tar", (mine.job, "bert"): "bert.tar", (other.job, "carl"): "carl.tar"}
+
+
+def test_owners_take_turns(storage: Storage, hands: Hands) -> None:
+    """Who sends much first waits for the others in between; each knows how many are before it."""
+    many = [storage.accept(sent(storage, number, "many"), ANALYSIS).job for number in range(4)]
+    few = [storage.accept(sent(storage, number, "few"), ANALYSIS).job for number in (4, 5)]
+    last = storage.accept(sent(storage, 6, "last"), ANALYSIS).job
+    order = [many[0], few[0], last, many[1], few[1], many[2], many[3]]
+    assert [storage.jobs.ahead(job) for job in order] == list(range(7))
+
+    for at, job in enumerate(order):
+        hands.now += 1
+        assert claimed(storage).job.id == job
+        assert [storage.jobs.ahead(other) for other in order[at + 1 :]] == list(range(6 - at))
+
+
+def test_running_jobs_of_an_owner(opened: Opened) -> None:
+    """One who has as many as are allowed waits, and others go before; a job that ends makes room for the next."""
+    storage = opened(bounds=StorageLimits(owner_jobs=1))
+    one = [storage.accept(sent(storage, number, "one"), ANALYSIS).job for number in range(2)]
+    other = storage.accept(sent(storage, 2, "other"), ANALYSIS).job
+    first = claimed(storage)
+
+    assert [first.job.id, claimed(storage).job.id, storage.jobs.claim()] == [one[0], other, None]
+    storage.jobs.fail(first, "it is over")
+    assert claimed(storage).job.id == one[1]

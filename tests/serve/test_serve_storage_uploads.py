@@ -275,3 +275,61 @@ def test_what_arrived_is_taken_up(opened: Opened) -> None:
     assert {made.sha256 for key in (before, after) if (made := second.accepted(key))} == {digest(1), digest(2)}
     assert second.jobs.counts() == {"queued": 2}
     assert [second.content.path(digest(n)).read_bytes() for n in (1, 2)] == [content(1), content(2)]
+
+
+def test_what_is_announced_takes_no_room(opened: Opened) -> None:
+    """Thirty of 1 GiB without a byte leave room for others, in 8 GiB; what cannot fit at all is refused at once."""
+    storage = opened(bounds=StorageLimits(quota=8 << 30, spare=0))
+    for _ in range(30):
+        storage.uploads.begin("a", 1 << 30, "token:greedy")
+
+    assert storage.uploads.begin("b", 4 << 30, "token:other")
+    with pytest.raises(StoreFullError):
+        storage.uploads.begin("c", 8 << 30, "token:other")
+    assert accepted(storage, 1).sha256 == digest(1)
+
+
+def test_room_of_an_owner(opened: Opened) -> None:
+    """Bytes of bundles and uploads of one; the same bundle again counts once, and others have room."""
+    storage = opened(bounds=StorageLimits(quota=6_000, spare=0, owner_share=0.5))
+    made = [storage.accept(sent(storage, number, "one"), ANALYSIS) for number in (1, 2, 1)]
+    key = storage.uploads.begin("a", 1_000, "one")
+
+    with pytest.raises(StoreFullError, match="this sender has 3000 of at most 3000 bytes"):
+        storage.uploads.begin("b", 1, "one")
+    storage.uploads.begin("b", 2_000, "other")
+    storage.uploads.abandon(key)
+    assert storage.uploads.begin("b", 1_000, "one")
+    assert made[0].sha256 == made[2].sha256
+
+
+def test_cases_and_uploads_of_an_owner(opened: Opened, hands: Hands) -> None:
+    """As many as are allowed; an upload that has expired counts no more, and others are not concerned."""
+    storage = opened(bounds=StorageLimits(spare=0, owner_cases=2, owner_uploads=3))
+    for _ in range(3):
+        storage.uploads.begin("a", 10, "one")
+    with pytest.raises(StoreFullError, match="this sender already has 3 unfinished uploads"):
+        storage.uploads.begin("a", 10, "one")
+    hands.now += 2 * DAY
+    for number in (1, 2):
+        storage.accept(sent(storage, number, "one"), ANALYSIS)
+
+    with pytest.raises(StoreFullError, match="this sender already has 2 cases"):
+        storage.uploads.begin("a", 10, "one")
+    assert storage.uploads.begin("a", 10, "other")
+
+
+def test_unfinished_uploads_of_all(storage: Storage, hands: Hands) -> None:
+    """Oldest first, with how far they are; neither finished nor expired ones."""
+    storage.uploads.begin("expired", 10, "one")
+    hands.now += DAY
+    keys = [storage.uploads.begin("a", 10, "one")]
+    hands.now += 1
+    keys.append(storage.uploads.begin("b", None, "other"))
+    storage.uploads.append(keys[1], 0, b"xyz")
+    accepted(storage, 1)
+
+    found = storage.uploads.unfinished()
+
+    assert [one.id for one in found] == keys
+    assert [(one.owner, one.size, one.offset) for one in found] == [("one", 10, 0), ("other", None, 3)]

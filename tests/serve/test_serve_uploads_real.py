@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,3 +175,18 @@ def test_a_name_that_is_a_path_is_refused_on_the_wire(server: Running) -> None:
     """However it is written."""
     address = f"{server.url}/api/v1/bundles/..%2F..%2Fetc%2Fpasswd"
     assert curl("--path-as-is", "-w%{http_code}", "-T", "-", address, stdin=b"x").stdout[-3:] == b"400"
+
+
+def test_a_zip_bomb_ends_as_a_problem(server: Running) -> None:
+    """It is analysed to its end, the report names the limit, and the server goes on."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("proc/meminfo", "MemTotal: 65000000 kB\nMemFree: 9000 kB\nAnonHugePages: 2048 kB\n")
+        with archive.open("proc/vmstat", "w", force_zip64=True) as member:
+            for _ in range(300):
+                member.write(bytes(MIB))
+    ended = server.ended(server.sent(out.getvalue(), "bomb.zip"))
+
+    problems = server.document(ended["case"])["problems"]
+    assert [one for one in problems if "vmstat" in json.dumps(one)], problems
+    assert server.asked("GET", "/healthz")[0] == 200

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from serve_application import LIMIT
+from command_line import Run
+from serve_application import LIMIT, served
+from serve_requests import ORIGIN
 from thpdiag.errors import StoreFullError
+from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.storage.uploads import Uploads
@@ -315,3 +318,51 @@ def test_the_method_may_stand_in_a_header(page: Sending) -> None:
     assert page.tus("POST", where, b"abc", **headers).status == 405
     assert page.tus("POST", where, b"abc", x_http_method_override="PATCH", **headers).status == 204
     assert page.bundles() == [digest(b"abc")]
+
+
+def test_admins_see_and_end_unfinished_uploads(tmp_path: Path, run: Run) -> None:
+    """On a page and by a command, of any owner, while they are sent; the sender is told, and others see none of it."""
+    with served(tmp_path, Mode.TOKENS) as whole:
+        admin, ours = whole.signed_in("admin"), (("origin", ORIGIN), ("sec-fetch-site", "same-origin"))
+        storage, place = whole.storage, ("--data", whole.storage.folder)
+        keys = [storage.uploads.begin(f"<b>{n}</b>.tar", 10, "token:abc") for n in range(2)]
+        storage.uploads.append(keys[0], 0, b"xyz")
+        page = whole.ask("GET", "/uploads", *admin).body.decode()
+        refused = whole.ask("POST", f"/uploads/{keys[0]}/end", *ours, *whole.signed_in("upload", "read"))
+        ended = whole.ask("POST", f"/uploads/{keys[0]}/end", *ours, *admin)
+        again = whole.ask("POST", f"/uploads/{keys[0]}/end", *ours, *admin)
+        listed = run("serve", "upload", "list", *place).out.splitlines()
+        done = [run("serve", "upload", "end", key, *place).code for key in (keys[1], keys[1])]
+
+        assert [text in page for text in ("token:abc", "3 bytes of 10 bytes", "&lt;b&gt;0", "<b>0")] == [True] * 3 + [
+            False
+        ]
+        assert (refused.status, ended.status, again.status, done) == (403, 303, 404, [0, 2])
+        assert [line.split("\t")[:4] for line in listed] == [[keys[1], "token:abc", "0", "10"]]
+        assert whole.audited()[0] == ("end-upload", "done", keys[1])
+        assert list((storage.folder / "uploads").iterdir()) == []
+
+
+def test_a_put_whose_upload_is_ended(tmp_path: Path) -> None:
+    """Its sender is told so, in place of a failure of the server."""
+    with sending(tmp_path) as tus:
+        uploads = tus.whole.storage.uploads
+
+        def end() -> bytes:
+            assert [uploads.abandon(one.id) for one in uploads.unfinished()] == [True]
+            return bytes(BLOCK_BYTES)
+
+        answer = tus.call("PUT", "/api/v1/bundles/a", bytes(BLOCK_BYTES), end)
+        assert (answer.status, "an administrator ended it" in answer.text) == (410, True)
+
+
+def test_a_token_that_announces_much_keeps_nobody_out(tmp_path: Path) -> None:
+    """Thirty uploads of 64 MiB without a byte, in a quota of 512 MiB: others begin as large ones and send theirs."""
+    with served(tmp_path, Mode.TOKENS, quota=512 << 20) as whole:
+        greedy, other = whole.token("upload"), whole.token("upload")
+        header = (("tus-resumable", "1.0.0"), ("upload-length", str(LIMIT)))
+        begun = [whole.ask("POST", "/files", greedy, *header).status for _ in range(30)]
+
+        assert begun == [201] * 30
+        assert whole.ask("POST", "/files", other, *header).status == 201
+        assert whole.ask("PUT", "/api/v1/bundles/a", other, body=b"bundle").status == 201

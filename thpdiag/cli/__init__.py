@@ -138,7 +138,11 @@ def triage() -> None:
     known={
         "run": "Start the server (`run` can be left out).",
         "token": "Make, list and end the tokens of the API.",
+        "upload": "List and end unfinished uploads.",
         "prune": "Remove what is past its time, now.",
+        "check": "Check the database against the data folder, and repair it.",
+        "backup": "Back up the database and the key.",
+        "restore": "Restore a backup.",
     },
     no_args_is_help=False,
 )

@@ -1,9 +1,9 @@
-"""`thpdiag serve run`, `prune` and `token`: the server, retention at once, tokens beside a server that may run."""
+"""`thpdiag serve run` and what is done beside a server that may run: `prune`, tokens, unfinished uploads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import rich_click as click
 
+from thpdiag import __version__
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import as_one
-from thpdiag.errors import ThpdiagError, UsageError
+from thpdiag.diagnosis.result_document import digest
+from thpdiag.engine.load import rule_set
+from thpdiag.errors import StoreError, ThpdiagError, UsageError
 from thpdiag.report.escaping import visible
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
 from thpdiag.serve.access.principals import Mode, Scope, parse_scopes
@@ -21,7 +24,9 @@ from thpdiag.serve.access.tokens import mint_token
 from thpdiag.serve.pruning import COMMAND_PRINCIPAL, describe_pruned, prune
 from thpdiag.serve.running import run
 from thpdiag.serve.settings import Settings, load_settings, open_storage, parse_duration, parse_size
-from thpdiag.serve.storage.storage import Storage
+from thpdiag.serve.storage.backup import back_up, check, restore
+from thpdiag.serve.storage.storage import Storage, lock_folder
+from thpdiag.store.results import Analysis
 
 _Read = Callable[[str], Any]
 
@@ -98,6 +103,21 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--upload-limit", callback=_SIZE, metavar="SIZE", help="Of one bundle; 8 GiB if not given.")
 @click.option("--quota", callback=_SIZE, metavar="SIZE", help="Of all bundles; as the disk has room if not given.")
 @click.option("--spare", callback=_SIZE, metavar="SIZE", help="What stays free on the disk; 1 GiB if not given.")
+@click.option(
+    "--owner-quota", callback=_SIZE, metavar="SIZE",
+    help="Bundles and uploads of one token or user; with a login, half of the room if not given.",
+)  # fmt: skip
+@click.option(
+    "--owner-cases", type=click.IntRange(1), metavar="N", help="Cases of one token or user; 100,000 if not given."
+)
+@click.option(
+    "--owner-uploads", type=click.IntRange(1), metavar="N",
+    help="Unfinished uploads of one token or user; 500 if not given.",
+)  # fmt: skip
+@click.option(
+    "--owner-jobs", type=click.IntRange(1, 256), metavar="N",
+    help="Running analyses of one token or user; with a login, all workers but one if not given.",
+)  # fmt: skip
 @click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="Bundles stay so long; 14 d if not given.")
 @click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results stay so long; 180 d if not given.")
 @click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
@@ -176,8 +196,85 @@ def revoke(prefix: str, place: Place) -> None:
         storage.audit.add(audit_event(storage.clock(), Action.REVOKE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", known))
 
 
+@click.command("check")
+@storage_options
+@click.option("--repair", is_flag=True, help="Repair what can be repaired; the server has to be stopped.")
+@click.option("--content", is_flag=True, help="Read every bundle and compare it with its digest.")
+def check_store(place: Place, *, repair: bool, content: bool) -> None:
+    """Check the database by itself and against the data folder; print what is wrong, and what was repaired.
+
+    With --repair, bundles that the database does not know are queued to be analyzed; if there is no database, one is
+    made. Exit code 3 if something is wrong that was not repaired.
+    """
+    chosen = place.settings({})
+    analysis, all_flaws, left = Analysis(__version__, digest(rule_set())), 0, 0
+    with ExitStack() as undo:
+        if repair and chosen.data.is_dir():
+            undo.enter_context(lock_folder(chosen.data))
+        storage = undo.enter_context(closing(open_storage(chosen, anew=repair)))
+        for flaw in check(storage, analysis, repair=repair, read=content):
+            click.echo(visible(f"{flaw.words}; {flaw.repair}" if flaw.repair else flaw.words))
+            all_flaws, left = all_flaws + 1, left + (not flaw.repair)
+    click.echo(f"checked: {all_flaws} problems, {all_flaws - left} repaired")
+    if left:
+        raise StoreError(f"{chosen.data}: {left} problems are left")
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@storage_options
+@click.option("--bundles", is_flag=True, help="With all bundles, too.")
+def back_up_store(file: Path, place: Place, *, bundles: bool) -> None:
+    """Write FILE, a tar archive with the database as it is at one moment, and the key; the server may run.
+
+    Of a database in PostgreSQL use pg_dump.
+    """
+    with place.open() as storage:
+        back_up(storage, file, bundles=bundles)
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@storage_options
+def restore_store(file: Path, place: Place) -> None:
+    """Put a backup into the data folder, which must have no database; the server has to be stopped."""
+    restore(place.settings({}).data, file)
+
+
+@click.group()
+def upload() -> None:
+    """List and end unfinished uploads, whoever sends them."""
+
+
+@upload.command(name="list")
+@storage_options
+def list_uploads(place: Place) -> None:
+    """List unfinished uploads, oldest first: id, owner, bytes received, bytes announced, begun, expires, name."""
+    with place.open() as storage:
+        for one in storage.uploads.unfinished():
+            size = "-" if one.size is None else str(one.size)
+            row = (one.id, one.owner, str(one.offset), size, _day(one.begun), _day(one.expires), one.name)
+            click.echo("\t".join(map(visible, row)))
+
+
+@upload.command()
+@click.argument("key", metavar="ID")
+@storage_options
+def end(key: str, place: Place) -> None:
+    """End the unfinished upload with this ID and delete what was received; its sender is refused from then on."""
+    with place.open() as storage:
+        if not storage.uploads.abandon(key):
+            raise UsageError(f"no unfinished upload has the id {visible(key)}; see `thpdiag serve upload list`")
+        storage.audit.add(audit_event(storage.clock(), Action.END_UPLOAD, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
+
+
 def _day(seconds: float | None) -> str:
     return "-" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-COMMANDS: Mapping[str, click.Command] = MappingProxyType({"run": run_server, "token": token, "prune": prune_now})
+COMMANDS: Mapping[str, click.Command] = MappingProxyType(
+    {
+        **{"run": run_server, "token": token, "upload": upload, "prune": prune_now},
+        **{"check": check_store, "backup": back_up_store, "restore": restore_store},
+    }
+)

@@ -147,7 +147,7 @@ def hosts_of_store(
 
 
 def host_of_row(number: int, row: Row) -> FleetHost:
-    """The host of a row of `StoreReader.of_bundle`."""
+    """The host of a row of `StoreReader.of_bundles`."""
     settings = ((name, one.get("value"), one.get("provenance")) for name, one in (row["settings"] or {}).items())
     measures = ((name, one.get("value"), one) for name, one in (row["measures"] or {}).items())
     made = {

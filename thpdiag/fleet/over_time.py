@@ -140,7 +140,7 @@ def histories(store: StoreReader, page: Callable[[Row], str] = lambda row: "") -
 def _history(store: StoreReader, bundles: BundlesOfHost, page: Callable[[Row], str]) -> History:
     told = _Told()
     for number, record in enumerate(bundles.records, 1):
-        for row in store.of_bundle(record.bundle):
+        for row in store.of_bundles(record.bundle):
             if row["place"] == record.place:
                 told.take(replace(host_of_row(number, row), page=page(row)))
     differences = [

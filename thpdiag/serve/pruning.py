@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
@@ -15,12 +16,15 @@ from thpdiag.serve.storage.storage import Storage
 
 LOG: Final = logging.getLogger("thpdiag.serve.prune")
 PRUNE_SECONDS: Final = 3600.0
+CHECK_SECONDS: Final = 10.0
 SERVER_PRINCIPAL: Final = Principal("server", Way.LOCAL, frozenset())
 COMMAND_PRINCIPAL: Final = Principal("command", Way.LOCAL, frozenset())  # whoever may write to the folder
 
 
 def prune(storage: Storage, terms: Terms, who: Principal) -> Pruned:
-    """What went; written down in the audit log if anything did."""
+    """What went; written down in the audit log if anything did. StoreError if what is kept cannot be believed."""
+    if words := storage.problem():
+        raise StoreError(f"{storage.folder}: {words}; nothing was removed")
     pruned = storage.retention.prune(terms)
     if any((pruned.uploads, pruned.bundles, pruned.cases, pruned.stray_files, pruned.audit_entries)):
         entry = audit_event(storage.clock(), Action.PRUNE, Outcome.DONE, who, "", describe_pruned(pruned))
@@ -42,10 +46,11 @@ def describe_pruned(pruned: Pruned) -> str:
 
 
 class Pruning:
-    """A thread that prunes at the start and every hour; to be used as a context."""
+    """A thread that looks through the database and prunes, at the start and every hour, and has the health of the
+    server checked in between; to be used as a context."""
 
-    def __init__(self, storage: Storage, terms: Terms) -> None:
-        self._storage, self._terms, self._over = storage, terms, Event()
+    def __init__(self, storage: Storage, terms: Terms, check: Callable[[], object]) -> None:
+        self._storage, self._terms, self._check, self._over = storage, terms, check, Event()
         self._thread = Thread(target=self._run, name="prune")
 
     def __enter__(self) -> Self:
@@ -58,9 +63,13 @@ class Pruning:
 
     def _run(self) -> None:
         while True:
+            self._storage.verify()
+            self._check()
             try:
                 LOG.info("pruned: %s", describe_pruned(prune(self._storage, self._terms, SERVER_PRINCIPAL)))
             except (StoreError, StoreBusyError, StoreFullError) as error:
                 LOG.warning("prune: %s", error)
-            if self._over.wait(PRUNE_SECONDS):
-                return
+            for _ in range(round(PRUNE_SECONDS / CHECK_SECONDS)):
+                if self._over.wait(CHECK_SECONDS):
+                    return
+                self._check()

@@ -69,10 +69,13 @@ ROUTES: Final = Routes(
         Rule("GET", "/api/v1/compare/{format}", READ, get_comparison),
         Rule("GET", "/api/v1/openapi.json", ANYBODY, get_description),
         Rule("GET", "/healthz", ANYBODY, get_health),
+        Rule("GET", "/readyz", ANYBODY, get_health),
         Rule("GET", "/metrics", READ, get_metrics),
         # for people
         Rule("GET", "/", UPLOAD_OR_READ, upload.start_page),
         Rule("GET", "/jobs/{id}", UPLOAD_OR_READ, upload.job_page),
+        Rule("GET", "/uploads", ADMIN, upload.upload_list),
+        Rule("POST", "/uploads/{id}/end", ADMIN, upload.end_upload),
         Rule("GET", "/cases", READ, cases.case_list),
         Rule("GET", "/cases/{id}", READ, cases.case_page),
         Rule("GET", "/cases/{id}/page", READ, cases.case_report),
@@ -104,7 +107,7 @@ def application(server: Server) -> ASGIApp:
     routes = [Route(rule.path, _endpoint(rule, server), methods=[rule.method]) for rule in ROUTES.rules]
     app = Starlette(routes=routes, exception_handlers={Exception: _internal_error})
     app.state.routes = ROUTES
-    protected = protect(app, server.access, ROUTES, server.bearer, server.key)
+    protected = protect(app, server.access, ROUTES, server.bearer, server.key, server.health.problem)
     return RequestCounter(protected, ROUTES, server.counts)
 
 

@@ -25,7 +25,7 @@ import uvicorn
 from thpdiag import __version__
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import rule_set
-from thpdiag.errors import UsageError
+from thpdiag.errors import StoreError, UsageError
 from thpdiag.serve.access.audit import log_handler
 from thpdiag.serve.access.http_protocol import UVICORN_OPTIONS
 from thpdiag.serve.access.principals import check_access
@@ -35,13 +35,15 @@ from thpdiag.serve.pruning import Pruning
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import Settings, open_storage
+from thpdiag.serve.storage.backup import KEY_FILE
 from thpdiag.serve.storage.database import parse_database_url
+from thpdiag.serve.storage.storage import DAMAGED
 from thpdiag.serve.uploads.intake import Intake
 from thpdiag.serve.workers import Workers
 from thpdiag.store.results import Analysis
 
 LOGGER: Final = logging.getLogger("thpdiag.serve")
-KEY_FILE: Final = "key"  # in the data folder
+RESTORE_ADVICE: Final = "see `thpdiag serve check`, or put a backup back with `thpdiag serve restore`"
 SHUTDOWN_SECONDS: Final = 5
 BACKLOG: Final = 1024
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -55,6 +57,8 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
     with ExitStack() as undo:
         undo.enter_context(logging_to_stderr())
         storage = undo.enter_context(closing(open_storage(with_password(settings, os.environ))))
+        if found := storage.verify():
+            raise StoreError(f"{storage.folder}: {DAMAGED} ({found}); {RESTORE_ADVICE}")
         undo.enter_context(storage.served(analysis))
         listening = undo.enter_context(listen(settings.host, settings.port))
         address = str(listening.getsockname()[0])
@@ -70,7 +74,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         )
         loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
         undo.enter_context(exit_on_signals(loop))
-        undo.enter_context(Pruning(storage, settings.terms))
+        undo.enter_context(Pruning(storage, settings.terms, server.health.check))
         undo.enter_context(workers)
         tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C ends it")
         loop.run([listening])

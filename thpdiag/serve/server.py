@@ -25,6 +25,7 @@ from thpdiag.serve.access.principals import Access
 from thpdiag.serve.access.tokens import Bearer
 from thpdiag.serve.fleet.cache import FleetCache
 from thpdiag.serve.request_counts import Counts
+from thpdiag.serve.storage.database import schema_problem
 from thpdiag.serve.storage.jobs import DONE, FAILED, Jobs
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
@@ -131,27 +132,62 @@ HEALTH_SECONDS: Final = 2.0  # in which the disk is not tried again: anybody may
 PROBE_FILE: Final = ".healthz"
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What is wrong with the database and the folder, each in words without a path; empty if nothing is."""
+
+    database: str = ""
+    disk: str = ""
+
+    @property
+    def reason(self) -> str:
+        return self.database or self.disk
+
+
 class Health:
+    """Whether the server can do its work. What changes is logged once."""
+
     def __init__(self, storage: Storage, clock: Callable[[], float] = monotonic) -> None:
         self._storage, self._clock = storage, clock
-        self._lock, self._until, self._last = Lock(), float("-inf"), {"database": False, "disk": False}
+        self._lock, self._until, self._last = Lock(), float("-inf"), Readiness()
+        self._logged = ""
 
-    def check(self) -> dict[str, bool]:
+    def check(self) -> Readiness:
+        """Ask the database and try the disk, unless that was done a moment ago."""
         with self._lock:
             if self._clock() >= self._until:
-                self._last = {"database": self._database_answers(), "disk": self._disk_takes_bytes()}
+                self._last = Readiness(self._storage.problem() or self._database_problem(), self._disk_problem())
                 self._until = self._clock() + HEALTH_SECONDS
+            self._log(self._last.reason)
             return self._last
 
-    def _database_answers(self) -> bool:
-        try:
-            self._storage.jobs.find("0" * 32)
-        except (StoreError, StoreBusyError, StoreFullError):
-            return False
-        return True
+    def problem(self) -> str:
+        """Why no request may be answered from the store, as far as is known; costs little."""
+        found = self._storage.problem() or self._last.database
+        if found:
+            self._log(found)
+        return found
 
-    def _disk_takes_bytes(self) -> bool:
-        """Whether a file with bytes in it can be made there; nothing stays."""
+    def _log(self, reason: str) -> None:
+        if reason != self._logged:
+            if reason:
+                LOG.error("not ready: %s (%s)", reason, self._storage.folder)
+            else:
+                LOG.warning("ready again")
+            self._logged = reason
+
+    def _database_problem(self) -> str:
+        try:
+            return schema_problem(self._storage.engine, self._storage.identity)
+        except StoreBusyError:
+            return ""  # somebody works with it
+        except (StoreError, StoreFullError) as error:
+            if not self._logged:
+                LOG.warning("the database does not answer: %s", error)
+            return self._storage.problem() or "the database cannot be used"
+
+    def _disk_problem(self) -> str:
+        """Why no file with bytes in it can be made there; nothing stays."""
         probe = self._storage.folder / PROBE_FILE
         try:
             with probe.open("wb") as file:
@@ -159,9 +195,9 @@ class Health:
                 file.flush()
                 os.fsync(file.fileno())
             probe.unlink()
-        except OSError:
-            return False
-        return True
+        except OSError as error:
+            return f"the data folder takes no bytes ({error.strerror})"
+        return ""
 
 
 @dataclass

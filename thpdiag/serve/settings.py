@@ -100,7 +100,11 @@ DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Sizes in bytes, times in seconds. `quota` None: as much as the disk has; `workers` 0: half of the CPUs."""
+    """Sizes in bytes, times in seconds. `quota` None: as much as the disk has; `workers` 0: half of the CPUs.
+
+    The `owner_` ones are of one token or user. Where there is a login, one of them may have half of the room
+    (`owner_quota` None) and all workers but one (`owner_jobs` 0); without a login there is but one.
+    """
 
     data: Path = field(metadata=_parse(lambda value: Path(_text(value))))
     database: str | None = field(default=None, metadata=TEXT)
@@ -110,6 +114,10 @@ class Settings:
     upload_limit: int = field(default=8 << 30, metadata=SIZE)
     quota: int | None = field(default=None, metadata=SIZE)
     spare: int = field(default=SPARE_BYTES, metadata=SIZE)
+    owner_quota: int | None = field(default=None, metadata=SIZE)
+    owner_cases: int = field(default=100_000, metadata=_parse(_number(1, 1 << 31)))
+    owner_uploads: int = field(default=500, metadata=_parse(_number(1, 1 << 31)))
+    owner_jobs: int = field(default=0, metadata=_parse(_number(0, 256)))
     keep_uploads: float = field(default=DAY, metadata=DURATION)
     keep_bundles: float = field(default=14 * DAY, metadata=DURATION)
     keep_cases: float = field(default=180 * DAY, metadata=DURATION)
@@ -144,10 +152,15 @@ def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
     return Settings(**{"data": data_folder(), **settings})
 
 
-def open_storage(settings: Settings) -> Storage:
+def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
     """What the settings say is kept, opened beside a server that may run on it."""
-    limits = StorageLimits(settings.quota, settings.spare)
-    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads)
+    several = settings.access is not Mode.NONE
+    limits = StorageLimits(
+        settings.quota, settings.spare, settings.owner_quota, 0.5 if several else 1.0,
+        settings.owner_cases, settings.owner_uploads,
+        settings.owner_jobs or (max(1, settings.worker_count - 1) if several else None),
+    )  # fmt: skip
+    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew)
 
 
 def data_folder() -> Path:

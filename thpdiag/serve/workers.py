@@ -215,6 +215,8 @@ class Workers:
                 self._start_thread(bell)
 
     def _claim(self) -> Claim | None:
+        if self._storage.problem():  # the health of the server says so in the log
+            return None
         try:
             self._storage.jobs.take_up(self._storage.clock() - SILENT_SECONDS)
             return self._storage.jobs.claim()

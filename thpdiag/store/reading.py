@@ -8,6 +8,7 @@ import zlib
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,6 +19,7 @@ from thpdiag.store.schema import bind_text, database_path, open_for_reading, sto
 from thpdiag.store.spill import SpillFile
 
 Row = dict[str, Any]
+BUNDLES_PER_QUERY: Final = 50
 _BUNDLES: Final = """
     SELECT b.sha256, b.path, b.size, b.status, b.reason, b.attempts, d.packed,
            a.tool_version, a.rules_digest, a.options, r.begun
@@ -31,8 +33,8 @@ _SUMMARY: Final = f"""
     FROM bundle b LEFT JOIN host h ON h.bundle = b.id"""
 _FINDINGS: Final = f"SELECT bundle, host, {', '.join(FINDING_FIELDS)} FROM finding"
 _MADE: Final = """
-    SELECT a.tool_version, a.rules_digest, a.options, r.begun
-    FROM bundle b JOIN run r ON r.id = b.run JOIN analysis a ON a.id = b.analysis WHERE b.id = ?"""
+    SELECT b.id, a.tool_version, a.rules_digest, a.options, r.begun
+    FROM bundle b JOIN run r ON r.id = b.run JOIN analysis a ON a.id = b.analysis"""
 # Not those of which there is a younger result of the same content by another analysis.
 _YOUNGEST: Final = """NOT EXISTS (
     SELECT 1 FROM run r, bundle new JOIN run s ON s.id = new.run
@@ -107,16 +109,27 @@ class StoreReader:
         return map(_finding_row, self._rows(f"{_FINDINGS} ORDER BY bundle, host, place"))
 
     def fleet(self) -> Iterator[Row]:
-        """The rows of `hosts` in the order of paths, without replaced results, each as `of_bundle` has it."""
-        for number in self._current():
-            yield from self.of_bundle(number)
+        """The rows of `hosts` in the order of paths, without replaced results, each as `of_bundles` has it."""
+        numbers = self._current()
+        while portion := tuple(islice(numbers, BUNDLES_PER_QUERY)):
+            yield from self.of_bundles(*portion)
 
-    def of_bundle(self, number: int) -> Iterator[Row]:
-        """The rows of `hosts` of one bundle, each with its `findings`, the analysis and the begin of the run."""
-        findings = list(map(_finding_row, self._rows(f"{_FINDINGS} WHERE bundle = ? ORDER BY host, place", number)))
-        made = dict(zip(("tool_version", "rules_digest", "options", "begun"), *self._rows(_MADE, number), strict=True))
-        for row in map(self._host, self._rows(f"{_SUMMARY} WHERE b.id = ? ORDER BY h.place", number)):
-            yield row | made | {"findings": [one for one in findings if one["place"] == row["place"]]}
+    def of_bundles(self, *numbers: int) -> Iterator[Row]:
+        """The rows of `hosts` of these bundles, each with its `findings`, the analysis and the begin of the run."""
+        among = f"IN ({', '.join('?' * len(numbers))})"
+        findings: dict[tuple[int, int], list[Row]] = {}
+        for one in map(_finding_row, self._rows(f"{_FINDINGS} WHERE bundle {among} ORDER BY place", *numbers)):
+            findings.setdefault((one["bundle"], one["place"]), []).append(one)
+        made = {
+            number: dict(zip(("tool_version", "rules_digest", "options", "begun"), cells, strict=True))
+            for number, *cells in self._rows(f"{_MADE} WHERE b.id {among}", *numbers)
+        }
+        hosts: dict[int, list[tuple[Any, ...]]] = {}
+        for values in self._rows(f"{_SUMMARY} WHERE b.id {among} ORDER BY h.place", *numbers):
+            hosts.setdefault(values[0], []).append(values)
+        for number in numbers:
+            for row in map(self._host, hosts.get(number, ())):
+                yield row | made[number] | {"findings": findings.get((number, row["place"]), [])}
 
     def document(self, number: int) -> Mapping[str, Any] | None:
         """The result document of a bundle, if there is one."""

@@ -150,6 +150,14 @@ def bind_text(value: str | None) -> str | bytes | None:
     return value if data == value.encode("utf-8", "replace") else data
 
 
+def set_temporary_folder(folder: Path) -> None:
+    """Where SQLite puts what it sorts and undoes beyond some megabytes, in this process: a guarded child may write
+    nowhere else. An environment variable would be too late, for SQLite reads it once."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        quoted = str(folder).replace("'", "''")
+        database.execute(f"PRAGMA temp_store_directory = '{quoted}'")
+
+
 def _connect(whole: str) -> sqlite3.Connection:
     database = sqlite3.connect(whole, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
     database.execute("PRAGMA trusted_schema = OFF")  # a shard of somebody else runs nothing of its own

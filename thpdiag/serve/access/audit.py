@@ -32,6 +32,7 @@ class Action(StrEnum):
     AUTHENTICATE = "authenticate"
     REQUEST = "request"
     UPLOAD = "upload"
+    END_UPLOAD = "end-upload"
     DOWNLOAD = "download"
     DELETE = "delete"
     KEEP = "keep"

@@ -30,6 +30,7 @@ memory, and nobody has to stop in the middle.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access import sessions
 from thpdiag.serve.access.audit import Action, Outcome, RequestLog, address_of, audit_event, peer_of
 from thpdiag.serve.access.headers import SAFE_METHODS, RefusedError, SecurityHeaders, send_refusal, wants_page
@@ -78,7 +80,7 @@ class Rule:
     @property
     def is_page(self) -> bool:
         """Whether it is for people; all others are for programs, whose refusals are data."""
-        return not self.path.startswith(("/api/", "/files", "/healthz", "/metrics"))
+        return not self.path.startswith(("/api/", "/files", "/healthz", "/readyz", "/metrics"))
 
     def anonymous_path(self, path: str) -> str:
         """A path for the audit log: with ids, without names that a customer chose."""
@@ -248,24 +250,32 @@ class BodyLimit:
         return None
 
 
+RETRY: Final = {"Retry-After": "10"}
+LOG: Final = logging.getLogger(__name__)
 FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
-def protect(app: ASGIApp, access: Access, routes: Routes, bearer: Bearer, key: bytes) -> ASGIApp:
+def protect(
+    app: ASGIApp, access: Access, routes: Routes, bearer: Bearer, key: bytes, problem: Callable[[], str] = str
+) -> ASGIApp:
     """The application as it may be served, with all middleware of access around it."""
-    gate = Gate(BodyLimit(app, routes), access, routes, bearer, key)
+    gate = Gate(BodyLimit(app, routes), access, routes, bearer, key, problem)
     return RequestLog(SecurityHeaders(RequestShapes(gate)), access)
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """ASGI middleware. `key` is the server's own: 32 random bytes or more, which nobody else can read."""
+    """ASGI middleware. `key` is the server's own: 32 random bytes or more, which nobody else can read.
+
+    `problem` says why the store cannot be believed; as long as it does, nothing is answered from it.
+    """
 
     app: ASGIApp
     access: Access
     routes: Routes
     bearer: Bearer
     key: bytes
+    problem: Callable[[], str]
 
     async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -274,6 +284,11 @@ class Gate:
         if scope["type"] == "http":
             try:
                 scope.setdefault("state", {})["principal"] = await self._admit(scope)
+            except (StoreError, StoreBusyError, StoreFullError) as error:
+                LOG.warning("a request cannot be looked at: %s", error)
+                unready = RefusedError(503, self.problem() or "the storage cannot be used at the moment", RETRY)
+                await send_refusal(unready, scope, receive, send)
+                return
             except RefusedError as refused:
                 await send_refusal(refused, scope, receive, send)
                 return
@@ -290,6 +305,10 @@ class Gate:
         if "x-http-method-override" in headers and not (method == "POST" and rule.streams):
             raise RefusedError(400, "the method of a request is that of its first line")
         who = NOBODY
+        if words := self.problem():
+            if rule.scopes or method not in SAFE_METHODS:
+                raise RefusedError(503, f"this server is not ready: {words}", RETRY)
+            return who
         try:
             who = await self._identify(scope, headers)
             self._check_site(rule, who, method, headers)

@@ -32,9 +32,8 @@ from thpdiag.serve.access.principals import NOBODY, Principal, Scope, Way, addre
 from thpdiag.serve.storage.access import AuditEntry, TokenRow, TokenTable
 
 ATTEMPT_BURST: Final = 10.0  # failures at once
-SECONDS_PER_ATTEMPT: Final = 6.0  # until one more is allowed
-MIN_ATTEMPTS: Final = -90.0  # so that an address waits ten minutes at most
-MAX_ADDRESSES: Final = 10_000  # kept at a time: memory is bounded whoever comes; the longest unseen goes first
+SECONDS_PER_ATTEMPT: Final = 6.0  # until one more is answered as such
+MAX_SOURCES: Final = 10_000  # kept at a time: memory is bounded whoever comes; the longest unseen goes first
 TOKEN_MARK: Final = "thpdiag_"
 TOKEN_SHAPE: Final = re.compile(rf"{TOKEN_MARK}([0-9a-f]{{16}})_[0-9a-f]{{64}}", re.ASCII)
 EMPTY_DIGEST: Final = sha256(b"").hexdigest()  # compared with where no token has the prefix; no token is empty
@@ -44,31 +43,33 @@ INVALID_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="thpdiag", error="
 
 
 class Attempts:
-    """Wrong tokens that an address may still present: a bucket of attempts that fills up again with time.
+    """Wrong tokens that are still written down of a source, an address or the prefix of a token: a bucket that fills up
+    again with time.
 
-    The secret cannot be guessed; what is limited is the load of those who try, on the database and in the log. Only
-    failures count, so that a team behind one address is not slowed. Those who try many at once, before the first has
-    failed, run into debt and wait the longer. All is called on the one thread of the event loop.
+    The secret cannot be guessed; what is limited is what those who try write to the log and the database. Only failures
+    count: who presents a token that is right is not asked how many others failed. All is called on the one thread of
+    the event loop.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, most_addresses: int = MAX_ADDRESSES) -> None:
-        self._clock, self._most = clock, most_addresses
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: attempts, and when it was so
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most_sources: int = MAX_SOURCES) -> None:
+        self._clock, self._most = clock, most_sources
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # source: attempts, and when it was so
 
-    def wait(self, address: str) -> float:
-        """Seconds until this address may present a token again; 0: now."""
-        left = self._refilled(address, self._clock())
-        return 0.0 if left >= 1 else (1 - left) * SECONDS_PER_ATTEMPT
-
-    def count_failure(self, address: str) -> None:
+    def count_failure(self, *sources: str) -> float:
+        """0 if it counts with each of them; else it does with none, and these are the seconds until it would."""
         now = self._clock()
-        self._left[address] = (max(MIN_ATTEMPTS, self._refilled(address, now) - 1), now)
-        self._left.move_to_end(address)
+        left = {source: self._refilled(source, now) for source in sources}
+        if (least := min(left.values())) < 1:
+            return (1 - least) * SECONDS_PER_ATTEMPT
+        for source in sources:
+            self._left[source] = (left[source] - 1, now)
+            self._left.move_to_end(source)
         while len(self._left) > self._most:
             self._left.popitem(last=False)
+        return 0.0
 
-    def _refilled(self, address: str, now: float) -> float:
-        left, then = self._left.get(address, (ATTEMPT_BURST, now))
+    def _refilled(self, source: str, now: float) -> float:
+        left, then = self._left.get(source, (ATTEMPT_BURST, now))
         return min(ATTEMPT_BURST, left + (now - then) / SECONDS_PER_ATTEMPT)
 
 
@@ -121,15 +122,14 @@ class Bearer:
     clock: Callable[[], float]
 
     async def principal(self, presented: str, address: str) -> Principal:
-        """Who presents a token. An address that has used up its attempts is refused unseen, whatever it presents."""
-        near = address_prefix(address)
-        if wait := self.attempts.wait(near):
-            raise RefusedError(429, "too many wrong tokens from this address", {"Retry-After": str(ceil(wait))})
-        now = self.clock()
-        token = await run_in_threadpool(self._identify, presented, now)
+        """Who presents a token. It is looked at first: wrong ones of the same address keep no right one out."""
+        now, shaped = self.clock(), TOKEN_SHAPE.fullmatch(presented)
+        token = await run_in_threadpool(self._identify, presented, now) if shaped else None
         if token is None:
-            self.attempts.count_failure(near)
-            shaped = TOKEN_SHAPE.fullmatch(presented)
+            sources = (address_prefix(address), *((f"token {shaped[1]}",) if shaped else ()))
+            if wait := self.attempts.count_failure(*sources):
+                words = "this token is not valid, and too many wrong ones came from this address or with its prefix"
+                raise RefusedError(429, words, {"Retry-After": str(ceil(wait))})
             subject = shaped[1] if shaped else "not a token of this server"
             failure = audit_event(now, Action.AUTHENTICATE, Outcome.REFUSED, NOBODY, address, subject)
             await run_in_threadpool(self.record, failure)

@@ -126,7 +126,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             ),
         ]
     },
-    "Health": record(status={**TEXT, "enum": ["ok", "failing"]}, database=FLAG, disk=FLAG),
+    "Health": record(status={**TEXT, "enum": ["ok", "failing"]}, database=FLAG, disk=FLAG, reason=TEXT),
 }  # fmt: skip
 
 REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
@@ -151,7 +151,7 @@ REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     423: ("Busy", "Another request is writing to this upload."),
     431: ("TooLongHeaders", "The headers are too large."),
     503: ("Unavailable", "The storage cannot be used at the moment."),
-    507: ("Full", "The disk or the quota has no room."),
+    507: ("Full", "The disk or the quota has no room, or the sender has as much as one may have."),
 }
 ALWAYS: Final = (400, 414, 421, 431, 503)
 
@@ -227,7 +227,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             ),
             202: answer("The bundle is stored; its analysis still goes on.", "Location", **{_JSON: refer("Accepted")}),
         },
-        404, 408, 413, 415, 423, 507,
+        404, 408, 410, 413, 415, 423, 507,
         parameters=(
             parameter(
                 "name", "path", "Name of the file, for people: a plain name without folders, at most 255 bytes.",
@@ -411,6 +411,13 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ),
     ("GET", "/healthz"): operation(
         "health", "server", "Whether the server can do its work",
+        {
+            200: answer("It can.", **{_JSON: refer("Health")}),
+            503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
+        },
+    ),
+    ("GET", "/readyz"): operation(
+        "ready", "server", "The same as /healthz",
         {
             200: answer("It can.", **{_JSON: refer("Health")}),
             503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),

@@ -1,4 +1,4 @@
-"""`GET /metrics` in the text format of Prometheus, version 0.0.4, and `GET /healthz`: 200 or 503."""
+"""`GET /metrics` in the text format of Prometheus, version 0.0.4, and `GET /healthz`, `GET /readyz`: 200 or 503."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def gauges(name: str, means: str, label: str, values: Mapping[str, float]) -> Me
 
 def get_health(request: Request, server: Server) -> Response:
     query_of(request)
-    checks = server.health.check()
-    well = all(checks.values())
-    return json_response({"status": "ok" if well else "failing", **checks}, 200 if well else 503)
+    found = server.health.check()
+    answer = {"status": "failing" if found.reason else "ok", "database": not found.database, "disk": not found.disk}
+    return json_response({**answer, "reason": found.reason}, 503 if found.reason else 200)

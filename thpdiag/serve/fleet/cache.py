@@ -31,8 +31,9 @@ from thpdiag.serve.storage.retention import FLEET_FOLDER
 from thpdiag.serve.storage.storage import Storage
 
 MADE_FILE: Final = "made.json"
-CHILD_LIMITS: Final = Limits(cpu_seconds=240, wall_seconds=300.0, memory=1024 * MIB, file_size=1024 * MIB, files=64)
-RETRY_SECONDS: Final = 60.0  # until what failed is tried again without a change of the cases
+CHILD_LIMITS: Final = Limits(cpu_seconds=600, wall_seconds=900.0, memory=1024 * MIB, file_size=1024 * MIB, files=64)
+RETRY_SECONDS: Final = 60.0  # until what failed is tried again; with each failure in a row twice as long
+MAX_RETRY_SECONDS: Final = 3_600.0
 FLEET_FAILED: Final = "the fleet could not be put together: {}"
 SEE_LOG: Final = "the log of the server says why"
 STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
@@ -60,11 +61,17 @@ class FleetFiles:
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """What there is to see of so many cases: what was made, if anything was; why it is not of now, if not for time."""
+    """What there is to see of so many cases: what was made, if anything was.
+
+    Why it is not of now: it is being made since `since`, until `until` at the latest; or that failed, and is not tried
+    again before `until`. Seconds since 1970.
+    """
 
     cases: int
     made: FleetFiles | None
     mistake: str = ""
+    since: float | None = None
+    until: float | None = None
 
     @property
     def waits(self) -> bool:
@@ -80,23 +87,29 @@ class FleetCache:
         self._folder = storage.folder / FLEET_FOLDER
         self._lock = Lock()
         self._work: Thread | None = None
-        self._failed: tuple[CaseState, float, str] | None = None
+        self._begun = 0.0
+        self._failures, self._retry, self._mistake = 0, 0.0, ""  # in a row; when it is tried again, and why it failed
 
     def look(self, patience: float) -> FleetView:
-        """What was made of the cases as they are, now if need be; after `patience` seconds what was made before."""
+        """What was made of the cases as they are, now if need be; after `patience` seconds what was made before.
+
+        What failed is not tried again at each look, nor with each new case.
+        """
         now = case_state(self._storage.engine)
         made = self._made_of(now)
         if made is not None or not now.cases:
             return FleetView(now.cases, made)
-        if words := self._mistake(now):
-            return FleetView(now.cases, self._made_before(), words)
         with self._lock:
-            if self._work is None or not self._work.is_alive():
+            if (self._work is None or not self._work.is_alive()) and self._clock() >= self._retry:
+                self._begun = self._clock()
                 self._work = Thread(target=self._make, name="fleet", daemon=True)
                 self._work.start()
             work = self._work
-        work.join(patience)
-        return FleetView(now.cases, self._made_of(now) or self._made_before(), self._mistake(now))
+        if work is not None:
+            work.join(patience)
+        mistake = "" if work is not None and work.is_alive() else self._mistake
+        until = self._retry if mistake else self._begun + CHILD_LIMITS.wall_seconds
+        return FleetView(now.cases, self._made_of(now) or self._made_before(), mistake, self._begun, until)
 
     def wait(self) -> None:
         """Until nothing is being made."""
@@ -104,13 +117,6 @@ class FleetCache:
             work = self._work
         if work is not None:
             work.join()
-
-    def _mistake(self, now: CaseState) -> str:
-        """Why these cases cannot be put together, if that was tried a short while ago."""
-        failed = self._failed
-        if failed is None or failed[0] != now or self._clock() - failed[1] > RETRY_SECONDS:
-            return ""
-        return failed[2]
 
     def _made_of(self, now: CaseState) -> FleetFiles | None:
         return _read_files(self._folder / _folder_name(now), current=True)
@@ -132,18 +138,21 @@ class FleetCache:
             return []
 
     def _make(self) -> None:
-        then, why = CaseState(0, 0, 0, ""), SEE_LOG  # by the thread, if it is a mistake of ours
+        why = SEE_LOG  # by the thread, if it is a mistake of ours
         try:
             then = case_state(self._storage.engine)
+            LOG.info("the fleet of %d cases is being put together", then.cases)
             self._make_files(then)
+            LOG.info("the fleet of %d cases was put together in %.1f s", then.cases, self._clock() - self._begun)
             why = ""
         except ChildFailedError as error:
             why = str(error)
         except (*STORE_ERRORS, WorkersError, WorkerDiedError, OSError) as error:
             LOG.warning("the fleet could not be put together: %s", error)
         finally:
-            if why:
-                self._failed = (then, self._clock(), FLEET_FAILED.format(why))
+            self._failures = self._failures + 1 if why else 0
+            pause = min(MAX_RETRY_SECONDS, RETRY_SECONDS * 2 ** (self._failures - 1)) if why else 0.0
+            self._retry, self._mistake = self._clock() + pause, FLEET_FAILED.format(why) if why else ""
 
     def _make_files(self, then: CaseState) -> None:
         """They take the place of what was made before, unless a case of it was deleted meanwhile."""
@@ -156,6 +165,7 @@ class FleetCache:
             write_spool(part / SPOOL_FILE, fleet_cases(self._storage.engine, then))
             outcome = run_in_child_of_worker(partial(make_fleet, part), CHILD_LIMITS, Allowed(scratch=part))
             if outcome.status is not Status.OK:
+                LOG.warning("the fleet could not be put together: %s", outcome.sentence)
                 raise ChildFailedError(outcome.name)
             made = {"state": asdict(then), "hosts": int(outcome.content)}
             (part / MADE_FILE).write_text(json.dumps(made), encoding="ascii")

@@ -23,6 +23,7 @@ from thpdiag.sandbox.outcome import Answer
 from thpdiag.serve.fleet.rows import AnalysisKey, read_spool
 from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import Analysis
+from thpdiag.store.schema import set_temporary_folder
 from thpdiag.store.store import Store
 
 SPOOL_FILE: Final = "spool"
@@ -55,6 +56,7 @@ class ListedHost:
 def make_fleet(folder: Path) -> Answer:
     """Make all of it in this folder, where the spool is; the answer is the number of hosts."""
     place, spool = folder / "store", folder / SPOOL_FILE
+    set_temporary_folder(folder)
     pages = _fill_store(spool, place)
     with closing(StoreReader.at(place)) as store:
         fleet = Fleet(store, Judge([], date.min, {}), NEVER)

@@ -20,7 +20,7 @@ from thpdiag.knowledge.paths import is_default_hostname
 from thpdiag.serve.storage.database import bundle, case, fetch_rows, finding, host, read_transaction
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Cells, PackedResult
 
-MAX_CASES: Final = 20_000  # the last ones: what a child can make a page of in a minute
+MAX_CASES: Final = 60_000  # the last ones: what a child can make a page of within its limits, also on a busy machine
 CASES_PER_QUERY: Final = 200
 _RESULT_COLUMNS: Final = (case.c.sha256, case.c.name, bundle.c.size, case.c.status, case.c.reason)
 HostKey = tuple[int, int]  # the case's number, and the host's place in it

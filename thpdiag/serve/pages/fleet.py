@@ -21,7 +21,7 @@ from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import download_headers, report_headers
 from thpdiag.serve.fleet.cache import FleetView
 from thpdiag.serve.fleet.files import DOWNLOAD_FILES, PAGE_FILE, ListedHost, read_hosts
-from thpdiag.serve.pages.render import VERDICTS, error_page, render_page
+from thpdiag.serve.pages.render import VERDICTS, error_page, format_time, render_page
 from thpdiag.serve.server import Server
 
 FLEET_PATH: Final = "/fleet"
@@ -29,7 +29,8 @@ HOSTS_PER_PAGE: Final = 50
 MAX_QUERY_CHARS: Final = 255
 WAIT_SECONDS: Final = 3.0
 RETRY_SECONDS: Final = 3  # until a page that is being made is looked for again
-NOT_YET: Final = "The fleet is being put together. Try again in a moment."
+NOT_YET: Final = "The fleet is being put together since {} and will be there, or why not, by {}."
+NOT_NOW: Final = "Sorry, {}. The next attempt is not before {}."
 NO_CASES: Final = "There are no cases yet, and so there is no fleet."
 SEARCHED_FIELDS: Final = ("label", "path", "kernel", "os", "mechanism", "rule")
 
@@ -121,7 +122,16 @@ def _file_response(request: Request, server: Server, name: str, headers: dict[st
     look = server.fleet.look(WAIT_SECONDS)
     file = look.made.folder / name if look.made else None
     if file is None or not file.is_file():  # it goes with a case that is deleted
-        answer = error_page(request, server, 503, look.mistake or NOT_YET if look.cases else NO_CASES)
+        answer = error_page(request, server, 503, _describe_delay(look))
         answer.headers["Retry-After"] = str(RETRY_SECONDS)
         return answer
     return FileResponse(file, headers=headers)
+
+
+def _describe_delay(look: FleetView) -> str:
+    """Why there is nothing to see yet, and until when."""
+    if not look.cases:
+        return NO_CASES
+    if look.mistake:
+        return NOT_NOW.format(look.mistake, format_time(look.until))
+    return NOT_YET.format(format_time(look.since), format_time(look.until))

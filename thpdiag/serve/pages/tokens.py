@@ -36,7 +36,7 @@ from thpdiag.serve.storage.database import DAY
 OTHER_SITES: Final = ("cross-site", "same-site")
 REFUSAL_SENTENCES: Final = {
     HTTPStatus.UNAUTHORIZED: "This token is not valid: it is mistyped, expired or revoked.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens came from this address. Try again in {} seconds.",
+    HTTPStatus.TOO_MANY_REQUESTS: "This token is not valid, and too many wrong ones came. Try again in {} seconds.",
     HTTPStatus.BAD_REQUEST: "Paste a token into the field.",
 }
 

@@ -1,5 +1,5 @@
 """The page where bundles are uploaded, by a form, by its script with progress and resumption, or by curl; and the page
-of a job: its place in the queue, what is being done with it, how it ended.
+of a job: its place in the queue, what is being done with it, how it ended; for admins all unfinished uploads too.
 
 With script the page of a job follows its events, without it loads itself again. Once there is a case, who may read is
 sent on to it; who may only upload is told the verdict of their own. The id of an upload leads to its job, too: a
@@ -15,6 +15,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.gate import allowed_origins
 from thpdiag.serve.access.principals import Access, Mode, Scope
 from thpdiag.serve.pages.render import not_found_page, render_page
@@ -78,3 +79,22 @@ def job_page(request: Request, server: Server) -> Response:
         days=round(server.terms.bundles / DAY),
         end=end,
     )
+
+
+UPLOADS_PATH: Final = "/uploads"
+NO_UNFINISHED: Final = "There is no such unfinished upload. It may have been finished or ended already."
+
+
+def upload_list(request: Request, server: Server) -> Response:
+    """The unfinished uploads of all owners."""
+    uploads = server.storage.uploads.unfinished()
+    return render_page(request, server, "uploads.html", title="Unfinished uploads", uploads=uploads)
+
+
+def end_upload(request: Request, server: Server) -> Response:
+    """Its bytes are removed with this answer; whoever still sends is refused with the next block."""
+    key = request.path_params["id"]
+    if not server.storage.uploads.abandon(key):
+        return not_found_page(request, server, NO_UNFINISHED)
+    server.record_action(request, Action.END_UPLOAD, key)
+    return RedirectResponse(UPLOADS_PATH, 303)

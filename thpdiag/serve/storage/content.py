@@ -3,9 +3,10 @@
 A file comes in by a rename, whole or not at all, and is read-only from then on. Who puts and who removes holds the row
 of the bundle in the database, so that none removes what another has just put.
 
-Room for more bytes is what the quota leaves and the disk has. It is reserved in the database before a byte is written,
-so that two senders are not given the same room. What counts is what bundles take and what uploads under way have
-reserved; rows of the database are small and covered by `spare`.
+Room for more bytes is what the quota leaves and the disk has, and of it what one owner may have. It is reserved in the
+database before a byte is written, so that two senders are not given the same room. What counts is what bundles take and
+what uploads under way have reserved: what has arrived of each and a step more, whatever was announced, so that who
+announces much and sends nothing keeps nobody out. Rows of the database are small and covered by `spare`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from thpdiag.errors import StoreFullError
 from thpdiag.serve.storage.database import advisory_lock, bundle, is_sha256, upload
@@ -27,10 +28,19 @@ _RESERVATION_LOCK: Final = 0x54687052  # the lock of PostgreSQL under which room
 
 @dataclass(frozen=True, slots=True)
 class StorageLimits:
-    """Bytes that all bundles and uploads may take (None: as many as fit), and bytes that stay free on the disk."""
+    """Bytes that all bundles and uploads may take (None: as many as fit), and bytes that stay free on the disk.
+
+    The others are of one owner: bytes (None: a share of what all may take), bundles with their cases, uploads that are
+    not finished, analyses at a time; None for as many as they like.
+    """
 
     quota: int | None = None
     spare: int = SPARE_BYTES
+    owner_quota: int | None = None
+    owner_share: float = 1.0
+    owner_cases: int | None = None
+    owner_uploads: int | None = None
+    owner_jobs: int | None = None
 
 
 def free_bytes(folder: Path) -> int:
@@ -57,8 +67,23 @@ class Room:
         stored = connection.scalar(select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None)))
         return int(reserved or 0), int(stored or 0)
 
-    def reserve(self, connection: Connection, more: int) -> None:
-        """StoreFullError if `more` bytes cannot be promised; `connection` is one that writes."""
+    def admit(self, connection: Connection, owner: str, now: float) -> None:
+        """StoreFullError if this owner may not begin another upload; `connection` is one that writes."""
+        advisory_lock(connection, _RESERVATION_LOCK)
+        finished, most = _is_bundle_of(owner), self._limits
+        unfinished = (upload.c.owner == owner) & upload.c.job.is_(None) & (upload.c.expires > now)
+        for limit, counted, advice in (
+            (most.owner_uploads, select(func.count()).where(unfinished), "unfinished uploads; finish or end some"),
+            (
+                most.owner_cases, select(func.count(upload.c.sha256.distinct())).where(finished),
+                "cases; delete some or wait until they expire",
+            ),
+        ):  # fmt: skip
+            if limit is not None and int(connection.scalar(counted) or 0) >= limit:
+                raise StoreFullError(f"this sender already has {limit:,} {advice}")
+
+    def reserve(self, connection: Connection, owner: str, more: int) -> None:
+        """StoreFullError if `more` bytes cannot be promised to this owner; `connection` is one that writes."""
         advisory_lock(connection, _RESERVATION_LOCK)
         reserved, stored = self.taken(connection)
         quota = self._limits.quota
@@ -66,8 +91,28 @@ class Room:
             raise StoreFullError(f"the quota of {quota} bytes has no room for {more} more; delete cases or prune")
         rows = connection.execute(select(upload.c.id, upload.c.reserved).where(upload.c.reserved > 0))
         promised = sum(max(0, reserved - _file_size(self._spool / key)) for key, reserved in rows)  # not on disk yet
-        if self.free() - promised - more < self._limits.spare:
+        left = self.free() - promised - self._limits.spare
+        if left < more:
             raise StoreFullError(f"the disk has no room for {more} more bytes; delete cases or prune")
+        whole = reserved + stored + left if quota is None else min(quota, reserved + stored + left)
+        limit, own = self._limits.owner_quota or int(whole * self._limits.owner_share), _taken_by(connection, owner)
+        if own + more > limit:
+            raise StoreFullError(
+                f"this sender has {own} of at most {limit} bytes, so there is no room for {more} more; delete cases"
+            )
+
+
+def _is_bundle_of(owner: str) -> ColumnElement[bool]:
+    """Of an upload: that it has become a bundle, and was theirs."""
+    return (upload.c.owner == owner) & upload.c.job.is_not(None)
+
+
+def _taken_by(connection: Connection, owner: str) -> int:
+    """Bytes that uploads of an owner have reserved, and of the bundles that they have sent; others may have too."""
+    reserved = connection.scalar(select(func.sum(upload.c.reserved)).where(upload.c.owner == owner))
+    sent = select(upload.c.sha256).where(_is_bundle_of(owner))
+    theirs = select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None), bundle.c.sha256.in_(sent))
+    return int(reserved or 0) + int(connection.scalar(theirs) or 0)
 
 
 def _file_size(file: Path) -> int:

@@ -5,7 +5,8 @@ r"""The database of the upload page, SQLite or PostgreSQL: its tables, texts of 
 
 SQLite is in WAL mode with `synchronous=FULL`: what a transaction has returned from outlives kill -9 and a power cut,
 and readers wait for nobody. What is deleted there is overwritten (`secure_delete`). A database of a later version of
-the form is refused, since rows that this version does not know would be lost without a word. A database belongs to one
+the form is refused, since rows that this version does not know would be lost without a word; one of an earlier version
+is brought up to this one when it is opened. A database belongs to one
 folder of bundles: with another it would speak of files that are not there.
 
     thpdiag_serve  the version of this form, and the folder of bundles that the database belongs to
@@ -34,6 +35,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 from sqlalchemy import (
     URL,
@@ -61,6 +63,7 @@ from sqlalchemy import (
     make_url,
     select,
     text,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import (
@@ -141,7 +144,7 @@ class ShortText(LongText):
         return None if value is None else shorten(value)
 
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 2: indexes of jobs and uploads by owner
 SEARCHED_HOST_COLUMNS: Final = ("name", "verdict", "rule", "mechanism", "severity", "confidence")
 TABLES: Final = MetaData()
 _SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts in a column of this name only
@@ -228,6 +231,7 @@ job: Final = Table(
     Column("reason", LongText, nullable=False),
     Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE")),
     Index("job_by_state", "state", "number"),
+    Index("job_by_owner", "owner", "started"),
     Index("job_by_bundle", "sha256"),
     Index("job_by_case", "case"),
 )  # fmt: skip
@@ -246,6 +250,7 @@ upload: Final = Table(
     Column("ended", Double),
     Column("job", _SERIAL, ForeignKey("job.number", ondelete="SET NULL")),
     Index("upload_by_state", "state", "expires"),
+    Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
     Index("upload_by_job", "job"),
 )  # fmt: skip
@@ -319,6 +324,10 @@ def _database_name(url: URL) -> str:
     return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
 
 
+LOST_ADVICE: Final = (
+    "restore a backup with `thpdiag serve restore`, or have `thpdiag serve check --repair` make a new database, for "
+    "which all bundles are analyzed again; nothing was changed"
+)
 NO_DRIVER: Final = "PostgreSQL is spoken to by psycopg, which is not installed: pip install 'thpdiag[postgres]'"
 LOCK_SECONDS: Final = 30  # seconds
 MAX_CONNECTIONS: Final = 60  # a few more than the threads of a server
@@ -348,18 +357,44 @@ def engine_of_url(url: URL) -> Engine:
         raise UsageError(NO_DRIVER) from missing
 
 
-def open_database(url: URL, folder: str) -> Engine:
-    """The database with its tables, made if there is none; `folder` is the identity of the folder of bundles."""
+def open_database(url: URL, folder: str, *, create: bool = True) -> Engine:
+    """The database with its tables, made if there are none; `folder` is the identity of the folder of bundles.
+
+    Without `create` one that is empty is refused: there was another.
+    """
     engine = engine_of_url(url)
     with ExitStack() as undo:
         undo.callback(engine.dispose)
         with write_transaction(engine) as connection:
             advisory_lock(connection, _CREATION_LOCK)  # two that begin at once: the second finds it made
-            _prepare(connection, url, folder)
+            _prepare(connection, url, folder, create=create)
         if connection.dialect.name == "sqlite":
             _enable_wal(engine)
         undo.pop_all()
     return engine
+
+
+def schema_problem(engine: Engine, folder: str) -> str:
+    """Why this is no longer the database of this folder and version, or takes no changes; empty if all is well."""
+    with write_transaction(engine) as connection:
+        row = connection.execute(select(schema.c.version, schema.c.folder).with_for_update()).first()
+        for table in TABLES.sorted_tables:
+            connection.execute(select(table).limit(0))
+    if row is None or row.version != SCHEMA_VERSION:
+        return "the database was changed by another version of thpdiag"
+    return "" if row.folder == folder else "the database belongs to another data folder"
+
+
+def damage_of(engine: Engine, check: str = "quick_check") -> str:
+    """What SQLite finds wrong with its file, in a line; PostgreSQL looks after itself. Reads the whole file."""
+    if engine.dialect.name != "sqlite":
+        return ""
+    try:
+        with closing(engine.raw_connection()) as connection:
+            found = connection.cursor().execute(f"PRAGMA {check}(1)").fetchone()
+    except (sqlite3.Error, DBAPIError) as error:
+        return str(getattr(error, "orig", error))
+    return "" if found is None or found[0] == "ok" else " ".join(str(found[0]).split())
 
 
 @contextmanager
@@ -423,8 +458,10 @@ def upsert(connection: Connection, table: Table) -> Any:
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
-def _prepare(connection: Connection, url: URL, folder: str) -> None:
+def _prepare(connection: Connection, url: URL, folder: str, *, create: bool) -> None:
     names = set(inspect(connection).get_table_names())
+    if not names and not create:
+        raise StoreError(f"{_database_name(url)} is empty, although its data folder has bundles; {LOST_ADVICE}")
     if not names:
         _check_encoding(connection, url)
         TABLES.create_all(connection)
@@ -442,6 +479,10 @@ def _prepare(connection: Connection, url: URL, folder: str) -> None:
     elif owner != folder:
         told = "belongs to another data folder"
     else:
+        if version < SCHEMA_VERSION:
+            for index in (*job.indexes, *upload.indexes):
+                index.create(connection, checkfirst=True)
+            connection.execute(update(schema).values(version=SCHEMA_VERSION))
         return
     raise StoreError(f"{place} {told}; it was not touched")
 
@@ -488,9 +529,13 @@ def _enable_wal(engine: Engine) -> None:
 
 
 def _sqlite(url: URL) -> Engine:
+    address = f"file:{quote(str(url.database))}?mode=rw"  # a file that is gone is not made again
+
+    def _connect() -> sqlite3.Connection:
+        return sqlite3.connect(address, LOCK_SECONDS, uri=True, check_same_thread=False)
+
     engine = create_engine(
-        url, hide_parameters=True, pool_size=5, max_overflow=MAX_CONNECTIONS - 5,
-        connect_args={"timeout": LOCK_SECONDS},
+        url, hide_parameters=True, pool_size=5, max_overflow=MAX_CONNECTIONS - 5, creator=_connect,
     )  # fmt: skip
 
     @event.listens_for(engine, "connect")

@@ -1,6 +1,6 @@
 """The queue of analyses. Each is claimed by one worker at a time, on both databases, and outlives any crash.
 
-    queued    waits; the first that came is the first that is claimed
+    queued    waits; owners take turns, of each the first that came is the first that is claimed
     running   a worker has claimed it, and says so by a heartbeat
     done      its case is there
     failed    `status` names how it ended, `reason` says why there is no case
@@ -15,12 +15,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, literal, select, update
-from sqlalchemy import case as case_when
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
 
 from thpdiag.model.document import compact
 from thpdiag.serve.storage.database import (
     Clock,
+    advisory_lock,
     case,
     fetch_row,
     fetch_rows,
@@ -39,6 +39,7 @@ FAILED: Final = "failed"
 LIVE_STATES: Final = (QUEUED, RUNNING)
 MAX_ATTEMPTS: Final = 3
 JOBS_PER_QUERY: Final = 500
+_CLAIM_LOCK: Final = 0x54687051  # the lock of PostgreSQL under which jobs are claimed: "ThpQ"
 SERVER_ENDED: Final = "the analysis was begun {} times, and each time the server ended before it did"
 FILE_GONE: Final = "the file of the bundle is gone"
 _QUEUED_VALUES: Final[Mapping[str, Any]] = {
@@ -90,8 +91,12 @@ class JobRequest:
 
 
 class Jobs:
-    def __init__(self, engine: Engine, clock: Clock, attempts: int = MAX_ATTEMPTS) -> None:
-        self._engine, self._clock, self._attempts = engine, clock, attempts
+    """`per_owner` is how many jobs of one owner may run at a time; None for as many as there are workers."""
+
+    def __init__(
+        self, engine: Engine, clock: Clock, attempts: int = MAX_ATTEMPTS, per_owner: int | None = None
+    ) -> None:
+        self._engine, self._clock, self._attempts, self._per_owner = engine, clock, attempts, per_owner
 
     def find(self, key: str) -> Job | None:
         row = fetch_row(self._engine, _select_jobs().where(job.c.id == key)) if is_id(key) else None
@@ -118,33 +123,42 @@ class Jobs:
 
     def ahead(self, key: str) -> int:
         """How many are claimed before this one, if it waits."""
-        own = select(job.c.number).where(job.c.id == key).scalar_subquery()
-        waiting = select(func.count()).where(job.c.state == QUEUED, job.c.number < own)
-        return int(fetch_value(self._engine, waiting) or 0)
+        return self.several([key]).get(key, (None, 0))[1]
 
     def several(self, keys: Collection[str]) -> dict[str, tuple[Job, int]]:
         """Those of these ids that are there, each with how many are claimed before it."""
-        others = job.alias("others")
-        before = select(func.count()).where(others.c.state == QUEUED, others.c.number < job.c.number).correlate(job)
-        ahead = case_when((job.c.state == QUEUED, before.scalar_subquery()), else_=literal(0))
+        turn = func.row_number().over(partition_by=job.c.owner, order_by=job.c.number)
+        served = _last_served(job.c.owner)
+        turns = select(job.c.number, turn.label("turn"), served.label("served")).where(job.c.state == QUEUED).subquery()
+        place = func.row_number().over(order_by=(turns.c.turn, turns.c.served, turns.c.number)) - 1
+        queue = select(turns.c.number, place.label("ahead")).subquery()
         wanted = [key for key in keys if is_id(key)]
         found: dict[str, tuple[Job, int]] = {}
         for at in range(0, len(wanted), JOBS_PER_QUERY):
-            portion = _select_jobs().add_columns(ahead).where(job.c.id.in_(wanted[at : at + JOBS_PER_QUERY]))
+            portion = _select_jobs().add_columns(func.coalesce(queue.c.ahead, 0))
+            portion = portion.outerjoin(queue, queue.c.number == job.c.number)
+            portion = portion.where(job.c.id.in_(wanted[at : at + JOBS_PER_QUERY]))
             found |= {row[0]: (Job(*row[:-1]), int(row[-1])) for row in fetch_rows(self._engine, portion)}
         return found
 
     def claim(self) -> Claim | None:
-        """The first job that waits, which is this caller's from now on; None if none waits.
+        """The first job of the owner who has waited longest for a turn, which is this caller's from now on.
 
-        PostgreSQL skips rows that another is claiming in this moment; SQLite has one writer at a time.
+        None if none waits whose owner may have another one run.
         """
         secret, now = secrets.token_hex(16), self._clock()
-        queued = select(job.c.number).where(job.c.state == QUEUED).order_by(job.c.number).limit(1)
-        first = queued.with_for_update(skip_locked=True).scalar_subquery()
+        queued = select(job.c.owner, func.min(job.c.number).label("number")).where(job.c.state == QUEUED)
+        owners = queued.group_by(job.c.owner).subquery()
+        next_one = select(owners.c.number).order_by(_last_served(owners.c.owner), owners.c.number).limit(1)
+        if self._per_owner is not None:
+            others = job.alias("others")
+            running = select(func.count()).where(others.c.state == RUNNING, others.c.owner == owners.c.owner)
+            next_one = next_one.where(running.scalar_subquery() < self._per_owner)
+        first = next_one.scalar_subquery()
         values = {"state": RUNNING, "claim": secret, "attempts": job.c.attempts + 1, "started": now, "heartbeat": now}
         taken = update(job).where(job.c.number == first, job.c.state == QUEUED).values({**values, "stage": ""})
         with write_transaction(self._engine) as connection:
+            advisory_lock(connection, _CLAIM_LOCK)
             number = connection.execute(taken.returning(job.c.number)).scalar()
             row = None if number is None else connection.execute(_select_jobs().where(job.c.number == number)).first()
         return None if row is None else Claim(Job(*row), secret)
@@ -180,6 +194,12 @@ class Jobs:
     def _change(self, claim: Claim, values: Mapping[str, Any]) -> bool:
         with write_transaction(self._engine) as connection:
             return connection.execute(update(job).where(is_claimed_by(claim)).values(values)).rowcount > 0
+
+
+def _last_served(owner: ColumnElement[str]) -> ColumnElement[float]:
+    """When a job of theirs was begun last; 0 if none was."""
+    served = job.alias("served")
+    return func.coalesce(select(func.max(served.c.started)).where(served.c.owner == owner).scalar_subquery(), 0.0)
 
 
 def is_claimed_by(claim: Claim) -> ColumnElement[bool]:

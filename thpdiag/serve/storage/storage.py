@@ -20,14 +20,16 @@ Functions wait for disk and database: an event loop calls them in threads. Every
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Final, Self
 
-from sqlalchemy import URL, Connection, Engine, select, update
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, select, update
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.storage.access import AuditTable, TokenTable
@@ -36,8 +38,10 @@ from thpdiag.serve.storage.cases import Cases, case_number
 from thpdiag.serve.storage.content import Content, Room, StorageLimits, free_bytes, sync_folder
 from thpdiag.serve.storage.database import (
     DAY,
+    LOST_ADVICE,
     Clock,
     case,
+    damage_of,
     is_id,
     job,
     new_id,
@@ -56,6 +60,9 @@ from thpdiag.store.results import Analysis
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
 DATABASE_FILE: Final = "serve.sqlite"
+IDENTITY_FILE: Final = "folder"
+DAMAGED: Final = "the database is damaged"
+DAMAGE_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 NO_LIMITS: Final = StorageLimits()
 
 
@@ -71,7 +78,12 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
+    """`places` are files whose loss is noticed, with their inodes; `damage` is what was found to be wrong since."""
+
     folder: Path
+    identity: str
+    places: Mapping[Path, int]
+    damage: list[str]
     engine: Engine
     content: Content
     uploads: Uploads
@@ -94,30 +106,61 @@ class Storage:
         clock: Clock = time,
         patience: float = DAY,
         free: Callable[[Path], int] = free_bytes,
+        *,
+        anew: bool = False,
     ) -> Self:
-        """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds."""
+        """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds.
+
+        StoreError if bundles are there and their database is not, unless it shall be made `anew`.
+        """
         spool = folder / "uploads"
         with _os_errors_as_store_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             spool.mkdir(mode=0o700, exist_ok=True)
             content, identity = Content(folder / "bundles"), _folder_identity(folder)
+            create = anew or not any((folder / "bundles").iterdir())
+            if database is None and not create and not (folder / DATABASE_FILE).exists():
+                raise StoreError(f"{folder}: {DATABASE_FILE} is gone, although bundles are there; {LOST_ADVICE}")
             if database is None:  # nobody else on this machine may read it, though the folder may be open to others
                 os.close(os.open(folder / DATABASE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             own = URL.create("sqlite", database=str((folder / DATABASE_FILE).absolute()))
             url = own if database is None else parse_database_url(database)
             ballast.load_ballast(folder)
-        engine = open_database(url, identity)
+        engine, damage = open_database(url, identity, create=create), list[str]()
+        places = [folder / IDENTITY_FILE, *([folder / DATABASE_FILE] if database is None else [])]
+        inodes = {place: place.stat().st_ino for place in places}
+        event.listen(engine, "handle_error", partial(_note_damage, damage))
         room, audit = Room(spool, bounds, free), AuditTable(engine)
         uploads = Uploads(engine, spool, room, clock, patience)
-        removal = Removal(engine, content, folder)
+        jobs, removal = Jobs(engine, clock, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
         retention = Retention(engine, content, uploads, removal, audit, clock)
         return cls(
-            *(folder, engine, content, uploads, Bundles(engine), Jobs(engine, clock), Cases(engine, clock)),
-            *(removal, retention, TokenTable(engine), audit, room, clock),
+            *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
+            *(Cases(engine, clock), removal, retention, TokenTable(engine), audit, room, clock),
         )
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def problem(self) -> str:
+        """Why what is kept cannot be believed now, in words without a path; empty if nothing is known. Costs little."""
+        if self.damage:
+            return self.damage[-1]
+        for place, inode in self.places.items():
+            what = "the data folder" if place.name == IDENTITY_FILE else "the file of the database"
+            try:
+                if place.stat().st_ino != inode:
+                    return f"{what} was replaced while the server ran; restart it"
+            except OSError:
+                return f"{what} is gone"
+        return ""
+
+    def verify(self) -> str:
+        """Have the whole database looked through; what is wrong with it."""
+        found = damage_of(self.engine)
+        if found and DAMAGED not in self.damage:
+            self.damage.append(DAMAGED)
+        return found
 
     @contextmanager
     def served(self, analysis: Analysis) -> Iterator[None]:
@@ -125,15 +168,9 @@ class Storage:
 
         Commands beside it (tokens, prune) need no such thing.
         """
-        try:
-            lock = Lock(self.folder, Busy.REFUSE, lambda _: None)
-        except StoreBusyError as error:
-            raise StoreBusyError(f"{self.folder}: another server runs on this folder") from error
-        try:
+        with lock_folder(self.folder):
             self.take_up(analysis)
             yield
-        finally:
-            lock.release()
 
     def take_up(self, analysis: Analysis) -> None:
         """What had arrived becomes a bundle, what was running waits again, and what has no file any more says so."""
@@ -192,9 +229,29 @@ def _find_accepted(connection: Connection, key: str) -> Accepted | None:
     return None if row is None else Accepted(*row)
 
 
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Keep servers from a folder; StoreBusyError if one runs on it."""
+    try:
+        lock = Lock(folder, Busy.REFUSE, lambda _: None)
+    except StoreBusyError as error:
+        raise StoreBusyError(f"{folder}: another server runs on this folder") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _note_damage(damage: list[str], context: ExceptionContext) -> None:
+    """Remember that the file of the database is damaged: nothing that it says later is believed."""
+    code = getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF
+    if code in DAMAGE_CODES and DAMAGED not in damage:
+        damage.append(DAMAGED)
+
+
 def _folder_identity(folder: Path) -> str:
     """The identity of a folder, which is made with it."""
-    file = folder / "folder"
+    file = folder / IDENTITY_FILE
     if file.exists():
         return file.read_text("ascii").strip()
     part = folder / f".folder.{new_id()}"

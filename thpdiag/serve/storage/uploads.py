@@ -38,7 +38,7 @@ from thpdiag.store.schema import DISK_FULL_ERRNOS
 RECEIVING: Final = "receiving"
 ARRIVED: Final = "arrived"
 FINISHED: Final = "finished"
-RESERVED_STEP_BYTES: Final = 64 << 20  # that are reserved at a time for an upload whose size is not known
+RESERVED_STEP_BYTES: Final = 8 << 20  # that are reserved at a time beyond what has arrived
 MAX_DIGEST_STATES: Final = 1_000  # uploads whose hash is in memory; of more the oldest are read again
 BLOCK_BYTES: Final = 1 << 20
 
@@ -111,10 +111,12 @@ class Uploads:
         self._reserved: dict[str, int] = {}
 
     def begin(self, name: str, size: int | None, owner: str) -> str:
-        """Reserve room and make the file; StoreFullError if there is none. The name is for people only."""
-        key, now, reserved = new_id(), self._clock(), RESERVED_STEP_BYTES if size is None else size
+        """Reserve the first room and make the file; StoreFullError if all of it has none. The name is for people."""
+        key, now = new_id(), self._clock()
+        reserved = RESERVED_STEP_BYTES if size is None else min(size, RESERVED_STEP_BYTES)
         with write_transaction(self._engine) as connection:
-            self._room.reserve(connection, reserved)
+            self._room.admit(connection, owner, now)
+            self._room.reserve(connection, owner, reserved if size is None else size)
             row = {"id": key, "name": name, "owner": owner, "size": size, "reserved": reserved, "state": RECEIVING}
             connection.execute(insert(upload).values(row | {"begun": now, "expires": now + self._patience}))
             with disk_full_as_store_error():
@@ -186,6 +188,11 @@ class Uploads:
             self._forget(key)
         return gone
 
+    def unfinished(self) -> list[Upload]:
+        """Those that are under way or given up, of all owners, oldest first; expired ones are left out."""
+        begun = select(upload.c.id).where(upload.c.state != FINISHED).order_by(upload.c.begun, upload.c.id)
+        return list(filter(None, map(self.find, fetch_column(self._engine, begun))))
+
     def expired(self) -> list[str]:
         late = (upload.c.state == RECEIVING) & (upload.c.expires <= self._clock())
         return fetch_column(self._engine, select(upload.c.id).where(late).order_by(upload.c.id))
@@ -207,17 +214,17 @@ class Uploads:
         return self._spool / key
 
     def _reserve(self, known: Upload, needed: int) -> None:
-        """More room for an upload whose size is not known, and more time for any: written down now and then."""
+        """More room and more time for an upload, written down now and then."""
         now = self._clock()
-        have = self._reserved.get(known.id, 0) if known.size is None else needed
-        if have >= needed and known.expires - now > self._patience * 0.9:
+        if self._reserved.get(known.id, 0) >= needed and known.expires - now > self._patience * 0.9:
             return
         with write_transaction(self._engine) as connection:
             mine = upload.c.id == known.id
             reserved = int(connection.scalar(select(upload.c.reserved).where(mine)) or 0)
             if reserved < needed:
                 more = max(RESERVED_STEP_BYTES, needed - reserved)
-                self._room.reserve(connection, more)
+                more = more if known.size is None else min(more, known.size - reserved)
+                self._room.reserve(connection, known.owner, more)
                 reserved += more
             connection.execute(update(upload).where(mine).values(reserved=reserved, expires=now + self._patience))
         self._reserved[known.id] = reserved

@@ -26,7 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access.headers import RefusedError
-from thpdiag.serve.storage.uploads import Uploads
+from thpdiag.serve.storage.uploads import GoneError, Uploads
 
 LOG: Final = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 2.0  # in which a sender can read the answer although bytes of theirs are on the way
@@ -64,6 +64,8 @@ def upload_refusal(error: Exception) -> RefusedError:
             return RefusedError(507, str(error))
         case StoreBusyError():
             return RefusedError(423, str(error))
+        case GoneError():
+            return RefusedError(410, "this upload has ended: it expired, or an administrator ended it")
         case _:
             LOG.error("an upload cannot be stored: %s", error)
             return RefusedError(503, "the upload cannot be stored at the moment")
