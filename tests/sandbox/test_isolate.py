@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from command_line import SUPPORT
 from conftest import ROOT
 from thpdiag.model.result import schema
 from thpdiag.sandbox.programs import find_program
@@ -134,3 +135,34 @@ def test_an_open_rule_fails_the_gate_of_a_bundle_that_was_ended(bad: Callable[[s
     gate = ("analyze", "--isolate", "--fail-on-missing")
     assert thpdiag(*gate, bad("kills_itself")).returncode == 1
     assert thpdiag(*gate, bad("aborts")).returncode == 70
+
+
+def incomplete(*arguments: str | Path) -> Done:
+    """On a machine without Landlock and namespaces."""
+    program = [sys.executable, str(SUPPORT / "without_layers.py"), *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, check=False, cwd=ROOT)
+
+
+def test_layers_that_are_missing_are_told(tmp_path: Path) -> None:
+    """On stderr, and in the document as a note; what was found is the same."""
+    text = tmp_path / "loadavg"
+    text.write_text("0.41 0.32 0.20 2/345 6789\n")
+    whole, found = thpdiag("analyze", text, "-f", "json"), incomplete("analyze", text, "-f", "json", "--isolate")
+    sentence = "The sandbox was incomplete, as this machine lacks: a network of its own, which is empty, Landlock."
+    document = json.loads(found.stdout)
+
+    assert (found.returncode, found.stderr.decode()) == (whole.returncode, f"thpdiag: {sentence}\n")
+    assert document.pop("notes") == [{"text": sentence}]
+    assert document == {key: value for key, value in json.loads(whole.stdout).items() if key != "notes"}
+    jsonschema.validate(json.loads(found.stdout), schema())
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["triage", "--out-dir", "OUT"]], ids=["analyze", "triage"])
+def test_a_sandbox_that_is_demanded_is_whole(command: list[str], tmp_path: Path) -> None:
+    """Else nothing is read; one sentence says which layers this machine lacks."""
+    (tmp_path / "loadavg").write_text("0.41 0.32 0.20 2/345 6789\n")
+    words = [str(tmp_path / "out") if word == "OUT" else word for word in command]
+    found = incomplete(*words, tmp_path / "loadavg", "--require-sandbox")
+    text = "the sandbox is incomplete on this machine, which lacks: a network of its own, which is empty, Landlock"
+
+    assert (found.returncode, found.stdout, found.stderr.decode()) == (6, b"", f"thpdiag: {text}\n")

@@ -39,6 +39,8 @@ from thpdiag.host.options import Options
 from thpdiag.model import SEVERITIES
 from thpdiag.report.escaping import visible
 from thpdiag.report.messages import plural
+from thpdiag.sandbox.layers import check_layers
+from thpdiag.sandbox.outcome import Limits
 from thpdiag.store.export import FORMATS as TABLE_FORMATS
 from thpdiag.store.export import export, format_of_suffix
 from thpdiag.store.folder import Busy
@@ -111,6 +113,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="`auto` is a bar on a terminal and a line every 30 s elsewhere; `json` is for machines.",
 )
+@shared.REQUIRE_SANDBOX
 @report_options
 @shared.VERBOSE
 @shared.rule_options
@@ -127,6 +130,7 @@ def run(
     retry_failed: bool,
     wait: bool,
     progress: str,
+    require_sandbox: bool | None,
     delivery: Delivery,
     pages: str,
     fail_on_missing: bool,
@@ -143,6 +147,8 @@ def run(
     if retry_failed and not resume:
         raise UsageError("--retry-failed goes with --resume")
     _check_out_dir(out_dir, resume=resume)
+    if require_sandbox and not scheduler:
+        check_layers()
     count = jobs or len(os.sched_getaffinity(0))
     wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
     judge = accepting.judge()
@@ -158,7 +164,8 @@ def run(
         with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
             known = store.known(analysis) if resume else ()
             left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
-            config = RunConfig(analysis, scratch, *chosen, options, known=left_out)
+            limits = Limits(every_layer=bool(require_sandbox))
+            config = RunConfig(analysis, scratch, *chosen, options, limits, left_out)
             engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
             with watching(progress) as watch, engine:
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
