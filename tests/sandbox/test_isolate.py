@@ -114,14 +114,35 @@ def test_a_bundle_that_ends_the_child_is_told(
     assert [p["kind"] for p in document["problems"]] == ["bug" if code == 70 else "limit"]
 
 
-def test_a_reader_that_takes_all_memory_costs_its_member_only(bad: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize("options", [["--isolate"], ["--max-memory", "512 MiB"]], ids=["isolated", "here"])
+def test_a_reader_that_takes_all_memory_costs_its_member_only(options: list[str], bad: Callable[[str], Path]) -> None:
     """The others are read; the document names the limit."""
-    done = thpdiag("analyze", "--isolate", "-f", "json", bad("allocates"))
+    done = thpdiag("analyze", *options, "-f", "json", bad("allocates"))
     document = json.loads(done.stdout)
 
     assert done.returncode == 6
     assert [(p["kind"], p["member"]) for p in document["problems"]] == [("limit", "a.txt")]
     assert "loadavg" in [i["reader"] for i in document["inputs"]]
+
+
+def test_an_analysis_that_takes_all_memory_has_a_document(bad: Callable[[str], Path]) -> None:
+    """Outside of a reader too: one sentence, and no traceback."""
+    done = thpdiag("analyze", "--max-memory", "512 MiB", "-f", "json", bad("answers"), mode="greedy")
+    document = json.loads(done.stdout)
+    text = "the analysis needed more than 512.0 MiB of memory (limit --max-memory); nothing of the input is known"
+
+    assert (done.returncode, done.stderr.decode()) == (6, f"thpdiag: {text}\n")
+    assert [(p["kind"], p["text"]) for p in document["problems"]] == [("limit", text)]
+    jsonschema.validate(document, schema())
+
+
+def test_reading_ends_at_the_time_that_is_given(bad: Callable[[str], Path]) -> None:
+    """What comes after is not read, and the document names the limit."""
+    done = thpdiag("analyze", "--max-time", "1 s", "-f", "json", bad("takes_a_second"))
+    problems = json.loads(done.stdout)["problems"]
+
+    assert [p["kind"] for p in problems] == ["limit"]
+    assert "took more than 1 s" in problems[0]["text"]
 
 
 def test_a_reader_that_raises_costs_its_member_only(bad: Callable[[str], Path]) -> None:

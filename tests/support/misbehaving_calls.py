@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
+from time import process_time
 
 from thpdiag.errors import InputError
 from thpdiag.sandbox.outcome import Answer, Status
@@ -27,6 +28,13 @@ def answers() -> Answer:
 
 def answers_much() -> Answer:
     return Answer(b"x" * (1 << 20))
+
+
+def takes_a_second() -> Answer:
+    until = process_time() + 1
+    while process_time() <= until:
+        pass
+    return answers()
 
 
 def lost_something() -> Answer:

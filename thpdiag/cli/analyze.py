@@ -124,7 +124,9 @@ class MemoryCeilingError(ThpdiagError):
 
     def __init__(self, most: int) -> None:
         size = format_quantity(most, "bytes")
-        super().__init__(f"the analysis needed more than {size} of memory (limit --max-memory); nothing is known")
+        super().__init__(
+            f"the analysis needed more than {size} of memory (limit --max-memory); nothing of the input is known"
+        )
 
 
 @contextmanager

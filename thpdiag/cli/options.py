@@ -23,6 +23,7 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.bundle import Limits
+from thpdiag.cli import check_linux
 from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
 from thpdiag.cli.terminal import show_progress
@@ -203,6 +204,7 @@ class Ceiling(NamedTuple):
 
     def child_limits(self, *, every_layer: bool) -> sandbox.Limits:
         """Those of a child process: the time is more, to judge what was read."""
+        check_linux("--isolate")
         from thpdiag import isolated  # few runs need the sandbox
 
         base, reading = replace(isolated.LIMITS, every_layer=every_layer), Limits()
@@ -315,9 +317,13 @@ packed_delivery = as_one("delivery", Delivery)
 
 
 def write(content: str | bytes, path: Path) -> None:
-    """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well."""
+    """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well.
+
+    In UTF-8, as the formats promise, but for a terminal, which gets what it can show.
+    """
     if str(path) == "-":
-        click.echo(content, nl=False)
+        shown = sys.stdout is not None and sys.stdout.isatty()
+        click.echo(content if shown or isinstance(content, bytes) else content.encode(), nl=False)
         return
     mode = "ab" if str(path) == os.environ.get(SUMMARY_VARIABLE) else "wb"
     try:
