@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import sys
 import time
@@ -28,7 +29,7 @@ from thpdiag.cli.options import Accepting, Delivery, RuleChoice
 from thpdiag.cli.terminal import interruptible
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import changed_params
-from thpdiag.errors import InputError, StoreError, UsageError
+from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
 from thpdiag.fleet.batch import Tally, run_batch
 from thpdiag.fleet.cluster import Cluster
 from thpdiag.fleet.host_pages import PAGES_FOLDER, Pages
@@ -55,6 +56,7 @@ PROGRESS_KINDS = ("auto", "no", "log", "json")
 LINE_INTERVAL_S = {"log": 30.0, "json": 1.0}
 BEAT_S = 30.0  # after which a line comes although nothing has ended
 PROGRESS_SCHEMA = "thpdiag/progress/1"
+OWN_FILES, FILES_PER_JOB = 24, 8  # open at a time at most, as measured, with room to spare
 Clock = Callable[[], float]
 
 OUT_DIR = click.option(
@@ -150,6 +152,7 @@ def run(
     if require_sandbox and not scheduler:
         check_layers()
     count = jobs or len(os.sched_getaffinity(0))
+    _check_open_files(count)
     wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
     judge = accepting.judge()
     chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
@@ -174,6 +177,14 @@ def run(
             made = make_report(store, wanted, judge)
         _announce(made, out_dir, delivery.verbosity)
     raise Exit(made.gate.exit_code)
+
+
+def _check_open_files(jobs: int) -> None:
+    """Refuse what would end in the middle: pipes of each worker, the store, and what the report is made of."""
+    most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], OWN_FILES + jobs * FILES_PER_JOB
+    if most != resource.RLIM_INFINITY and most < needed:
+        text = f"too few files may be open: {most}, and with {plural(jobs, 'job')} it takes {needed}"
+        raise WorkersError(f"{text}: raise the limit (`ulimit -n {needed}`), or use fewer jobs (-j)")
 
 
 def _check_out_dir(out_dir: Path, *, resume: bool) -> None:
