@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,7 @@ def command(
     targets = shared.parse_outputs(delivery.outputs)
     rules, spent = chosen.rules(), Timings()
     shared.check_timings_file(timings)
-    options = replace(reading.options(rules, case), limits=ceiling.reading_limits())
+    options = ceiling.apply(reading.options(rules, case))
     ended: ThpdiagError | None = None
     stdin = sys.stdin.buffer
     document: AnyResult

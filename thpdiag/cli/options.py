@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.bundle import Limits
 from thpdiag.cli import check_linux
 from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
@@ -199,15 +198,18 @@ class Ceiling(NamedTuple):
     max_memory: float | None
     max_time: float | None
 
-    def reading_limits(self) -> Limits:
-        return Limits(cpu_seconds=self.max_time, wall_seconds=self.max_time) if self.max_time else Limits()
+    def apply(self, options: Options) -> Options:
+        """The options with the time that reading may take."""
+        if not self.max_time:
+            return options
+        return replace(options, limits=replace(options.limits, cpu_seconds=self.max_time, wall_seconds=self.max_time))
 
     def child_limits(self, *, every_layer: bool) -> sandbox.Limits:
         """Those of a child process: the time is more, to judge what was read."""
         check_linux("--isolate")
         from thpdiag import isolated  # few runs need the sandbox
 
-        base, reading = replace(isolated.LIMITS, every_layer=every_layer), Limits()
+        base, reading = replace(isolated.LIMITS, every_layer=every_layer), Options().limits
         more = self.max_time - reading.cpu_seconds if self.max_time else 0
         late = self.max_time - reading.wall_seconds if self.max_time else 0
         cpu, wall = base.cpu_seconds + math.ceil(more), base.wall_seconds + late
