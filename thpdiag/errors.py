@@ -15,8 +15,9 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         3: "the input is missing, cannot be read, or nothing in it was recognised",
         4: "a rule file is invalid",
         5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
-        6: "a limit (size, number of files, ratio, depth, time) cut the input, the disk has no room for results, the "
-        "scheduler of a cluster was lost, or the processes of a batch do not stay",
+        6: "a limit (size, number of files, ratio, depth, time, memory) cut the input, the disk has no room for "
+        "results, the scheduler of a cluster was lost, the processes of a batch do not stay or may open too few files, "
+        "or a layer of the sandbox is missing that `--require-sandbox` demands",
         70: "a mistake of thpdiag itself",
         130: "interrupted",
     }
@@ -80,6 +81,12 @@ class StoreFullError(ThpdiagError):
 
 class ClusterError(ThpdiagError):
     """The scheduler of a cluster cannot be reached, or was lost on the way."""
+
+    exit_code = 6
+
+
+class SandboxError(ThpdiagError):
+    """A layer of the sandbox is missing that the user demands."""
 
     exit_code = 6
 

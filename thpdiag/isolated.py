@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -30,13 +31,12 @@ from thpdiag.host.reading import Progress, Step, throttle
 from thpdiag.host.sibling_files import is_recording, sibling_files
 from thpdiag.model import Citation, Problem, ProblemKind
 from thpdiag.parsers import bulk_formats, line_formats
-from thpdiag.pipeline import analyze, unread
-from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Outcome, Status
+from thpdiag.pipeline import WHOLE_INPUT, analyze, unread
+from thpdiag.sandbox.outcome import Allowed, Answer, Layer, Limits, Outcome, Status
 from thpdiag.sandbox.supervise import Listener, run_in_child
 
 STDIN = Path("-")
 LIMITS = Limits()
-WHOLE_INPUT = "input"  # what the problem is about, in place of a member
 SAMPLE = "sosreport.tar.xz"
 STEP_SECONDS = 0.5  # between two steps that the child writes, so that hours of them stay below its limit of output
 MAX_STEP_BYTES = 4096
@@ -56,7 +56,23 @@ def analyze_isolated(
 
     with TemporaryDirectory(prefix="thpdiag-", dir=scratch) as room:
         listen = progress and _step_reader(progress)
-        return run_in_child(call, limits or LIMITS, allowed_files(paths, Path(room), stdin), listen)
+        return note_missing_layers(
+            run_in_child(call, limits or LIMITS, allowed_files(paths, Path(room), stdin), listen)
+        )
+
+
+def note_missing_layers(outcome: Outcome) -> Outcome:
+    """The same with a note in the document if layers of the sandbox were missing while it was made."""
+    if not outcome.missing or outcome.status is not Status.OK:
+        return outcome
+    document = json.loads(outcome.content)
+    document["notes"] = [*document.get("notes", ()), {"text": describe_missing(outcome.missing)}]
+    return replace(outcome, content=json.dumps(document).encode())
+
+
+def describe_missing(layers: Sequence[Layer]) -> str:
+    """The layers of the sandbox that this machine does not have, in a sentence."""
+    return f"The sandbox was incomplete, as this machine lacks: {', '.join(layers)}."
 
 
 def _write_step(step: Step) -> None:

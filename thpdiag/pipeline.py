@@ -28,6 +28,7 @@ from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
 from thpdiag.model.document import plain_document
 from thpdiag.model.result import Result
 
+WHOLE_INPUT = "input"  # what a problem is about, in place of a member
 JudgedHost = tuple[Case, list[StateOutcomes]]
 
 

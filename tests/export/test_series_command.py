@@ -72,6 +72,18 @@ def test_a_process_has_its_labels(run: Run) -> None:
     assert {row["pid"].isdigit() for row in found} == {True}
 
 
+def test_no_cell_is_a_formula_of_a_spreadsheet(run: Run, tmp_path: Path) -> None:
+    """Programs name themselves: a cell that begins like a formula has an apostrophe; numbers stay numbers."""
+    head = "USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND"
+    names = ("=cmd|calc!A1", "@SUM(1+1)", "+1", "java")
+    ps = [f"root {n:11}  1.0  0.1 168000 12000 ?        Ss   Nov20   0:05 {name}" for n, name in enumerate(names, 1)]
+    (tmp_path / "ps.txt").write_text("\n".join([head, *ps, ""]))
+    found = rows(run("series", tmp_path / "ps.txt", "process_resident_memory_bytes").out)
+
+    assert [row["comm"] for row in found] == ["'=cmd|calc!A1", "'@SUM(1+1)", "'+1", "java"]
+    assert {row["value"] for row in found} == {"12288000"}
+
+
 def test_json_has_each_series_once(run: Run) -> None:
     """With what it means, its unit, and rows of time, value and line."""
     document = run("series", GROWTH, COLLAPSED, "-o", "json").document

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import hostile_archives as hostile
-from command_line import Run
+from command_line import ROOT, Run
 from packed_bundles import files, gz, tar
 from thpdiag.store.reading import StoreReader
 from triage_runs import STORY, Done, bad, ends, progress, results, small, triage
@@ -196,4 +198,19 @@ def test_mistakes_are_told_before_anything_begins(wrong: tuple[str, ...], tmp_pa
     ended = run("triage", *wrong, "--out-dir", tmp_path / "out")
 
     assert (ended.code in {2, 3}, len(ended.err.splitlines())) == (True, 1)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("files", [12, 20])
+def test_too_few_open_files_are_told_before_anything_begins(files: int, tmp_path: Path) -> None:
+    """One sentence that says how many it takes."""
+    command = f'ulimit -n {files}; exec "$0" -m thpdiag triage "$1" -j 2 --out-dir "$2"'
+    words = ["sh", "-c", command, sys.executable, str(small(tmp_path, 1)), str(tmp_path / "out")]
+    ended = subprocess.run(words, capture_output=True, check=False, cwd=ROOT)
+    text = f"too few files may be open: {files}, and with 2 jobs it takes 40"
+
+    assert (ended.returncode, ended.stdout) == (6, b"")
+    assert ended.stderr.decode().splitlines() == [
+        f"thpdiag: {text}: raise the limit (`ulimit -n 40`), or use fewer jobs (-j)"
+    ]
     assert not (tmp_path / "out").exists()

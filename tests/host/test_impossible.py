@@ -73,7 +73,7 @@ def test_what_can_be_is_believed() -> None:
 
 def counter(*values: int) -> bytes:
     rows = "".join(
-        f"Mon Nov 23 10:00:{at * 5:02} UTC 2026\ncompact_stall {value}\nthp_fault_fallback {value}\nthp_fault_alloc 100\n"
+        f"Mon Nov 23 10:00:{at * 5:02} UTC 2026\nthp_fault_alloc 100\nthp_fault_fallback {value}\n"
         for at, value in enumerate(values)
     )
     return f"[root@db1 ~]# while sleep 5; do date; egrep 'compact|thp' /proc/vmstat; done\n{rows}".encode()

@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from command_line import SUPPORT
 from conftest import ROOT
 from thpdiag.model.result import schema
 from thpdiag.sandbox.programs import find_program
@@ -113,14 +114,35 @@ def test_a_bundle_that_ends_the_child_is_told(
     assert [p["kind"] for p in document["problems"]] == ["bug" if code == 70 else "limit"]
 
 
-def test_a_reader_that_takes_all_memory_costs_its_member_only(bad: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize("options", [["--isolate"], ["--max-memory", "512 MiB"]], ids=["isolated", "here"])
+def test_a_reader_that_takes_all_memory_costs_its_member_only(options: list[str], bad: Callable[[str], Path]) -> None:
     """The others are read; the document names the limit."""
-    done = thpdiag("analyze", "--isolate", "-f", "json", bad("allocates"))
+    done = thpdiag("analyze", *options, "-f", "json", bad("allocates"))
     document = json.loads(done.stdout)
 
     assert done.returncode == 6
     assert [(p["kind"], p["member"]) for p in document["problems"]] == [("limit", "a.txt")]
     assert "loadavg" in [i["reader"] for i in document["inputs"]]
+
+
+def test_an_analysis_that_takes_all_memory_has_a_document(bad: Callable[[str], Path]) -> None:
+    """Outside of a reader too: one sentence, and no traceback."""
+    done = thpdiag("analyze", "--max-memory", "512 MiB", "-f", "json", bad("answers"), mode="greedy")
+    document = json.loads(done.stdout)
+    text = "the analysis needed more than 512.0 MiB of memory (limit --max-memory); nothing of the input is known"
+
+    assert (done.returncode, done.stderr.decode()) == (6, f"thpdiag: {text}\n")
+    assert [(p["kind"], p["text"]) for p in document["problems"]] == [("limit", text)]
+    jsonschema.validate(document, schema())
+
+
+def test_reading_ends_at_the_time_that_is_given(bad: Callable[[str], Path]) -> None:
+    """What comes after is not read, and the document names the limit."""
+    done = thpdiag("analyze", "--max-time", "1 s", "-f", "json", bad("takes_a_second"))
+    problems = json.loads(done.stdout)["problems"]
+
+    assert [p["kind"] for p in problems] == ["limit"]
+    assert "took more than 1 s" in problems[0]["text"]
 
 
 def test_a_reader_that_raises_costs_its_member_only(bad: Callable[[str], Path]) -> None:
@@ -134,3 +156,34 @@ def test_an_open_rule_fails_the_gate_of_a_bundle_that_was_ended(bad: Callable[[s
     gate = ("analyze", "--isolate", "--fail-on-missing")
     assert thpdiag(*gate, bad("kills_itself")).returncode == 1
     assert thpdiag(*gate, bad("aborts")).returncode == 70
+
+
+def incomplete(*arguments: str | Path) -> Done:
+    """On a machine without Landlock and namespaces."""
+    program = [sys.executable, str(SUPPORT / "without_layers.py"), *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, check=False, cwd=ROOT)
+
+
+def test_layers_that_are_missing_are_told(tmp_path: Path) -> None:
+    """On stderr, and in the document as a note; what was found is the same."""
+    text = tmp_path / "loadavg"
+    text.write_text("0.41 0.32 0.20 2/345 6789\n")
+    whole, found = thpdiag("analyze", text, "-f", "json"), incomplete("analyze", text, "-f", "json", "--isolate")
+    sentence = "The sandbox was incomplete, as this machine lacks: a network of its own, which is empty, Landlock."
+    document = json.loads(found.stdout)
+
+    assert (found.returncode, found.stderr.decode()) == (whole.returncode, f"thpdiag: {sentence}\n")
+    assert document.pop("notes") == [{"text": sentence}]
+    assert document == {key: value for key, value in json.loads(whole.stdout).items() if key != "notes"}
+    jsonschema.validate(json.loads(found.stdout), schema())
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["triage", "--out-dir", "OUT"]], ids=["analyze", "triage"])
+def test_a_sandbox_that_is_demanded_is_whole(command: list[str], tmp_path: Path) -> None:
+    """Else nothing is read; one sentence says which layers this machine lacks."""
+    (tmp_path / "loadavg").write_text("0.41 0.32 0.20 2/345 6789\n")
+    words = [str(tmp_path / "out") if word == "OUT" else word for word in command]
+    found = incomplete(*words, tmp_path / "loadavg", "--require-sandbox")
+    text = "the sandbox is incomplete on this machine, which lacks: a network of its own, which is empty, Landlock"
+
+    assert (found.returncode, found.stdout, found.stderr.decode()) == (6, b"", f"thpdiag: {text}\n")

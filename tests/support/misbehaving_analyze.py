@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -37,5 +38,8 @@ if __name__ == "__main__":
     with (
         patch("thpdiag.host.reading.line_formats", lambda: (*all_parsers(), MOCK)),
         patch("thpdiag.isolated.LIMITS", limits),
+        patch("thpdiag.pipeline.read_input", lambda *_paths, **_how: guarded_calls.allocates())
+        if hurried == "greedy"
+        else nullcontext(),
     ):
         main(sys.argv[1:])

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
+from time import process_time
 
 from thpdiag.errors import InputError
-from thpdiag.sandbox import confine as landlock
-from thpdiag.sandbox.layers import try_layers
 from thpdiag.sandbox.outcome import Answer, Status
 
 PIECE = 1 << 24
@@ -26,6 +28,13 @@ def answers() -> Answer:
 
 def answers_much() -> Answer:
     return Answer(b"x" * (1 << 20))
+
+
+def takes_a_second() -> Answer:
+    until = process_time() + 1
+    while process_time() <= until:
+        pass
+    return answers()
 
 
 def lost_something() -> Answer:
@@ -141,12 +150,6 @@ def connects(port: int) -> Answer:
         return answers()
 
 
-def sends_a_packet() -> Answer:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gram:
-        gram.sendto(b"x", ("127.0.0.1", 9))
-    return answers()
-
-
 def leaves_a_program_behind() -> Answer:
     code = "import os; print(os.getpid(), flush=True)\nwhile True: os.read(0, 1) or __import__('signal').pause()"
     left = subprocess.Popen([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
@@ -175,6 +178,53 @@ def reads_stdin() -> Answer:
     return Answer(sys.stdin.buffer.read())
 
 
-def tries_without_landlock() -> Answer:
-    landlock.landlock_version = lambda: 0
-    return try_layers()
+def sees_devices() -> Answer:
+    return Answer(Path("/proc/self/net/dev").read_bytes())
+
+
+def is_refused(*attempts: str) -> Answer:
+    """Those of the attempts that the kernel does not refuse."""
+    libc, here = ctypes.CDLL(None, use_errno=True), Path(os.environ["TMPDIR"])
+    (here / "file").touch()
+    attempt: dict[str, Callable[[], object]] = {
+        "a socket by path": lambda: socket.socket(socket.AF_UNIX),
+        "netlink": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
+        "a mode": lambda: (here / "file").chmod(0o777),
+        "an owner": lambda: os.chown(here / "file", os.getuid(), os.getgid()),
+        "times": lambda: os.utime(here / "file", (0, 0)),
+        "an attribute": lambda: os.setxattr(here / "file", "user.a", b"b"),
+        "a fifo": lambda: os.mkfifo(here / "fifo"),
+        "shared memory": lambda: _result(libc.shmget(0, 4096, 0o1600)),
+        "a trace": lambda: _result(libc.ptrace(0, 0, None, None)),
+        "another namespace": lambda: _result(libc.unshare(0x00020000)),
+        "a key": lambda: _result(libc.syscall({"x86_64": 250, "aarch64": 219}[platform.machine()], 0, -3, 1)),
+    }
+    passed = []
+    for name in attempts or attempt:
+        with suppress(PermissionError):
+            attempt[name]()
+            passed.append(name)
+    return Answer(", ".join(passed).encode())
+
+
+def _result(value: int) -> None:
+    if value < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+
+def calls_as_x32() -> Answer:
+    ctypes.CDLL(None).syscall(ctypes.c_long(0x40000000 | 39))
+    return answers()
+
+
+def fills_scratch(size: int) -> Answer:
+    for number in range(size // PIECE):
+        Path(os.environ["TMPDIR"], str(number)).write_bytes(bytes(PIECE))
+    return waits_without_end()
+
+
+def forks_without_end() -> Answer:
+    while True:
+        if not os.fork():
+            os.closerange(0, 64)
+            Event().wait()

@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -74,6 +75,12 @@ class DefaultingGroup(DeferredGroup):
         return super().parse_args(ctx, args)
 
 
+def check_linux(what: str) -> None:
+    """UsageError where there is no sandbox."""
+    if sys.platform != "linux":
+        raise UsageError(f"{what} needs the sandbox, which is of Linux; this platform is {sys.platform}")
+
+
 class TriageGroup(DefaultingGroup):
     """Has the workers' process load the engine while the command itself is loaded, which takes as long."""
 
@@ -82,7 +89,7 @@ class TriageGroup(DefaultingGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         here = not any(word in ctx.help_option_names or word.startswith("--scheduler") for word in rest)
-        if name == "run" and here:
+        if name == "run" and here and sys.platform == "linux":
             from thpdiag import fleet
             from thpdiag.sandbox.preload import start_fork_server
 
@@ -90,6 +97,7 @@ class TriageGroup(DefaultingGroup):
         return name, command, rest
 
     def load(self, name: str) -> click.Command:
+        check_linux("triage")
         return _command_of("triage", name)
 
 
@@ -97,6 +105,7 @@ class ServeGroup(DefaultingGroup):
     """Says which extra the commands need where its packages are not installed."""
 
     def load(self, name: str) -> click.Command:
+        check_linux("serve")
         try:
             return _command_of("serve", name)
         except ModuleNotFoundError as missing:
@@ -231,6 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def program() -> NoReturn:
     """The process of a command. It ends without taking apart what it has loaded, a tenth of a short run's time."""
     gc.set_threshold(GC_THRESHOLD)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # the console of Windows knows few characters
     try:
         main()
     except SystemExit as end:

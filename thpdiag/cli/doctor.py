@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-import shutil
+import sys
 from pathlib import Path
 
 import rich_click as click
@@ -13,7 +13,7 @@ from thpdiag.cli.options import RULES
 from thpdiag.diagnosis.result_document import by_pack, digest
 from thpdiag.engine.load import rule_set
 from thpdiag.parsers import all_parsers
-from thpdiag.sandbox.layers import layers_in_force
+from thpdiag.sandbox.programs import find_program
 
 PROGRAMS = {
     "perf": "not needed; only to turn perf.data into text",
@@ -32,6 +32,11 @@ def command(folders: tuple[Path, ...]) -> None:
     for pack, own in by_pack(rules).items():
         click.echo(f"rules of {pack.label}: {len(own)} (digest {digest(own)}), {pack.folder}")
     for name, use in PROGRAMS.items():
-        click.echo(f"{name}: {'yes' if shutil.which(name) else 'no'}; {use}")
+        click.echo(f"{name}: {'yes' if find_program(name) else 'no'}; {use}")
+    if sys.platform != "linux":
+        click.echo(f"guard: none; this platform ({sys.platform}) has no sandbox")
+        return
+    from thpdiag.sandbox.layers import layers_in_force
+
     for layer, state in layers_in_force().items():
         click.echo(f"guard: {layer}: {state or 'no'}")

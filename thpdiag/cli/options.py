@@ -6,10 +6,12 @@ Options that belong together reach a command as one object, a named tuple with t
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import date, datetime
 from functools import wraps
 from hashlib import sha256
@@ -20,10 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 import rich_click as click
 from click.exceptions import Exit
 
+from thpdiag.cli import check_linux
 from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
 from thpdiag.cli.terminal import show_progress
 from thpdiag.engine.load import Rule, changed_params, rule_set
+from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
 from thpdiag.host.clock.window import parse_window
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from thpdiag.host.reading import Progress
     from thpdiag.redact.names import Names
     from thpdiag.report.baseline import Acceptance, Judge
+    from thpdiag.sandbox import outcome as sandbox
 
 EXPECTED_INPUT = (
     "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
@@ -155,6 +160,63 @@ class Reading(NamedTuple):
         return Options(window, case, self.process, strict=self.strict, told=self.named_options(rules))
 
 
+def quantity_callback(like: str, least: str) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
+    """What turns the text of an option into base units, of the same kind as `like`, not below `least`."""
+    kind = units_like(split_unit(like)[1])
+
+    def parse(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        try:
+            value, unit = split_unit(text)
+        except ValueError:
+            value, unit = 0.0, ""
+        if unit not in kind or not parse_quantity(least) <= value < math.inf:
+            raise click.BadParameter(f"{text!r}; at least {least}, written like {like!r}, in {', '.join(kind)}")
+        return value
+
+    return parse
+
+
+_MAX_MEMORY = click.option(
+    "--max-memory", metavar="SIZE", callback=quantity_callback("4 GiB", "256 MiB"),
+    help="Stop at this much memory, such as '8 GiB'; 4 GiB if not given, 2 GiB with --isolate.",
+)  # fmt: skip
+_MAX_TIME = click.option(
+    "--max-time", metavar="TIME", callback=quantity_callback("10 min", "1 s"),
+    help="Stop reading after this time, such as '20 min'; after 5 min of CPU time or 1 h if not given.",
+)  # fmt: skip
+REQUIRE_SANDBOX = click.option(
+    "--require-sandbox", is_flag=True, default=None,
+    help="Refuse to read anything if this machine lacks a layer of the sandbox (`thpdiag doctor` lists them).",
+)  # fmt: skip
+
+
+class Ceiling(NamedTuple):
+    """What an analysis may use: bytes of memory, seconds to read. None is the default."""
+
+    max_memory: float | None
+    max_time: float | None
+
+    def apply(self, options: Options) -> Options:
+        """The options with the time that reading may take."""
+        if not self.max_time:
+            return options
+        return replace(options, limits=replace(options.limits, cpu_seconds=self.max_time, wall_seconds=self.max_time))
+
+    def child_limits(self, *, every_layer: bool) -> sandbox.Limits:
+        """Those of a child process: the time is more, to judge what was read."""
+        check_linux("--isolate")
+        from thpdiag import isolated  # few runs need the sandbox
+
+        base, reading = replace(isolated.LIMITS, every_layer=every_layer), Options().limits
+        more = self.max_time - reading.cpu_seconds if self.max_time else 0
+        late = self.max_time - reading.wall_seconds if self.max_time else 0
+        cpu, wall = base.cpu_seconds + math.ceil(more), base.wall_seconds + late
+        return replace(base, cpu_seconds=cpu, wall_seconds=wall, memory=int(self.max_memory or base.memory))
+
+
+ceiling_options = as_one("ceiling", Ceiling, _MAX_MEMORY, _MAX_TIME)
 packed_reading = as_one("reading", Reading)
 selection_options = as_one("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
 
@@ -257,9 +319,13 @@ packed_delivery = as_one("delivery", Delivery)
 
 
 def write(content: str | bytes, path: Path) -> None:
-    """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well."""
+    """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well.
+
+    In UTF-8, as the formats promise, but for a terminal, which gets what it can show.
+    """
     if str(path) == "-":
-        click.echo(content, nl=False)
+        shown = sys.stdout is not None and sys.stdout.isatty()
+        click.echo(content if shown or isinstance(content, bytes) else content.encode(), nl=False)
         return
     mode = "ab" if str(path) == os.environ.get(SUMMARY_VARIABLE) else "wb"
     try:

@@ -122,6 +122,7 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results stay so long; 180 d if not given.")
 @click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
 @click.option("--keep-uploads", callback=_TIME, metavar="TIME", help="Unfinished uploads; 1 d if not given.")
+@shared.REQUIRE_SANDBOX
 def run_server(place: Place, access: str | None, **options: Any) -> None:
     """Start the server; Ctrl-C or SIGTERM ends it. What is uploaded then is whole, and analyses begin again.
 

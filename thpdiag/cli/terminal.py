@@ -66,7 +66,7 @@ def _describe(step: Step) -> str:
     return f"{STAGES[step.stage]}: {', '.join([*counts, *what])}"
 
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import sys
 import time
@@ -28,7 +29,7 @@ from thpdiag.cli.options import Accepting, Delivery, RuleChoice
 from thpdiag.cli.terminal import interruptible
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import changed_params
-from thpdiag.errors import InputError, StoreError, UsageError
+from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
 from thpdiag.fleet.batch import Tally, run_batch
 from thpdiag.fleet.cluster import Cluster
 from thpdiag.fleet.host_pages import PAGES_FOLDER, Pages
@@ -39,6 +40,8 @@ from thpdiag.host.options import Options
 from thpdiag.model import SEVERITIES
 from thpdiag.report.escaping import visible
 from thpdiag.report.messages import plural
+from thpdiag.sandbox.layers import check_layers
+from thpdiag.sandbox.outcome import Limits
 from thpdiag.store.export import FORMATS as TABLE_FORMATS
 from thpdiag.store.export import export, format_of_suffix
 from thpdiag.store.folder import Busy
@@ -53,6 +56,7 @@ PROGRESS_KINDS = ("auto", "no", "log", "json")
 LINE_INTERVAL_S = {"log": 30.0, "json": 1.0}
 BEAT_S = 30.0  # after which a line comes although nothing has ended
 PROGRESS_SCHEMA = "thpdiag/progress/1"
+OWN_FILES, FILES_PER_JOB = 24, 8  # open at a time at most, as measured, with room to spare
 Clock = Callable[[], float]
 
 OUT_DIR = click.option(
@@ -111,6 +115,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="`auto` is a bar on a terminal and a line every 30 s elsewhere; `json` is for machines.",
 )
+@shared.REQUIRE_SANDBOX
 @report_options
 @shared.VERBOSE
 @shared.rule_options
@@ -127,6 +132,7 @@ def run(
     retry_failed: bool,
     wait: bool,
     progress: str,
+    require_sandbox: bool | None,
     delivery: Delivery,
     pages: str,
     fail_on_missing: bool,
@@ -143,7 +149,10 @@ def run(
     if retry_failed and not resume:
         raise UsageError("--retry-failed goes with --resume")
     _check_out_dir(out_dir, resume=resume)
+    if require_sandbox and not scheduler:
+        check_layers()
     count = jobs or len(os.sched_getaffinity(0))
+    _check_open_files(count)
     wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
     judge = accepting.judge()
     chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
@@ -158,7 +167,8 @@ def run(
         with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
             known = store.known(analysis) if resume else ()
             left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
-            config = RunConfig(analysis, scratch, *chosen, options, known=left_out)
+            limits = Limits(every_layer=bool(require_sandbox))
+            config = RunConfig(analysis, scratch, *chosen, options, limits, left_out)
             engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
             with watching(progress) as watch, engine:
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
@@ -167,6 +177,14 @@ def run(
             made = make_report(store, wanted, judge)
         _announce(made, out_dir, delivery.verbosity)
     raise Exit(made.gate.exit_code)
+
+
+def _check_open_files(jobs: int) -> None:
+    """Refuse what would end in the middle: pipes of each worker, the store, and what the report is made of."""
+    most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], OWN_FILES + jobs * FILES_PER_JOB
+    if most != resource.RLIM_INFINITY and most < needed:
+        text = f"too few files may be open: {most}, and with {plural(jobs, 'job')} it takes {needed}"
+        raise WorkersError(f"{text}: raise the limit (`ulimit -n {needed}`), or use fewer jobs (-j)")
 
 
 def _check_out_dir(out_dir: Path, *, resume: bool) -> None:

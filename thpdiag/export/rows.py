@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from thpdiag.host.series import Table
 from thpdiag.knowledge.vocabulary import possible_names, term
 from thpdiag.model import Case, Clock, Entity, Series
 from thpdiag.model.document import compact
-from thpdiag.report.escaping import visible
+from thpdiag.report.escaping import csv_writer
 
 SCHEMA = "thpdiag/series/1"
 WALL_CLOCKS = (Clock.UTC, Clock.LOCAL)
@@ -147,16 +146,14 @@ def csv_text(found: Sequence[Recorded]) -> str:
     """A header, then a row per value; a column per label of the entities."""
     labels = _labels(found)
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*FIRST_COLUMNS, *labels, *LAST_COLUMNS))
+    write = csv_writer(text, "\n")
+    write((*FIRST_COLUMNS, *labels, *LAST_COLUMNS))
     for one in found:
-        host, entity = visible(one.host), tuple(visible(one.entity.get(label, "")) for label in labels)
-        source = visible(one.member), visible(one.reader)
+        entity, source = tuple(one.entity.get(label) for label in labels), (one.member, one.reader)
         for time, value, mark, line in zip(one.times, one.values, one.since_boot, one.lines, strict=True):
             # whole numbers without a fraction, others as exactly as they are known
-            number = str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
-            shown = "" if time is None else time
-            writer.writerow((host, one.metric, shown, one.clock, *entity, number, one.unit, int(mark), *source, line))
+            number = int(value) if math.isfinite(value) and value == int(value) else value
+            write((one.host, one.metric, time, one.clock, *entity, number, one.unit, mark, *source, line))
     return text.getvalue()
 
 

@@ -14,7 +14,6 @@ told.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,7 +27,7 @@ from thpdiag.fleet.outliers import NumberDistribution, Outlier, ValueDistributio
 from thpdiag.fleet.over_time import VERDICT, Change, FarValue, History, Sighting
 from thpdiag.fleet.overview import FAILED, INCOMPLETE, Fleet, Gate, Overview, Verdict
 from thpdiag.model.document import compact
-from thpdiag.report.escaping import cell, code, paragraph, prose, visible
+from thpdiag.report.escaping import code, csv_writer, paragraph, prose, visible
 from thpdiag.report.layout import columns, fold
 from thpdiag.report.messages import plural
 from thpdiag.report.presentation import NEVER
@@ -304,14 +303,14 @@ CSV_COLUMNS: Final = {
 
 def write_csv(fleet: Fleet, out: TextIO) -> None:
     """The stream is one without translation of line ends."""
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(CSV_COLUMNS)
+    write = csv_writer(out)
+    write(CSV_COLUMNS)
     for host in fleet.hosts():
         row = {column: getattr(host, name) for column, name in CSV_COLUMNS.items() if name}
         row["apps"], row["accepted"] = ",".join(host.apps), "yes" if host.accepted else ""
         row["differs"] = "; ".join(map(describe_outlier, fleet.survey.outliers(host)))
         values = (row[column] for column in CSV_COLUMNS)
-        writer.writerow([cell(value) if isinstance(value, str) else value for value in values])
+        write(prose(value) if isinstance(value, str) else value for value in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ EvidenceClass = Annotated[
 ]  # fmt: skip
 Fingerprint = Annotated[Public, Field(json_schema_extra={"pattern": "^[0-9a-f]{16}$"})]
 Excerpt = Annotated[Quoted, Field(json_schema_extra={"maxLength": 300})]
-Bucket = Annotated[list[Number | None], Field(json_schema_extra={"minItems": 4, "maxItems": 4})]
+Bucket = Annotated[list[Number | None], Field(min_length=4, max_length=4)]  # checked: it is taken apart
 FoldedStack = Annotated[tuple[Stack, Share], PlainSerializer(list)]
 
 

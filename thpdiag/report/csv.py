@@ -12,13 +12,12 @@ apostrophe instead.
 
 from __future__ import annotations
 
-import csv
 import io
 
 from thpdiag.model.result import Finding, Result
 from thpdiag.report import AnyResult, messages
 from thpdiag.report.ci import line_number
-from thpdiag.report.escaping import cell
+from thpdiag.report.escaping import csv_writer, prose
 from thpdiag.report.presentation import PLAIN, Presentation, rank
 
 OF_FINDING = ("rule", "fingerprint", "title", "mechanism", "severity", "confidence", "role", "entity")
@@ -30,13 +29,13 @@ COLUMNS = (
 
 def render(document: AnyResult, presentation: Presentation = PLAIN) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\r\n")
-    writer.writeheader()
+    write = csv_writer(out)
+    write(COLUMNS)
     for host in messages.hosts(document):
         findings = sorted(presentation.findings(host), key=lambda finding: -rank(finding.severity))
         for row in map(_finding_cells, findings) if findings else ({},):
-            cells = {**_host_cells(host), **row}
-            writer.writerow({name: "" if value is None else cell(str(value)) for name, value in cells.items()})
+            values = map({**_host_cells(host), **row}.get, COLUMNS)
+            write(None if value is None else prose(str(value)) for value in values)
     return out.getvalue()
 
 

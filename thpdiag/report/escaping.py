@@ -9,14 +9,17 @@ GitHub and GitLab look for @names, #numbers, addresses and commit ids in what is
 does not stop them; inside code they look for nothing. A word with a character that means something is therefore shown
 as code, which names of kernel functions want anyway (`_raw_spin_lock`). Jira turns the same subset into its own.
 
-Texts of strangers as cells of a spreadsheet: what it would take for a formula begins with an apostrophe.
+Texts of strangers as cells of a spreadsheet: what it would take for a formula begins with an apostrophe. All CSV is
+written by `csv_writer`.
 """
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, TextIO
 
 # C0, DEL, C1; what Unicode lists as default ignorable (soft hyphen, joiners, bidi controls, fillers, variation
 # selectors, tags); line and paragraph separators; interlinear marks; lone surrogates, which no encoding can write; the
@@ -106,11 +109,17 @@ _FORMULA: Final = re.compile(r"\s*[=+\-@|%\uff1d\uff0b\uff0d\uff20]")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 
 
-def cell(text: str) -> str:
-    """A text as a sentence, on one line with nothing hidden in it."""
-    return guard_formula(visible(prose(text)))
+def csv_writer(out: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[object]], object]:
+    """A function that writes a row as RFC 4180 wants it, to a stream without translation of line ends.
+
+    A text is on one line, with nothing hidden in it and no formula to a spreadsheet; a number stays one, None is empty,
+    a truth is 1 or 0.
+    """
+    write = csv.writer(out, lineterminator=line_end).writerow
+    return lambda row: write([_cell(v) if isinstance(v, str) else int(v) if isinstance(v, bool) else v for v in row])
 
 
-def guard_formula(shown: str) -> str:
-    """A text that is visible already; a number stays one."""
+@lru_cache(1024)  # most cells of long tables are those of the row before
+def _cell(text: str) -> str:
+    shown = visible(text)
     return f"'{shown}" if _FORMULA.match(shown) and not _NUMBER.fullmatch(shown) else shown

@@ -1,8 +1,9 @@
-"""Confinement of a process by itself: rlimits, no new privileges, an empty network, Landlock, death with its parent.
+"""Confinement of a process by itself: rlimits, an empty network, Landlock, seccomp, death with its parent.
 
-There is no way back. What this kernel lacks is left out, layer by layer. Landlock needs no rights, since Linux 5.13:
-this process, and what it starts, may open only what is named. Its version (ABI) says what can be restricted: 1 files; 2
-renames between folders; 3 truncation; 4 TCP; 5 ioctl of devices; 6 signals and abstract sockets.
+There is no way back. What this kernel lacks is left out, layer by layer, and `confine` says which are in force.
+Landlock needs no rights, since Linux 5.13: this process, and what it starts, may open only what is named. Its version
+(ABI) says what can be restricted: 1 files; 2 renames between folders; 3 truncation; 4 TCP; 5 ioctl of devices; 6
+signals and abstract sockets.
 
 Source: Documentation/userspace-api/landlock.rst, linux/landlock.h, linux/prctl.h, linux/sched.h. The numbers are the
 same on all machines, those of the system calls on all but Alpha.
@@ -12,16 +13,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 import resource
 import signal
 import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import Enum, StrEnum
+from enum import Enum
+from itertools import count
 from pathlib import Path
 
-from thpdiag.sandbox.outcome import MIB, Allowed, Limits
+from thpdiag.sandbox.outcome import MIB, Allowed, Layer, Limits
+from thpdiag.sandbox.seccomp import install_filter, seccomp_filter
 
 _NEW_NET, _NEW_USER = 0x40000000, 0x10000000
 _DEATH_SIGNAL, _DUMPABLE, _SUBREAPER, _NO_NEW_PRIVS = 1, 4, 36, 38
@@ -126,14 +131,10 @@ _SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/loc
 _PROGRAM_PATHS = ("/etc/pcp.conf", "/etc/pcp.env", "/etc/pcp", "/var/lib/pcp", "/etc/sysconfig/sysstat", "/etc/sysstat")
 
 
-class Layer(StrEnum):
-    """What stands between a child and the machine."""
-
-    LIMITS = "limits of memory, CPU time, file size and open files"
-    PRIVILEGES = "no new privileges"
-    NETWORK = "a network of its own, which is empty"
-    FILES = "Landlock"
-    PARENT = "ends with its parent"
+# What the interpreter, its libraries and the programs of readers look up; no variable of the analyst's but these.
+_VARIABLES = re.compile(r"PATH|HOME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|OPENBLAS_NUM_THREADS|PYDANTIC_DISABLE_PLUGINS")
+_MAX_PROCESSES = 64  # with threads
+_COUNTED_SINCE = (5, 14)  # Linux counts the processes of each user namespace for themselves
 
 
 def confine(limits: Limits, cell: Allowed, parent: int) -> tuple[Layer, ...]:
@@ -145,8 +146,12 @@ def confine(limits: Limits, cell: Allowed, parent: int) -> tuple[Layer, ...]:
         found.append(Layer.PRIVILEGES)
     with suppress(OSError):
         # Not even loopback is up. In a user namespace root would lose its right to read files of others.
-        _check(_LIBC.unshare(_NEW_NET if os.geteuid() == 0 else _NEW_NET | _NEW_USER))
+        own_user_namespace = 0 if os.geteuid() == 0 else _NEW_USER
+        _check(_LIBC.unshare(_NEW_NET | own_user_namespace))
         found.append(Layer.NETWORK)
+        if own_user_namespace and _kernel() >= _COUNTED_SINCE:
+            # Elsewhere the limit counts whatever the user runs on the machine, or root, whom it does not bind.
+            resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))
     with suppress(OSError):
         if landlock_restrict(_rights(cell)):
             found.append(Layer.FILES)
@@ -156,7 +161,31 @@ def confine(limits: Limits, cell: Allowed, parent: int) -> tuple[Layer, ...]:
         found.append(Layer.PARENT)
     if os.getppid() != parent:  # it ended before it was watched
         os._exit(1)
+    with suppress(OSError):  # the last: it refuses some of the above
+        if content := seccomp_filter():
+            install_filter(_LIBC, content)
+            found.append(Layer.SYSTEM_CALLS)
     return tuple(found)
+
+
+def forget_environment() -> None:
+    """Leave in this process no variable that is not needed, such as keys of a store: its memory is overwritten."""
+    pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(_LIBC, "environ")
+    blocks: list[tuple[int, int]] = []
+    for number in count():
+        if not (address := pointers[number]):
+            break
+        name, _, value = ctypes.string_at(address).partition(b"=")
+        if not _VARIABLES.fullmatch(os.fsdecode(name)):
+            blocks.append((address, len(name) + 1 + len(value)))
+    for variable in [name for name in os.environ if not _VARIABLES.fullmatch(name)]:
+        del os.environ[variable]
+    for block in blocks:
+        ctypes.memset(block[0], 0, block[1])
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
 
 
 def _rights(cell: Allowed) -> list[tuple[Path, LandlockRight]]:

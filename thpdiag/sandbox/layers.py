@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 
-from thpdiag.sandbox.confine import Layer, confine, landlock_version
-from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Status
+from thpdiag.errors import SandboxError
+from thpdiag.sandbox.confine import landlock_version
+from thpdiag.sandbox.outcome import Allowed, Answer, Layer, Limits, Outcome, Status
 from thpdiag.sandbox.preload import run_in_child_of_worker
 
 _SINCE = {1: "files", 4: "TCP", 5: "ioctl", 6: "signals"}  # what each version of Landlock restricts besides
@@ -17,13 +17,20 @@ def layers_in_force() -> dict[Layer, str]:
     ended = run_in_child_of_worker(try_layers, Limits(), Allowed())
     if ended.status is not Status.OK:
         raise RuntimeError(ended.sentence)
-    return parse_layers(ended.content)
+    return describe_layers(ended)
 
 
-def parse_layers(content: bytes) -> dict[Layer, str]:
+def check_layers() -> None:
+    """SandboxError if this machine lacks a layer."""
+    ended = run_in_child_of_worker(try_layers, Limits(every_layer=True), Allowed())
+    if ended.status is not Status.OK:
+        raise SandboxError(ended.sentence)
+
+
+def describe_layers(ended: Outcome) -> dict[Layer, str]:
     """The same from what a child answered."""
-    version, names = json.loads(content)
-    found = {layer: "yes" if layer.value in names else "" for layer in Layer}
+    version = json.loads(ended.content)
+    found = {layer: "" if layer in ended.missing else "yes" for layer in Layer}
     if found[Layer.FILES]:
         restricts = ", ".join(what for since, what in _SINCE.items() if since <= version)
         found[Layer.FILES] = f"yes, version {version}: {restricts}"
@@ -31,5 +38,5 @@ def parse_layers(content: bytes) -> dict[Layer, str]:
 
 
 def try_layers() -> Answer:
-    """What can be had: the child is confined already, and can be a second time if it could the first."""
-    return Answer(json.dumps([landlock_version(), confine(Limits(), Allowed(), os.getppid())]).encode())
+    """The version of Landlock; the layers in force are told with every answer."""
+    return Answer(json.dumps(landlock_version()).encode())

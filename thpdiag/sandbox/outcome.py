@@ -22,7 +22,8 @@ class Limits:
 
     `memory` is address space beyond that of the process which forks, for a preloaded one has much of it that is not
     used. `files` are open ones: a folder that is walked holds one per level, of which there may be 128. Time limits
-    hold for the child; programs that it starts have their own and end with it.
+    hold for the child; programs that it starts have their own and end with it. `scratch` is all that lies in its folder
+    for scratch files. With `every_layer` no call is made unless all of `Layer` are in force.
     """
 
     cpu_seconds: int = 420
@@ -32,6 +33,19 @@ class Limits:
     files: int = 256
     answer: int = 64 * MIB
     said: int = MIB  # on stdout and stderr, which nobody reads but for the end of a crash
+    scratch: int = 4096 * MIB
+    every_layer: bool = False
+
+
+class Layer(StrEnum):
+    """What stands between a child and the machine."""
+
+    LIMITS = "limits of memory, CPU time, file size and open files"
+    PRIVILEGES = "no new privileges"
+    NETWORK = "a network of its own, which is empty"
+    FILES = "Landlock"
+    SYSTEM_CALLS = "seccomp"
+    PARENT = "ends with its parent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,7 @@ class Answer:
 class Outcome:
     """How a call ended. `content` is what it gave, empty if it was ended before; `said` what it wrote beside.
 
-    `code` is the exit code of a refused call.
+    `code` is the exit code of a refused call. `missing` are the layers that this machine does not have.
     """
 
     status: Status
@@ -99,6 +113,7 @@ class Outcome:
     content: bytes = b""
     said: str = ""
     code: int = 0
+    missing: tuple[Layer, ...] = ()
 
     @property
     def name(self) -> str:

@@ -3,12 +3,13 @@
 The only place where a child process is started. It gets no shell, an environment of three words (no variable of the
 analyst's), the root folder to stand in, and its input as an open file; it may write no file. What it prints comes piece
 by piece; a program that hangs, prints without end or dies is ended with all that it started, and `ending` says so.
+Where a process can be given no limits (Windows), no program is found.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -19,8 +20,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
-
-from thpdiag.sandbox.supervise import read_pipes
 
 ENVIRONMENT: Mapping[str, str] = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 STDIN = "/dev/stdin"  # a name for the input, for programs that want one; the file may be unlinked
@@ -68,6 +67,8 @@ class Ending(StrEnum):
 
 def find_program(program: str) -> Path | None:
     """Where a program is: in a folder of PATH that is named from the root, so never in one that was sent."""
+    if importlib.util.find_spec("resource") is None:
+        return None
     folders = [f for f in os.environ.get("PATH", os.defpath).split(os.pathsep) if f.startswith("/")]
     found = shutil.which(program, path=os.pathsep.join(folders))
     return Path(found) if found else None
@@ -117,6 +118,8 @@ class ProgramRun:
             _kill(child)
 
     def _read_output(self, child: subprocess.Popen[bytes]) -> Generator[bytes, None, None]:
+        from thpdiag.sandbox.supervise import read_pipes  # Unix only, as is `resource`
+
         stdout, stderr = (pipe.fileno() for pipe in (child.stdout, child.stderr) if pipe)
         room = self._bounds.output
         try:
@@ -146,6 +149,8 @@ class ProgramRun:
 
 def _rlimit_arguments(bounds: ProgramLimits) -> Iterator[str]:
     """The limits of the child as numbers in pairs: which, and how much."""
+    import resource
+
     limits = {
         resource.RLIMIT_CPU: bounds.cpu_seconds,
         resource.RLIMIT_NOFILE: bounds.files,

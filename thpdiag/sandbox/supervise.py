@@ -30,9 +30,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from thpdiag.errors import ThpdiagError
-from thpdiag.sandbox.confine import adopt_orphans, confine, raise_memory_limit
-from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Outcome, Status
+from thpdiag.errors import SandboxError, ThpdiagError
+from thpdiag.sandbox.confine import adopt_orphans, confine, forget_environment, raise_memory_limit
+from thpdiag.sandbox.outcome import Allowed, Answer, Layer, Limits, Outcome, Status
 
 MAX_DETAIL_CHARS = 8192  # characters, of a traceback its end
 _HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # that a parent may have handlers for
@@ -55,8 +55,12 @@ def child_main(
         os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread would take address space
         if cell.scratch:
             tempfile.tempdir = os.environ["TMPDIR"] = str(cell.scratch)
-        confine(limits, cell, parent)
-        _send(answer, call())
+        forget_environment()
+        layers = confine(limits, cell, parent)
+        missing = [layer for layer in Layer if layer not in layers]
+        if missing and limits.every_layer:
+            raise SandboxError(f"the sandbox is incomplete on this machine, which lacks: {', '.join(missing)}")
+        _send(answer, call(), missing=missing)
     os._exit(1)  # not reached
 
 
@@ -112,9 +116,9 @@ def _answer_of_error(error: BaseException) -> Answer:
     return Answer(b"", Status.BUG, "".join(traceback.format_exception(error)))
 
 
-def _send(answer: int, given: Answer, code: int = 0) -> None:
+def _send(answer: int, given: Answer, code: int = 0, missing: Sequence[Layer] = ()) -> None:
     detail, size = given.detail[-MAX_DETAIL_CHARS:], len(given.content)
-    head = {"status": given.status, "detail": detail, "code": code, "size": size}
+    head = {"status": given.status, "detail": detail, "code": code, "size": size, "missing": missing}
     with os.fdopen(answer, "wb") as pipe:
         pipe.write(json.dumps(head).encode() + b"\n")
         pipe.write(given.content)
@@ -169,6 +173,8 @@ _KEPT_OUTPUT_BYTES = 4096  # bytes kept of the end of what it said
 _MAX_HEAD_BYTES = 1 << 16  # bytes of the line before the answer
 _GRACE_S = 2.0  # seconds in which a child that closed its answer must be gone
 _POLL_S = 0.001
+_SCRATCH_BEAT_S = 0.5  # seconds between two looks at what a child has written
+_MAX_SCRATCH_FILES = 10_000
 Call = Callable[[], Answer]
 Listener = Callable[[bytes], None]
 
@@ -192,10 +198,13 @@ def run_in_child(
         return _Child(call, limits, cell, listen).outcome()
 
 
-def read_pipes(pipes: Sequence[int], seconds: float, last: int | None = None) -> Iterator[tuple[int, bytes]]:
+def read_pipes(
+    pipes: Sequence[int], seconds: float, last: int | None = None, beat: float | None = None
+) -> Iterator[tuple[int, bytes]]:
     """What comes out of pipes, piece by piece, until all have ended, or the `last` of them.
 
-    TimeoutError once `seconds` were spent on waiting: who takes the pieces slowly costs the writer nothing.
+    An empty piece of no pipe (-1) comes where nothing else does for `beat` seconds. TimeoutError once `seconds` were
+    spent on waiting: who takes the pieces slowly costs the writer nothing.
     """
     left = seconds
     with selectors.DefaultSelector() as selector:
@@ -203,15 +212,30 @@ def read_pipes(pipes: Sequence[int], seconds: float, last: int | None = None) ->
             selector.register(pipe, selectors.EVENT_READ)
         while selector.get_map() if last is None else last in selector.get_map():
             began = time.monotonic()
-            ready = selector.select(left)
+            ready = selector.select(left if beat is None else min(left, beat))
             left -= time.monotonic() - began
-            if left <= 0 or not ready:
+            if left <= 0 or not (ready or beat):
                 raise TimeoutError
+            if not ready:
+                yield -1, b""
             for key, _ in ready:
                 if part := os.read(key.fd, _READ_BYTES):
                     yield key.fd, part
                 else:
                     selector.unregister(key.fd)
+
+
+def _holds_more(folder: Path, most: int) -> bool:
+    """Whether more than `most` bytes, or far too many files, lie below a folder."""
+    size = files = 0
+    for where, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            with suppress(OSError):  # gone meanwhile
+                size += os.lstat(os.path.join(where, name)).st_blocks * 512  # noqa: PTH118 - a hostile child's names
+            files += 1
+            if size > most or files > _MAX_SCRATCH_FILES:
+                return True
+    return False
 
 
 class _Child:
@@ -220,6 +244,7 @@ class _Child:
     def __init__(self, call: Call, limits: Limits, cell: Allowed, listen: Listener | None) -> None:
         self._limits = limits
         self._listen = listen
+        self._scratch = cell.scratch
         self._answer = bytearray()
         self._said = b""
         parent = os.getpid()
@@ -251,14 +276,19 @@ class _Child:
 
     def _watch(self) -> Outcome | None:
         """Take what comes until the answer ends; the outcome if a limit is passed or time is over."""
-        said_bytes = 0
+        said_bytes, due = 0, time.monotonic() + _SCRATCH_BEAT_S
+        beat = _SCRATCH_BEAT_S if self._scratch else None
         try:
-            for pipe, part in read_pipes(self._pipes, self._limits.wall_seconds, self._pipes[0]):
+            for pipe, part in read_pipes(self._pipes, self._limits.wall_seconds, self._pipes[0], beat):
+                if self._scratch and time.monotonic() >= due:
+                    if _holds_more(self._scratch, self._limits.scratch):
+                        return Outcome(Status.LIMIT, "scratch space")
+                    due = time.monotonic() + _SCRATCH_BEAT_S
                 if pipe == self._pipes[0]:
                     self._answer += part
                     if len(self._answer) > self._limits.answer + _MAX_HEAD_BYTES:
                         return Outcome(Status.LIMIT, "the answer's size")
-                else:
+                elif part:
                     self._said = (self._said + part)[-_KEPT_OUTPUT_BYTES:]
                     said_bytes += len(part)
                     if said_bytes > self._limits.said:
@@ -278,7 +308,9 @@ class _Child:
             head = json.loads(self._answer[:end])
             if head["size"] != len(content):
                 return None
-            return Outcome(Status(head["status"]), str(head["detail"]), content, code=int(head["code"]))
+            missing = tuple(map(Layer, head["missing"]))
+            found = Outcome(Status(head["status"]), str(head["detail"]), content, code=int(head["code"]))
+            return replace(found, missing=missing)
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
 

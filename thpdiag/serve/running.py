@@ -26,6 +26,8 @@ from thpdiag import __version__
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import rule_set
 from thpdiag.errors import StoreError, UsageError
+from thpdiag.sandbox.layers import check_layers
+from thpdiag.sandbox.outcome import Limits
 from thpdiag.serve.access.audit import log_handler
 from thpdiag.serve.access.http_protocol import UVICORN_OPTIONS
 from thpdiag.serve.access.principals import check_access
@@ -63,7 +65,10 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         listening = undo.enter_context(listen(settings.host, settings.port))
         address = str(listening.getsockname()[0])
         check_access(replace(access, host=address))  # a name may have changed what it stands for
-        workers = Workers(storage, analysis, settings.worker_count)
+        if settings.require_sandbox:
+            check_layers()
+        limits = Limits(every_layer=settings.require_sandbox)
+        workers = Workers(storage, analysis, settings.worker_count, limits)
         bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time)
         key, intake = load_key(storage.folder / KEY_FILE), Intake(storage.uploads, settings.upload_limit)
         server = Server(

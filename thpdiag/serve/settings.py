@@ -72,6 +72,12 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(_text, value))
 
 
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError("has to be true or false")
+    return value
+
+
 def _number(least: int, most: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         if type(value) is not int or not least <= value <= most:
@@ -94,6 +100,7 @@ def _parse(parse: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
 
 TEXT: Final = _parse(_text)
 TEXTS: Final = _parse(_texts)
+TRUTH: Final = _parse(_truth)
 SIZE: Final = _parse(lambda value: parse_size(_text(value)))
 DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
 
@@ -128,6 +135,7 @@ class Settings:
     user_header: str = field(default="x-forwarded-user", metadata=TEXT)
     user_scopes: tuple[str, ...] = field(default=("upload", "read"), metadata=TEXTS)
     admins: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    require_sandbox: bool = field(default=False, metadata=TRUTH)
 
     @property
     def terms(self) -> Terms:

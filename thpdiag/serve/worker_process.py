@@ -18,7 +18,7 @@ from thpdiag.engine.load import Rule, rule_set
 from thpdiag.engine.timing import Timings
 from thpdiag.fleet.work import describe_bug, status_of_document
 from thpdiag.host.options import Options
-from thpdiag.isolated import allowed_files, preload_analysis
+from thpdiag.isolated import allowed_files, note_missing_layers, preload_analysis
 from thpdiag.pipeline import analyze
 from thpdiag.sandbox.outcome import Answer, Outcome, Status
 from thpdiag.sandbox.preload import freeze_memory
@@ -45,7 +45,7 @@ def analyse_order(order: AnalysisOrder) -> PackedResult:
         )
         return Answer(json.dumps(document, default=dict).encode())
 
-    outcome = run_in_child(call, order.limits, allowed_files([order.file], order.room))
+    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files([order.file], order.room)))
     stages.tell(STAGE_PACKING)
     return _pack_outcome(order, outcome)
 

@@ -10,7 +10,6 @@ Lines has every string as it was, in ASCII. Parquet too, but for lone surrogates
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ from typing import Any, BinaryIO, Final
 
 from thpdiag.errors import StoreFullError, UsageError
 from thpdiag.model.document import compact
-from thpdiag.report.escaping import guard_formula, visible
+from thpdiag.report.escaping import csv_writer
 from thpdiag.store.reading import FLAT_COLUMNS, StoreReader
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
@@ -35,10 +34,10 @@ _APPS: Final = FLAT_COLUMNS.index("apps")
 def write_csv(store: StoreReader, out: BinaryIO) -> None:
     text = io.TextIOWrapper(out, "utf-8", newline="", write_through=True)
     try:
-        writer = csv.writer(text, lineterminator="\r\n")
-        writer.writerow(FLAT_COLUMNS)
+        write = csv_writer(text)
+        write(FLAT_COLUMNS)
         for row in _rows(store):
-            writer.writerow(map(_cell, row))
+            write(row)
     finally:
         text.detach()  # the stream is the caller's
 
@@ -96,13 +95,6 @@ def _rows(store: StoreReader) -> Iterator[list[Any]]:
         row = list(flat)
         row[_APPS] = None if row[_APPS] is None else ",".join(json.loads(row[_APPS]))
         yield row
-
-
-def _cell(value: Any) -> Any:
-    """A text as a spreadsheet and a terminal can be given it; numbers and truths as they are."""
-    if not isinstance(value, str):
-        return "" if value is None else int(value)
-    return guard_formula(visible(value))
 
 
 def _utf8(value: Any) -> Any:

@@ -91,7 +91,7 @@ def open_collection(place: Path, scratch: Path, most: int = MAX_COLLECTION_BYTES
     room = max(min(most, shutil.disk_usage(folder).free - RESERVED_BYTES), 0)
     outcome = run_in_child(
         partial(unpack_collection, place, folder, room),
-        Limits(file_size=room + MIB),
+        Limits(file_size=room + MIB, scratch=room + 64 * MIB),
         Allowed(read=(place,), scratch=folder),
     )
     if outcome.status is Status.OK and outcome.content:
