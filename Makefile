@@ -2,7 +2,8 @@
 #
 #   make demo      installs thpdiag into .venv and diagnoses the first story
 #   make test      installs what the tests need, checks the code and the rules, runs all tests (about 10 minutes on 2 cores)
-#   make proof     the tests again with the full counts of fault points and mutants (long)
+#   make proof     the tests again with the full counts of fault points and mutants (long), and the contract with the
+#                  lowest versions of all dependencies, and with each Python named: make proof PYTHONS='python3.11 python3.13'
 #   make fuzz      20,000 damaged inputs through all parsers; what fails is written to build/fuzz
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
 #   make docs      builds the documentation site into build/site and checks its links
@@ -10,6 +11,7 @@
 #   make clean     removes the environment and everything made from the sources
 
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
 WORKERS ?= 4 # two per core: many tests wait for a server, a browser or a killed process
 
 VENV := .venv
@@ -56,6 +58,7 @@ bytecode: $(TESTS)
 
 proof: $(TESTS)
 	@THPDIAG_PROOF=1 $(PYTEST) -n $(WORKERS)
+	@$(BIN)/python tests/support/dependencies.py $(PYTHONS)
 
 fuzz: $(TESTS)
 	@$(BIN)/python tests/support/fuzz.py --folder build/fuzz
