@@ -81,7 +81,7 @@ _HEADERS = re.compile(
     r"^[^\n]{0,60}(?:%(?:user|usr|CPU|idle|nice|vmeff|memused|swpused)|\bswpd\b|\bkbmemfree\b|/s +\w+/s|\bctxsw\b|"
     r"\bused +free +shared\b|\b(?:PID|VSZ|RSS|OBJS) +[A-Z%]|^Node +\d+, +zone +\w+ +\d+)|"
     r"^(?:top - \d|#\s+(?:event :|\.{6}|To display|Overhead|Children)|Linux \S+ \(| {0,30}\d{1,9}\.\d\d%? |"
-    r" {12}\||\s+PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
+    r" {12}\||[^\S\n]{1,60}PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
     re.MULTILINE,
 )
 
