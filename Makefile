@@ -2,13 +2,16 @@
 #
 #   make demo      installs thpdiag into .venv and diagnoses the first story
 #   make test      installs what the tests need, checks the code and the rules, runs all tests (about 10 minutes on 2 cores)
-#   make proof     the tests again with the full counts of fault points and mutants (long)
+#   make proof     the tests again with the full counts of fault points and mutants (long), and the contract with the
+#                  lowest versions of all dependencies, and with each Python named: make proof PYTHONS='python3.11 python3.13'
+#   make fuzz      20,000 damaged inputs through all parsers; what fails is written to build/fuzz
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
 #   make docs      builds the documentation site into build/site and checks its links
 #   make bench     what reading a bundle costs, beside the programs that people use today
 #   make clean     removes the environment and everything made from the sources
 
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
 WORKERS ?= 4 # two per core: many tests wait for a server, a browser or a killed process
 
 VENV := .venv
@@ -23,7 +26,7 @@ DEMO := fixtures/stories/hadoop-centos62/bundle
 PAGE := thpdiag-demo.html
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test check style types rules bytecode proof accuracy docs bench clean
+.PHONY: demo test check style types rules bytecode proof fuzz accuracy docs bench clean
 
 demo: $(PACKAGE)
 	@$(BIN)/thpdiag analyze $(DEMO) -o html=$(PAGE) --no-progress
@@ -55,6 +58,10 @@ bytecode: $(TESTS)
 
 proof: $(TESTS)
 	@THPDIAG_PROOF=1 $(PYTEST) -n $(WORKERS)
+	@$(BIN)/python tests/support/dependencies.py $(PYTHONS)
+
+fuzz: $(TESTS)
+	@$(BIN)/python tests/support/fuzz.py --folder build/fuzz
 
 accuracy: $(TESTS)
 	@$(BIN)/python tests/support/accuracy.py

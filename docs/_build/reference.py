@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
 
+from dependencies import closure, licence  # noqa: E402
 from thpdiag.authoring.catalogue import catalogue  # noqa: E402
 from thpdiag.cli import COMMANDS, DeferredGroup, cli  # noqa: E402
 from thpdiag.cli.options import SUFFIXES  # noqa: E402
@@ -142,7 +144,7 @@ def exit_codes() -> str:
 
 
 def dependencies() -> str:
-    """Every dependency with its reason, from the comments in pyproject.toml."""
+    """Every dependency with its reason, from the comments in pyproject.toml; and all that comes with them, as installed."""
     text = (ROOT / "pyproject.toml").read_text().partition("[dependency-groups]")[0]
     tomllib.loads(text)
     rows = [
@@ -151,7 +153,17 @@ def dependencies() -> str:
         if why
         for name in re.findall(r'"([\w-]+)(?:\[[\w,]+\])?>=', line)
     ]
-    return f"# Dependencies\n\n{table(('Package', 'Reason'), rows)}\n"
+    licences = [
+        (f"`{name}`", distribution(name).version, escaped(licence(name)), ", ".join(sorted(needs)))
+        for name, needs in closure().items()
+    ]
+    parts = [
+        "# Dependencies", "", table(("Package", "Reason"), rows), "", "## Licenses", "",
+        "All distributions that are installed with thpdiag and its extras, as they declare it. `constraints.txt` in the "
+        "repository lists the versions that the tests ran with: `pipx install --pip-args='-c constraints.txt' .`", "",
+        table(("Distribution", "Version", "License", "Installed with"), licences),
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
 
 
 def result() -> str:

@@ -10,10 +10,13 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
+import dependencies
 from conftest import ROOT
 from thpdiag import __version__
 from thpdiag.engine.load import builtin_rules, rule_files
@@ -120,6 +123,32 @@ def test_an_installed_thpdiag_analyses(installed: Path, tmp_path: Path) -> None:
 def test_the_checkout_has_the_same_rules() -> None:
     """An editable installation reads rules/ itself."""
     assert {f.name for f in rule_files(builtin_rules())} == {n for n in RULES if not n.endswith(".cases.yaml")}
+
+
+def test_what_is_installed_is_what_is_asked_for() -> None:
+    """The versions here and those of constraints.txt lie within the bounds. If they are the same, so is the whole list.
+
+    Where newer ones are installed, as in CI, the list stays that of its last run. BLESS=1 writes it.
+    """
+    if os.environ.get("BLESS") == "1":
+        dependencies.CONSTRAINTS.write_text(dependencies.constraints_text())
+    listed = dependencies.constraints()
+    same = True
+    for requirement in (r for requirements in dependencies.direct().values() for r in requirements):
+        here, there = version(requirement.name), listed[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(here), f"{requirement} is asked for, {here} is installed"
+        assert requirement.specifier.contains(there), f"{requirement} is asked for, constraints.txt has {there}"
+        same = same and here == there
+    if same and sys.version_info[:2] == (3, 11):
+        assert dependencies.constraints_text() == dependencies.CONSTRAINTS.read_text()
+
+
+def test_every_dependency_declares_a_licence_that_lets_us_pass_it_on() -> None:
+    """Permissive, or the LGPL of a library that is only used; anything else is a decision to be made."""
+    free = re.compile(r"\b(?:Apache|MIT|BSD|0BSD|PSF|MPL|ISC|LGPL|Zlib|CC0)\b")
+    assert {
+        name: known for name in dependencies.closure() if not free.search(known := dependencies.licence(name))
+    } == {}
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -199,7 +199,7 @@ GAPS = "unnoticed.txt"  # beside rules: what may be wrong in them without a case
 def known_gaps(folders: Iterable[Traversable | Pack]) -> frozenset[str]:
     """The lines of the lists of known gaps, without remarks."""
     files = [pack_of(folder).folder / GAPS for folder in folders]
-    texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+    texts = [file.read_bytes().decode("utf-8", "replace") for file in files if file.is_file()]
     rows = (line.strip() for text in texts for line in text.splitlines())
     return frozenset(row for row in rows if row and not row.startswith("#"))
 

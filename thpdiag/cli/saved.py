@@ -26,7 +26,7 @@ from thpdiag.report.presentation import Presentation, fails
 
 MAX_RESULT_BYTES = 512 << 20  # bytes of a file that may be a result; larger ones are recordings
 _COMPARISON = "thpdiag/comparison/"
-_BEGINS = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(\{|<!doctype html|<html)", re.IGNORECASE)
+_BEGINS = re.compile(rb"\s*+(?:\xef\xbb\xbf)?\s*+(\{|<!doctype html|<html)", re.IGNORECASE)
 _RESULT = re.compile(rb'"thpdiag/(?:result|comparison)/|<script type="application/(?:gzip\+base64|json)" id="result">')
 
 

@@ -41,7 +41,7 @@ _LOAD_WORDS: dict[str, str] = {
     "more": "more work was done after",
     "less": "much less work was done after",
 }
-_PID = re.compile(r"\s*\(\d+\)$|(?<=^process )\d+$")
+_PID = re.compile(r"(?:(?<!\s)\s+)?\(\d+\)$|(?<=^process )\d+$")
 _NUMBERED = re.compile(r"(?<=^kcompactd)\d+$|(?<=^kswapd)\d+$")
 _THREADS = frozenset({"khugepaged", "kcompactd", "kswapd", "process", ""})
 _KERNEL_TIME = ("cpu_ratio.sys_share", "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal")

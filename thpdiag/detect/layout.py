@@ -49,7 +49,7 @@ _NAMED = re.compile(
 _BULLET = re.compile(r"(?P<stamp>)(?P<who>[ \t]{0,8}[-|*\u2022\u00b7\u25aa\u2023\u25e6])(?:[ \t](?P<rest>.*)|$)")
 _MARKS = (_LOGGED, _STAMPED, _NAMED, _BULLET)
 _ROW = re.compile(r"[ \t]{0,8}\|(?P<cells>.*)\|$")
-_RULER = re.compile(r"[\s|:=+-]*--[\s|:=+-]*")
+_RULER = re.compile(r"(?=.*--)[\s|:=+-]*")
 _BAR = re.compile(r"(?<!\\)\|")
 _STARTS = frozenset("[-|*\u2022\u00b7\u25aa\u2023\u25e6")
 NUMBERING = re.compile(r"\b(?:cat\s+-\w*[nb]|nl\b|z?[ef]?grep\s+(?:-\S+\s+){0,4}-\w*n|less\s+-\w*N)")  # commands

@@ -19,7 +19,7 @@ from thpdiag.model import Citation, Event
 
 _WRITES = re.compile(r">|\btee\b|\bsed\b.{0,40}\s-\w*i|\bsystemctl (?:set-property|set-environment|edit)\b|\bcrudini\b")
 _REMOVES = re.compile(r"(?:sudo )?(?:rm|systemctl revert)\b")
-_COMMENT = re.compile(r"\s*(?:[\w./-]+:)?(?:\d+:)?\s*[#;]")  # what grep prints before it
+_COMMENT = re.compile(r"\s*+(?:[\w./-]+:)?(?:\d+:)?\s*[#;]")  # what grep prints before it
 _NOT_IN_FORCE = re.compile(r"/usr/share/|/doc/|\.(?:bak|orig|old|example|sample|md|rpmsave|dpkg-\w+)\b")
 _SHOWS = re.compile(r"(?:sudo )?(?:cat|[ef]?grep|tail|head|less|systemctl (?:cat|show))\b")
 _UNIT = re.compile(

@@ -25,7 +25,7 @@ _RULER = re.compile(r"[\s|+:=-]+")
 _CELLS = re.compile(r"\s*[|\t│]\s*|\s{2,}|\s*(?:=>|->|→)\s*|(?<=[A-Za-z)\]])\s*[:=]\s+|(?<=[A-Za-z)])\s*:(?=\d)")
 _EMPTY_CORNER = re.compile(r"^(?:\t(?=\S)|\|\s*\|)")  # of a table with heads of rows and of columns
 _OTHER_CELLS = re.compile(r"[|\t]|: ")
-_NAMED = re.compile(r"\b(?!p\d\d\b)[a-z]+[\w-]*\d")  # a host, a version
+_NAMED = re.compile(r"\b(?!p\d\d\b)[a-z][\w-]{0,80}\d")  # a host, a version
 _FIGURE = re.compile(r"(?<![\w.])~?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?P<k>[kKM](?![a-zA-Z])|)")
 _CLAUSES = re.compile(r",? \b(?:and|but|versus|vs\.?|while|whereas|compared (?:to|with)|against|instead of)\b|[,;]")
 _WITH_VALUE = re.compile(
@@ -224,7 +224,7 @@ def _metric(head: str, cell: str, words: Words) -> tuple[bool, float, str] | Non
     return (rising, median(values), units.pop()) if rising or words["falling"].search(named) else None
 
 
-_SEVERAL = re.compile(r"\s*(?:,\s|/\s?(?=\d)|;|\band\b)\s*")
+_SEVERAL = re.compile(r"(?:(?<!\s)\s+)?(?:,\s|/\s?(?=\d)|;|\band\b)\s*")
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
 _FACTORS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0,
             "m": 60.0, "min": 60.0, "mins": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hour": 3600.0,

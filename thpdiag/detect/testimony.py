@@ -132,7 +132,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
 _NICK = re.compile(
     r"^\s*(?:(?:\[?\d\d:\d\d(?::\d\d)?\]?\s*)?<[\w\s@+.-]{1,24}>|\[?\d\d:\d\d(?::\d\d)?\]? [\w.-]{1,24}:)\s*"
 )
-_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[\"'(`]?[a-zA-Z0-9])|\s+[-–—]{1,2}\s+|;\s")
+_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[\"'(`]?[a-zA-Z0-9])|(?:(?<!\s)|(?<=;\s))\s+[-–—]{1,2}\s+|;\s")
 _SAID = re.compile(r"“[^”]{0,600}”|\"[^\"]{25,600}\"")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|[A-Z][\w-]*: )")
 _FORM = re.compile(r"^\s*(?:\[[ x]?\]|(?:- )?(?:alert|expr|summary|description|runbook|annotations):)")

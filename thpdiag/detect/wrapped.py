@@ -54,7 +54,7 @@ _AVERAGE = re.compile(r"[^\W\d]\S{0,20}\s?:(?=\s)")
 _NUMBER = re.compile(r"-?\d[\d.,:+-]*[%kKMGTiB]{0,3}$|-$|all$")
 _NUMERIC = re.compile(r"%|PID|RSS|VSZ|VIRT|RES$|LWP|TID|free|swpd|/s$")
 _GROUPS = re.compile(r"(?:-*procs-*|#?\s*<-+\w+-+>?)")
-_REST_OF_GROUPS = re.compile(r"[<>\w\s-]*[->][>-]*\s*$")
+_REST_OF_GROUPS = re.compile(r"[<>\w\s-]*[->]\s*$")
 _ZONE = re.compile(r"Node\s+\d+,\s+zone\s+\w+(?:\s+\d+){4}")
 _OTHER = re.compile(r"top - |(?:Tasks|Threads|Mem|Swap|[KMG]iB \w+)\s?:|%?Cpu")
 _SHAPES = tuple(  # how lines of a known kind begin, and what they are as a whole
@@ -64,7 +64,7 @@ _SHAPES = tuple(  # how lines of a known kind begin, and what they are as a whol
         (r"top - \d", r".*load average: \d+[.,]\d\d, +\d+[.,]\d\d, +\d+[.,]\d\d$"),
         (r"%?C[Pp][Uu]\S{0,4}\s{0,3}:", r".*\d\s?%?st$"),
         (r"[KMGT]iB \w{2,8}\s?:|(?:Mem|Swap)\s?:", r".*(?:buff/cache|buffers|cached|avail \w+)$"),
-        (r"\s{0,4}PerfTop:\s+\d", r".*\],\s+\(.*\d CPUs?\)$"),
+        (r"\s{0,4}PerfTop:\s+\d", r"[^\]]*\],\s+\(.*\d CPUs?\)$"),
         (r"\s{0,30}\d+\.\d\d\s+\d+\.\d%\s+\S", r".*\S\s+(?:\[[\w.]+\]|/\S+|\S+\.(?:so|ko)[\w.]*)$"),
         (r"\s*\d{1,3}\.\d\d%\s.*\s\[[k.guHhm]\]\s+\S", r".*\s\[[k.guHhm]\]\s+\S+$"),
         (r"(?!-)[^\s;]{1,80}(?: [^\s;]{1,80}){0,3};\S", r"(?:[^;]{1,300};)+[^;]{1,300} \d{1,18}$"),
@@ -81,7 +81,7 @@ _HEADERS = re.compile(
     r"^[^\n]{0,60}(?:%(?:user|usr|CPU|idle|nice|vmeff|memused|swpused)|\bswpd\b|\bkbmemfree\b|/s +\w+/s|\bctxsw\b|"
     r"\bused +free +shared\b|\b(?:PID|VSZ|RSS|OBJS) +[A-Z%]|^Node +\d+, +zone +\w+ +\d+)|"
     r"^(?:top - \d|#\s+(?:event :|\.{6}|To display|Overhead|Children)|Linux \S+ \(| {0,30}\d{1,9}\.\d\d%? |"
-    r" {12}\||\s+PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
+    r" {12}\||[^\S\n]{1,60}PerfTop:|[0-9a-f]{4,16}-[0-9a-f]{4,16} [r-][w-])",
     re.MULTILINE,
 )
 

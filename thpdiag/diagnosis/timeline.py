@@ -48,7 +48,7 @@ ORDERS = 11  # 0 to 10, more than most kernels have
 _VIRTUAL = "process_virtual_memory_bytes"
 OF_PROCESSES = ("process_resident_memory_bytes", _VIRTUAL, "process_faults_total")
 MAX_PROCESSES = 3
-_PID = re.compile(r"([0-9]+)\)?\Z")
+_PID = re.compile(r"(?<![0-9])([0-9]+)\)?\Z")
 _ZONE = 900  # seconds: time zones differ by whole quarters of an hour
 _BEGUN_TOGETHER = 30  # seconds
 

@@ -226,14 +226,15 @@ def display_path(file: Traversable, place: Traversable | Pack) -> str:
 
 def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     """All rules, in an order in which each stands after those it needs. RuleError names everything that is wrong."""
-    packs = map(pack_of, places)
-    return assemble_rules(tuple((pack, tuple(_text(file, pack) for file in rule_files(pack.folder))) for pack in packs))
+    texts = ((pack, tuple(file_text(file, pack) for file in rule_files(pack.folder))) for pack in map(pack_of, places))
+    return assemble_rules(tuple(texts))
 
 
 FileText = tuple[str, str, str]  # of a file: how it is named, what it holds, why it cannot be read
 
 
-def _text(file: Traversable, pack: Pack) -> FileText:
+def file_text(file: Traversable, pack: Pack) -> FileText:
+    """A rule or case file as it was read."""
     path = display_path(file, pack)
     try:
         return path, file.read_text(encoding="utf-8"), ""

@@ -155,7 +155,7 @@ _ROW = re.compile(
 _LABEL = re.compile(r"\s*%?(?:[KMGT]iB )?(?P<name>Tasks|Threads|Cpu\(s\)|Mem|Swap) *:(?P<further>)")  # of top
 _FRAME = re.compile(r"(?:\s*[0-9a-f]{3,16} |\t| {8})(?!.*\d\.\d{6,9}:)\s*\S")
 _SHARE = re.compile(r"[-+]?\s*\d{1,3}(?:\.\d+)?%")  # a row of perf report, whose graph may stand below an empty line
-_UNFOLDED = re.compile(r" +[-+|]?\s*\S")  # below a row that begins with `-`, as perf report shows it at a terminal
+_UNFOLDED = re.compile(r" ++[-+|]?\s*+\S")  # below a row that begins with `-`, as perf report shows it at a terminal
 _TABLE = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # of perf top, whose rows are indented
 _SAMPLED = frozenset(("counter", "effect", "toggle", "total", "cpu"))
 

@@ -41,7 +41,7 @@ TITLE = re.compile(
 )
 LISTING = re.compile(r"PID\s+Node \d")
 WARNING = re.compile(r"Token \S{1,60} not in hash table\.")
-COLUMNS = re.compile(r"\s{0,40}(?:Node\s{1,3}\d{1,4}\s*)+(?:Total)?\s*$")
+COLUMNS = re.compile(r"\s{0,40}(?:Node\s{1,3}\d{1,4}\s*+)+(?:Total\s*)?$")
 RULE = re.compile(r"\s*-{6,}(?:\s+-{6,})*\s*$")
 ROW = re.compile(rf"({COUNTERS})((?:\s+\S+)+)\s*$|(\S{{1,40}}(?: \(.{{1,64}}?\))?)((?:\s+\d{{1,15}}\.\d\d)+)\s*$")
 PROCESS = re.compile(r"(\d{1,10}) \((.{1,64})\)$")

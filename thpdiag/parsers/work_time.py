@@ -38,10 +38,10 @@ VERBOSE_REST = re.compile(
 )
 ORDER = ("user", "sys", "real")
 KINDS = {"User time": "user", "System time": "sys", "Elapsed (wall clock) time": "real"}
-TIME = re.compile(r"(?:\S{0,200}/)?(?:command\s{1,8})?(?:\S{0,200}/)?time\s{1,8}(?:-\S{1,80}\s{1,8}){0,8}")
-
-
-OUTPUT = re.compile(r"([^'\"|>&;]*?)\s*(?:2?>>?&?|\|&?)[^;]*$")
+_FOLDERS = r"(?>(?:[^\s/]{0,80}+/){0,9})"
+TIME = re.compile(rf"{_FOLDERS}(?:command\s{{1,8}}{_FOLDERS})?time\s{{1,8}}(?:-\S{{1,80}}\s{{1,8}}){{0,8}}")
+_WORD = r"(?:(?!2>)[^'\"|>&;\s])"
+OUTPUT = re.compile(rf"((?>{_WORD}*(?:\s++(?>{_WORD}+))*))\s*+(?:2?>>?&?|\|&?)[^;]*$")
 
 
 def job(command: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 
-from thpdiag.engine.load import Pack, Rule, RuleSource, Where, display_path, pack_of
+from thpdiag.engine.load import Pack, Rule, RuleSource, Where, file_text, pack_of
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import YamlError, load_own, load_with_places, point_at
 
@@ -110,7 +110,9 @@ def cases_beside(
         for file in sorted(pack.folder.iterdir(), key=lambda file: file.name):
             if not file.name.endswith(CASES_SUFFIX):
                 continue
-            path, text = display_path(file, pack), file.read_text(encoding="utf-8")
+            path, text, unread = file_text(file, pack)
+            if unread:
+                raise RuleError(unread)
             if path in ids:
                 found[ids[path]] = _cases(path, text, pack)
             else:

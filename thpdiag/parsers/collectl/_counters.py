@@ -224,7 +224,7 @@ _SIZE = re.compile(rb"([A-Z]\w*)(?:\((\w+)\))?:")
 _VMSTAT = re.compile(
     rb"(?:pg|psw|nr_|workingset_|allocstall|slabs_|kswapd_|kstack_|oom_|unevictable_|drop_)\w{0,60}|pageoutrun"
 )
-_BUDDY = re.compile(rb"Node\s+(\d+),\s+zone\s+(\w+)\s+([\d\s]+)$")
+_BUDDY = re.compile(rb"Node\s+(\d+),\s+zone\s+(\w+)\s++(\d[\d\s]*+)$")
 _LOAD = re.compile(rb"(\d{1,7}\.\d\d) \d{1,7}\.\d\d \d{1,7}\.\d\d (\d{1,7})/\d{1,7} \d{1,10}\s*$")
 _NODE = re.compile(rb"Node (\d+) ([A-Z]\w*)(?:\((\w+)\))?: +(\d{1,19} kB|\d{1,19})\s*$")
 # of other subsystems, and of the lists that follow the header of a recording with slabs

@@ -277,11 +277,12 @@ def _texts(lines: Lines, odd: ParseErrors) -> Iterator[tuple[int, str]]:
             continue
         try:
             known[found["name"]] = json.loads(found["value"])
-        except ValueError:
+            text = _line(known) if found["name"] == "msg" else None
+        except (ValueError, RecursionError, OverflowError):  # too deep, or a time that no float holds
             odd.note(number, line, "no JSON value; the message is left out")
             continue
-        if found["name"] == "msg":
-            yield number, _line(known)
+        if text is not None:
+            yield number, text
 
 
 def _line(known: dict[str, object]) -> str:

@@ -229,7 +229,7 @@ TASKS_BELOW = frozenset({"hung_task", "rcu_stall", "workqueue_lockup"})
 SHOWS_MEMORY = frozenset({"allocation_failure"})
 TRACE_LINES = 150  # modules and registers lie between a headline and its trace
 SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
-_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 BOOT_LINE = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --$")
 """Of journalctl, between the messages of two boots; `Reboot` up to systemd 246."""
 OF_EARLIER_BOOT = "a message of an earlier boot, of which only the seconds since then are told: not used"

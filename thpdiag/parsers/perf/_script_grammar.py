@@ -120,7 +120,7 @@ def parse_frame(text: str) -> tuple[list[str], str] | None:
     return _names_and_object(found["text"] or "") if found else None
 
 
-_CUT_OBJECT = re.compile(r"\s+\((?:(?P<kernel>\[k)|[/\[])[^()]*$")  # without the end of its line
+_CUT_OBJECT = re.compile(r"(?<!\s)\s+\((?:(?P<kernel>\[k)|[/\[])[^()]*$")  # without the end of its line
 
 
 def _names_and_object(text: str) -> tuple[list[str], str]:

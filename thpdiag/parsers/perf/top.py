@@ -39,7 +39,7 @@ _PIECE = re.compile(
 )
 _COUNTED = re.compile(
     r"\s*(?P<samples>\d{1,15}(?:[.,]\d{1,2})?)\s+(?:-\s+)?(?P<share>\d{1,3}[.,]\d{1,2})%\s+(?:-\s+)?"
-    r"(?:(?P<rip>[0-9a-f]{8,16})\s*:?\s+)?(?P<rest>\S.*)$"
+    r"(?:(?P<rip>[0-9a-f]{8,16})(?:\s*:)?\s+)?(?P<rest>\S.*)$"
 )
 _OBJECT = re.compile(r"\[[\w.-]+\](?:\.[\w.]+)?$|/\S+$|[^\s(]+\.(?:so|ko)[.\d]*$")
 _TITLE_FACTS = {

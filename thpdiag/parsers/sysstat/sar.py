@@ -207,7 +207,7 @@ OTHER_TOOL = re.compile(  # pidstat's, mpstat's and iostat's headers: rows below
     rf"(?:{CLOCK}|#\s*Time)\s+(?:(?:UID\s+|USER\s+)?(?:PID|TGID)\s|NODE\s|CPU\s+intr/s"
     r"|CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowait\s+%irq\s)|avg-cpu:\s"
 )
-_ANY_HEADER = re.compile(rf"({CLOCK})\s+(?=\D*(?:/s|%|kb|sck|-sz))(?!.*\s-?\d[\d.,]*[KMGTP%]?(?:\s|$))\S")
+_ANY_HEADER = re.compile(rf"({CLOCK})\s++(?=\D*(?:/s|%|kb|sck|-sz))(?!.*\s-?\d[\d.,]*[KMGTP%]?(?:\s|$))\S")
 ROW = re.compile(rf"{CLOCK}\s+(?:\S.{{0,200}}\s)?-?\d[\d.,]*[KMGTP%]?(?:\s|$)")
 
 
