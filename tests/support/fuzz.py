@@ -67,7 +67,6 @@ KINDS = {"text": 76, "bundle": 6, "archive": 12, "document": 5, "rule": 1}  # ho
 MAX_BUNDLE_FILES = 4
 MAX_LISTED = 60
 SUFFIXES = {"two streams": "tar.gz"}
-EXCLUDED = {"pcp2json"}
 NOT_INPUT = re.compile(r".*\.golden\.json|ORIGIN\.md|expected.*\.yaml|.*\.c")
 TREES = ("readers", "recordings", "collectors")  # of fixtures that are read file by file
 ODD_VALUES: tuple[Any, ...] = (
@@ -114,7 +113,7 @@ def fixtures() -> Mapping[str, Sequence[Fixture]]:
     found: dict[str, list[Fixture]] = defaultdict(list)
     for file in sorted(f for tree in TREES for f in (ROOT / "fixtures" / tree).rglob("*") if f.is_file()):
         tree, name, *path = file.relative_to(ROOT / "fixtures").parts
-        if NOT_INPUT.fullmatch(file.name) or name in EXCLUDED:
+        if NOT_INPUT.fullmatch(file.name):
             continue
         path = path[1:] or path  # without the name of the case
         found[name].append(Fixture(f"{tree}/{name}", "/".join(path), file.read_bytes()))
