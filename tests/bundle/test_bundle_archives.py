@@ -188,10 +188,12 @@ def test_archives_in_archives_join_their_paths(tmp_path: Path) -> None:
 
 
 def test_archives_are_told_by_content_not_by_name(tmp_path: Path) -> None:
-    """A tar.gz named .txt is opened, and a text named .tar.gz is a text."""
+    """A tar.gz named .txt is opened, and a text named .tar.gz is a text, of which more may be lost."""
     (tmp_path / "a.txt").write_bytes(gzip.compress(member(b"proc/vmstat", b"x 1\n") + END))
     (tmp_path / "b.tar.gz").write_bytes(b"just text\n")
-    assert read(tmp_path) == ({"a.txt/proc/vmstat": b"x 1\n", "b.tar.gz": b"just text\n"}, [])
+    content, (problem,) = read(tmp_path)
+    assert content == {"a.txt/proc/vmstat": b"x 1\n", "b.tar.gz": b"just text\n"}
+    assert (problem.kind, problem.cite.member, problem.hides) == (ProblemKind.DAMAGED, "b.tar.gz", True)
 
 
 @pytest.mark.parametrize("pack", [lambda data: data, *CODECS.values()])

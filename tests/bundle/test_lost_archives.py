@@ -76,10 +76,21 @@ def test_broken_archives_beside_good_evidence(tmp_path: Path, pack: Any) -> None
     assert exit_code(document) == 5
 
 
-def test_a_text_keeps_its_evidence_whatever_it_is_called(tmp_path: Path) -> None:
-    document = analyze([in_folder(tmp_path, {"ticket.tar.gz": STORY.read_bytes()})], rules(), STRICT)
+@pytest.mark.parametrize(("name", "is_archive"), [("ticket.tar.gz", True), ("ticket.zip", True), ("ticket.gz", False)])
+def test_a_text_keeps_its_evidence_whatever_it_is_called(tmp_path: Path, name: str, is_archive: bool) -> None:
+    """What was in an archive may be lost with its beginning; a compressed text that somebody unpacked is whole."""
+    document = analyze([in_folder(tmp_path, {name: STORY.read_bytes()})], rules(), STRICT)
     assert "THP-001" in found(document)
-    assert not problems_of(document, "ticket.tar.gz")
+    assert [one["hides"] for one in problems_of(document, name)] == [True] * is_archive
+
+
+def test_a_zip_before_a_zip_is_named(tmp_path: Path) -> None:
+    meminfo = zipped({"host/proc/meminfo": b"MemTotal: 16384000 kB\n"})
+    document = analyze([in_folder(tmp_path, {"a.zip": meminfo + zipped({"ticket.txt": STORY.read_bytes()})})], rules())
+    assert "THP-001" in found(document)
+    (problem,) = problems_of(document, "a.zip")
+    assert f"{len(meminfo)} bytes of another archive" in problem["text"]
+    assert problem["hides"]
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -133,6 +133,8 @@ class Intake:
         elif reason := broken_promise(place.path, head, unpacked=bool(place.chain)):
             yield (stream.failure or damage(f"{reason}; nothing in it was read")).problem(place.path, hides=True)
         elif place.wanted:
+            if named_as_archive(place.path) and not place.codecs:
+                yield damage("is named as an archive and is a text; it was read as one").problem(place.path, hides=True)
             self.budget.count_wanted()
             absolute = place.form is NameForm.ABSOLUTE
             yield Member(
@@ -175,6 +177,9 @@ class Intake:
 
     def _zip_entries(self, place: Place, archive: ZipFile, space: Namespace) -> Iterator[Entry | Problem]:
         memory = self.limits.codec_memory >> place.codecs
+        if archive.first:
+            text = f"{archive.first} bytes of another archive stand before the zip and were not read"
+            yield damage(text).problem(place.path, hides=True)
         try:
             yield from archive.links(memory)
             yield from archive.files(memory, space.is_interesting)
