@@ -2,8 +2,8 @@
 #
 #   make demo      installs thpdiag into .venv and diagnoses the first story
 #   make test      installs what the tests need, checks the code and the rules, runs all tests (about 10 minutes on 2 cores)
-#   make proof     the tests again with the full counts of fault points and mutants (long), and the contract with the
-#                  lowest versions of all dependencies, and with each Python named: make proof PYTHONS='python3.11 python3.13'
+#   make proof     the tests again with the full counts of fault points and mutants (long), and what commands answer with
+#                  the lowest versions of all dependencies, on each Python: make proof PYTHONS='python3.11 python3.13'
 #   make fuzz      20,000 damaged inputs through all parsers; what fails is written to build/fuzz
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
 #   make docs      builds the documentation site into build/site and checks its links
