@@ -57,10 +57,6 @@ class RuleError(ThpdiagError):
     exit_code = 4
 
 
-class OutOfTimeError(Exception):
-    """The time for reading is over. Raised wherever the reading happens to be, in a loop that reads nothing too."""
-
-
 class StoreError(ThpdiagError):
     """The results of a batch cannot be read or written: damaged, of a later version, or no store at all."""
 

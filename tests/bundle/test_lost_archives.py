@@ -57,6 +57,7 @@ def problems_of(document: dict[str, Any], member: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_archive_alone(tmp_path: Path, name: str) -> None:
+    """Nothing is recognised, and why is said."""
     data, reason = BROKEN[name]
     document = analyze([in_folder(tmp_path, {name: data}) / name], rules(), STRICT)
     (problem,) = problems_of(document, name)
@@ -67,6 +68,7 @@ def test_a_broken_archive_alone(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("pack", [in_folder, in_tar, in_zip])
 def test_broken_archives_beside_good_evidence(tmp_path: Path, pack: Any) -> None:
+    """What is there is diagnosed, and exit 5 says that something is missing."""
     files = {name: data for name, (data, _) in BROKEN.items()}
     document = analyze([pack(tmp_path, {**files, "ticket.txt": STORY.read_bytes()})], rules(), STRICT)
     assert "THP-001" in found(document)
@@ -85,6 +87,7 @@ def test_a_text_keeps_its_evidence_whatever_it_is_called(tmp_path: Path, name: s
 
 
 def test_a_zip_before_a_zip_is_named(tmp_path: Path) -> None:
+    """The last one is read, as its list is at the end."""
     meminfo = zipped({"host/proc/meminfo": b"MemTotal: 16384000 kB\n"})
     document = analyze([in_folder(tmp_path, {"a.zip": meminfo + zipped({"ticket.txt": STORY.read_bytes()})})], rules())
     assert "THP-001" in found(document)
@@ -95,6 +98,7 @@ def test_a_zip_before_a_zip_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_absolute_names_beside_relative_ones_are_no_evidence(tmp_path: Path, first: bool) -> None:
+    """Whichever comes first."""
     mine, theirs = ("/root/ticket.txt", STORY.read_bytes()), ("host/proc/meminfo", b"MemTotal: 16384000 kB\n")
     (tmp_path / "a.tar").write_bytes(tar(dict((mine, theirs) if first else (theirs, mine))))
     document = analyze([tmp_path / "a.tar"], rules(), STRICT)
@@ -105,6 +109,7 @@ def test_absolute_names_beside_relative_ones_are_no_evidence(tmp_path: Path, fir
 
 
 def test_an_archive_of_absolute_names_is_evidence(tmp_path: Path) -> None:
+    """As `tar -P` packs the files of a host."""
     (tmp_path / "a.tar").write_bytes(tar({"/root/ticket.txt": STORY.read_bytes()}))
     document = analyze([tmp_path / "a.tar"], rules(), STRICT)
     assert "THP-001" in found(document)

@@ -32,6 +32,7 @@ def rows(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("pack", [tar, zipped])
 def test_many_members(tmp_path: Path, pack: Callable[[dict[str, bytes]], bytes]) -> None:
+    """One row for many of a kind; the first thousand empty ones are looked at, the others counted."""
     (tmp_path / "case").write_bytes(pack(FILES))
     result = analyze([tmp_path / "case"], rules(), STRICT)
     assert "THP-001" in found(result)
@@ -46,6 +47,7 @@ def test_many_members(tmp_path: Path, pack: Callable[[dict[str, bytes]], bytes])
 
 
 def test_every_member_on_request(tmp_path: Path, run: Any) -> None:
+    """`thpdiag inputs` has a row for each."""
     (tmp_path / "case").write_bytes(tar(FILES))
     listed = {row["member"]: row for row in json.loads(run("inputs", tmp_path / "case", "-f", "json").out)["inputs"]}
     assert {f"notes/{n}.txt" for n in range(UNKNOWN)} <= listed.keys()
@@ -54,6 +56,7 @@ def test_every_member_on_request(tmp_path: Path, run: Any) -> None:
 
 
 def test_problems_beyond_number_are_counted(tmp_path: Path) -> None:
+    """The same sentence about many members is one problem with a count."""
     (tmp_path / "case").write_bytes(tar({**{f"{n}.tar": bytes(600) for n in range(700)}, "a.zip": b"noise\xff" * 99}))
     result = analyze([tmp_path / "case"], rules(), STRICT)
     assert sorted((one["count"], one["hides"]) for one in result["problems"]) == [(1, True), (700, True)]

@@ -80,6 +80,7 @@ def check(bundle: Path, folder: Path, words: str, path: Path, data: bytes) -> No
 
 @pytest.mark.parametrize("number", range(0, len(BUNDLES), 6), ids=lambda number: name(BUNDLES[number]))
 def test_some_damage(number: int, tmp_path: Path) -> None:
+    """One member and one number of some fixtures."""
     bundle = BUNDLES[number]
     members = list(damaged_members(bundle))
     check(bundle, tmp_path, *members[number % len(members)])
@@ -89,6 +90,7 @@ def test_some_damage(number: int, tmp_path: Path) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("bundle", BUNDLES, ids=name)
 def test_proof_of_damage(bundle: Path, tmp_path: Path) -> None:
+    """All members, and many numbers, of all fixtures."""
     lost: list[str] = []
     for damage in chain(damaged_members(bundle), islice(damaged_numbers(bundle), NUMBERS)):
         try:

@@ -52,6 +52,7 @@ class Endless(NamedTuple):
 def test_a_reader_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object, kind: str, text: str
 ) -> None:
+    """It yields for ever, or never again."""
     parser = BulkParser("endless", "Endless", None, read)  # type: ignore[arg-type]
     monkeypatch.setattr(reading, "bulk_formats", lambda: (Endless(parser),))
     (tmp_path / "a.txt").write_bytes(MARK)

@@ -60,6 +60,7 @@ def test_a_page_size_that_is_no_power_of_two(tmp_path: Path, digits: str) -> Non
     ],
 )
 def test_a_part_that_is_larger_than_its_whole(line: str, part: str, whole: str) -> None:
+    """Neither is used, and rules that need them say unknown."""
     name = line.partition(":")[0]
     text = "\n".join(line if row.startswith(f"{name}:") else row for row in MEMINFO.splitlines())
     problems = document(f"[root@db1 ~]# cat /proc/meminfo\n{text}\n".encode())["problems"]
@@ -68,6 +69,7 @@ def test_a_part_that_is_larger_than_its_whole(line: str, part: str, whole: str) 
 
 
 def test_what_can_be_is_believed() -> None:
+    """A snapshot as the kernel prints it has no problem."""
     assert document(f"[root@db1 ~]# cat /proc/meminfo\n{MEMINFO}".encode())["problems"] == []
 
 
@@ -81,6 +83,7 @@ def counter(*values: int) -> bytes:
 
 @pytest.mark.parametrize("damaged", [44, 4488544885])
 def test_a_counter_that_falls_for_one_row_has_not_grown_by_that(damaged: int) -> None:
+    """A digit less or more in one row makes no finding."""
     steady = [44885, 44885, 44886, 44886, 44887, 44887]
     whole, changed = counter(*steady), counter(*steady[:3], damaged, *steady[4:])
     assert sure(found(document(changed))).keys() <= sure(found(document(whole))).keys()

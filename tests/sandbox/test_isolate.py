@@ -141,8 +141,8 @@ def test_reading_ends_at_the_time_that_is_given(bad: Callable[[str], Path]) -> N
     done = thpdiag("analyze", "--max-time", "1 s", "-f", "json", bad("takes_a_second"))
     problems = json.loads(done.stdout)["problems"]
 
-    assert [p["kind"] for p in problems] == ["limit"]
-    assert "took more than 1 s" in problems[0]["text"]
+    assert {p["kind"] for p in problems} == {"limit"}
+    assert any("took more than 1 s" in p["text"] for p in problems)
 
 
 def test_a_reader_that_raises_costs_its_member_only(bad: Callable[[str], Path]) -> None:

@@ -6,7 +6,6 @@ Run as a program: `python serve_misbehaving.py SECONDS serve --data ...`; SECOND
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
@@ -17,10 +16,10 @@ from thpdiag.sandbox.outcome import MIB, Limits
 def mocked(seconds: str, *arguments: str) -> None:
     from thpdiag.serve import running, workers
 
-    little = replace(Limits(), wall_seconds=float(seconds), memory=512 * MIB)
+    little = partial(Limits, wall_seconds=float(seconds), memory=512 * MIB)
     with (
         patch.object(workers, "PRELOAD", ("misbehaving_parser",)),
-        patch.object(running, "Workers", partial(workers.Workers, limits=little)),
+        patch.object(running, "Limits", little),
     ):
         main(arguments)
 

@@ -19,12 +19,11 @@ from unittest.mock import patch
 from thpdiag import fleet
 from thpdiag.bundle.limits import Limits as Reach
 from thpdiag.cli import main
-from thpdiag.fleet.work import RunConfig
 from thpdiag.host.options import Options
 from thpdiag.sandbox.outcome import MIB, Limits
 
 command_module = import_module("thpdiag.cli.triage")  # the package has the group of this name
-LITTLE = replace(Limits(), wall_seconds=4.0, memory=512 * MIB)
+LITTLE = partial(Limits, wall_seconds=4.0, memory=512 * MIB)
 REACH = replace(Reach(), member_bytes=8 * MIB, ratio_after=32 * MIB)
 
 
@@ -39,7 +38,7 @@ if __name__ == "__main__":
     with (
         patch.object(fleet, "preloaded_modules", (*fleet.preloaded_modules, "misbehaving_parser")),
         patch.dict(command_module.LINE_INTERVAL_S, json=0.0),
-        patch.object(command_module, "RunConfig", partial(RunConfig, limits=LITTLE)),
+        patch.object(command_module, "Limits", LITTLE),
         patch.object(command_module, "Options", partial(Options, limits=REACH)),
     ):
         atexit.register(lambda: print("peak", peak(), file=sys.stderr))

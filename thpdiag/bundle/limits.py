@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import NoReturn
 
-from thpdiag.errors import OutOfTimeError
 from thpdiag.model import Citation, Problem, ProblemKind
+from thpdiag.model.parser import OutOfTimeError
 
 
 class StreamError(Exception):

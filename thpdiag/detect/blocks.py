@@ -65,11 +65,10 @@ from thpdiag.detect.transcript import (
     plain_lines,
 )
 from thpdiag.detect.wrapped import joined_tables, may_be_wrapped
-from thpdiag.errors import OutOfTimeError
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.clock import DAY
-from thpdiag.model.parser import BulkParser, Content, Foreign, Format, Parser, Source
+from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTimeError, Parser, Source
 from thpdiag.model.text import quoted
 
 MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem

@@ -22,7 +22,6 @@ from thpdiag.bundle.member import NEVER_TYPED, utf16_of
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.transcript import clean
-from thpdiag.errors import OutOfTimeError
 from thpdiag.host.captures import collector_failures, drop_link_copies
 from thpdiag.host.excerpts import MAX_CACHE_BYTES, TextCache, reread
 from thpdiag.host.options import Options
@@ -44,7 +43,7 @@ from thpdiag.model import (
     SymbolTable,
 )
 from thpdiag.model.case import begin_of, end_of
-from thpdiag.model.parser import Content
+from thpdiag.model.parser import Content, OutOfTimeError
 from thpdiag.parsers import bulk_formats, line_formats
 
 RECORDS_OF_NOTHING = 10_000  # more records than a member has bytes

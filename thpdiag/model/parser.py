@@ -121,6 +121,10 @@ class Content(NamedTuple):
     again: bool = False
 
 
+class OutOfTimeError(Exception):
+    """The time for reading is over. Raised wherever the reading happens to be, in a loop that reads nothing too."""
+
+
 class Foreign(NamedTuple):
     """Numbered lines of a member that are of another format: they go to the parsers of lines."""
 
