@@ -15,7 +15,7 @@ from command_line import SUPPORT
 
 FUZZ = SUPPORT / "fuzz.py"
 INPUTS = sorted((Path(__file__).parent / "inputs").iterdir())
-COUNT = 20_000 if os.environ.get("THPDIAG_PROOF") == "1" else 400
+COUNT = 20_000 if os.environ.get("THPDIAG_PROOF") == "1" else 150
 MISBEHAVING = "import fuzz, misbehaving_parser, sys; fuzz.HANG_SECONDS = 1; sys.exit(fuzz.main())"
 
 

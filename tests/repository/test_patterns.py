@@ -12,10 +12,8 @@ import pytest
 
 from command_line import ROOT, SUPPORT
 
-SMALL, LARGE = (
-    1500,
-    60_000,
-)  # characters: an exponential or cubic pattern does not end at the one, a square one not at the other
+# Characters: an exponential or cubic pattern does not end at the one, a square one not at the other.
+SMALL, LARGE = 700, 60_000
 SLOW_SECONDS = 2  # of the processor for one use of one pattern; the runner names those which take more
 HANG_SECONDS = 900  # for all; the kernel ends a runner that its own timer cannot
 
