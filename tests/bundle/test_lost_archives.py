@@ -99,17 +99,17 @@ def test_a_zip_before_a_zip_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_absolute_names_beside_relative_ones_are_no_evidence(tmp_path: Path, first: bool) -> None:
     """Whichever comes first."""
-    mine, theirs = ("/root/ticket.txt", STORY.read_bytes()), ("host/proc/meminfo", b"MemTotal: 16384000 kB\n")
+    mine, theirs = ("/srv/ticket.txt", STORY.read_bytes()), ("host/proc/meminfo", b"MemTotal: 16384000 kB\n")
     (tmp_path / "a.tar").write_bytes(tar(dict((mine, theirs) if first else (theirs, mine))))
     document = analyze([tmp_path / "a.tar"], rules(), STRICT)
     assert not found(document)
-    (problem,) = problems_of(document, "root/ticket.txt")
+    (problem,) = problems_of(document, "srv/ticket.txt")
     assert (problem["kind"], problem["hides"]) == ("refused", True)
     assert "absolute name" in problem["text"]
 
 
 def test_an_archive_of_absolute_names_is_evidence(tmp_path: Path) -> None:
     """As `tar -P` packs the files of a host."""
-    (tmp_path / "a.tar").write_bytes(tar({"/root/ticket.txt": STORY.read_bytes()}))
+    (tmp_path / "a.tar").write_bytes(tar({"/srv/ticket.txt": STORY.read_bytes()}))
     document = analyze([tmp_path / "a.tar"], rules(), STRICT)
     assert "THP-001" in found(document)

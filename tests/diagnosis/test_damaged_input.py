@@ -1,5 +1,5 @@
 """Damage makes no finding: no member that is cut, doubled or gone, and no number with other digits, gives a likely or
-confirmed finding that the whole input does not have, unless a problem says that evidence is missing.
+confirmed finding that the whole input does not have, unless a problem names the member.
 
 Some of some fixtures by default; all members and many numbers of all with THPDIAG_PROOF=1. Numbers that are a setting
 each are left alone: with other digits they are another setting, which somebody may have made.

@@ -14,10 +14,11 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ENCRYPTED_NAME = re.compile(r"\.(?:gpg|pgp|asc)$")
 _TAR_NAME = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tzst|tar\.\w{1,5})$", re.IGNORECASE)
 _ZIP_OR_COMPRESSED_NAME = re.compile(r"\.(?:zip|gz|bz2|xz|zst)$", re.IGNORECASE)
-# Of members that nobody wants: there may be others in what is named so, so its content must be looked at.
-ARCHIVE_NAMES = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
-# Names of what we do not open: the content must be looked at, since members may be hidden in it.
-CLOSED_NAMES = (".gpg", ".pgp", ".asc", ".7z", ".rar", ".cpio", ".lz4", ".lz", ".Z")
+# Members of these names are looked at whoever wants them: others may be in them, or lost, or closed to us.
+ARCHIVE_NAMES = (
+    ".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst",
+    ".gpg", ".pgp", ".asc", ".7z", ".rar", ".cpio", ".lz4", ".lz", ".Z",
+)  # fmt: skip
 _FOREIGN = (
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from thpdiag.bundle.limits import Limits, ProblemFold, StreamError
-from thpdiag.bundle.magic import ARCHIVE_NAMES, CLOSED_NAMES
+from thpdiag.bundle.magic import ARCHIVE_NAMES
 from thpdiag.model import Citation, Problem, ProblemKind
 
 
@@ -246,7 +246,7 @@ class Namespace:
             self._only_looked_at = ""
             self._empty += not size
             return True
-        if path.endswith((*CLOSED_NAMES, *ARCHIVE_NAMES)):
+        if path.endswith(ARCHIVE_NAMES):
             self._only_looked_at = path
             return True
         if len(self._passed) < _MAX_REMEMBERED_PATHS:

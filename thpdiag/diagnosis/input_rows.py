@@ -54,25 +54,27 @@ def _row(item: InputRecord) -> InputFile:
 
 def _folder_rows(reader: str, items: Sequence[InputRecord]) -> Iterator[InputFile]:
     """Few rows for many members, as fine as that goes: folders whole, then less of them; names, then their suffixes."""
-    depths = max(item.member.count("/") for item in items)
-    groups: dict[str, list[InputRecord]] = {}
-    for depth in range(depths, -1, -1):
-        for kind in (str, _suffix, _any_name):
-            groups = defaultdict(list)
-            for item in items:
-                groups[_pattern(item.member, depth, kind)].append(item)
-                if len(groups) > MAX_ROWS:
-                    break
-            else:
-                break
-        if len(groups) <= MAX_ROWS:
-            break
+    depths = range(max(item.member.count("/") for item in items), -1, -1)
+    tried = (_groups(items, depth, kind) for depth in depths for kind in (str, _suffix, _any_name))
+    groups = next(found for found in tried if found)  # the coarsest has two patterns at most
     for pattern, own in sorted(groups.items()):
         yield InputFile.model_construct(
             member=pattern, reader=reader or None, records=sum(item.records for item in own), files=len(own),
             problems=sum(item.problems for item in own),
             **present_keys(size=None if reader else sum(item.size or 0 for item in own)),
         )  # fmt: skip
+
+
+def _groups(
+    items: Sequence[InputRecord], depth: int, kind: Callable[[str], str]
+) -> dict[str, list[InputRecord]] | None:
+    """The members of each pattern; None as soon as there are too many of those."""
+    groups: dict[str, list[InputRecord]] = defaultdict(list)
+    for item in items:
+        groups[_pattern(item.member, depth, kind)].append(item)
+        if len(groups) > MAX_ROWS:
+            return None
+    return groups
 
 
 def _pattern(member: str, depth: int, kind: Callable[[str], str]) -> str:

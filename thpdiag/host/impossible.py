@@ -59,7 +59,7 @@ def without_impossible(records: Iterable[Record]) -> tuple[list[Record], list[Pr
 
 
 def _problem(cite: Citation, reason: str) -> Problem:
-    return Problem(cite, f"{reason}; it is not used", hides=True)
+    return Problem(cite, reason, hides=True)
 
 
 def _reason_of_size(fact: Fact) -> str:
@@ -68,7 +68,7 @@ def _reason_of_size(fact: Fact) -> str:
         return ""
     size = int(fact.value)
     fits = bounds[0] <= size <= bounds[1] and size & (size - 1) == 0
-    return "" if fits else f"{size} bytes is the size of no page"
+    return "" if fits else f"{size} bytes is the size of no page; it is not used"
 
 
 def _impossible(values: Mapping[str, float], memory: float) -> Iterator[tuple[str, str]]:
@@ -79,11 +79,13 @@ def _impossible(values: Mapping[str, float], memory: float) -> Iterator[tuple[st
         limit = size * (1 + SLACK) + (SLACK_BYTES if whole == MEMORY else 0.0)
         for part in parts:
             if values.get(part, 0.0) > limit:
-                reason = f"{_kernel_name(part)} is more than {_kernel_name(whole)}, of which it is a part"
+                reason = (
+                    f"{_kernel_name(part)} is more than {_kernel_name(whole)}, of which it is a part; neither is used"
+                )
                 yield part, reason
                 yield whole, reason
     if memory and values.get(RESIDENT, 0.0) > memory * (1 + SLACK) + SLACK_BYTES:
-        yield RESIDENT, "the resident memory of a process is more than all memory"
+        yield RESIDENT, "the resident memory of a process is more than all memory; it is not used"
 
 
 def _kernel_name(metric: str) -> str:
