@@ -11,12 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from command_line import SUPPORT
 
 FUZZ = SUPPORT / "fuzz.py"
 INPUTS = sorted((Path(__file__).parent / "inputs").iterdir())
 COUNT = 20_000 if os.environ.get("THPDIAG_PROOF") == "1" else 150
-MISBEHAVING = "import fuzz, misbehaving_parser, sys; fuzz.HANG_SECONDS = 1; sys.exit(fuzz.main())"
+MISBEHAVING = "import fuzz, misbehaving_parser, sys; fuzz.HANG_SECONDS = {seconds}; sys.exit(fuzz.main())"
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -39,13 +41,16 @@ def test_what_ever_failed_is_well_now() -> None:
     assert done.stdout.count(": well, ") == len(INPUTS) > 0
 
 
-def test_a_parser_that_misbehaves_is_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "faults"), [(1, {"loops": "hang"}), (60, {"raises": "bug", "aborts": "death", "allocates": "memory"})]
+)
+def test_a_parser_that_misbehaves_is_seen(tmp_path: Path, seconds: int, faults: dict[str, str]) -> None:
     """Each fault has its name, and fails the run; what comes after it is tried all the same."""
-    wanted = {"loops": "hang", "raises": "bug", "aborts": "death", "allocates": "memory"}
-    for call in wanted:
+    for call in faults:
         file = tmp_path / f"text-{call}" / "input" / "mail.txt"
         file.parent.mkdir(parents=True)
         file.write_text(f"thpdiag_mock {call}\n")
-    done = run("-c", MISBEHAVING, "--again", *(tmp_path / f"text-{call}" for call in wanted))
+    inputs = (tmp_path / f"text-{call}" for call in faults)
+    done = run("-c", MISBEHAVING.format(seconds=seconds), "--again", *inputs)
     assert (done.returncode, done.stderr) == (1, "")
-    assert dict(re.findall(r"^\S+/text-(\w+): (\w+),", done.stdout, re.MULTILINE)) == wanted
+    assert dict(re.findall(r"^\S+/text-(\w+): (\w+),", done.stdout, re.MULTILINE)) == faults
