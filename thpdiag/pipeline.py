@@ -7,12 +7,15 @@ The document quotes the lines that it cites, from the text cache or from the mem
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import process_time
 from typing import Any, BinaryIO
 
+from thpdiag.bundle.limits import interrupt_when_out_of_time
 from thpdiag.diagnosis.diagnose import Diagnosis, StateOutcomes, diagnose
 from thpdiag.diagnosis.result_document import cited, document, result
 from thpdiag.engine.evaluate import evaluate_with_windows
@@ -24,9 +27,11 @@ from thpdiag.host.cases import host_cases
 from thpdiag.host.excerpts import read_excerpts
 from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput, Place, Progress, Step, read_input
-from thpdiag.model import Case, Problem, RuleOutcome, Verdict3
+from thpdiag.model import Case, Citation, Problem, ProblemKind, RuleOutcome, Verdict3
 from thpdiag.model.document import plain_document
+from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.result import Result
+from thpdiag.model.text import sentence
 
 WHOLE_INPUT = "input"  # what a problem is about, in place of a member
 JudgedHost = tuple[Case, list[StateOutcomes]]
@@ -95,26 +100,41 @@ def judge_hosts(
     hosts: Sequence[Case], rules: Sequence[Rule], options: Options, timings: Timings | None, progress: Progress | None
 ) -> list[JudgedHost]:
     """The outcomes of all rules on each host."""
+    end = process_time() + options.limits.cpu_seconds
     return [
-        judge_host(host, rules, options, timings, progress, ("host", number, len(hosts)))
+        judge_host(host, rules, options, timings, progress, ("host", number, len(hosts)), end)
         for number, host in enumerate(hosts, 1)
     ]
 
 
 def judge_host(
     host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None,
-    progress: Progress | None = None, place: Place = ("host", 1, 1),
+    progress: Progress | None = None, place: Place = ("host", 1, 1), end: float = math.inf,
 ) -> JudgedHost:  # fmt: skip
-    """The outcomes of all rules in each state, and the host with the problems that judging it brought up."""
-    bugs: list[Problem] | None = None if options.strict else []
+    """The outcomes of all rules in each state, and the host with the problems that judging it brought up.
+
+    `end` is the CPU time of the process, in seconds, when judging must be over.
+    In a state that the time did not suffice for no rule is decided: the one that would have explained what another
+    one saw may be among those that were not asked.
+    """
+    problems: list[Problem] = []
+    bugs: list[Problem] | None = None if options.strict else problems
     views = state_views(host)
     outcomes: list[StateOutcomes] = []
     for number, view in enumerate(views, 1):
         step = Step("judge", what=host.name if place[2] > 1 else "", places=(place, ("state", number, len(views))))
         watch = progress and partial(_show_judging, progress, step)
-        outcomes.append((view, evaluate_with_windows(rules, view, bugs=bugs, timings=timings, progress=watch)))
-    contradictions = [problem for view in views for problem in source_disagreements(view)]
-    return replace(host, problems=(*host.problems, *contradictions, *(bugs or ()))), outcomes
+        try:
+            with interrupt_when_out_of_time(end - process_time()):
+                by_rule = evaluate_with_windows(rules, view, bugs=bugs, timings=timings, progress=watch)
+        except OutOfTimeError:
+            text = f"judging it took more than {options.limits.cpu_seconds:g} s of CPU (limit cpu_seconds)"
+            problems.append(Problem(Citation(WHOLE_INPUT), f"{text}; no rule was decided", ProblemKind.LIMIT))
+            why = sentence(text)
+            by_rule = {rule.id: RuleOutcome(rule.id, Verdict3.UNKNOWN, view.state.id, mistake=why) for rule in rules}
+        outcomes.append((view, by_rule))
+    problems += (problem for view in views for problem in source_disagreements(view))
+    return replace(host, problems=(*host.problems, *problems)), outcomes
 
 
 def _show_judging(progress: Progress, step: Step, rules: int, window: int, windows: int, judged: int) -> None:

@@ -1,4 +1,4 @@
-"""A reader that does not come to its end is ended, and named; what the others read stays."""
+"""What does not come to its end is ended, and named: a reader, whose neighbours stay, and the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from command_line import ROOT
 from thpdiag.bundle import Limits
+from thpdiag.engine import evaluate
+from thpdiag.engine.check_result import CheckResult
 from thpdiag.engine.load import rule_set
 from thpdiag.host import reading
 from thpdiag.host.options import Options
@@ -64,3 +67,21 @@ def test_a_reader_without_end(
     assert problem["kind"] == kind
     assert text in problem["text"]
     assert problem["hides"]
+
+
+def test_rules_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is decided, the problem says why, what was read stays, and the page says that nobody can tell."""
+
+    def judge(*_arguments: object) -> CheckResult:
+        while True:
+            pass
+
+    monkeypatch.setattr(evaluate, "judge", judge)
+    options = Options(limits=Limits(cpu_seconds=0.5))
+    document = analyze([ROOT / "fixtures/stories/hadoop-centos62/bundle"], rule_set(()), options)
+    assert [(p["kind"], p["text"]) for p in document["problems"] if p["member"] == "input"] == [
+        ("limit", "judging it took more than 0.5 s of CPU (limit cpu_seconds); no rule was decided")
+    ]
+    assert document["verdict"]["status"] == "cannot_tell"
+    assert {rule["outcome"] for rule in document["rules"]} == {"unknown"}
+    assert document["host"]["kernel"] == "2.6.32-220.7.1.el6.x86_64"

@@ -7,6 +7,7 @@ so that a hostile archive cannot flood the report.
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -147,17 +148,21 @@ RAISE_AGAIN_SECONDS = 1.0  # of CPU; whatever catches the first OutOfTimeError g
 
 
 @contextmanager
-def interrupt_when_out_of_time(limits: Limits) -> Iterator[None]:
-    """OutOfTimeError is raised within as soon as `cpu_seconds` are used, for a loop that reads nothing asks no budget.
+def interrupt_when_out_of_time(seconds: float) -> Iterator[None]:
+    """OutOfTimeError is raised within after so much CPU time, for a loop that reads nothing asks no budget.
 
     Only in the main thread and where the system has timers of CPU time; elsewhere the supervisor of a child process is
     what ends such a loop.
     """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    if (
+        seconds == math.inf
+        or not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
     before = signal.signal(signal.SIGPROF, _raise_out_of_time)
-    signal.setitimer(signal.ITIMER_PROF, max(limits.cpu_seconds, 0.001), RAISE_AGAIN_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), RAISE_AGAIN_SECONDS)
     try:
         yield
     finally:

@@ -184,7 +184,7 @@ _MAX_MEMORY = click.option(
 )  # fmt: skip
 _MAX_TIME = click.option(
     "--max-time", metavar="TIME", callback=quantity_callback("10 min", "1 s"),
-    help="Stop reading after this time, such as '20 min'; after 5 min of CPU time or 1 h if not given.",
+    help="Stop reading, or judging, after this time, such as '20 min'; after 5 min of CPU time or 1 h if not given.",
 )  # fmt: skip
 REQUIRE_SANDBOX = click.option(
     "--require-sandbox", is_flag=True, default=None,

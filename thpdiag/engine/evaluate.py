@@ -46,6 +46,7 @@ from thpdiag.model import (
     Verdict3,
 )
 from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.text import entity_name, quoted, sentence
 
 ONE_TIME = "all of it from one and the same time"
@@ -93,7 +94,7 @@ def evaluate(
 
     On a stretch of time there are those that other rules ask for, and those that may say more than the whole state.
     A rule that fails by a mistake of ours is unknown and leaves a problem in `bugs`; without such a list the mistake is
-    raised (tests). `progress` gets how many were judged.
+    raised (tests). OutOfTimeError is always raised. `progress` gets how many were judged.
     """
     outcomes: dict[str, RuleOutcome] = dict(view.outcomes)
     view = replace(view, outcomes=outcomes)
@@ -105,6 +106,8 @@ def evaluate(
                 judged = _judge_entities(rule, view, forced, may_be_silent=whole in (None, NO))
                 if whole is None or any(one.value is YES or (one.value, whole) == (UNKNOWN, NO) for one in judged):
                     outcomes[rule.id] = _report(rule, view, _ranked(rule, view, judged))
+        except OutOfTimeError:
+            raise
         except Exception as error:
             if bugs is None:
                 raise

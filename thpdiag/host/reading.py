@@ -116,7 +116,7 @@ def read_input(
     # What a recording that is named here asks for is not read twice; few come out of archives.
     twice = all(is_rereadable(path) for path in paths) and not any(map(is_recording, paths))
     try:
-        with SpooledMembers() as spooled, interrupt_when_out_of_time(options.limits):
+        with SpooledMembers() as spooled, interrupt_when_out_of_time(options.limits.cpu_seconds):
             builder.read(arriving, detector, spooled, twice=twice, count=count)
     except OutOfTimeError:
         text = out_of_cpu_time(options.limits)

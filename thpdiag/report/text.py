@@ -1,7 +1,8 @@
 """The result for a terminal: 80 columns, the verdict first, plain text.
 
-Level 0 is what one reads first; level 1 adds all findings, everything ruled out, settings, problems and the lines that
-evidence cites; level 2 adds the evaluated condition of every rule. Commands stand alone on their lines, unbroken.
+Level 0 is what one reads first, with the problems that may hide evidence; level 1 adds all findings, everything ruled
+out, settings, all problems and the lines that evidence cites; level 2 adds the evaluated condition of every rule.
+Commands stand alone on their lines, unbroken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from thpdiag.model.result import ConditionTree, Evidence, Finding, Profile, Result, RuledOut, Setting
+from thpdiag.model.result import ConditionTree, Evidence, Finding, Problem, Profile, Result, RuledOut, Setting
 from thpdiag.report import AnyResult, messages
 from thpdiag.report.escaping import prose, visible
 from thpdiag.report.layout import WIDTH, columns, fold
@@ -50,7 +51,7 @@ def _host_report(result: Result, verbosity: int) -> Iterator[str]:
     yield from _inputs(result, verbosity)
     if verbosity >= 1:
         yield from _settings_and_measures(result)
-        yield from _problems(result)
+    yield from _problems(result, verbosity)
     if verbosity >= 2:
         yield from _condition_trees(result)
 
@@ -259,7 +260,8 @@ def _inputs(result: Result, verbosity: int) -> Iterator[str]:
     if result.problems:
         kinds = Counter(problem.kind or "odd" for problem in result.problems)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        told.append(f"{plural(len(result.problems), 'problem')} ({counts}){'' if verbosity else '; -v lists them'}.")
+        all_listed = verbosity or all(problem.hides for problem in result.problems)
+        told.append(f"{plural(len(result.problems), 'problem')} ({counts}){'' if all_listed else '; -v lists them'}.")
     if told:
         yield from fold(" ".join(told))
     asked = [f"{name}={value}" for name, value in sorted(result.tool.options.items()) if value is not None]
@@ -287,12 +289,17 @@ def _settings_and_measures(result: Result) -> Iterator[str]:
         yield from fold(prose(with_aside(told, how)), "  ", "      ")
 
 
-def _problems(result: Result) -> Iterator[str]:
-    if result.problems:
-        yield from _heading("Problems")
-    for problem in result.problems:
-        times = f" ({problem.count} times)" if (problem.count or 1) > 1 else ""
-        yield from citation_lines(place(problem), f"{problem.kind or 'odd'}: {problem.text}{times}")
+def _problems(result: Result, verbosity: int) -> Iterator[str]:
+    """At level 0 those that may have taken evidence away: without them a reader takes silence for an answer."""
+    listed = result.problems if verbosity else [problem for problem in result.problems if problem.hides]
+    if listed:
+        yield from _heading("Problems" if verbosity else "Problems that may hide evidence")
+    yield from _short(map(_problem, listed), len(listed), verbosity)
+
+
+def _problem(problem: Problem) -> list[str]:
+    times = f" ({problem.count} times)" if (problem.count or 1) > 1 else ""
+    return citation_lines(place(problem), f"{problem.kind or 'odd'}: {problem.text}{times}")
 
 
 def _condition_trees(result: Result) -> Iterator[str]:
