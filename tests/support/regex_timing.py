@@ -3,8 +3,9 @@
     python tests/support/regex_timing.py 60000 --seconds 2
 
 For each repeat in a pattern: what must stand before it, its own text repeated to the given length, and an end that fits
-nowhere; then words grown from the whole pattern, and plain ones. Each pattern is used as the code uses it (`match`,
-`search`, ...), as far as that stands in the source. Prints the slowest, and exits with 1 if one took longer.
+nowhere; then words grown from the whole pattern, and plain ones. Patterns that look at more than a line get each of
+these on lines of their own too. Each pattern is used as the code uses it (`match`, `search`, ...), as far as that
+stands in the source. Prints the slowest, and exits with 1 if one took longer.
 """
 
 from __future__ import annotations
@@ -173,9 +174,11 @@ def astray(pattern: AnyPattern, length: int, *, plain: bool = True) -> list[str]
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     flags = pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     choice, tree = random.Random(len(source)), _parser.parse(source, flags)
+    line_ends = ("", "\n") if pattern.flags & re.MULTILINE else ("",)
     found = dict.fromkeys(
-        before + unit * (length // len(unit)) + end
+        before + f"{unit}{line_end}" * (length // len(f"{unit}{line_end}")) + end
         for before, unit in sorted(set(repeats(tree, "", choice)))
+        for line_end in line_ends
         for end in ENDS
     )
     for _ in range(WORDS):
@@ -183,7 +186,8 @@ def astray(pattern: AnyPattern, length: int, *, plain: bool = True) -> list[str]
         start = choice.randrange(len(word))
         part = word[start : choice.randrange(start, len(word)) + 1]
         found[word[:start] + part * (length // len(part)) + "\x01"] = None
-        found[word * (length // len(word)) + "\x01"] = None
+        for line_end in line_ends:
+            found[f"{word}{line_end}" * (length // len(f"{word}{line_end}")) + "\x01"] = None
     return [*found, *(word * (length // len(word)) + "\x01" for word in PLAIN if plain)]
 
 
