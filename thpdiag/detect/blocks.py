@@ -86,6 +86,10 @@ MAX_LOOKS, SKIPPED_LINES = 10, 400  # at a log of something else, after which on
 MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
 ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAX_OUTPUT_LINES = 4000  # of a command of which it is looked for what belongs to which setting
+# A row of a table: up to three words, numbers, up to two words. A few such lines may be anything (a list of versions).
+_NUMBER = r"[-+]?\d[\d.,:%/]*[A-Za-z]{0,2}"
+_ROW_OF_NUMBERS = re.compile(rf"\s*(?:\S+\s+){{0,3}}?{_NUMBER}(?:\s+{_NUMBER}){{3,400}}(?:\s+\S+){{0,2}}\s*$")
+MIN_ROWS = 5
 UNCLEAR = "unclear"  # how a setting was written: under which value the lines below were printed is not known
 _TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
 _TRACING = re.compile(r"\bset -\w{0,4}x|\b(?:ba|da|k)?sh -\w{0,4}x\b")
@@ -102,6 +106,33 @@ class _PartBelow(NamedTuple):
     done: tuple[str, ...]
     command: str
     how: str
+
+
+@dataclass(slots=True)
+class _UnreadRows:
+    """Rows of tables that no parser reads, since a header was lost or nobody knows it.
+
+    `run` are the rows of the last table so far; short ones are not counted.
+    """
+
+    lines: int = 0
+    first: int = 0
+    run: int = 0
+    last: int = 0
+
+    def see(self, line: TextLine) -> None:
+        """Take a line that no parser knows."""
+        if not _ROW_OF_NUMBERS.match(line.text):
+            return
+        self.run = self.run + 1 if line.number <= self.last + 1 else 1
+        self.last = line.number
+        if self.run >= MIN_ROWS:
+            self.lines += MIN_ROWS if self.run == MIN_ROWS else 1
+            self.first = self.first or line.number - MIN_ROWS + 1
+
+    def problem(self, member: str) -> Problem:
+        text = f"{self.lines} rows of numbers stand below no header that thpdiag knows; they were not read"
+        return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
 
 
 @dataclass(slots=True)
@@ -129,6 +160,7 @@ class _Context:
     tracing: bool = False  # the shell prints each command behind a `+`
     traced: list[str] = field(default_factory=list)  # both sides of a pipe, in either order
     services: Services = field(default_factory=Services)
+    unread: _UnreadRows = field(default_factory=_UnreadRows)
 
     @property
     def group(self) -> tuple[str, str]:
@@ -325,11 +357,12 @@ class Detector:
             yield from self._block(whole, context, rest.number, rest)
             return
         ahead = _LookaheadLines(lines, session.other_line, markup=markup)
-        silent = 0
+        silent, is_read = 0, False
         while (line := ahead.next()) and silent < MAX_UNCLAIMED_LINES:
             before = silent
             for reading in self._step(line, context, ahead):
                 silent = -1
+                is_read = True
                 session.take(reading)
                 yield from session.ready()
             silent = before + 1 if silent >= 0 else 0
@@ -338,6 +371,8 @@ class Detector:
         for group, written in context.accounts.items() if not system_path(member) else ():
             for fact in testimony(member, written):
                 yield TaggedRecord(fact, "prose", group)
+        if is_read and context.unread.lines:
+            yield TaggedRecord(context.unread.problem(member), "", context.group)
         if line:
             cite = Citation(member, line.number)
             text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"
@@ -394,6 +429,7 @@ class Detector:
             yield from self._clock(line, moment, before, context)
         else:
             date = self._first_date(line.text, ahead, 1)
+            context.unread.see(line)
             yield from self._words(line, context, ahead)
         ahead.take()
         if date:

@@ -326,19 +326,24 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
         yield from walk(node.children)
 
 
-def relative(nodes: Sequence[Node], total: float) -> bool:
-    """Whether the shares are of the parent (fractal), not of everything (graph): somewhere parts exceed the whole."""
-    if _exceeds(nodes, total):
-        return True
-    return any(
-        not node.counted and _exceeds(node.children, total if node.value is None else node.value)
-        for node in walk(nodes)
-    )
+def _parts_and_wholes(nodes: Sequence[Node], total: float) -> Iterator[tuple[float, float, float]]:
+    """Of each place where a graph branches: what the branches add up to, what they are branches of, and by how much
+    rounding may have made the sum wrong.
+    """
+    for whole, parts in [(total, nodes), *((total if n.value is None else n.value, n.children) for n in walk(nodes))]:
+        shares = [node.value for node in parts if not node.counted and node.value is not None]
+        if shares:
+            yield sum(shares), whole, max(10, len(shares)) * ROUNDING
 
 
-def _exceeds(parts: Sequence[Node], whole: float) -> bool:
-    shares = [n.value or 0 for n in parts if not n.counted]
-    return sum(shares) > whole + max(10, len(shares)) * ROUNDING
+def _sums(graphs: Sequence[tuple[OverheadRow, list[Node]]]) -> tuple[int, int]:
+    """How often branches exceed the whole, as shares of the parent do (fractal), and how often they add up to it as
+    shares of everything do (graph). Where the whole is nearly all both may be.
+    """
+    sums = [one for shown, nodes in graphs for one in _parts_and_wholes(nodes, shown.total)]
+    exceeding = sum(parts > whole + error for parts, whole, error in sums)
+    equal = sum(abs(parts - whole) <= error and whole < _NEARLY_ALL for parts, whole, error in sums)
+    return exceeding, equal
 
 
 def with_totals(
@@ -364,7 +369,9 @@ def with_totals(
             shown.own * (ending + below) / ending if ending and below else shown.total
             for (shown, _), (ending, below) in zip(rows, parts, strict=True)
         ]
-    elif any(absolute) and any(share > own + 10 * ROUNDING for own, share in sums):
+    elif any(absolute) and any(
+        shown.symbol and share > own + 10 * ROUNDING for (shown, _), (own, share) in zip(rows, sums, strict=True)
+    ):  # a row without a function, as --sort comm has, calls nothing
         totals = [max(shown.total, share) for (shown, _), (_, share) in zip(rows, sums, strict=True)]
     else:
         return list(rows)
@@ -489,11 +496,15 @@ _INNER = {
 
 
 class Chains(NamedTuple):
-    """`of` holds one split per row. `order` is callee or caller; `shares` says what those of branches are of."""
+    """`of` holds one split per row. `order` is callee or caller; `shares` says what those of branches are of.
+
+    `exceeding` is how often branches add up to more than what they are branches of.
+    """
 
     of: tuple[Split, ...]
     order: str
     shares: str  # absolute; relative to the parent; numbers of samples where each weighs something else
+    exceeding: int = 0
 
 
 class _Graph(NamedTuple):
@@ -519,7 +530,8 @@ class Layout(Flag):
 def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = Layout.PLAIN) -> Chains:
     """The stacks of all rows of one event. Order and kind of share hold for the whole text."""
     graphs = [(shown, parse(lines)) for shown, lines in rows]
-    fractal = Layout.LIVE not in layout and any(relative(nodes, shown.total) for shown, nodes in graphs)
+    exceeding, equal = (0, 0) if Layout.LIVE in layout else _sums(graphs)
+    fractal = exceeding > equal
     measures = _measures(graphs, fractal=fractal)
     caller = _caller(graphs, measures)
     rootless = Layout.BY_SYMBOL in layout and any(has_bars(lines) for _, lines in rows)
@@ -529,7 +541,7 @@ def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = L
     )
     vary = len({measure.each for measure in measures}) > 1
     shares = "relative" if fractal else "numbers of samples whose periods vary" if vary else "absolute"
-    return Chains(of, "caller" if caller else "callee", shares)
+    return Chains(of, "caller" if caller else "callee", shares, 0 if fractal else exceeding)
 
 
 def _measures(graphs: Sequence[tuple[OverheadRow, list[Node]]], *, fractal: bool) -> list[Measure]:

@@ -221,6 +221,7 @@ class Table:
     edge: int = 0  # where the shares of rows end
     blank: bool = False  # an empty line was seen below the last row
     cut: bool = False  # of call graphs that lost the ends of their lines, or their indentation: bars do not tell it
+    exceeding: int = 0  # how often branches of a call graph add up to more than what they are branches of
     broken: tuple[str, Citation] | None = None  # a row whose symbol stands on the next line
 
     def take(self, text: str, cite: Citation) -> bool:
@@ -286,6 +287,7 @@ class Table:
             graphs = with_totals(graphs, unknown_own=self.columns.own_at is None)
             entries = [replace(e, row=shown) for e, (shown, _) in zip(entries, graphs, strict=True)]
         split = chains(graphs, self._layout())
+        self.exceeding += split.exceeding
         weight = 0.0
         for entry, paths in zip(entries, split.of, strict=True):
             _add(counts, frames, entry, paths, self.comm)

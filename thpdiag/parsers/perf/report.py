@@ -159,6 +159,9 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
             total_samples=total,
             facts={**header, **current.facts, **profile.facts},
         )
+    if table.exceeding:
+        text = "branches of a call graph that add up to more than the whole: a line is damaged or stands twice"
+        yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name, count=table.exceeding)
     if table.cut:
         text = (
             "call graphs that lost their indentation or the ends of their lines: only the functions above the first "
