@@ -33,10 +33,8 @@ Status = Annotated[
 STATUSES: tuple[Status, ...] = ("worse", "new", "cannot_tell", "unchanged", "improved", "fixed")
 Outcome = Literal["fires", "silent", "unknown", "excluded", "absent"]
 Direction = Literal["up", "down", "same", "noise"]
-Points = Annotated[
-    list[Annotated[list[Number], Field(json_schema_extra={"minItems": 4, "maxItems": 4})]],
-    Field(json_schema_extra={"maxItems": 200}),
-]
+Bucket = Annotated[list[Number], Field(min_length=4, max_length=4)]  # checked: it is taken apart
+Points = Annotated[list[Bucket], Field(json_schema_extra={"maxItems": 200})]
 
 
 class Placed(Document):

@@ -90,6 +90,7 @@ MAX_OUTPUT_LINES = 4000  # of a command of which it is looked for what belongs t
 _NUMBER = r"[-+]?\d[\d.,:%/]*[A-Za-z]{0,2}"
 _ROW_OF_NUMBERS = re.compile(rf"\s*(?:\S+\s+){{0,3}}?{_NUMBER}(?:\s+{_NUMBER}){{3,400}}(?:\s+\S+){{0,2}}\s*$")
 MIN_ROWS = 5
+_INDENTED = " \t|-+"  # what lines of call graphs begin with
 UNCLEAR = "unclear"  # how a setting was written: under which value the lines below were printed is not known
 _TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
 _TRACING = re.compile(r"\bset -\w{0,4}x|\b(?:ba|da|k)?sh -\w{0,4}x\b")
@@ -109,29 +110,46 @@ class _PartBelow(NamedTuple):
 
 
 @dataclass(slots=True)
-class _UnreadRows:
-    """Rows of tables that no parser reads, since a header was lost or nobody knows it.
+class _Remains:
+    """Lines that no parser reads, of tables and call graphs whose beginning was lost or is not known.
 
-    `run` are the rows of the last table so far; short ones are not counted.
+    `rows` are those of the last table so far; few are not counted. `above` are the latest lines that no parser knows.
     """
 
     lines: int = 0
     first: int = 0
-    run: int = 0
-    last: int = 0
+    rows: int = 0
+    row: int = 0
+    above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
+    unknown: int = 0  # lines in a row that no parser knows, and that are no rows
 
     def see(self, line: TextLine) -> None:
         """Take a line that no parser knows."""
-        if not _ROW_OF_NUMBERS.match(line.text):
-            return
-        self.run = self.run + 1 if line.number <= self.last + 1 else 1
-        self.last = line.number
-        if self.run >= MIN_ROWS:
-            self.lines += MIN_ROWS if self.run == MIN_ROWS else 1
-            self.first = self.first or line.number - MIN_ROWS + 1
+        self.unknown = self.unknown + 1 if self.above and line.number <= self.above[-1].number + 1 else 1
+        self.above.append(line)
+        if _ROW_OF_NUMBERS.match(line.text):
+            self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
+            self.row = line.number
+            if self.rows >= MIN_ROWS:
+                self._count(line.number, MIN_ROWS if self.rows == MIN_ROWS else 1)
+
+    def begin_block(self, parser: Parser, first: TextLine) -> None:
+        """A block begins: indented lines right above it may be the end of one of its kind."""
+        whole = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
+        if (
+            whole
+            and self.unknown >= MIN_ROWS
+            and all(line.text[0] in _INDENTED and parser.continues(line.text) for line in self.above)
+        ):
+            self._count(first.number - 1, self.unknown)
+        self.above.clear()
+
+    def _count(self, last: int, lines: int) -> None:
+        self.first = self.first or last - lines + 1
+        self.lines += lines
 
     def problem(self, member: str) -> Problem:
-        text = f"{self.lines} rows of numbers stand below no header that thpdiag knows; they were not read"
+        text = f"{self.lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
         return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
 
 
@@ -160,7 +178,7 @@ class _Context:
     tracing: bool = False  # the shell prints each command behind a `+`
     traced: list[str] = field(default_factory=list)  # both sides of a pipe, in either order
     services: Services = field(default_factory=Services)
-    unread: _UnreadRows = field(default_factory=_UnreadRows)
+    remains: _Remains = field(default_factory=_Remains)
 
     @property
     def group(self) -> tuple[str, str]:
@@ -371,8 +389,8 @@ class Detector:
         for group, written in context.accounts.items() if not system_path(member) else ():
             for fact in testimony(member, written):
                 yield TaggedRecord(fact, "prose", group)
-        if is_read and context.unread.lines:
-            yield TaggedRecord(context.unread.problem(member), "", context.group)
+        if is_read and context.remains.lines:
+            yield TaggedRecord(context.remains.problem(member), "", context.group)
         if line:
             cite = Citation(member, line.number)
             text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"
@@ -413,6 +431,7 @@ class Detector:
         margins = dict.fromkeys(("", line.text[: len(line.text) - len(line.text.lstrip())]))
         for margin in () if line.text.startswith(RECORDER_MARK) else margins:
             if parser := self._parser_at(ahead, margin):
+                context.remains.begin_block(parser, line)
                 yield from self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
                 return
         yield from self._time_or_words(line, context, ahead)
@@ -429,7 +448,7 @@ class Detector:
             yield from self._clock(line, moment, before, context)
         else:
             date = self._first_date(line.text, ahead, 1)
-            context.unread.see(line)
+            context.remains.see(line)
             yield from self._words(line, context, ahead)
         ahead.take()
         if date:

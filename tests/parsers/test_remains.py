@@ -1,0 +1,84 @@
+"""Tables and call graphs whose beginning was cut off, or whose header was damaged: not read, and said so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command_line import ROOT
+from thpdiag.host.options import Options
+from thpdiag.host.reading import read_input
+from thpdiag.model import ProblemKind, Profile
+
+FIXTURES = ROOT / "fixtures"
+VMSTAT = FIXTURES / "readers/vmstat/frozen/vmstat.txt"
+BROWSER = FIXTURES / "recordings/fault-compaction/report-browser-comm.txt"
+
+
+def remains(tmp_path: Path, lines: list[str]) -> list[tuple[int | None, str]]:
+    """The problems of a text, by line."""
+    file = tmp_path / "session.txt"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = read_input([file], Options()).problems
+    return [(one.cite.line, one.text) for one in found if one.kind is ProblemKind.UNRECOGNISED]
+
+
+def lines_of(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def sentence(lines: int) -> str:
+    return f"{lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
+
+
+def second_header() -> tuple[list[str], int]:
+    """The lines of a vmstat, and where the second screen begins."""
+    lines = lines_of(VMSTAT)
+    return lines, next(at for at, line in enumerate(lines) if at > 2 and line.startswith("procs"))
+
+
+def test_rows_above_the_first_header(tmp_path: Path) -> None:
+    """`tail` of a long vmstat begins in the middle of a screen."""
+    lines, second = second_header()
+    assert remains(tmp_path, lines[second - 9 :]) == [(1, sentence(9))]
+    assert remains(tmp_path, lines) == []
+
+
+def test_few_rows_are_no_table(tmp_path: Path) -> None:
+    """Four lines of numbers may be anything."""
+    lines, second = second_header()
+    assert remains(tmp_path, lines[second - 4 :]) == []
+
+
+@pytest.mark.parametrize("damage", ["%sys", "%usr"])
+def test_rows_below_a_damaged_header(tmp_path: Path, damage: str) -> None:
+    """The columns have no names: the rows are of a table, of which nobody can say which."""
+    session = lines_of(FIXTURES / "stories/redis-shop-first-test/bundle/session.txt")
+    header = next(at for at, line in enumerate(session) if damage in line)
+    rows = sum(" all " in line for line in session[header + 1 : header + 25])
+    session[header] = session[header].replace(damage, "\x00\x01")
+    assert remains(tmp_path, session) == [(header + 2, sentence(rows))]
+
+
+def test_a_call_graph_without_its_row(tmp_path: Path) -> None:
+    """A copy from the browser that begins in the middle of the first graph."""
+    lines = lines_of(BROWSER)
+    row = next(at for at, line in enumerate(lines) if at and line[0] in "+-")
+    assert remains(tmp_path, lines[100:]) == [(1, sentence(row - 100))]
+    assert remains(tmp_path, lines) == []
+
+
+def test_a_branch_that_stands_twice(tmp_path: Path) -> None:
+    """The other branches stay what they are, and the sum that cannot be is said."""
+    lines = lines_of(BROWSER)
+    branch = next(at for at, line in enumerate(lines) if "copy_mc_enhanced_fast_string" in line and "%" in line)
+    chains = []
+    for number, text in enumerate((lines, [*lines[:branch], lines[branch], *lines[branch:]])):
+        (tmp_path / f"{number}.txt").write_text("\n".join(text), encoding="utf-8")
+        found = read_input([tmp_path / f"{number}.txt"], Options())
+        (profile,) = [r.record for each in found.readings.values() for r in each if isinstance(r.record, Profile)]
+        chains.append(len(profile.chains))
+        assert profile.facts["shares"] == "absolute"
+        assert ["add up to more than the whole" in one.text for one in found.problems] == [True] * number
+    assert chains[1] >= chains[0] > 50
