@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "model": "",
     "parsers": "bundle detect knowledge model perf sandbox",
     "perf": "model",
-    "pipeline": "diagnosis engine host model",
+    "pipeline": "bundle diagnosis engine host model",
     "redact": "errors model",
     "report": "errors knowledge model",
     "sandbox": "errors",

@@ -113,15 +113,19 @@ class _PartBelow(NamedTuple):
 class _Remains:
     """Lines that no parser reads, of tables and call graphs whose beginning was lost or is not known.
 
-    `rows` are those of the last table so far; few are not counted. `above` are the latest lines that no parser knows.
+    `rows` are those of the last table so far, `graph` the indented lines that would have belonged to the block before;
+    few are not counted. `above` are the latest lines that no parser knows.
     """
 
     lines: int = 0
     first: int = 0
     rows: int = 0
-    row: int = 0
+    row: int = 0  # the line of the last one
+    parser: Parser | None = None  # of the block before
+    graph: int = 0
+    since: int = 0  # the line of the first row, or of the graph
     above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
-    unknown: int = 0  # lines in a row that no parser knows, and that are no rows
+    unknown: int = 0  # lines in a row that no parser knows
 
     def see(self, line: TextLine) -> None:
         """Take a line that no parser knows."""
@@ -129,24 +133,31 @@ class _Remains:
         self.above.append(line)
         if _ROW_OF_NUMBERS.match(line.text):
             self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
+            self.since = line.number if self.rows == 1 else self.since
             self.row = line.number
-            if self.rows >= MIN_ROWS:
-                self._count(line.number, MIN_ROWS if self.rows == MIN_ROWS else 1)
+            self._count(self.rows, MIN_ROWS)
+        else:
+            self.graph = self.graph + 1 if self.parser and self._is_of(self.parser, line) else 0
+            self.since = line.number if self.graph == 1 else self.since
+            self._count(self.graph, 2 * MIN_ROWS)
 
     def begin_block(self, parser: Parser, first: TextLine) -> None:
         """A block begins: indented lines right above it may be the end of one of its kind."""
-        whole = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
-        if (
-            whole
-            and self.unknown >= MIN_ROWS
-            and all(line.text[0] in _INDENTED and parser.continues(line.text) for line in self.above)
-        ):
-            self._count(first.number - 1, self.unknown)
+        is_full = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
+        if is_full and not self.graph and all(self._is_of(parser, line) for line in self.above):
+            self.since = self.above[-1].number - self.unknown + 1
+            self._count(self.unknown, self.unknown)
+        self.parser, self.graph = parser, 0
         self.above.clear()
 
-    def _count(self, last: int, lines: int) -> None:
-        self.first = self.first or last - lines + 1
-        self.lines += lines
+    @staticmethod
+    def _is_of(parser: Parser, line: TextLine) -> bool:
+        return line.text[0] in _INDENTED and bool(parser.continues(line.text))
+
+    def _count(self, lines: int, least: int) -> None:
+        if lines >= least:
+            self.first = self.first or self.since
+            self.lines += lines if lines == least else 1
 
     def problem(self, member: str) -> Problem:
         text = f"{self.lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
@@ -185,8 +196,10 @@ class _Context:
         return (self.speaker, self.host)
 
     def write_down(self, line: TextLine) -> None:
-        """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes."""
-        if not line.depth and len(written := self.accounts.setdefault(self.group, [])) <= MAX_LINES:
+        """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes, no tables."""
+        if line.depth or (line.text and line.number == self.remains.row):
+            return
+        if len(written := self.accounts.setdefault(self.group, [])) <= MAX_LINES:
             written.append((line.number, line.text))
 
     def look_past(self, line: TextLine) -> None:
@@ -388,6 +401,7 @@ class Detector:
         yield from session.ready()
         for group, written in context.accounts.items() if not system_path(member) else ():
             for fact in testimony(member, written):
+                is_read = True
                 yield TaggedRecord(fact, "prose", group)
         if is_read and context.remains.lines:
             yield TaggedRecord(context.remains.problem(member), "", context.group)
