@@ -103,6 +103,8 @@ def _profile(profile: Profile) -> Any:
         "has_time": profile.has_time,
         "total": profile.total_samples,
         "facts": dict(sorted(profile.facts.items())),
+        **({"measures": profile.measures.value} if profile.measures else {}),
+        **({} if profile.shows_kernel else {"shows_kernel": False}),
     }
 
 

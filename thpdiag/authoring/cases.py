@@ -4,6 +4,7 @@
     series: {node_vmstat_compact_fail: "100+40x30 @2s", "process_resident_memory_bytes{pid=7,comm=java}": "5 7 9 @10s"}
 
 A source without callers may tell shares with callees: `flat: ["handle_mm_fault 0.1/99.8", "compact_zone 0.6/9.9"]`.
+Recordings that measure no CPU time are written the same, under `off_cpu` (time) and `calls`.
 The series notation is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_`
 is a missing value; `@2s` is the step, without it the series has no times.
 
@@ -35,6 +36,7 @@ from thpdiag.model import (
     Fact,
     Frame,
     Ledger,
+    Measure,
     Moment,
     Profile,
     Sample,
@@ -79,6 +81,8 @@ def _state(name: str, order: int, row: Mapping[str, Any], cite: Citation) -> Sta
     profiles = [
         _profile(row.get("stacks") or [], Stacks.FULL, cite),
         _profile(row.get("flat") or [], Stacks.NONE, cite),
+        _profile(row.get("off_cpu") or [], Stacks.FULL, cite, Measure.OFF_CPU),
+        _profile(row.get("calls") or [], Stacks.FULL, cite, Measure.CALLS),
     ]
     return State(
         name, settings, order, facts, tuple(_samples(row.get("series") or {}, cite)),
@@ -103,7 +107,7 @@ def _number(value: Any) -> str | int | float:
     return value if isinstance(value, (int, float)) else str(value)
 
 
-def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None:
+def _profile(lines: list[str], stacks: Stacks, cite: Citation, measures: Measure | None = None) -> Profile | None:
     if not lines:
         return None
     frames: dict[str, int] = {}
@@ -124,7 +128,7 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation) -> Profile | None
     unlisted = max(0.0, 100.0 - total) if stacks is Stacks.NONE else 0.0
     return Profile(
         "case", "cycles", tuple(Frame(n) for n in frames), counts.chains(), counts.tasks(), counts.rows(), stacks, cite,
-        Ledger(unlisted=unlisted), percent_only=stacks is Stacks.NONE, inclusive=tuple(inclusive),
+        Ledger(unlisted=unlisted), percent_only=stacks is Stacks.NONE, inclusive=tuple(inclusive), measures=measures,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from thpdiag.engine.stacks import Place, function_families
 from thpdiag.knowledge.symbols import families, is_idle_task, is_unresolved
-from thpdiag.model import Profile, Rows, Stacks, Task
+from thpdiag.model import Measure, Profile, Rows, Stacks, Task
 from thpdiag.model.profile import UNKNOWN
 from thpdiag.model.ragged import any_of
 
@@ -80,8 +80,11 @@ class CompiledProfile:
 
     @cached_property
     def rows(self) -> Rows:
-        """Rows that are not idle (`thpdiag.knowledge.symbols.is_idle` of every frame and its task)."""
+        """Rows that are not idle (`thpdiag.knowledge.symbols.is_idle` of every frame and its task); of the time off
+        the CPU those of tasks that did not wait for work."""
         profile, rows, idle = self.profile, self.profile.rows, families()["idle"]
+        if profile.measures is Measure.OFF_CPU:
+            return rows.only(~self.holding(("work_wait", "poll_wait", "futex"))[rows.chain])
         names, comms = [f.name for f in profile.frames], [t.comm for t in profile.tasks]
         halts, maybe, unnamed = (
             any_of(_marks(names, test)[profile.chains.frames], profile.chains.starts)
@@ -104,8 +107,8 @@ class CompiledProfile:
 
     @cached_property
     def samples(self) -> int | None:
-        """Non-idle samples, None where the source has only percentages and no total."""
-        if self.profile.percent_only:
+        """Non-idle samples, None where the source has only percentages or times, and no total."""
+        if self.profile.percent_only or self.profile.measures in (Measure.OFF_CPU, Measure.OTHER):
             return self.profile.total_samples
         return int(self.rows.samples.sum())
 

@@ -195,8 +195,9 @@ class Profile(Strict):
     `under`: families that must be callers, in this order from the leaf outwards, gaps allowed; `not_under`: none of
     these may be a caller. `of`: all (default), comm, thread or cpu (the largest share within one of them), symbol (of
     the samples that match self/anywhere alone: chain purity), callers (of those that `under` alone matches: what the
-    callers spend their time on). Fewer than `min_samples` samples leave the check unknown, and so do fewer than a fifth
-    of that in the part that a share is asked of, or a yes by fewer than a tenth.
+    callers spend their time on). `measures`: of CPU time (default), of the time in which tasks did not run though they
+    had work, or of calls; a recording of one says nothing of another. Fewer than `min_samples` samples leave the check
+    unknown, and so do fewer than a fifth of that in the part that a share is asked of, or a yes by fewer than a tenth.
     """
 
     self_: Names | None = Field(default=None, alias="self")
@@ -212,6 +213,7 @@ class Profile(Strict):
     at_least: Quantity | None = None
     below: Quantity | None = None
     min_samples: int = Field(default=50, ge=1)
+    measures: Literal["cpu", "off-cpu", "calls"] = "cpu"
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -370,6 +372,8 @@ class CaseState(Strict):
     facts: dict[str, Any] = Field(default_factory=dict)
     stacks: list[str] = Field(default_factory=list)
     flat: list[str] = Field(default_factory=list)
+    off_cpu: list[str] = Field(default_factory=list)
+    calls: list[str] = Field(default_factory=list)
     series: dict[str, str] = Field(default_factory=dict)
     events: list[dict[str, Any]] = Field(default_factory=list)
 
@@ -378,7 +382,8 @@ class CaseFile(Strict):
     """One case of a NAME.cases.yaml: a small host and what the rule must say of it.
 
     `facts`: name -> value (or a list of {value, LABEL: ...}). `stacks`: `"leaf < caller < caller WEIGHT [comm]"`.
-    `flat`: the same without callers, from a source that has none. `series`: name -> promtool notation with a step
+    `flat`: the same without callers, from a source that has none. `off_cpu`, `calls`: recordings of
+    waits and of calls, as `stacks`. `series`: name -> promtool notation with a step
     (`"100+40x30 @2s"`, `"5 7 9 @10s"`), for entities `name{pid=1,comm=x}`. `events`: lists of {kind, FIELD: value,
     stack: "a < b"}. `processes`: command lines. `states`: several of all this, in order, for toggles.
     """
@@ -387,6 +392,8 @@ class CaseFile(Strict):
     facts: dict[str, Any] = Field(default_factory=dict)
     stacks: list[str] = Field(default_factory=list)
     flat: list[str] = Field(default_factory=list)
+    off_cpu: list[str] = Field(default_factory=list)
+    calls: list[str] = Field(default_factory=list)
     series: dict[str, str] = Field(default_factory=dict)
     events: list[dict[str, Any]] = Field(default_factory=list)
     processes: list[str] = Field(default_factory=list)
@@ -401,7 +408,7 @@ class CaseFile(Strict):
 
     @model_validator(mode="after")
     def _of_a_state(self) -> Self:
-        beside = [name for name in ("stacks", "flat", "series") if getattr(self, name)]
+        beside = [name for name in ("stacks", "flat", "off_cpu", "calls", "series") if getattr(self, name)]
         if self.states and beside:
             raise ValueError(f"{', '.join(beside)} beside states would be left out; put it into the state it is of")
         return self

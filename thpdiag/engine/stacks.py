@@ -18,8 +18,8 @@ from enum import Enum
 from functools import lru_cache
 
 from thpdiag.knowledge.symbols import families_of, is_unresolved, normalise
-from thpdiag.model import Event, Profile
-from thpdiag.model.text import function_name, sentence
+from thpdiag.model import Event, Measure, Profile
+from thpdiag.model.text import function_name, quoted, sentence
 
 Wanted = Sequence[Sequence[str]]  # one entry per place from the leaf outwards; each a choice of families
 
@@ -99,8 +99,13 @@ _COUNTED = frozenset({
 _WORD = re.compile(r"[a-z]+")
 
 
+_PROGRAM_ALONE = re.compile(r".*[:/](?=[a-zA-Z]*u)(?![a-zA-Z]*[kh])[uGHpPSDWebRX]+/?")  # cycles:u, cpu_core/cycles/u
+
+
 def samples_cpu_time(profile: Profile) -> bool:
     """Whether the samples were taken by time."""
+    if profile.measures is not None:
+        return profile.measures is Measure.CPU
     event = profile.event.split("{")[-1].split(",")[0].strip()  # a group is sampled by its first event
     point = _TRACEPOINT.match(event)
     if point and not _MODIFIERS.fullmatch(point["name"]):
@@ -108,6 +113,35 @@ def samples_cpu_time(profile: Profile) -> bool:
     return _COUNTED.isdisjoint(_WORD.findall(event.lower()))
 
 
+def sees_kernel(profile: Profile) -> bool:
+    """Whether the recording would show what the kernel did."""
+    return profile.shows_kernel and not _PROGRAM_ALONE.fullmatch(profile.event)
+
+
 def cpu_time_profiles(profiles: Sequence[Profile]) -> list[Profile]:
-    """Those that measure CPU time."""
-    return [profile for profile in profiles if samples_cpu_time(profile)]
+    """Those that measure CPU time, of the kernel too."""
+    return measured_profiles(profiles, Measure.CPU)
+
+
+def measured_profiles(profiles: Sequence[Profile], measures: Measure) -> list[Profile]:
+    """Those of which a share is a share of this, of the kernel too."""
+    if measures is Measure.CPU:
+        return [profile for profile in profiles if samples_cpu_time(profile) and sees_kernel(profile)]
+    return [profile for profile in profiles if profile.measures is measures and sees_kernel(profile)]
+
+
+NOT_CPU_TIME = {
+    Measure.OFF_CPU: "time in which tasks did not run",
+    Measure.CALLS: "calls",
+    Measure.SNAPSHOT: "threads at one moment",
+    Measure.OTHER: "something other than CPU time",
+}
+
+
+def measure_words(profile: Profile) -> str:
+    """What a recording counts that does not measure CPU time in the kernel, as the end of a sentence."""
+    if samples_cpu_time(profile):
+        return "shows the program alone, and not what the kernel did"
+    if profile.measures is None:
+        return f"counts {quoted(profile.event)}, which does not tell where CPU time goes"
+    return f"counts {NOT_CPU_TIME[profile.measures]}, which does not tell where CPU time goes"

@@ -220,6 +220,8 @@ def denominator_words(check: Profile, group: str = "") -> str:
     """Of which samples a profile check asks a share."""
     if check.of == "symbol":
         return f"of the samples in {family_words(check.self_ if check.self_ is not None else check.anywhere)}"
+    if check.of == "all" and check.measures != "cpu":
+        return "of the calls" if check.measures == "calls" else "of the time that tasks waited"
     if check.of == "all":
         return "of the non-idle samples" + (" that are listed" if check.listed else "")
     if check.of == "callers":

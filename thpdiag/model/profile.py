@@ -36,6 +36,16 @@ class Stacks(StrEnum):
     NONE = "none"  # leaf only: perf top, flat report
 
 
+class Measure(StrEnum):
+    """What the weight of a recording is. Only shares of CPU time are shares of what a host does."""
+
+    CPU = "cpu"  # samples of what ran, by time or cycles
+    OFF_CPU = "off-cpu"  # time in which tasks did not run
+    CALLS = "calls"  # of a function or tracepoint
+    SNAPSHOT = "snapshot"  # where each thread was at one moment, whether it ran or not
+    OTHER = "other"  # bytes, latencies, what the source does not explain
+
+
 class Frame(NamedTuple):
     """A function.
 
@@ -180,8 +190,9 @@ class Inclusive(NamedTuple):
 class Profile:
     """One event of one recording. Several events of a recording are several profiles, never added.
 
-    `start` is the time of bin 0. `kernel` is there while kernel functions still wait for their names
-    (`thpdiag.host.kernel_symbols`).
+    `measures` is None where the event tells it. `shows_kernel` is False where the profiler sees the program alone: what
+    the kernel did is unknown then, not nothing. `start` is the time of bin 0. `kernel` is there while kernel functions
+    still wait for their names (`thpdiag.host.kernel_symbols`).
     """
 
     reader: str
@@ -201,6 +212,8 @@ class Profile:
     facts: Mapping[str, str] = field(default_factory=dict)  # header: hostname, release, perf version, command line
     kernel: KernelImage | None = None
     inclusive: tuple[Inclusive, ...] = ()  # of a text without chains that tells shares with callees
+    measures: Measure | None = None
+    shows_kernel: bool = True
 
     def names(self, chain: int) -> list[str]:
         """The functions of a chain, leaf first."""

@@ -8,7 +8,7 @@ open too, and if there are many the whole recording is weak evidence: what is lo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,12 +20,12 @@ from thpdiag.engine.quantity import format_quantity, parse_quantity
 from thpdiag.engine.schema import Profile as ProfileSpec
 from thpdiag.engine.schema import ProfileCheck, as_list
 from thpdiag.engine.sources import DOUBT, recordings
-from thpdiag.engine.stacks import Place, cpu_time_profiles, format_stack
+from thpdiag.engine.stacks import NOT_CPU_TIME, Place, format_stack, measure_words, measured_profiles
 from thpdiag.engine.state_view import StateView, compiled_profile
 from thpdiag.engine.wording import callers_words, denominator_words, family_words, signature_words
 from thpdiag.knowledge.symbols import task_groups
-from thpdiag.model import Citation, Profile, Stacks, Verdict3
-from thpdiag.model.text import path_name, quoted, sentence
+from thpdiag.model import Citation, Measure, Profile, Stacks, Verdict3
+from thpdiag.model.text import path_name, sentence
 
 if TYPE_CHECKING:
     from thpdiag.engine.compiled_profile import ChainMatches, CompiledProfile, GroupWeights
@@ -62,11 +62,9 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
     """
     if not view.state.profiles:
         return unknown_result(check, "profile", "no recording of call stacks in the input")
-    timed = cpu_time_profiles(view.state.profiles)
+    timed = measured_profiles(view.state.profiles, Measure(check.profile.measures))
     if not timed:
-        one = view.state.profiles[0]
-        text = f"{path_name(one.cite.member)} counts {quoted(one.event)}, which does not tell where CPU time goes"
-        return unknown_result(check, "profile", text)
+        return unknown_result(check, "profile", _why_none(check.profile, view.state.profiles))
     groups = recordings(tuple(timed))
     answers = []
     for renderings in groups:
@@ -80,6 +78,13 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
     return any_answer(
         sorted(answers, key=lambda a: a.measured if isinstance(a.measured, float) else -1.0, reverse=True)
     )
+
+
+def _why_none(spec: ProfileSpec, profiles: Sequence[Profile]) -> str:
+    """Why no recording measures what is asked."""
+    if spec.measures != "cpu":
+        return f"no recording of {NOT_CPU_TIME[Measure(spec.measures)]} in the input"
+    return f"{path_name(profiles[0].cite.member)} {measure_words(profiles[0])}"
 
 
 def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult:

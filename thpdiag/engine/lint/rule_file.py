@@ -567,7 +567,7 @@ def empty_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     """Host of a case that fires without anything on it."""
     if (cases := whole.cases.get(rule.id)) is None:
         return
-    told = ("facts", "series", "stacks", "flat", "events", "processes", "states", "read")
+    told = ("facts", "series", "stacks", "flat", "off_cpu", "calls", "events", "processes", "states", "read")
     for i, row in enumerate(cases.rows):
         if row.get("outcome") in ("fires", "excluded") and not any(row.get(key) for key in told):
             yield LintIssue("an empty host cannot fire; add facts, series or stacks", (i,), source=cases.source)

@@ -6,25 +6,27 @@ Written by stackcollapse-perf.pl, inferno and perf's own flamegraph scripts, whi
 `--pid` and `--tid` `java-1234/1240`), by bpftrace and BCC's profile (which put a frame `-` between program and
 kernel), and by hand. Marks behind a name: `_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are
 samples, or the sum of their periods (collapsers of perf script add up what stands before the event); the file does not
-say which. Where most are in the tens of thousands they are periods: then the samples are known if the period is
-constant, else there is at least one for each line. Source: FlameGraph's and inferno's collapsers.
+say which; of waits and of calls (offcputime -f) the innermost functions show it. Where most are in the tens of
+thousands they are periods: then the samples are known if the period is constant, else there is at least one for each
+line. Source: FlameGraph's and inferno's collapsers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from statistics import median
 from typing import NamedTuple
 
 from thpdiag.knowledge.symbols import families_of, is_unresolved, normalise
-from thpdiag.model import Citation, Ledger, Profile, Record, StackCounts, Stacks, Task
+from thpdiag.model import Citation, Ledger, Measure, Profile, Record, StackCounts, Stacks, Task
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.model.profile import NAMELESS
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers.perf.call_graph import ROOTS
 from thpdiag.parsers.perf.frames import Frames, symbol_like
+from thpdiag.parsers.stacks._stacks import with_measure
 
 _LINE = re.compile(r"(?P<stack>\S.*?)\s(?P<count>\d{1,18}(?:\.\d{1,9})?)$")
 _PLACE = re.compile(r"_\[(?P<letter>[kijw])\]$")
@@ -36,31 +38,37 @@ _PERIODS = 10_000  # half of the stacks of a recording are seldom, so that numbe
 _LOOKED_AT = 200  # stacks by which the first field is judged
 
 
-class _Stack(NamedTuple):
-    names: list[str]  # root first
+class FoldedStack(NamedTuple):
+    """A stack, root first; before its functions may stand who ran."""
+
+    names: list[str]
     weight: float
     cite: Citation
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
     """One profile. Lines that are no stack are counted in one problem."""
-    stacks: list[_Stack] = []
+    stacks: list[FoldedStack] = []
     errors = ParseErrors(source, PARSER.name)
     for number, text in lines:
         found = _LINE.match(text.strip())
         names = [n.strip() for n in found["stack"].replace(";::", "\0::").split(";")] if found else []
         names = [n.replace("\0", ";") for n in names if n]  # Lorg/Inner;::step, a name of the Java runtime
         if found and names:
-            stacks.append(_Stack(names, float(found["count"]), source.cite(number, text)))
+            stacks.append(FoldedStack(names, float(found["count"]), source.cite(number, text)))
         elif text.strip() and text[0] != "#":
             errors.note(number, text, "a line among folded stacks that is not `a;b;c count`")
     problems = errors.problems()
     yield from problems
     if stacks:
-        yield _profile(stacks, sum(problem.count for problem in problems))
+        odd = sum(problem.count for problem in problems)
+        yield profile_of_stacks(PARSER.name, stacks, {"no folded stack": odd} if odd else {})
 
 
-def _profile(stacks: list[_Stack], odd: int) -> Profile:
+def profile_of_stacks(
+    reader: str, stacks: Sequence[FoldedStack], odd: Mapping[str, int], measures: Measure | None = None
+) -> Profile:
+    """The profile of stacks that say neither what is counted nor where the kernel begins, but by marks and names."""
     first = [stack.names[0] for stack in stacks[:_LOOKED_AT]]
     # Collapsers write the task into the first field, unless most of these are functions that start a task.
     with_task = 2 * sum(map(_is_root, first)) < len(first)
@@ -79,8 +87,8 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
         samples += number
         lonely += number * (not chain)
         unknown += number * bool(chain and is_unresolved(frames.name(chain[0])))
-    return Profile(
-        reader=PARSER.name,
+    profile = Profile(
+        reader=reader,
         event="",
         frames=frames.all(),
         chains=counts.chains(),
@@ -88,10 +96,12 @@ def _profile(stacks: list[_Stack], odd: int) -> Profile:
         rows=counts.rows(),
         stacks=Stacks.FULL,
         cite=stacks[0].cite,
-        ledger=Ledger(samples, samples, lonely, unknown, odd={"no folded stack": odd} if odd else {}),
+        ledger=Ledger(samples, samples, lonely, unknown, odd=dict(odd)),
         total_samples=samples if period != 0 else None,
         facts=facts,
+        measures=measures,
     )
+    return with_measure(profile)
 
 
 def _period(counts: list[float]) -> int | None:

@@ -1,0 +1,181 @@
+"""What the parsers of call stacks share: one stack after another to a `Profile`, and what its weight can be.
+
+Few of these formats say what they count. The innermost functions do: a recording of waiting tasks has the scheduler
+there in each stack, one of calls has the same function in each, and one of CPU time has many. Whether the kernel was
+looked at shows likewise: in a recording of CPU time some sample is in the kernel unless the profiler cannot see it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from thpdiag.knowledge.symbols import families, families_of, is_unresolved
+from thpdiag.model import Citation, Frame, Ledger, Measure, Profile, StackCounts, Stacks, Task
+from thpdiag.model.parser import Content
+from thpdiag.model.profile import NAMELESS, NOBODY
+from thpdiag.parsers.perf.frames import Frames
+
+MAX_STACKS = 1_000_000  # different stacks or rows that are kept; a recording has some 10,000
+MAX_DEPTH = 2_000  # functions of a stack: the kernel records 127, Java programs some 1,000
+MAX_NAME = 2_000  # characters of a function's name
+MOST = 0.95  # of the weight: a recording of waits or calls has a few damaged stacks
+SEVERAL = 3  # stacks with one innermost function of the kernel in all of them: somebody counted its calls
+TRACER_FRAMES = 8  # innermost functions among which those of the tracer are
+OFFSET = re.compile(r"\+(?:0x[0-9a-f]{1,16}|\d{1,9})$")
+_TRACER = re.compile(r"bpf_(?:prog|trampoline)_\w+|(?:__)?bpf_\w+|__traceiter_\w+|perf_trace_\w+|trace_event_\w+")
+_TRACED = re.compile(r"__traceiter_\w+|perf_trace_(?!run_bpf)\w+")
+_SCHEDULER = re.compile(r"_*schedule\w*|finish_task_switch|preempt_schedule\w*|_*switch_to\w*")
+_ENTRY = re.compile(
+    r"(?:asm_)?(?:exc|sysvec)_\w+|asm_\w*interrupt|entry_(?:SYSCALL|INT80)\w*|do_syscall_64|system_call_fastpath"
+    r"|(?:async_)?page_fault|ret_from_fork\w*|el0t?_\w+|invoke_syscall|_*x64_sys_\w+|tracesys"
+)
+
+
+def is_entry(name: str) -> bool:
+    """Whether a normalised name is of a function by which the kernel is entered."""
+    return bool(_ENTRY.fullmatch(name))
+
+
+def is_kernel_function(name: str) -> bool:
+    """Whether a normalised name is one of the kernel's, as far as we know it."""
+    return is_entry(name) or any(families()[family].objects is None for family in families_of(name))
+
+
+def shows_kernel(frames: Iterable[Frame]) -> bool:
+    """Whether the kernel is anywhere in a recording."""
+    return any(frame.kernel or (frame.kernel is None and is_kernel_function(frame.name)) for frame in frames)
+
+
+def with_measure(profile: Profile) -> Profile:
+    """The profile with what its weight is, by what the stacks show where the source does not tell it, and whether it
+    shows the kernel."""
+    import numpy as np
+
+    measures, frames = profile.measures, profile.frames
+    if measures is None:
+        weights = np.bincount(profile.rows.chain, profile.rows.weight, len(profile.chains)).tolist()
+        leaves: dict[str, float] = {}
+        traced, several = 0.0, len(weights)
+        for chain, weight in zip(profile.chains, weights, strict=True):
+            names = [frames[number].name for number in chain[:TRACER_FRAMES]]
+            leaf = next((name for name in names if not _TRACER.fullmatch(name)), "")
+            leaves[leaf] = leaves.get(leaf, 0.0) + weight
+            traced += weight * any(_TRACED.fullmatch(name) for name in names[:3])
+        measures = _measure(leaves, traced, several)
+    profile = replace(profile, measures=measures, shows_kernel=shows_kernel(frames))
+    return _without_samples(profile) if measures in (Measure.OFF_CPU, Measure.OTHER) else profile
+
+
+def _without_samples(profile: Profile) -> Profile:
+    """The profile whose weights are no numbers of samples; its rows are what was read."""
+    rows = replace(profile.rows, samples=profile.rows.samples * 0)
+    ledger = replace(profile.ledger, read=len(rows), kept=len(rows), without_stack=0, unknown_symbol=0)
+    facts = {name: text for name, text in profile.facts.items() if name != "counts"}
+    return replace(profile, rows=rows, ledger=ledger, total_samples=None, facts=facts)
+
+
+def _measure(leaves: Mapping[str, float], traced: float, stacks: int) -> Measure:
+    """What is counted, by the weight of each innermost function."""
+    whole = sum(leaves.values())
+    if whole > 0 and sum(weight for name, weight in leaves.items() if _SCHEDULER.fullmatch(name)) >= MOST * whole:
+        return Measure.OFF_CPU
+    alone = len(leaves) == 1 and stacks >= SEVERAL and all(map(is_kernel_function, leaves))
+    return Measure.CALLS if whole > 0 and (traced >= MOST * whole or alone) else Measure.CPU
+
+
+@dataclass(slots=True)
+class StackBuilder:
+    """Stacks of one event, added up. A function is its name, or (name, object, whether of the kernel)."""
+
+    frames: Frames = field(default_factory=Frames)
+    counts: StackCounts = field(default_factory=StackCounts)
+    odd: dict[str, int] = field(default_factory=dict)
+    read: int = 0
+    lonely: int = 0
+    unknown: int = 0
+    first: Citation | None = None
+
+    def frame(self, name: str, dso: str = "", *, kernel: bool | None = None) -> int:
+        """The number of a function."""
+        return self.frames.number(name[:MAX_NAME], dso[:MAX_NAME], kernel=kernel)
+
+    def add(self, stack: Sequence[int], weight: float, cite: Citation, task: Task = NOBODY, samples: int = 0) -> None:
+        """Count a stack, leaf first; what is not whole or not positive is odd."""
+        self.read += samples
+        if not 0 < weight < 1e18:
+            self.leave_out("no weight", samples)
+            return
+        if len(self.counts) >= MAX_STACKS:
+            self.leave_out("more stacks than are kept", samples)
+            return
+        chain = self.counts.add(stack[:MAX_DEPTH], weight, samples, cite, task)
+        if len(stack) > MAX_DEPTH:
+            self.counts.cut(chain)
+        self.first = self.first or cite
+        self.lonely += samples * (not stack)
+        self.unknown += samples * bool(stack and is_unresolved(self.frames.name(stack[0])))
+
+    def leave_out(self, reason: str, samples: int = 1) -> None:
+        """Something that was read and is not kept."""
+        self.odd[reason] = self.odd.get(reason, 0) + max(1, samples)
+
+    def profile(
+        self,
+        reader: str,
+        cite: Citation,
+        *,
+        event: str = "",
+        measures: Measure | None = None,
+        stacks: Stacks = Stacks.FULL,
+        facts: Mapping[str, str] | None = None,
+        lost: int | None = None,
+        unlisted: float = 0.0,
+        percent: bool = False,
+    ) -> Profile:
+        """The profile; `measures` where the source tells it, else it is what the stacks show."""
+        frames, rows = self.frames.all(), self.counts.rows()
+        samples = int(rows.samples.sum())
+        profile = Profile(
+            reader=reader,
+            event=event,
+            frames=frames,
+            chains=self.counts.chains(),
+            tasks=self.counts.tasks(),
+            rows=rows,
+            stacks=stacks,
+            cite=cite,
+            ledger=Ledger(self.read, samples, self.lonely, self.unknown, odd=self.odd, lost=lost, unlisted=unlisted),
+            percent_only=percent,
+            total_samples=samples or None,
+            facts=dict(facts or {}),
+            measures=measures,
+        )
+        return with_measure(profile)
+
+
+def function_name(text: str) -> str:
+    """A function without the offset in it: `compact_zone+213`."""
+    return OFFSET.sub("", text.strip()) or NAMELESS
+
+
+MAX_BYTES = 32 << 20  # of a picture or a document that is read as a whole; Python's objects are some 8 times as large
+
+
+def bytes_of(content: Content) -> tuple[bytes, bool]:
+    """What a member holds, and whether it is more than is read."""
+    parts, size = [], 0
+    for chunk in content.chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > MAX_BYTES:
+            return b"".join(parts)[:MAX_BYTES], True
+    return b"".join(parts), False
+
+
+def text_of(content: Content) -> tuple[str, bool]:
+    """The same as text."""
+    data, cut = bytes_of(content)
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    return data.decode(encoding, "replace"), cut

@@ -1,0 +1,306 @@
+"""Files of viewers of call stacks: speedscope's, and the Firefox Profiler's (samply, Gecko).
+
+speedscope, what it exports and what others write for it, our own `thpdiag flame -f speedscope` too:
+
+    {"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {"frames": [{"name": "main"}]},
+     "profiles": [{"type": "sampled", "unit": "none", "samples": [[0, 1]], "weights": [417]}]}
+
+Stacks are root first. `unit` is none (samples), a time or bytes. `evented` profiles have the times at which functions
+begin and end: time on the clock, in which a thread may have slept. So speedscope writes what it read of perf script,
+from one sample to the next; of one recording it had 36 % where the samples have 50 %. A profile is a thread, whose name
+is the task unless the stacks begin with it. `file` of a frame is its object.
+
+Firefox Profiler, processed (samply) and Gecko's own form:
+
+    {"meta": {"product": "churn", "categories": [{"name": "User"}, {"name": "Kernel"}]}, "threads": [{"name": "churn",
+     "samples": {"stack": [3], "weight": [1]}, "stackTable": {"prefix": [null], "frame": [0]},
+     "frameTable": {"func": [0], "category": [1]}, "funcTable": {"name": [0]}, "stringArray": ["main"]}]}
+
+Tables by column; Gecko's have a `schema` that numbers the columns of rows in `data`. A stack is a frame and the stack
+of its caller. Kernel functions are of the category Kernel, or of the library [kernel.kallsyms]. Samples weigh one
+unless told otherwise; where `threadCPUDelta` says that a thread did not run (0) the sample is none of CPU time. samply
+keeps addresses for the viewer to name (`0x5f20`): then nothing is known of functions.
+Varies: samply 0.13 and later puts the tables of all threads under `shared`. Read as a whole, up to 32 MiB. Source:
+speedscope file-format-spec.ts 1.25; Firefox Profiler docs-developer/processed-profile-format, gecko-profile-format;
+samply fxprof-processed-profile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thpdiag.model import Measure, Problem, ProblemKind, Record, Task
+from thpdiag.model.parser import BulkParser, Content, Foreign, Source
+from thpdiag.parsers._lines import printable
+from thpdiag.parsers.perf.folded import FoldedStack, profile_of_stacks
+from thpdiag.parsers.stacks._stacks import MAX_DEPTH, MAX_NAME, StackBuilder, text_of
+
+Json = Mapping[str, Any]
+MAX_SAMPLES = 4_000_000
+INSTEAD = "send the text of `perf script`, or folded stacks"
+_LEADING = re.compile(r"(?:\ufeff)?\s*")
+_THREAD = re.compile(r"(?P<comm>\S.{0,63}?)(?: pid: \d{1,10})? tid: \d{1,10}$")
+
+
+class _OddDocumentError(Exception):
+    """The document is not as its format says."""
+
+
+def _load(source: Source, content: Content, reader: str) -> Iterator[Problem | Json]:
+    """The document, or what is wrong with it."""
+    text, cut = text_of(content)
+    try:
+        data = None if cut else json.loads(text, parse_constant=lambda _: None)
+    except RecursionError:
+        data = None
+    except ValueError:
+        data = None
+    if cut:
+        text = f"a recording that is too large to be read as a whole; {INSTEAD}"
+        yield Problem(source.cite(1), text, ProblemKind.LIMIT, reader)
+    elif not isinstance(data, dict):
+        text = f"JSON that is cut, broken or nested too deeply; {INSTEAD}"
+        yield Problem(source.cite(1), text, ProblemKind.DAMAGED, reader)
+    else:
+        yield data
+
+
+def _odd(source: Source, reader: str) -> Problem:
+    return Problem(
+        source.cite(1), f"a recording that is not as its format says; {INSTEAD}", ProblemKind.DAMAGED, reader
+    )
+
+
+def _list(value: object) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise _OddDocumentError
+    return value
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    """Weights; what is no number is 0."""
+    return [float(v) if isinstance(v, int | float) and abs(v) < 1e18 and v == v else 0.0 for v in values]
+
+
+SPEEDSCOPE = "speedscope"
+_UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds"}
+
+
+def read_speedscope(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """One profile: all threads of it."""
+    for found in _load(source, content, SPEEDSCOPE):
+        if isinstance(found, Problem):
+            yield found
+            continue
+        try:
+            yield from _speedscope(source, found)
+        except (_OddDocumentError, AttributeError, TypeError, KeyError, IndexError, OverflowError):
+            yield _odd(source, SPEEDSCOPE)
+
+
+def _speedscope(source: Source, data: Json) -> Iterator[Record]:
+    frames = [_speedscope_name(frame) for frame in _list(data["shared"]["frames"])]
+    stacks: list[FoldedStack] = []
+    odd: dict[str, int] = {}
+    units = set()
+    for profile in _list(data["profiles"]):
+        units.add(str(profile.get("unit")))
+        rows = _sampled(profile) if profile.get("type") == "sampled" else _evented(profile)
+        for numbers, weight in rows:
+            if not 0 < weight < 1e18 or not all(isinstance(n, int) and 0 <= n < len(frames) for n in numbers):
+                odd["a stack of unknown functions, or without weight"] = (
+                    odd.get("a stack of unknown functions, or without weight", 0) + 1
+                )
+                continue
+            names = [frames[n] for n in numbers[:MAX_DEPTH]]
+            thread = _THREAD.match(str(profile.get("name", "")))
+            if thread:  # as speedscope names those of perf script
+                names = [printable(thread["comm"]), *names]
+            if names:
+                stacks.append(FoldedStack(names, weight, source.cite(1, " < ".join(names[::-1])[:200])))
+    if odd:
+        yield Problem(
+            source.cite(1), "stacks of speedscope that are not whole", ProblemKind.ODD, SPEEDSCOPE, sum(odd.values())
+        )
+    if stacks:
+        timed = any(profile.get("type") != "sampled" for profile in data["profiles"])
+        other = timed or not units <= _UNITS
+        yield profile_of_stacks(SPEEDSCOPE, stacks, odd, Measure.OTHER if other else None)
+
+
+def _speedscope_name(frame: Json) -> str:
+    name = str(frame["name"])[:MAX_NAME] or "[unknown]"
+    file = str(frame.get("file") or "")
+    return f"{name}_[k]" if file == "[kernel.kallsyms]" and not name.endswith("_[k]") else name
+
+
+def _sampled(profile: Json) -> Iterator[tuple[Sequence[Any], float]]:
+    samples, weights = _list(profile["samples"]), _numbers(_list(profile["weights"]))
+    for stack, weight in zip(samples[:MAX_SAMPLES], weights, strict=False):
+        yield _list(stack), weight
+
+
+def _evented(profile: Json) -> Iterator[tuple[Sequence[Any], float]]:
+    """Time between one event and the next belongs to the functions that are open."""
+    open_: list[Any] = []
+    before = float(profile.get("startValue") or 0)
+    for event in _list(profile["events"])[:MAX_SAMPLES]:
+        at = float(event["at"])
+        if open_ and at > before:
+            yield tuple(open_), at - before
+        before = at
+        if event["type"] == "O" and len(open_) < MAX_DEPTH:
+            open_.append(event["frame"])
+        elif event["type"] == "C" and open_:
+            open_.pop()
+
+
+FIREFOX = "firefox_profile"
+
+
+@dataclass(slots=True)
+class _Columns:
+    """A table of either form by column."""
+
+    table: Json
+
+    def column(self, name: str) -> Sequence[Any]:
+        """All values, None where a row is too short; nothing where there is no such column."""
+        if isinstance(self.table.get(name), list):
+            return _list(self.table[name])
+        schema = self.table.get("schema")
+        if not isinstance(schema, dict) or name not in schema:
+            return ()
+        at = schema[name]
+        rows = _list(self.table["data"])
+        return [row[at] if isinstance(row, list) and len(row) > at else None for row in rows]
+
+
+def read_firefox(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """One profile: all threads of it."""
+    for found in _load(source, content, FIREFOX):
+        if isinstance(found, Problem):
+            yield found
+            continue
+        try:
+            yield from _firefox(source, found)
+        except (_OddDocumentError, AttributeError, TypeError, KeyError, IndexError, OverflowError):
+            yield _odd(source, FIREFOX)
+
+
+def _firefox(source: Source, data: Json) -> Iterator[Record]:
+    builder = StackBuilder()
+    meta = data["meta"]
+    kernel = {at for at, row in enumerate(meta.get("categories") or ()) if row.get("name") == "Kernel"}
+    processes = [data, *(p for p in data.get("processes") or () if isinstance(p, dict))]
+    for process in processes:
+        for thread in _list(process.get("threads", [])):
+            _thread(source, builder, thread, data.get("shared") or {}, data.get("libs") or [], kernel)
+    facts = {"product": printable(str(meta["product"]))[:100]} if meta.get("product") else {}
+    nameless = builder.read and builder.unknown >= builder.read
+    if nameless:
+        text = "no function of this recording has a name: samply keeps addresses for its viewer; " + INSTEAD
+        yield Problem(source.cite(1), text, ProblemKind.UNREADABLE, FIREFOX)
+    if builder.odd:
+        text = "samples of the Firefox Profiler that are not whole"
+        yield Problem(source.cite(1), text, ProblemKind.ODD, FIREFOX, sum(builder.odd.values()))
+    if builder.first is not None:
+        yield builder.profile(FIREFOX, builder.first, facts=facts)
+    else:
+        yield Problem(source.cite(1), f"a recording without samples; {INSTEAD}", ProblemKind.UNREADABLE, FIREFOX)
+
+
+def _thread(
+    source: Source, builder: StackBuilder, thread: Json, shared: Json, libs: Sequence[Any], kernel: set[int]
+) -> None:
+    def table(name: str) -> _Columns:
+        return _Columns(thread.get(name) or shared.get(name) or {})
+
+    strings = [
+        str(s)[:MAX_NAME]
+        for s in thread.get("stringArray") or thread.get("stringTable") or shared.get("stringArray") or ()
+    ]
+    frames = _frames(builder, table, strings, libs, kernel)
+    prefixes, of_stack = table("stackTable").column("prefix"), table("stackTable").column("frame")
+    samples = _Columns(thread["samples"])
+    stacks = samples.column("stack")[:MAX_SAMPLES]
+    weights = _numbers(samples.column("weight")) or [1.0] * len(stacks)
+    ran = samples.column("threadCPUDelta")
+    known: dict[int, tuple[int, ...] | None] = {}
+    task = Task(printable(str(thread.get("name", "")))[:64], _whole(thread.get("pid")), _whole(thread.get("tid")))
+    cite = source.cite(1, f"thread {task.comm}")
+    for at, (stack, weight) in enumerate(zip(stacks, weights, strict=False)):
+        if at < len(ran) and ran[at] == 0:
+            continue  # the thread slept
+        if stack is None:
+            builder.leave_out("without a stack")
+            continue
+        if stack not in known:
+            known[stack] = _chain(stack, prefixes, of_stack, len(frames))
+        if (chain := known[stack]) is None:
+            builder.leave_out("a stack that is not whole")
+        else:
+            builder.add([frames[n] for n in chain], weight, cite, task, max(1, int(weight)) if weight > 0 else 1)
+
+
+def _frames(builder: StackBuilder, table: Any, strings: list[str], libs: Sequence[Any], kernel: set[int]) -> list[int]:
+    """The builder's number of each row of the table of frames."""
+    names, resources = table("funcTable").column("name"), table("funcTable").column("resource")
+    of_resource = table("resourceTable").column("lib")
+    functions, categories = table("frameTable").column("func"), table("frameTable").column("category")
+    locations = table("frameTable").column("location")  # of Gecko: the name itself
+    numbers = []
+    for row in range(len(functions) or len(locations)):
+        function = functions[row] if functions else None
+        name = _at(strings, _at(names, function) if functions else _at(locations, row))
+        lib = _at(of_resource, _at(resources, function)) if functions else None
+        object_ = libs[lib].get("name", "") if isinstance(lib, int) and 0 <= lib < len(libs) else ""
+        in_kernel = _at(categories, row) in kernel or "kernel.kallsyms" in str(object_)
+        numbers.append(
+            builder.frame(str(name or ""), printable(str(object_)), kernel=in_kernel if kernel or libs else None)
+        )
+    return numbers
+
+
+def _at(values: Sequence[Any], at: object) -> Any:
+    return values[at] if isinstance(at, int) and 0 <= at < len(values) else None
+
+
+def _whole(value: object) -> int | None:
+    text = str(value)
+    return int(text) if text.isdigit() and len(text) <= 10 else None
+
+
+def _chain(stack: object, prefixes: Sequence[Any], frames: Sequence[Any], most: int) -> tuple[int, ...] | None:
+    """Rows of the table of frames, leaf first; None where it leads nowhere or in a circle."""
+    chain: list[int] = []
+    while stack is not None:
+        frame = _at(frames, stack)
+        if not isinstance(frame, int) or not 0 <= frame < most or len(chain) >= MAX_DEPTH:
+            return None
+        chain.append(frame)
+        stack = _at(prefixes, stack)
+    return tuple(chain)
+
+
+_SPEEDSCOPE_HEAD = re.compile(
+    rb"\"\$schema\"\s*:\s*\"https?://www\.speedscope\.app/file-format-schema\.json\"|\"shared\"\s*:\s*\{\s*\"frames\""
+)
+_FIREFOX_HEAD = re.compile(rb"\"(?:preprocessedProfileVersion|stackwalk|sampleUnits|markerSchema|processType)\"\s*:")
+_OPENS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,20}\{")
+
+
+def _is_speedscope(_path: str, head: bytes, _size: int | None) -> bool:
+    return bool(_SPEEDSCOPE_HEAD.search(head))
+
+
+def _is_firefox(_path: str, head: bytes, _size: int | None) -> bool:
+    return b'"meta"' in head and bool(_FIREFOX_HEAD.search(head))
+
+
+SPEEDSCOPE_PARSER = BulkParser(SPEEDSCOPE, "speedscope (JSON)", _is_speedscope, read_speedscope, opens=_OPENS)
+FIREFOX_PARSER = BulkParser(FIREFOX, "Firefox Profiler (samply, Gecko; JSON)", _is_firefox, read_firefox, opens=_OPENS)
