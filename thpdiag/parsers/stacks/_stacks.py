@@ -15,6 +15,7 @@ from thpdiag.knowledge.symbols import families, families_of, is_unresolved
 from thpdiag.model import Citation, Frame, Ledger, Measure, Profile, StackCounts, Stacks, Task
 from thpdiag.model.parser import Content
 from thpdiag.model.profile import NAMELESS, NOBODY
+from thpdiag.parsers._lines import printable
 from thpdiag.parsers.perf.frames import Frames
 
 MAX_STACKS = 1_000_000  # different stacks or rows that are kept; a recording has some 10,000
@@ -99,7 +100,7 @@ class StackBuilder:
 
     def frame(self, name: str, dso: str = "", *, kernel: bool | None = None) -> int:
         """The number of a function."""
-        return self.frames.number(name[:MAX_NAME], dso[:MAX_NAME], kernel=kernel)
+        return self.frames.number(printable(name[:MAX_NAME]), dso[:MAX_NAME], kernel=kernel)
 
     def add(self, stack: Sequence[int], weight: float, cite: Citation, task: Task = NOBODY, samples: int = 0) -> None:
         """Count a stack, leaf first; what is not whole or not positive is odd."""

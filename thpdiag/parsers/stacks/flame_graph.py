@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Measure, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Foreign, Source
+from thpdiag.parsers._lines import printable
 from thpdiag.parsers.perf.folded import FoldedStack, profile_of_stacks
 from thpdiag.parsers.stacks._stacks import MAX_DEPTH, MAX_NAME, is_entry, is_kernel_function, text_of
 
@@ -100,7 +101,7 @@ def _levels(text: str) -> tuple[dict[float, list[_Rectangle]], str, int]:
             continue
         number += 1
         left, width = place.get("fg:x", place["x"]), place.get("fg:w", place["width"])
-        name = html.unescape(found["name"])[:MAX_NAME]
+        name = printable(html.unescape(found["name"])[:MAX_NAME])
         levels[place["y"]].append(_Rectangle(name, float(count), left, width, line))
         units[found["unit"]] += 1
     return levels, max(units, key=units.__getitem__, default=""), number

@@ -8,6 +8,7 @@ were inlined, the innermost first. The type is `cpu` in nanoseconds where there 
 Types of memory, locks and blocking are no CPU time. Kernel functions are those of a mapping named [kernel.kallsyms] or
 vmlinux; Go's own profiler and gperftools see the program alone, so then nothing is known of the kernel. Labels `comm`,
 `thread_name`, `pid`, `tid` tell the task. Locations without functions keep their address: they are nameless.
+What is cited is the number of the sample.
 
     File: churn
     Type: cpu
@@ -195,9 +196,9 @@ def _profiles(source: Source, data: bytes, found: _Message) -> Iterator[Record]:
     counts = next((place for place, name in enumerate(names) if name in ("samples", "sample")), None)
     builder = StackBuilder()
     known: dict[int, list[int]] = {}
-    for one in found.samples:
+    for number, one in enumerate(found.samples, 1):
         try:
-            _sample(source, data, one, found, builder, known, (at, counts))
+            _sample(source.cite(number), data, one, found, builder, known, (at, counts))
         except _DamagedError:
             builder.leave_out("damaged")
     if builder.odd:
@@ -229,7 +230,7 @@ def _measure(kind: str, unit: str) -> Measure | None:
 
 
 def _sample(
-    source: Source, data: bytes, one: Field, found: _Message, builder: StackBuilder, known: dict[int, list[int]],
+    cite: Citation, data: bytes, one: Field, found: _Message, builder: StackBuilder, known: dict[int, list[int]],
     columns: tuple[int, int | None],
 ) -> None:  # fmt: skip
     """A sample; of locations that are not in the profile it has none."""
@@ -254,7 +255,7 @@ def _sample(
     samples = values[counts] if counts is not None and counts < len(values) else 1
     if weight == 0:  # of the other types only
         return
-    builder.add(chain, float(weight), source.cite(0), _task(labels), min(samples, 1 << 40))
+    builder.add(chain, float(weight), cite, _task(labels), min(samples, 1 << 40))
 
 
 def _frames(found: _Message, builder: StackBuilder, location: int) -> list[int]:

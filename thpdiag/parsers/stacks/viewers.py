@@ -133,7 +133,7 @@ def _speedscope(source: Source, data: Json) -> Iterator[Record]:
 
 
 def _speedscope_name(frame: Json) -> str:
-    name = str(frame["name"])[:MAX_NAME] or "[unknown]"
+    name = printable(str(frame["name"])[:MAX_NAME]) or "[unknown]"
     file = str(frame.get("file") or "")
     return f"{name}_[k]" if file == "[kernel.kallsyms]" and not name.endswith("_[k]") else name
 
