@@ -25,6 +25,9 @@ NOT_RECORDED = {
     "app.stance",
     "package.version",
     "app.thp_warning",
+    "java.memory",  # what programs say of themselves
+    "java.option",
+    "java.threads",
     "note.counter_rising",
     "jvm_gc_pause_seconds_total",
     "jvm_gc_system_seconds_total",
