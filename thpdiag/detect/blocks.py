@@ -86,10 +86,11 @@ MAX_LOOKS, SKIPPED_LINES = 10, 400  # at a log of something else, after which on
 MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
 ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAX_OUTPUT_LINES = 4000  # of a command of which it is looked for what belongs to which setting
-# A row of a table: up to three words, numbers, up to two words. A few such lines may be anything (a list of versions).
+# A row of a table: up to three words, numbers, up to two words; or a share first. Few such lines may be anything.
 _NUMBER = r"[-+]?\d[\d.:%/]*[A-Za-z]{0,2}"
 _ROW_OF_NUMBERS = re.compile(
     rf"\s*(?:[^\s,;]+[\s,;]+){{0,3}}?{_NUMBER}(?:[\s,;]+{_NUMBER}){{3,400}}(?:[\s,;]+[^\s,;]+){{0,2}}[\s,;]*$"
+    r"|\s*\d{1,3}[.,]\d{1,4}%\s"
 )
 MIN_ROWS = 5
 _INDENTED = " \t|-+"  # what lines of call graphs begin with
