@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from serve_process import Running, running
-from upload_browser import A_CASE, NewContext, bundle, digest, kept, opened
+from upload_browser import A_CASE, LONG, NewContext, bundle, digest, kept, opened
 
 MIB = 1 << 20
 
@@ -70,6 +70,17 @@ def test_an_upload_outlives_kills_of_the_server(new_context: NewContext, tmp_pat
         assert len(sending.asked("POST", "files")) == 1  # never begun anew
         assert len(sending.asked("HEAD", "files")) >= len(shares)
         assert "Traceback" not in server.log.read_text()
+    assert sending.complaints == []
+
+
+@pytest.mark.proof
+def test_proof_of_a_gibibyte(server: Running, new_context: NewContext, tmp_path: Path) -> None:
+    """A large bundle comes whole, and its page stays quiet."""
+    file = bundle(tmp_path, "large.tar", 1024 * MIB)
+    sending = opened(new_context, server.url)
+    sending.choose(file)
+    expect(sending.page).to_have_url(A_CASE, timeout=20 * LONG)
+    assert digest(file)[0] in kept(server.folder)
     assert sending.complaints == []
 
 
