@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -51,6 +53,22 @@ def test_a_put_is_one_bundle(page: Sending) -> None:
     assert (answer.status, told["sha256"], told["size"]) == (201, digest, 3_600_000)
     assert page.storage.content.path(digest).read_bytes() == b"".join(data)
     assert page.bundles() == [digest]
+
+
+def test_a_folder_that_became_read_only_is_no_mistake_of_the_server(
+    page: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file system does after errors of its disk; later the same bundle is taken."""
+
+    def refuse(*_arguments: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        answer = page.call("PUT", f"{BUNDLES}/sos.tar.xz", b"x")
+    assert answer.status == 503
+    assert json.loads(answer.body)["detail"] == "the upload cannot be stored at the moment"
+    assert page.call("PUT", f"{BUNDLES}/sos.tar.xz", b"x").status == 201
 
 
 def test_an_empty_put_is_an_empty_bundle(page: Sending) -> None:

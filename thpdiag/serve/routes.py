@@ -6,6 +6,7 @@ other addresses are pages for people. `application` makes an ASGI application of
 
 from __future__ import annotations
 
+import errno
 from inspect import iscoroutinefunction
 from typing import Final
 
@@ -102,6 +103,10 @@ ROUTES: Final = Routes(
 )
 
 
+# Of a data folder whose disk was mounted read-only after errors, does not answer, or belongs to somebody else by now.
+UNWRITABLE_ERRNOS: Final = {errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM}
+
+
 def application(server: Server) -> ASGIApp:
     """The whole server; its workers are run beside it."""
     routes = [Route(rule.path, _endpoint(rule, server), methods=[rule.method]) for rule in ROUTES.rules]
@@ -117,9 +122,14 @@ def _endpoint(rule: Rule, server: Server) -> Handler:
     assert handler is not None
 
     async def answer(request: Request) -> Response:
-        if not iscoroutinefunction(handler):
-            return await run_in_threadpool(handler, request, server)
-        response: Response = await handler(request, server)
+        try:
+            if not iscoroutinefunction(handler):
+                return await run_in_threadpool(handler, request, server)
+            response: Response = await handler(request, server)
+        except OSError as error:
+            if error.errno in UNWRITABLE_ERRNOS:
+                raise StoreError(f"{server.storage.folder}: cannot be written ({error.strerror})") from error
+            raise
         return response
 
     async def refuse(request: Request, refused: RefusedError) -> Response:

@@ -255,7 +255,10 @@ def _folder_identity(folder: Path) -> str:
     if file.exists():
         return file.read_text("ascii").strip()
     part = folder / f".folder.{new_id()}"
-    part.write_text(f"{new_id()}\n", "ascii")
+    with part.open("x", encoding="ascii") as out:
+        out.write(f"{new_id()}\n")
+        out.flush()
+        os.fsync(out.fileno())  # or a power failure leaves an empty file, to which no database belongs
     try:
         os.link(part, file)  # of two that begin at once the first names it
     except FileExistsError:
