@@ -13,10 +13,9 @@ from analyze_bytes import STRICT, documents, rules
 from command_line import Run
 from packed_bundles import gz, tar
 from sosreports import GENERATIONS, MEMINFO, MESSAGES, ROOT_NAME, TAIL, UNAME, VMSTAT, WAYS, Report, archive, folder
-from thpdiag.host.captures import output_name
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import ParsedInput, read_input
-from thpdiag.knowledge.paths import is_kernel_file, is_wanted, output_of, root_of, system_path
+from thpdiag.knowledge.paths import is_kernel_file, is_wanted, output_name, output_of, root_of, system_path
 from thpdiag.model import Event, Fact, Record, Sample
 from thpdiag.pipeline import analyze
 

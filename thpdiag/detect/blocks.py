@@ -9,22 +9,19 @@ finds them: prompts and time lines set the context, a line that a parser `opens`
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, takewhile
 from re import Pattern
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from thpdiag.bundle.member import Block, NumberedLines
-from thpdiag.detect.cut_lines import may_be_cut, without_cut_words
-from thpdiag.detect.expansion import Part, Step, Tokens, first_lines, parts_of, steps_of
+from thpdiag.detect.context import MAIN, TRACED, Context, PartBelow
+from thpdiag.detect.expansion import Part, Step, first_lines, parts_of, steps_of
 from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import (
     NUMBERING,
     PEEKED_LINES,
-    Change,
     is_double_spaced,
     margin_of,
     may_have_prefix,
@@ -32,18 +29,34 @@ from thpdiag.detect.layout import (
     without_gaps,
     without_prefix,
 )
-from thpdiag.detect.services import Services
+from thpdiag.detect.lookahead import LookaheadLines
+from thpdiag.detect.named_files import (
+    MAX_GAP_LINES,
+    MAX_JSON_LINES,
+    Name,
+    Section,
+    ansible_host,
+    files_in_json,
+    is_block_name,
+    is_end,
+    is_fence,
+    is_report,
+    is_section,
+    may_be_json,
+    may_be_name,
+    name_in,
+    section_of,
+    unplaced_setting,
+)
 from thpdiag.detect.session import (
-    folder_after,
     is_refusal,
     operator_actions,
     operator_changes,
     prose_facts,
-    with_absolute_settings,
 )
 from thpdiag.detect.session_clock import SessionClock, TaggedRecord
 from thpdiag.detect.shell import is_complete, plan_of, script_of
-from thpdiag.detect.testimony import MAX_LINES, testimony
+from thpdiag.detect.testimony import testimony
 from thpdiag.detect.timestamps import (
     RECORDER_MARK,
     ending_date,
@@ -57,14 +70,11 @@ from thpdiag.detect.transcript import (
     Prompt,
     TextLine,
     WholeText,
-    clean_lines,
     looks_like_html,
     parse_prompt,
     parse_speaker,
     parse_watch,
-    plain_lines,
 )
-from thpdiag.detect.wrapped import joined_tables, may_be_wrapped
 from thpdiag.knowledge.paths import output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.clock import DAY
@@ -72,270 +82,26 @@ from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTime
 from thpdiag.model.text import quoted
 
 MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
-_FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
-# Commands that print a bare value; named like a file of it.
-_BARE_VALUE = re.compile(r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r)|(uptime)\s+(-s|--since))\s*$")
 _TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
-_LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
-_PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # of lines of which it is remembered who may open at them
 MAX_COMMAND_LINES = 60  # of a command, or of a script that a command shows
 _CONTINUATION = re.compile(r"(?:(?:for|while|until|then|do|quote|dquote|heredoc|pipe|cmdand|subsh) ?){0,4}>[ ]?")
 _SCRIPT = re.compile(r"#! ?/\S{1,80}\b(?:ba|da|k|z)?sh\b")
-MAX_LOOKS, SKIPPED_LINES = 10, 400  # at a log of something else, after which only a part of it is looked at
 MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
 ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
 MAX_OUTPUT_LINES = 4000  # of a command of which it is looked for what belongs to which setting
-# A row of a table: up to three words, numbers, up to two words; or a share first. Few such lines may be anything.
-_NUMBER = r"[-+]?\d[\d.:%/]*[A-Za-z]{0,2}"
-_ROW_OF_NUMBERS = re.compile(
-    rf"\s*(?:[^\s,;]+[\s,;]+){{0,3}}?{_NUMBER}(?:[\s,;]+{_NUMBER}){{3,400}}(?:[\s,;]+[^\s,;]+){{0,2}}[\s,;]*$"
-    r"|\s*\d{1,3}[.,]\d{1,4}%\s"
-)
-MIN_ROWS = 5
-_INDENTED = " \t|-+"  # what lines of call graphs begin with
 UNCLEAR = "unclear"  # how a setting was written: under which value the lines below were printed is not known
-_TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
 _TRACING = re.compile(r"\bset -\w{0,4}x|\b(?:ba|da|k)?sh -\w{0,4}x\b")
-MAIN = ""  # the speaker of the text itself
+MAX_FILE_LINES = 400  # of a file that stands below its name
 SETTINGS = "transparent_hugepage"
 _NOWHERE = Citation("")
 _AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
 
 
-class _PartBelow(NamedTuple):
-    """A part of a command's output: its first line, what was done before it, and the commands that print it."""
-
-    line: int
-    done: tuple[str, ...]
-    command: str
-    how: str
-
-
-@dataclass(slots=True)
-class _Remains:
-    """Lines that no parser reads, of tables and call graphs whose beginning was lost or is not known.
-
-    `rows` are those of the last table so far, `graph` the indented lines that would have belonged to the block before;
-    few are not counted. `above` are the latest lines that no parser knows.
-    """
-
-    lines: int = 0
-    first: int = 0
-    rows: int = 0
-    row: int = 0  # the line of the last one
-    parser: Parser | None = None  # of the block before
-    graph: int = 0
-    since: int = 0  # the line of the first row, or of the graph
-    above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
-    unknown: int = 0  # lines in a row that no parser knows
-
-    def see(self, line: TextLine) -> None:
-        """Take a line that no parser knows."""
-        self.unknown = self.unknown + 1 if self.above and line.number <= self.above[-1].number + 1 else 1
-        self.above.append(line)
-        if _ROW_OF_NUMBERS.match(line.text):
-            self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
-            self.since = line.number if self.rows == 1 else self.since
-            self.row = line.number
-            self._count(self.rows, MIN_ROWS)
-        else:
-            self.graph = self.graph + 1 if self.parser and self._is_of(self.parser, line) else 0
-            self.since = line.number if self.graph == 1 else self.since
-            self._count(self.graph, 2 * MIN_ROWS)
-
-    def begin_block(self, parser: Parser, first: TextLine) -> None:
-        """A block begins: indented lines right above it may be the end of one of its kind."""
-        is_full = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
-        if is_full and not self.graph and all(self._is_of(parser, line) for line in self.above):
-            self.since = self.above[-1].number - self.unknown + 1
-            self._count(self.unknown, self.unknown)
-        self.parser, self.graph = parser, 0
-        self.above.clear()
-
-    @staticmethod
-    def _is_of(parser: Parser, line: TextLine) -> bool:
-        return line.text[0] in _INDENTED and bool(parser.continues(line.text))
-
-    def _count(self, lines: int, least: int) -> None:
-        if lines >= least:
-            self.first = self.first or self.since
-            self.lines += lines if lines == least else 1
-
-    def problem(self, member: str) -> Problem:
-        text = f"{self.lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
-        return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
-
-
-@dataclass(slots=True)
-class _Context:
-    """What the lines above say about the next block."""
-
-    member: str
-    path: str
-    session: SessionClock
-    speaker: str = MAIN
-    host: str = ""
-    time: Moment | None = None
-    command: str = ""
-    folder: str = ""
-    paths: deque[str] = field(default_factory=deque)
-    looping: bool = False
-    timed: int = 0  # the line of that time
-    looked_at: int = 0  # the last line of which it is known that nothing is to be taken off
-    looks: int = 0  # in vain, one after another
-    ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
-    accounts: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
-    variables: dict[str, str] = field(default_factory=dict)  # of the shell, as far as they are known
-    functions: dict[str, Tokens] = field(default_factory=dict)
-    parts: deque[_PartBelow] = field(default_factory=deque)  # of the output that comes next
-    tracing: bool = False  # the shell prints each command behind a `+`
-    traced: list[str] = field(default_factory=list)  # both sides of a pipe, in either order
-    services: Services = field(default_factory=Services)
-    remains: _Remains = field(default_factory=_Remains)
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return (self.speaker, self.host)
-
-    def write_down(self, line: TextLine) -> None:
-        """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes, no tables."""
-        if line.depth or (line.text and line.number == self.remains.row):
-            return
-        if len(written := self.accounts.setdefault(self.group, [])) <= MAX_LINES:
-            written.append((line.number, line.text))
-
-    def look_past(self, line: TextLine) -> None:
-        """Up to this line nothing is to be taken off; soon it is not looked for in each piece of a long text."""
-        self.looks += 1
-        self.looked_at = line.number + SKIPPED_LINES * (self.looks > MAX_LOOKS)
-
-    def source(self) -> Source:
-        path = self.paths[0] if self.paths else self.path
-        return Source(self.member, time=self.time, command=self.command, path=path)
-
-    def tracing_allows(self, text: str) -> bool:
-        """Whether a line is still of the output of the command above."""
-        return parse_prompt(text) is None or (self.tracing and _TRACED.match(text) is not None)
-
-    def take_prompt(self, typed: Prompt) -> None:
-        if typed.folder.startswith("/"):
-            self.folder = typed.folder
-        self.folder = folder_after(self.folder, typed.command)
-        self.command = with_absolute_settings(typed.command, self.folder)
-        if typed.host:
-            self.host = typed.host.split(".")[0]
-        if self.looping:  # the time of a loop's last round says nothing of the next command
-            self.time = None
-        found = _FILE_COMMAND.search(self.command)
-        paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
-        if asked := _BARE_VALUE.match(self.command):
-            paths = ["/".join(filter(None, asked.groups()))]
-        self.looping = bool(_LOOP.search(self.command))
-        if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
-            paths = [p for p in paths if "transparent_hugepage/" in p]
-            paths = paths if len(paths) == 1 else []
-        self.paths = deque(paths)
-
-    def set_speaker(self, name: str) -> None:
-        self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
-        self.tracing = False
-        for known in (self.paths, self.variables, self.functions, self.parts, self.traced):
-            known.clear()
-        self.session.speaker()
-
-    def set_quoting(self, depth: int) -> None:
-        """Quoted lines of a mail are another speaker than the lines around them."""
-        speaker = f"quoted {depth}" if depth else MAIN
-        if self.speaker != speaker and (depth or self.speaker.startswith("quoted ")):
-            self.set_speaker(speaker)
-
-
-class _LookaheadLines:
-    """An iterator over cleaned lines that can be looked ahead into.
-
-    Lines of a piece of text in which nothing is to be cleaned off are made when they are asked for; rows of a table can
-    be taken from it many at once.
-    """
-
-    def __init__(self, lines: Iterable[tuple[int, str]], on_intruder: Callable[[str], None], *, markup: bool) -> None:
-        self.on_intruder = on_intruder  # is told of lines in the middle of a block that are none of it
-        self._plain: list[str] = []  # what is left of a piece, the next line last
-        self._number = 0  # of that line
-        self._buffer: deque[TextLine] = deque()
-        if isinstance(lines, NumberedLines) and not markup:
-            cleaned_lines = self._lines_of(lines.blocks)
-        else:
-            cleaned_lines = without_cut_words(joined_tables(clean_lines(lines, markup=markup)))
-        self._pull: Callable[[], TextLine | None] = partial(next, cleaned_lines, None)
-        self.stops: set[int] = set()  # lines at which a block ends, as another command printed them
-        self._stretches = 0  # that are read without what stands before their lines
-
-    def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
-        for block in blocks:
-            plain = plain_lines(block)
-            if plain is None or may_be_cut(plain) or may_be_wrapped(block.text):
-                yield from without_cut_words(joined_tables(clean_lines(block.lines(), markup=False)))
-                continue
-            self._plain, self._number = plain[::-1], block.number
-            while self._plain:
-                self._number += 1
-                yield TextLine(self._number - 1, self._plain.pop())
-
-    def take_rows(self, matches: Callable[[str], object]) -> list[str]:
-        """Takes the next lines that match, as far as they are at hand."""
-        if self._buffer or self._stretches:
-            return []
-        rows = list(takewhile(matches, reversed(self._plain)))
-        del self._plain[len(self._plain) - len(rows) :]
-        self._number += len(rows)
-        return rows
-
-    def peek(self, count: int) -> list[TextLine]:
-        """The lines that come next, fewer at the end."""
-        while len(self._buffer) < count and (line := self._pull()) is not None:
-            self._buffer.append(line)
-        return list(islice(self._buffer, count))
-
-    def next(self) -> TextLine | None:
-        """The line that is taken next."""
-        if not self._buffer and (line := self._pull()) is not None:
-            self._buffer.append(line)
-        return self._buffer[0] if self._buffer else None
-
-    def take(self) -> TextLine | None:
-        return self._buffer.popleft() if self._buffer else self._pull()
-
-    def put_back(self, line: TextLine) -> None:
-        """Have a line come next."""
-        self._buffer.appendleft(line)
-
-    def change(self, change: Change) -> None:
-        """From the next line on, give the lines that `change` makes of them, up to the first that it gives back."""
-        below, back, self._buffer = self._pull, self._buffer, deque()
-
-        def raw() -> TextLine | None:
-            return back.popleft() if back else below()
-
-        changed = change(raw, back)
-
-        def pull() -> TextLine | None:
-            nonlocal changed
-            if (line := next(changed, None)) is not None:
-                return line
-            if not back and self._pull is pull:
-                self._pull = below
-                self._stretches -= 1
-            return raw()
-
-        self._pull = pull
-        self._stretches += 1
-
-
 class _BlockLines:
     """The lines of a block; rows of a table in it can be taken many at once."""
 
-    def __init__(self, detector: Detector, parser: Parser, ahead: _LookaheadLines, margin: str) -> None:
+    def __init__(self, detector: Detector, parser: Parser, ahead: LookaheadLines, margin: str) -> None:
         self.stamps: dict[int, str] = {}  # times that stood before the lines
         self._lines = detector.lines(parser, ahead, margin, self.stamps)
         self._ahead, first = ahead, ahead.next()
@@ -382,15 +148,16 @@ class Detector:
         recorder, paths = recorder_of(member), [system_path(path) or path for path in (member, *aliases)]
         known_path = next((path for path in paths if self._parser_of_path(path)), paths[0])
         session = SessionClock(member)
-        context = _Context(
+        context = Context(
             member, known_path, session, time=recorder.begun, command=output_of(member) or recorder.command
         )
         markup = looks_like_html(head)
+        context.is_report = is_report(head)
         if whole := self._parser_of_path(context.path):
             rest = WholeText(lines, markup=markup)
             yield from self._block(whole, context, rest.number, rest)
             return
-        ahead = _LookaheadLines(lines, session.other_line, markup=markup)
+        ahead = LookaheadLines(lines, session.other_line, markup=markup)
         silent, is_read = 0, False
         while (line := ahead.next()) and silent < MAX_UNCLAIMED_LINES:
             before = silent
@@ -413,13 +180,16 @@ class Detector:
             text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"
             yield TaggedRecord(Problem(cite, text, ProblemKind.LIMIT), "", context.group)
 
-    def _step(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
+    def _step(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """Deal with one line: a prompt, a time, a speaker, the opening of a block, or nothing of these."""
         if not line.text:
             context.write_down(line)
             ahead.take()
             return
         context.set_quoting(line.depth)
+        if line.text.startswith("#==[") and (section := section_of([one.text for one in ahead.peek(2)])):
+            yield from self._section(section, context, ahead)
+            return
         while context.parts and line.number >= context.parts[0].line:
             yield from self._begin_part(context.parts.popleft(), line, context)
         if (
@@ -428,32 +198,148 @@ class Detector:
             or (may_have_prefix(line.text) and self._take_off_prefix(context, ahead))
         ):
             return
-        if context.tracing and (traced := _TRACED.match(line.text)) is not None:
+        if (typed := self._typed(line, context, ahead)) is not None:
+            yield from typed
+        elif self._is_named_first(line, ahead) and (named := self._named_content(line, context, ahead)) is not None:
+            yield from named
+        elif (opened := self._block_at(line, context, ahead)) is not None:
+            yield from opened
+        elif (named := self._named_content(line, context, ahead)) is not None:
+            yield from named
+        else:
+            yield from self._time_or_words(line, context, ahead)
+
+    def _typed(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord] | None:
+        """What a command at a prompt does, or one that `set -x` or watch shows; None if the line is none of them."""
+        if context.tracing and (traced := TRACED.match(line.text)) is not None:
             ahead.take()
-            yield from self._traced_command(line, traced["cmd"], context)
-            return
-        if (typed := parse_prompt(line.text)) is not None:
+            return self._traced_command(line, traced["cmd"], context)
+        if not context.is_report and (typed := parse_prompt(line.text)) is not None:
             ahead.take()
             if printed := self._printed_behind(typed, ahead):
                 typed = typed._replace(command=typed.command.removesuffix(printed).rstrip())
                 ahead.put_back(line._replace(text=printed))
-            yield from self._command(line, typed, context, ahead)
-            return
+            return self._command(line, typed, context, ahead)
         if (screen := parse_watch(line.text)) is not None:
             ahead.take()
             context.time, context.looping = screen[1], False
-            yield from self._command(line, screen[0], context, ahead)
-            return
-        # A block has no indentation, or that of its first line.
+            return self._command(line, screen[0], context, ahead)
+        return None
+
+    def _block_at(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord] | None:
+        """The block that opens at a line, None if none does. It has no indentation, or that of its first line."""
         margins = dict.fromkeys(("", line.text[: len(line.text) - len(line.text.lstrip())]))
         for margin in () if line.text.startswith(RECORDER_MARK) else margins:
             if parser := self._parser_at(ahead, margin):
                 context.remains.begin_block(parser, line)
-                yield from self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
-                return
-        yield from self._time_or_words(line, context, ahead)
+                return self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
+        return None
 
-    def _time_or_words(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
+    @staticmethod
+    def _is_named_first(line: TextLine, ahead: LookaheadLines) -> bool:
+        """Whether a name says more of a line than how it begins: before an indented block, behind a value."""
+        if not may_be_name(line.text):
+            return False
+        below = ahead.peek(2)[1:]
+        return line.text[-1:] == ")" or (bool(below) and is_block_name(line.text, below[0].text))
+
+    def _section(self, section: Section, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
+        """A section of supportconfig. A file that a parser knows by its path is read to the end of the section."""
+        for _ in range(section.lines):
+            ahead.take()
+        context.take_section(section)
+        first, parser = ahead.next(), self._parser_of_path(section.path) if section.path else None
+        if parser and first and section.state != "missing" and not is_section(first.text):
+            yield from self._block(parser, context, first.number, _section_lines(ahead))
+            context.paths.clear()
+
+    def _named_content(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
+        """The records of a file whose name this line holds; None if it names none, or another thing stands there."""
+        host, rest = ansible_host(line.text)
+        if host:
+            ahead.take()
+            context.take_prompt(Prompt("", host))
+            if rest:
+                ahead.put_back(line._replace(text=rest))
+            return ()
+        if may_be_json(line.text) and line.number >= context.json_from:
+            files = self._json_files(line, context, ahead)
+            if files is not None:
+                return files
+        if not may_be_name(line.text):
+            return None
+        if is_end(line.text):
+            ahead.take()
+            context.paths.clear()
+            return ()
+        name = name_in([one.text for one in ahead.peek(2 + MAX_GAP_LINES)])
+        return None if name is None else self._named_file(name, line, context, ahead)
+
+    def _named_file(
+        self, name: Name, line: TextLine, context: Context, ahead: LookaheadLines
+    ) -> list[TaggedRecord] | None:
+        """The records of the file; none where its parser goes on from here, as below the command that prints it."""
+        if name.value is not None:
+            content, count = [(line.number, name.value)], 1
+        else:
+            lines = ahead.peek(name.lines + (1 if name.has_one_line else MAX_FILE_LINES))
+            fenced = any(is_fence(one.text) for one in lines[1 : name.lines])
+            content = [(one.number, one.text) for one in _content_lines(lines[name.lines :], fenced=fenced)]
+            count = name.lines + len(content)
+        of_path = self._parser_of_path(name.path)
+        parser = of_path or (self._opener([text for _, text in content]) if content else None)
+        if parser is None or not content:
+            return None
+        records: list[TaggedRecord] | None = []
+        if of_path or name.has_one_line:
+            records = self._records_of_file(name.path, parser, content, context)
+        else:
+            context.take_name(name.path)
+            count = name.lines
+        for _ in range(0 if records is None else count):
+            ahead.take()
+        return records
+
+    def _records_of_file(
+        self, path: str, parser: Parser, content: Sequence[tuple[int, str]], context: Context
+    ) -> list[TaggedRecord] | None:
+        """The records of a file, None if that is not what its parser knows."""
+        if len(content) == 1:
+            content = [(content[0][0], content[0][1].strip())]
+        source = Source(context.member, time=context.time, command=f"cat /{path}", path=path)
+        cite = Citation(context.member, content[0][0])
+        records = list(self.guard(parser.name, cite, parser.read(source, iter(content))))
+        if not records or any(isinstance(record, Problem) for record in records):
+            return None
+        return [TaggedRecord(record, parser.name, context.group) for record in records]
+
+    def _json_files(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
+        """The records of the files in the JSON document that begins at the next line."""
+        count, files = files_in_json([line.text])
+        if not count and line.text.rstrip()[-1:] in "{[,":
+            lines = [one.text for one in ahead.peek(MAX_JSON_LINES)]
+            count, files = files_in_json(lines)
+            context.json_from = line.number + (0 if count else len(lines))
+        if not files:
+            return None
+        for _ in range(count):
+            ahead.take()
+        found: list[TaggedRecord] = []
+        for file in files:
+            content = [(line.number + file.line, text) for text in file.content.splitlines() or [""]]
+            context.host = file.host.split(".")[0] or context.host
+            parser = self._parser_of_path(file.path)
+            if parser:
+                found += self._records_of_file(file.path, parser, content, context) or ()
+                continue
+            context.take_name(file.path)
+            below = LookaheadLines(iter(content), context.session.other_line, markup=False)
+            while (one := below.next()) is not None:
+                found += self._step(one, context, below)
+        context.paths.clear()
+        return found
+
+    def _time_or_words(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """Deal with a line that no parser knows."""
         moment, date = parse_timestamp(line.text), ""
         if moment is None and _TIME_PRINTED.search(context.command):
@@ -465,13 +351,14 @@ class Detector:
             yield from self._clock(line, moment, before, context)
         else:
             date = self._first_date(line.text, ahead, 1)
-            context.remains.see(line)
+            if not context.is_report:  # full of tables that tell nothing of memory
+                context.remains.see(line)
             yield from self._words(line, context, ahead)
         ahead.take()
         if date:
             ahead.put_back(line._replace(text=date))
 
-    def _printed_behind(self, typed: Prompt, ahead: _LookaheadLines) -> str:
+    def _printed_behind(self, typed: Prompt, ahead: LookaheadLines) -> str:
         """What a prompt shows that nobody typed: output of a job, or of a loop behind a file without a line end."""
         if not typed.command or not (typed.host or typed.folder):
             return ""
@@ -480,7 +367,7 @@ class Detector:
             return typed.command
         return self._first_date(typed.command, ahead, 0)
 
-    def _first_date(self, text: str, ahead: _LookaheadLines, skip: int) -> str:
+    def _first_date(self, text: str, ahead: LookaheadLines, skip: int) -> str:
         """The date at the end of a line, if a loop begins with it that prints a date in each round."""
         date = ending_date(text)
         moment = parse_timestamp(date) if date else None
@@ -495,7 +382,7 @@ class Detector:
         rounds = [after.seconds - before.seconds for before, after in pairwise((moment, *later))]
         return date if 0 < min(rounds) <= max(rounds) <= min(DAY, 2 * min(rounds)) else ""
 
-    def _take_off_margin(self, line: TextLine, ahead: _LookaheadLines) -> bool:
+    def _take_off_margin(self, line: TextLine, ahead: LookaheadLines) -> bool:
         """Have the blanks that all lines of a paste begin with taken off, unless a parser asks for them."""
         lines = ahead.peek(PEEKED_LINES) if line.text[0] in " \t" else []
         if not lines or (margin := margin_of(lines)) is None:
@@ -506,7 +393,7 @@ class Detector:
         ahead.change(partial(without_prefix, margin))
         return True
 
-    def _take_off_gaps(self, context: _Context, ahead: _LookaheadLines) -> bool:
+    def _take_off_gaps(self, context: Context, ahead: LookaheadLines) -> bool:
         """Have the empty line behind each line taken off, if a parser knows one of the lines."""
         first, second = [*ahead.peek(2), None, None][:2]
         if first is None or second is None or second.text or first.number <= context.looked_at:
@@ -520,7 +407,7 @@ class Detector:
         ahead.change(without_gaps)
         return True
 
-    def _take_off_prefix(self, context: _Context, ahead: _LookaheadLines, *, expected: bool = False) -> bool:
+    def _take_off_prefix(self, context: Context, ahead: LookaheadLines, *, expected: bool = False) -> bool:
         """Have what stands before each line taken off, if a parser knows what is behind it and not the whole."""
         first = ahead.next()
         if first is None or (first.number <= context.looked_at and not expected):
@@ -556,7 +443,7 @@ class Detector:
         bare = [line for line in takewhile(bool, map(further, lines)) if line] if further else []
         return bool(bare) and self._is_known(bare)
 
-    def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: _Context) -> Iterator[TaggedRecord]:
+    def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: Context) -> Iterator[TaggedRecord]:
         """Time lines may tell the zone of the host, each time anew."""
         ahead = utc_offset_of_line(line.text)
         ahead = utc_offset_of_pair(line.text, at, context.command, before) if ahead is None else ahead
@@ -566,7 +453,7 @@ class Detector:
             fact = Fact("host.utc_offset", ahead, Citation(context.member, line.number, line.text), time=utc)
             yield TaggedRecord(fact, "prose", context.group)
 
-    def _words(self, line: TextLine, context: _Context, ahead: _LookaheadLines) -> Iterator[TaggedRecord]:
+    def _words(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""
         following = ahead.peek(2)
         if not line.depth and (name := parse_speaker(line.text, following[1].text if len(following) > 1 else "")):
@@ -584,7 +471,7 @@ class Detector:
         for _ in script[1:]:
             ahead.take()
 
-    def _script(self, ahead: _LookaheadLines) -> list[TextLine]:
+    def _script(self, ahead: LookaheadLines) -> list[TextLine]:
         """The script that begins with the next line, up to an empty one or to what it printed."""
         script: list[TextLine] = []
         for line in ahead.peek(MAX_COMMAND_LINES):
@@ -594,7 +481,7 @@ class Detector:
         return script
 
     def _command(
-        self, line: TextLine, typed: Prompt, context: _Context, ahead: _LookaheadLines
+        self, line: TextLine, typed: Prompt, context: Context, ahead: LookaheadLines
     ) -> Iterator[TaggedRecord]:
         """A typed command: operator actions, and the path of what it prints."""
         typed = typed._replace(command=_further_lines(typed.command, line.depth, ahead))
@@ -639,7 +526,7 @@ class Detector:
 
     @staticmethod
     def _expect_parts(
-        line: TextLine, parts: Sequence[Part], user: str, context: _Context, ahead: _LookaheadLines
+        line: TextLine, parts: Sequence[Part], user: str, context: Context, ahead: LookaheadLines
     ) -> None:
         """Find which lines of the output that comes next belong to which setting."""
         how = "root" if user == "root" else "prompt"
@@ -653,8 +540,8 @@ class Detector:
         end = below[-1].number + 1 if below else line.number
         if starts is None:
             done = tuple(step.text for part in parts for step in part.writes)
-            context.parts.append(_PartBelow(line.number, done, context.command, UNCLEAR))
-            context.parts.append(_PartBelow(end, done, "", how))
+            context.parts.append(PartBelow(line.number, done, context.command, UNCLEAR))
+            context.parts.append(PartBelow(end, done, "", how))
             return
         for part, at in zip(printing, starts, strict=True):
             prints = dict.fromkeys(step.text for step in part.prints if not step.line)
@@ -662,19 +549,19 @@ class Detector:
             first = below[at].number if at else line.number + 1
             done = tuple(step.text for step in part.writes)
             ahead.stops.add(first)
-            context.parts.append(_PartBelow(first, done, "; ".join(prints), "failed" if failed else how))
+            context.parts.append(PartBelow(first, done, "; ".join(prints), "failed" if failed else how))
         if not parts[-1].prints:
-            context.parts.append(_PartBelow(end, tuple(step.text for step in parts[-1].writes), "", how))
+            context.parts.append(PartBelow(end, tuple(step.text for step in parts[-1].writes), "", how))
 
     @staticmethod
-    def _begin_part(part: _PartBelow, line: TextLine, context: _Context) -> Iterator[TaggedRecord]:
+    def _begin_part(part: PartBelow, line: TextLine, context: Context) -> Iterator[TaggedRecord]:
         cite = Citation(context.member, line.number, line.text)
         context.command = part.command or context.command
         for command in part.done:
             yield from _events_of_command(cite, command, part.how, context)
 
     @staticmethod
-    def _traced_command(line: TextLine, command: str, context: _Context) -> Iterator[TaggedRecord]:
+    def _traced_command(line: TextLine, command: str, context: Context) -> Iterator[TaggedRecord]:
         """A command as `set -x` shows it: without what its output is led to, each side of a pipe on a line."""
         cite = Citation(context.member, line.number, line.text)
         context.session.other_line(line.text)
@@ -691,7 +578,7 @@ class Detector:
     def _parser_of_path(self, path: str) -> Parser | None:
         return next((f.load() for f in self._by_path if any(p.search(path) for p in f.paths)), None)
 
-    def _parser_at(self, ahead: _LookaheadLines, margin: str, skip: int = 0) -> Parser | None:
+    def _parser_at(self, ahead: LookaheadLines, margin: str, skip: int = 0) -> Parser | None:
         """The parser whose block opens at the next line, or that after `skip` ones, once the margin is off.
 
         The margin is the indentation of a whole paste.
@@ -738,7 +625,7 @@ class Detector:
             yield TaggedRecord(record, parser.name, (MAIN, host))
 
     def _block(
-        self, parser: Parser, context: _Context, first: int | None, lines: Iterator[tuple[int, str]]
+        self, parser: Parser, context: Context, first: int | None, lines: Iterator[tuple[int, str]]
     ) -> Iterator[TaggedRecord]:
         """Have a parser read its lines from the `first` on; what it leaves unread is still taken off the text."""
         source = context.source()
@@ -766,7 +653,7 @@ class Detector:
             yield Problem(cite, text, ProblemKind.BUG, parser)
 
     def lines(
-        self, parser: Parser, ahead: _LookaheadLines, margin: str, stamps: dict[int, str]
+        self, parser: Parser, ahead: LookaheadLines, margin: str, stamps: dict[int, str]
     ) -> Iterator[tuple[int, str]]:
         """The lines of a block without its margin: the opening one, and further ones while they belong.
 
@@ -797,7 +684,7 @@ class Detector:
             return False
         return bool(parser.continues(following.text.removeprefix(margin)))
 
-    def _is_intruder(self, parser: Parser, ahead: _LookaheadLines, margin: str, depth: int) -> bool:
+    def _is_intruder(self, parser: Parser, ahead: LookaheadLines, margin: str, depth: int) -> bool:
         """Whether the next line is a foreign one in the middle of a block: it says nothing, and the block goes on."""
         following = ahead.peek(2)
         if len(following) < 2 or not following[0].text.strip() or not following[1].text.strip():
@@ -821,10 +708,12 @@ class Detector:
             or parse_timestamp(text) is not None
             or parse_time_of_day(text, None) is not None
             or parse_speaker(text, following) is not None
+            or is_section(text)
+            or bool(ansible_host(text)[0])
             or any(True for _ in _prose_records(Citation(""), text))
         )
 
-    def _paragraph(self, parser: Parser, ahead: _LookaheadLines) -> Iterator[tuple[int, str]]:
+    def _paragraph(self, parser: Parser, ahead: LookaheadLines) -> Iterator[tuple[int, str]]:
         """The lines to the next empty one or prompt, or to a block of another parser that this one has no use for."""
         while (line := ahead.next()) and line.text.strip() and not parse_prompt(line.text):
             if line.number in ahead.stops:
@@ -836,6 +725,27 @@ class Detector:
             yield line.number, line.text
 
 
+def _section_lines(ahead: LookaheadLines) -> Iterator[tuple[int, str]]:
+    """The lines to the next section of supportconfig, without the empty ones before it."""
+    empty: list[tuple[int, str]] = []
+    while (line := ahead.next()) is not None and not is_section(line.text):
+        ahead.take()
+        empty.append((line.number, line.text))
+        if line.text.strip():
+            yield from empty
+            empty.clear()
+
+
+def _content_lines(lines: Sequence[TextLine], *, fenced: bool) -> Iterator[TextLine]:
+    """The lines of a file below its name: to the end of its fence, else to an empty line, a prompt, the next name."""
+    for line in lines:
+        if is_fence(line.text) or is_end(line.text) or (not fenced and not line.text.strip()):
+            return
+        if parse_prompt(line.text) or is_section(line.text) or (may_be_name(line.text) and name_in([line.text])):
+            return
+        yield line
+
+
 def _switches_setting(step: Step) -> bool:
     return any(event.kind == "setting_written" for event in operator_actions(_NOWHERE, step.text, how="prompt"))
 
@@ -845,7 +755,7 @@ def _acts(step: Step) -> bool:
     return any(True for _ in (*actions, *operator_changes(_NOWHERE, step.text)))
 
 
-def _events_of_command(cite: Citation, command: str, how: str, context: _Context) -> Iterator[TaggedRecord]:
+def _events_of_command(cite: Citation, command: str, how: str, context: Context) -> Iterator[TaggedRecord]:
     """The events of a command that was run."""
     changes = list(operator_changes(cite, command)) if how not in ("failed", UNCLEAR) else []
     switched = context.services.restarts(cite, command) if changes else ()
@@ -853,7 +763,7 @@ def _events_of_command(cite: Citation, command: str, how: str, context: _Context
         yield TaggedRecord(record, "operator_actions", context.group)
 
 
-def _further_lines(command: str, depth: int, ahead: _LookaheadLines) -> str:
+def _further_lines(command: str, depth: int, ahead: LookaheadLines) -> str:
     """The whole of a command that goes on in the next lines, which are taken; as it is, if they do not end it.
 
     Lines without the shell's own prompt for them are only taken if what is typed is known: a remark may hold a quote.
@@ -898,3 +808,5 @@ def _prose_records(cite: Citation, text: str) -> Iterator[Record]:
         yield Event("setting_label", cite, fields={"setting": setting, "value": value})
     yield from operator_actions(cite, text, how="prose")
     yield from prose_facts(cite, text)
+    if word := unplaced_setting(text):
+        yield Fact("setting.unplaced", word, cite)

@@ -65,8 +65,10 @@ COMMANDS = (
     "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
     "service|cd|which|getconf|strace|pstack|gdb|hostname|hostnamectl|export|bt|foreach"
 )
-# headers of perf and of sadf -d, not typed by anybody
-_NOT_TYPED = r"# (?:(?:hostname|perf version|time of \w+ sample) ?: |hostname;interval;timestamp)"
+# headers of perf and of sadf -d, and files that are called like commands, not typed by anybody
+_NOT_TYPED = (
+    r"# (?:(?:hostname|perf version|time of \w+ sample) ?: |hostname;interval;timestamp|/(?:proc|sys|etc)/\S+\s*$)"
+)
 # A bare one is a command, with a number behind it; a remark speaks of seconds.
 _PAUSE = r"sleep\s{1,4}[\d.]{1,9}[smhd]?\s{0,4}(?:[;&|].{0,400})?$"
 _WHO = r"(?P<user>[\w.$-]{1,64})@(?P<host>[\w.-]{1,255})"

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -19,7 +18,7 @@ from typing import TypeVar
 
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.clock.anchors import anchors_of_boot, boot_times
-from thpdiag.knowledge.paths import is_tail, of_interest, root_of, system_path
+from thpdiag.knowledge.paths import is_tail, of_interest, output_name, root_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, InputRecord, Moment, Note, Problem, ProblemKind, Record, Sample
 from thpdiag.model.case import member_of
 from thpdiag.model.text import path_name, quoted
@@ -105,10 +104,6 @@ def _is_one_boot(records: Sequence[Record], one: str, other: str, made_first: Mo
     return all(j.zero.clock is made_first.clock and j.zero.seconds + j.within < made_first.seconds for j in every)
 
 
-_PROGRAM_FOLDER = re.compile(r"^/(?:usr/|)s?bin/")
-_SIGNS = re.compile(r"[^\w\-./]+")
-
-
 def drop_link_copies(
     readings: Mapping[str, Sequence[TaggedRecord]], inputs: Iterable[InputRecord]
 ) -> dict[str, Sequence[TaggedRecord]]:
@@ -155,15 +150,6 @@ def collector_failures(readings: Mapping[str, Sequence[TaggedRecord]]) -> list[P
         problem = Problem(cite, text, ProblemKind.UNREADABLE, hides=output is not None)
         problems.setdefault((root, plugin, command), problem)
     return list(problems.values())
-
-
-def output_name(command: str) -> str:
-    """The file that sos keeps a command's output in.
-
-    >>> output_name("/bin/ps axo flags,state,%mem")
-    'ps_axo_flags_state_mem'
-    """
-    return _SIGNS.sub("_", _PROGRAM_FOLDER.sub("", command)).replace("/", ".").strip(" ._-")
 
 
 def collector_notes(records: Iterable[Record]) -> list[Note]:

@@ -14,6 +14,8 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 _TAILED = re.compile(r"sos_strings/(?P<plugin>[^/]+)/(?P<name>[^/]+)\.tailed")
 _OUTPUT = re.compile(r"(?:sos_commands/[^/]+|insights_commands)/([^/]+)")
 _PACKED = re.compile(r"(?<![^/])([^/]+)\.tar/\1/")  # sos --pack-dir: proc/fs/ becomes proc/fs.tar
+_PROGRAM_FOLDER = re.compile(r"^/(?:usr/|)s?bin/")
+_SIGNS = re.compile(r"[^\w\-./]+")
 _FOLDERS = 4096  # whose place is remembered; members of one folder follow each other
 
 
@@ -98,6 +100,15 @@ def output_of(path: str) -> str:
     """
     found = _OUTPUT.fullmatch(system_path(path) or "")
     return found[1].replace("_", " ") if found else ""
+
+
+def output_name(command: str) -> str:
+    """The file that sos keeps a command's output in.
+
+    >>> output_name("/bin/ps axo flags,state,%mem")
+    'ps_axo_flags_state_mem'
+    """
+    return _SIGNS.sub("_", _PROGRAM_FOLDER.sub("", command)).replace("/", ".").strip(" ._-")
 
 
 def root_of(path: str) -> str:

@@ -123,7 +123,7 @@ def _records(source: Source, lines: Lines) -> Iterator[Record]:
         elif named := _NAMED.match(line):
             yield from _directory(source, number, line, named[1] or directory, directories)
             yield from _setting(source, number, line, named[2], named[3].strip(), odd)
-        elif line.strip() and "No such file" not in line:
+        elif line.strip(" `") and "No such file" not in line:
             yield from _directory(source, number, line, directory, directories)
             of = knob or (typed.pop(0) if typed else _by_values(line) or _by_its_file(source.path, line))
             yield from _setting(source, number, line, of, line.strip(), odd)
@@ -200,6 +200,8 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
         word = _chosen(text)
         if word is None:
             odd.note(number, line, "a word list without exactly one known word in brackets")
+            if knob in _LISTS_ITS_VALUES and re.search(r"always|madvise|never", text):
+                yield Fact("setting.unplaced", text[:60], cite, time=source.time)  # stated, and not to be read
         else:
             yield from _word(cite, source.time, knob, text, word)
     elif knob in _INTEGERS:

@@ -1,0 +1,199 @@
+"""The path of a file and what is in it, however both are written: the same facts, or none, never an assumed setting."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from analyze_bytes import STDIN, STRICT
+from named_layouts import BLOCKS, LINES, Files, Layout
+from parse_bytes import faults, line_count, readings
+from thpdiag.host.cases import host_cases
+from thpdiag.host.reading import read_input
+from thpdiag.model import Fact, Problem, Record, Sample, Series
+
+MM = "/sys/kernel/mm/transparent_hugepage"
+ONE_LINE: Files = {
+    f"{MM}/enabled": "always [madvise] never",
+    f"{MM}/defrag": "always defer defer+madvise madvise [never]",
+    f"{MM}/shmem_enabled": "always within_size advise [never] deny force",
+    f"{MM}/khugepaged/defrag": "0",
+    f"{MM}/khugepaged/max_ptes_none": "409",
+    f"{MM}/hugepages-64kB/enabled": "always inherit madvise [never]",
+    "/proc/sys/vm/min_free_kbytes": "67584",
+    "/proc/sys/vm/zone_reclaim_mode": "0",
+    "/proc/cmdline": "BOOT_IMAGE=/boot/vmlinuz-5.14.21 root=UUID=1 transparent_hugepage=madvise quiet",
+    "/proc/uptime": "350735.47 234388.90",
+}
+LONGER: Files = {
+    "/etc/default/grub": 'GRUB_DISTRIBUTOR="SLES"\nGRUB_CMDLINE_LINUX_DEFAULT="quiet transparent_hugepage=never"\n',
+    "/proc/buddyinfo": "Node 0, zone   Normal   4381   1093    185   1530    567    102      0      0      0   0   0\n",
+    "/proc/meminfo": "MemTotal:       16266504 kB\nMemFree:          502344 kB\nAnonHugePages:   8312832 kB\n",
+    "/proc/vmstat": "thp_fault_alloc 4711\nthp_fault_fallback 812\ncompact_stall 99213\ncompact_fail 98120\n",
+}  # fmt: skip
+ENABLED = (f"{MM}/enabled", f"{MM}/defrag")
+KERNEL = "Linux db1 3.10.0-1160.el7.x86_64 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n\n"
+
+
+def records(text: str, path: str = "ticket.txt") -> list[Record]:
+    return [reading.record for reading in readings(text.encode(), path)]
+
+
+def values(found: list[Record]) -> dict[object, object]:
+    """What is known, by name and entity."""
+    known: dict[object, object] = {}
+    for record in found:
+        if isinstance(record, Fact):
+            known[record.name, record.labels] = record.value
+        elif isinstance(record, Sample):
+            known.update({(name, record.entity): value for name, value in record.values.items()})
+        assert not isinstance(record, Series)
+    return known
+
+
+def known_settings(text: str) -> dict[str, tuple[object, str]]:
+    """Value and provenance of the settings of the hosts that a text speaks of."""
+    cases = host_cases(read_input([STDIN], STRICT, stdin=io.BytesIO(text.encode())), STRICT)
+    facts = [f for case in cases for f in (*case.facts, *(f for state in case.states for f in state.facts))]
+    return {f.name: (f.value, f.provenance) for f in facts if f.name in ("thp.enabled", "thp.defrag")}
+
+
+def as_files(files: Files) -> dict[object, object]:
+    """The same read from a sosreport."""
+    known: dict[object, object] = {}
+    for path, content in files.items():
+        known.update(values(records(content, f"sosreport-db1-1{path}")))
+    return known
+
+
+@pytest.mark.parametrize("layout", [*BLOCKS.items(), *LINES.items()], ids=lambda layout: layout[0])
+def test_files_of_one_line(layout: tuple[str, Layout]) -> None:
+    """Each setting is what the file says, with the line on which it stands, and nothing else is told."""
+    text = layout[1](ONE_LINE)
+    found = records(text)
+
+    assert values(found) == as_files(ONE_LINE)
+    assert [r for r in found if isinstance(r, Problem)] == []
+    assert not list(faults(found, line_count(text.encode())))
+    lines = text.split("\n")
+    enabled = next(r for r in found if isinstance(r, Fact) and r.name == "thp.enabled")
+    assert enabled.cite.line is not None
+    assert "[madvise]" in lines[enabled.cite.line - 1] or "JSON" in layout[0]
+
+
+@pytest.mark.parametrize("layout", BLOCKS.items(), ids=lambda layout: layout[0])
+def test_longer_files(layout: tuple[str, Layout]) -> None:
+    """Tables and start-up files below their names are read as the files."""
+    text = layout[1](LONGER)
+    expected = {
+        key: value for key, value in as_files(LONGER).items() if not (isinstance(key, tuple) and key[0] == "log.read")
+    }
+    assert values(records(text)) == expected
+
+
+@pytest.mark.parametrize("layout", [*BLOCKS.items(), *LINES.items()], ids=lambda layout: layout[0])
+@pytest.mark.parametrize("word", ["always", "madvise", "never"])
+def test_a_stated_setting_is_never_assumed(layout: tuple[str, Layout], word: str) -> None:
+    """Beside a kernel whose default is another one."""
+    listed = "always madvise never".replace(word, f"[{word}]")
+    assert known_settings(KERNEL + layout[1]({ENABLED[0]: listed}))["thp.enabled"] == (word, "")
+
+
+UNPLACED: Mapping[str, str] = {
+    "alone": "always madvise [never]\n",
+    "with a name that is no path": "Current value: always madvise [never]\n",
+    "in a sentence": "He says it shows always madvise [never] there.\n",
+    "JSON without a path": '{"rc": 0, "stdout": "always madvise [never]"}\n',
+    "Ansible without a path": "db1 | CHANGED | rc=0 >>\nalways madvise [never]\n",
+    "below another file": "--- /etc/hosts ---\nalways madvise [never]\n",
+    "cut": "/sys/kernel/mm/transparent_hugepage/enabled:\nalways madvise [nev\n",
+    "without brackets": "/sys/kernel/mm/transparent_hugepage/enabled: always madvise never\n",
+}
+
+
+@pytest.mark.parametrize("text", UNPLACED.values(), ids=UNPLACED)
+def test_a_list_without_a_place_makes_the_setting_unknown(text: str) -> None:
+    """It may be this setting, and say otherwise than the default."""
+    assert known_settings(KERNEL)["thp.enabled"] == ("always", "assumed")
+    assert "thp.enabled" not in known_settings(KERNEL + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("THP: always madvise [never]", "thp.enabled", "never"),
+        ("Transparent Huge Pages (THP): [always] madvise never", "thp.enabled", "always"),
+        ("- **THP defrag**: always defer defer+madvise [madvise] never", "thp.defrag", "madvise"),
+        ("| THP enabled | always [madvise] never |", "thp.enabled", "madvise"),
+        ("Transparent hugepages\n---------------------\nalways [madvise] never", "thp.enabled", "madvise"),
+    ],
+)
+def test_words_for_the_file(text: str, name: str, value: str) -> None:
+    """Huge pages and a list of the kernel beside them: that is the setting."""
+    assert values(records(text + "\n"))[name, ()] == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We looked at /proc/sys/vm/min_free_kbytes: 3 of 4 hosts had more.",
+        "/sys/kernel/mm/transparent_hugepage/enabled is what counts, never mind the rest.",
+        "/proc/cmdline shows transparent_hugepage=never on the other host",
+        "see /etc/default/grub:\n\nI have not changed it.",
+        "THP: we never had trouble with it",
+        "1. /proc/sys/vm/swappiness\n2. /proc/sys/vm/min_free_kbytes\n3. 10 more",
+    ],
+)
+def test_prose_that_names_a_path(text: str) -> None:
+    """Where no content of that file stands there is none."""
+    found = records(text + "\n")
+
+    assert [r for r in found if isinstance(r, Fact | Sample | Problem) and not getattr(r, "provenance", "prose")] == []
+
+
+def test_ansible_tells_the_host() -> None:
+    """Two hosts in one paste are two cases."""
+    text = "".join(
+        f"{host} | CHANGED | rc=0 >>\nLinux {host} 5.14.21-150500.55.73-default #1 SMP x86_64\n"
+        f"# {ENABLED[0]}\n{listed}\n"
+        for host, listed in (("db1", "[always] madvise never"), ("db2", "always madvise [never]"))
+    )
+    found = {
+        (reading.group[1], reading.record.value) for reading in readings(text.encode()) if is_enabled(reading.record)
+    }
+
+    assert found == {("db1", "always"), ("db2", "never")}
+
+
+def is_enabled(record: Record) -> bool:
+    return isinstance(record, Fact) and record.name == "thp.enabled"
+
+
+def test_slurp_in_base64() -> None:
+    """Ansible's slurp module encodes what it reads."""
+    content = base64.b64encode(b"always [madvise] never\n").decode()
+    text = "db1 | SUCCESS => {\n" + json.dumps(
+        {"changed": False, "content": content, "encoding": "base64", "source": ENABLED[0]}, indent=4
+    ).removeprefix("{\n")
+
+    assert values(records(text))["thp.enabled", ()] == "madvise"
+
+
+@pytest.mark.parametrize("layout", [*BLOCKS.items(), *LINES.items()], ids=lambda layout: layout[0])
+def test_cut_and_damaged(layout: tuple[str, Layout]) -> None:
+    """Whatever is lost or changed, no reader fails, each line exists, and no setting has a word that nobody wrote."""
+    text = layout[1](ONE_LINE if layout[0] in LINES else {**ONE_LINE, **LONGER}).encode()
+    rng = random.Random(layout[0])
+    for _ in range(12):
+        damaged = bytearray(text[: rng.randrange(len(text))])
+        for _ in range(rng.randrange(4)):
+            if damaged:
+                damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        found = [reading.record for reading in readings(bytes(damaged))]
+        assert not list(faults(found, line_count(bytes(damaged))))
+        assert {r.value for r in found if is_enabled(r) and isinstance(r, Fact)} <= {"madvise", "never"}
