@@ -75,7 +75,7 @@ from thpdiag.detect.transcript import (
     parse_speaker,
     parse_watch,
 )
-from thpdiag.knowledge.paths import output_of, system_path
+from thpdiag.knowledge.paths import SUPPORTCONFIG, output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.clock import DAY
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTimeError, Parser, Source
@@ -245,16 +245,26 @@ class Detector:
 
     def _section(self, section: Section, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """A section of supportconfig. A file that a parser knows by its path is read to the end of the section."""
+        name = ahead.peek(section.lines)[-1]
         for _ in range(section.lines):
             ahead.take()
         context.take_section(section)
+        cite = Citation(context.member, name.number, name.text)
         first, parser = ahead.next(), self._parser_of_path(section.path) if section.path else None
-        if parser and first and section.state != "missing" and not is_section(first.text):
-            yield from self._block(parser, context, first.number, _section_lines(ahead))
+        if parser and section.is_missing:
+            labels = (("how", "file"), ("tool", SUPPORTCONFIG))
+            yield TaggedRecord(Fact("capture.not_found", section.path, cite, labels), SUPPORTCONFIG, context.group)
+        elif parser and first and not is_section(first.text):
+            lines = _SectionLines(ahead)
+            yield from self._block(parser, context, first.number, lines)
             context.paths.clear()
+            if 0 < section.most <= lines.count:
+                yield TaggedRecord(Fact("capture.tail", section.path, cite), SUPPORTCONFIG, context.group)
 
     def _named_content(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
         """The records of a file whose name this line holds; None if it names none, or another thing stands there."""
+        if context.is_report:
+            return None
         host, rest = ansible_host(line.text)
         if host:
             ahead.take()
@@ -725,15 +735,29 @@ class Detector:
             yield line.number, line.text
 
 
-def _section_lines(ahead: LookaheadLines) -> Iterator[tuple[int, str]]:
-    """The lines to the next section of supportconfig, without the empty ones before it."""
-    empty: list[tuple[int, str]] = []
-    while (line := ahead.next()) is not None and not is_section(line.text):
-        ahead.take()
-        empty.append((line.number, line.text))
-        if line.text.strip():
-            yield from empty
-            empty.clear()
+class _SectionLines:
+    """The lines to the next section of supportconfig, without the empty ones before it; how many there were."""
+
+    def __init__(self, ahead: LookaheadLines) -> None:
+        self.count = 0
+        self._ahead = ahead
+        self._lines = self._all()
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self._lines
+
+    def __next__(self) -> tuple[int, str]:
+        return next(self._lines)
+
+    def _all(self) -> Iterator[tuple[int, str]]:
+        held: list[tuple[int, str]] = []
+        while (line := self._ahead.next()) is not None and not is_section(line.text):
+            self._ahead.take()
+            held.append((line.number, line.text))
+            if line.text.strip():
+                self.count += len(held)
+                yield from held
+                held.clear()
 
 
 def _content_lines(lines: Sequence[TextLine], *, fenced: bool) -> Iterator[TextLine]:

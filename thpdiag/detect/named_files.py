@@ -64,7 +64,7 @@ _LABEL = re.compile(
 )
 _ONE_VALUE = re.compile(r"(?:sys/kernel/mm/|proc/sys/|proc/(?:cmdline|uptime)$)")  # files of one line
 _BAR = re.compile(r"#==\[ (?P<kind>[A-Z][\w ]{2,60}) \]=*#?\s*$")
-_SECTION = re.compile(r"# (?P<name>\S.{0,2000}?)(?P<state> - (?:File not found|Last \d{1,9} Lines))?\s*$")
+_SECTION = re.compile(r"# (?P<name>\S.{0,2000}?)(?P<state> - (?:File not found|Last (?P<most>\d{1,9}) Lines))?\s*$")
 _REPORT = re.compile(r"\s*(?:#==\[ [A-Z]|={40,}\s+Support Utilities - )")
 _WORD = r"(?:always|madvise|never|defer(?:\+madvise)?|within_size|advise|deny|force|inherit)"
 _LIST = re.compile(rf"(?<![\w+\[\]])(?:{_WORD} ){{0,5}}\[(?P<word>{_WORD})\](?: {_WORD}){{0,5}}(?![\w+\[\]])")
@@ -96,14 +96,15 @@ class Name(NamedTuple):
 class Section(NamedTuple):
     """A section of supportconfig: a file (path without the leading slash) or a command, and what is said of it.
 
-    `state` is empty, `missing` or `tail`. Of a command `path` is where sos would keep its output.
+    Of a command `path` is where sos would keep its output. Of a log no more than `most` lines are there, 0: all.
     """
 
     kind: str
     path: str
     command: str
     lines: int
-    state: str = ""
+    is_missing: bool = False
+    most: int = 0
 
 
 def is_report(head: str) -> bool:
@@ -124,14 +125,15 @@ def section_of(texts: Sequence[str]) -> Section | None:
     found = _SECTION.match(texts[1]) if len(texts) > 1 else None
     if found is None or is_section(texts[1]):
         return Section(bar["kind"], "", "", 1)
-    name, state = found["name"], found["state"] or ""
-    said = "missing" if state.endswith("found") else "tail" if state else ""
+    name, most = found["name"], int(found["most"] or 0)
+    is_missing = found["state"] is not None and not most
     if bar["kind"] in ("Configuration File", "Log File") and name.startswith("/"):
-        return Section(bar["kind"], name.lstrip("/"), "", 2, said)
+        return Section(bar["kind"], name.lstrip("/"), "", 2, is_missing, most)
     if cat := _CAT.match(name):
-        return Section(bar["kind"], cat["path"].lstrip("/"), "", 2, said)
+        return Section(bar["kind"], cat["path"].lstrip("/"), "", 2)
     command = name if bar["kind"] in ("Command", "Verification", "System", "Log File") else ""
-    return Section(bar["kind"], f"sos_commands/general/{output_name(command)}" if command else "", command, 2, said)
+    path = f"sos_commands/general/{output_name(command)}" if command else ""
+    return Section(bar["kind"], path, command, 2, is_missing, most)
 
 
 def ansible_host(text: str) -> tuple[str, str]:

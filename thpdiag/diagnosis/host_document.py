@@ -126,7 +126,9 @@ def _key_of_subject(fact: Fact) -> str:
 
 
 def _is_better(fact: Fact, other: Fact | None, written: set[Citation]) -> bool:
-    """A reading of the same value is better than the command that wrote it."""
+    """A reading of the same value is better than the command that wrote it, and one of sysctl than a start-up file."""
+    if other is not None and other.provenance == "rc file" and fact.name.startswith("sysctl."):
+        return not fact.provenance
     by_command = other is not None and not other.provenance and other.cite in written and fact.value == other.value
     return by_command and not fact.provenance and fact.cite not in written
 

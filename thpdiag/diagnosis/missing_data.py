@@ -17,7 +17,14 @@ from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.ranking import LEADING, THP, mechanism_kind
 from thpdiag.engine.check_result import DYNAMIC, check_class
 from thpdiag.engine.schema import OTHER_SETTING
-from thpdiag.knowledge.paths import SosSource, is_older, sos_source, system_path
+from thpdiag.knowledge.paths import (
+    SOS,
+    SUPPORTCONFIG,
+    CollectorSource,
+    collected_file,
+    collector_source,
+    is_older,
+)
 from thpdiag.knowledge.vocabulary import event, term
 from thpdiag.model import CONFIDENCES, Case, Fact, Finding, Verdict3
 from thpdiag.model.result import Raise, Request
@@ -139,40 +146,43 @@ def missing_classes(finding: Finding, diagnosis: Diagnosis) -> list[str]:
 
 
 def missing_reasons(case: Case) -> Callable[[Iterable[str]], list[str]]:
-    """What gives a sentence for each thing that names of the vocabulary stand for and that sos did not bring."""
+    """What gives a sentence for each thing that names of the vocabulary stand for and the collector did not bring."""
     facts = [fact for fact in case.facts if fact.name.startswith("capture.")]
-    present = {path for item in case.inputs if facts and item.reader and (path := system_path(item.member))}
+    present = {path for item in case.inputs if facts and item.reader and (path := collected_file(item.member))}
+    tools = (str(fact.value).split()[0] for fact in facts if fact.name == "capture.tool")
+    tool = SUPPORTCONFIG if SUPPORTCONFIG in tools else SOS
 
     def reasons(names: Iterable[str]) -> list[str]:
-        wanted = dict.fromkeys(row for name in names if (row := sos_source(name))) if facts else {}
-        return [reason for row in wanted if (reason := _reason(row, facts, present))]
+        wanted = dict.fromkeys(row for name in names if (row := collector_source(name, tool))) if facts else {}
+        return [reason for row in wanted if (reason := _reason(row, facts, present, tool))]
 
     return reasons
 
 
-def _reason(row: SosSource, facts: list[Fact], present: set[str]) -> str:
+def _reason(row: CollectorSource, facts: list[Fact], present: set[str], tool: str) -> str:
     """Of several captures the last one tells."""
-    stopped = [f for f in facts if f.name == "capture.timed_out" and f.label("plugin") in row.plugins]
+    stopped = [f for f in facts if f.name == "capture.timed_out" and f.label("plugin") in (None, *row.plugins)]
     stopped = [f for f in stopped if not (ran := f.label("command")) or (row.command and row.command.fullmatch(ran))]
     there = any(row.paths.fullmatch(path) for path in present)
     if stopped:
         plugin, seconds = stopped[0].label("plugin"), stopped[0].label("seconds")
         limit = f", after {seconds} s" if seconds else ""
-        where = f"(plugin {quoted(plugin)}{limit})"
+        where = f" (plugin {quoted(plugin)}{limit})" if plugin else ""
         if stopped[0].label("command"):
-            return sentence(f"{row.what} is missing or incomplete because sos stopped the command {where}.")
+            return sentence(f"{row.what} is missing or incomplete because {tool} stopped the command{where}.")
         if not there:
-            return sentence(f"{row.what} is missing because sos timed out collecting it {where}.")
-    return "" if there else _left_out(row, facts)
+            return sentence(f"{row.what} is missing because {tool} timed out collecting it{where}.")
+    return "" if there else _left_out(row, facts, tool)
 
 
-def _left_out(row: SosSource, facts: list[Fact]) -> str:
-    versions = [str(f.value).removeprefix("sos ") for f in facts if f.name == "capture.tool"]
+def _left_out(row: CollectorSource, facts: list[Fact], tool: str) -> str:
+    versions = [str(f.value).removeprefix(f"{tool} ") for f in facts if f.name == "capture.tool"]
     if row.since and versions and all(is_older(version, row.since) for version in versions):
-        return f"{row.what} is missing because sos {versions[-1]} does not copy it; sos {row.since} and later do."
+        return f"{row.what} is missing because {tool} {versions[-1]} does not copy it; {tool} {row.since} and later do."
     ran = [set(str(f.value).split()) for f in facts if f.name == "capture.plugins"]
     if ran and not any(plugins & set(row.plugins) for plugins in ran):
-        return f"{row.what} is missing because sos did not run its plugin {row.plugins[0]}."
+        part = row.plugins[0].replace("_", " ")
+        return f"{row.what} is missing because {tool} did not run its {'plugin' if tool == SOS else 'part'} {part}."
     return ""
 
 

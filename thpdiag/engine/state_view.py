@@ -41,7 +41,10 @@ class StateView:
     _of_pid: dict[str, dict[str | None, list[Fact]]] = field(default_factory=dict, repr=False, compare=False)
 
     def facts(self, name: str, where: Mapping[str, str] | None = None) -> Iterator[Fact]:
-        """Facts of a name in this state and of the whole case; measured ones hide those merely assumed or told."""
+        """Facts of a name in this state and of the whole case; measured ones hide those merely assumed or told.
+
+        What runs hides what a start-up file says.
+        """
         if not self._named:
             for fact in (*self.state.facts, *self.case.facts):
                 self._named.setdefault(fact.name, []).append(fact)
@@ -49,7 +52,8 @@ class StateView:
         if where:
             found = [fact for fact in found if where.items() <= dict(fact.labels).items()]
         measured = [f for f in found if f.provenance not in ("assumed", "prose")]
-        return iter(measured or found)
+        running = [f for f in measured if f.provenance != "rc file"]
+        return iter(running or measured or found)
 
     def of_process(self, name: str, pid: str | None) -> Sequence[Fact]:
         """Those of one process. Rules ask it of thousands of processes, of which as many facts speak."""

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.clock.anchors import anchors_of_boot, boot_times
-from thpdiag.knowledge.paths import is_tail, of_interest, output_name, root_of, system_path
+from thpdiag.knowledge.paths import SOS, is_tail, of_interest, output_name, root_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, InputRecord, Moment, Note, Problem, ProblemKind, Record, Sample
 from thpdiag.model.case import member_of
 from thpdiag.model.text import path_name, quoted
@@ -139,13 +139,14 @@ def collector_failures(readings: Mapping[str, Sequence[TaggedRecord]]) -> list[P
     problems: dict[tuple[str, str, str], Problem] = {}
     for fact in gave_up:
         root, plugin, command = root_of(fact.cite.member), fact.label("plugin") or "", fact.label("command") or ""
-        if not of_interest(plugin, command):
+        tool = fact.label("tool") or SOS
+        if not of_interest(plugin, command, tool):
             continue
         after = f" after {seconds} s" if (seconds := fact.label("seconds")) else ""
         output = outputs.get((root, output_name(command))) if command else None
-        text = f"sos stopped `{quoted(command)}`{after}; its output is {'incomplete' if output else 'missing'}"
+        text = f"{tool} stopped `{quoted(command)}`{after}; its output is {'incomplete' if output else 'missing'}"
         if not command:
-            text = f"sos gave up on its plugin {quoted(plugin)}{after}; what it had not copied by then is missing"
+            text = f"{tool} gave up on its plugin {quoted(plugin)}{after}; what it had not copied by then is missing"
         cite = Citation(output) if output else fact.cite
         problem = Problem(cite, text, ProblemKind.UNREADABLE, hides=output is not None)
         problems.setdefault((root, plugin, command), problem)
@@ -162,6 +163,10 @@ def collector_notes(records: Iterable[Record]) -> list[Note]:
                 f"of {path_name(system_path(member))} only the end is in the capture; what happened before is not known"
             )
             notes.setdefault(member, Note(text, Citation(member)))
+        if isinstance(record, Fact) and record.name == "capture.tail":
+            path = path_name(str(record.value))
+            text = f"of {path} only the end is in the capture; what happened before is not known"
+            notes.setdefault(path, Note(text, record.cite))
         if isinstance(record, Fact) and record.name == "host.container":
             text = (
                 f"the capture was made inside a container ({quoted(record.value)}): settings and counters are those "

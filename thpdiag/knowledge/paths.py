@@ -16,6 +16,8 @@ _OUTPUT = re.compile(r"(?:sos_commands/[^/]+|insights_commands)/([^/]+)")
 _PACKED = re.compile(r"(?<![^/])([^/]+)\.tar/\1/")  # sos --pack-dir: proc/fs/ becomes proc/fs.tar
 _PROGRAM_FOLDER = re.compile(r"^/(?:usr/|)s?bin/")
 _SIGNS = re.compile(r"[^\w\-./]+")
+SOS, SUPPORTCONFIG = "sos", "supportconfig"  # collectors; their own words for themselves
+_SUPPORTCONFIG_ROOT = re.compile(r"(?:.*/)?(?:scc|nts)_[^/]+/")
 _FOLDERS = 4096  # whose place is remembered; members of one folder follow each other
 
 
@@ -27,6 +29,7 @@ class _Paths(NamedTuple):
     folders_of_hosts: frozenset[str]
     wanted: re.Pattern[str]
     beside_the_tree: re.Pattern[str]
+    not_of_supportconfig: re.Pattern[str]
     no_text: re.Pattern[str]
     of_programs: re.Pattern[str]
 
@@ -52,6 +55,7 @@ def _paths() -> _Paths:
         folders_of_hosts=frozenset(known["folders_of_hosts"]),
         wanted=re.compile("|".join(f"(?:{pattern})" for pattern in wanted)),
         beside_the_tree=re.compile(folded["beside_the_tree"]),
+        not_of_supportconfig=re.compile(folded["not_of_supportconfig"]),
         no_text=re.compile(rf".*\.(?:{folded['no_text']})$", re.IGNORECASE),
         of_programs=re.compile(folded["of_programs"]),
     )
@@ -62,7 +66,8 @@ def is_wanted(path: str) -> bool:
     folder, slash, name = path.rpartition("/")
     known, place = _paths(), _place(folder + slash)
     if place.on_host is None:
-        if known.beside_the_tree.fullmatch(place.below + name):
+        skipped = known.not_of_supportconfig if _of_supportconfig(place) else known.beside_the_tree
+        if skipped.fullmatch(place.below + name):
             return False
         return not known.no_text.match(name) and not known.of_programs.fullmatch(f"{place.root}{place.below}{name}")
     return known.wanted.fullmatch(_original(place.on_host + name)) is not None and not known.no_text.match(name)
@@ -77,6 +82,17 @@ def system_path(path: str) -> str | None:
     folder, slash, name = path.rpartition("/")
     on_host = _place(folder + slash).on_host
     return None if on_host is None else _original(on_host + name)
+
+
+def _of_supportconfig(place: _Place) -> bool:
+    return _SUPPORTCONFIG_ROOT.fullmatch(place.root) is not None
+
+
+def collected_file(path: str) -> str | None:
+    """What a member is to its collector: a path on the host, or a file of supportconfig (`memory.txt`); else None."""
+    folder, slash, name = path.rpartition("/")
+    place = _place(folder + slash)
+    return place.below + name if _of_supportconfig(place) else system_path(path)
 
 
 def is_kernel_file(path: str) -> bool:
@@ -166,11 +182,12 @@ def _original(on_host: str) -> str:
     return next((path for path in tries if _paths().wanted.fullmatch(path)), on_host)
 
 
-class SosSource(NamedTuple):
-    """Something that sos copies.
+class CollectorSource(NamedTuple):
+    """Something that a collector copies.
 
-    `what` names the file or command for people; `paths` are its paths on the host, one of which is there if it was
-    copied; `command` matches what sos runs for it, None for a file; `since` is the first version that has it, or empty.
+    `what` names the file or command for people; `paths` are its paths on the host (or files of supportconfig), one of
+    which is there if it was copied; `command` matches what the collector runs for it, None for a file; `since` is the
+    first version that has it, or empty; `plugins` are the parts of the collector that copy it.
     """
 
     names: re.Pattern[str]
@@ -182,9 +199,9 @@ class SosSource(NamedTuple):
 
 
 @cache
-def _sos() -> tuple[SosSource, ...]:
+def _sources(tool: str) -> tuple[CollectorSource, ...]:
     return tuple(
-        SosSource(
+        CollectorSource(
             names=re.compile(row["names"]),
             plugins=tuple(row["plugins"]),
             what=row["what"],
@@ -192,23 +209,26 @@ def _sos() -> tuple[SosSource, ...]:
             command=re.compile(row["command"]) if "command" in row else None,
             since=row.get("since", ""),
         )
-        for row in load_shipped("collectors.yaml")["sos"]
+        for row in load_shipped("collectors.yaml")[tool]
     )
 
 
-def sos_source(name: str) -> SosSource | None:
-    """How sos gets a name of the vocabulary, None if it does not."""
-    return next((row for row in _sos() if row.names.fullmatch(name)), None)
+def collector_source(name: str, tool: str = SOS) -> CollectorSource | None:
+    """How a collector gets a name of the vocabulary, None if it does not."""
+    return next((row for row in _sources(tool) if row.names.fullmatch(name)), None)
 
 
-def of_interest(plugin: str, command: str = "") -> bool:
-    """Whether a plugin of sos, or one of its commands, copies anything that a name of the vocabulary stands for."""
-    rows = [row for row in _sos() if plugin in row.plugins]
+def of_interest(plugin: str, command: str = "", tool: str = SOS) -> bool:
+    """Whether a part of a collector, or one of its commands, copies anything that a name of the vocabulary stands for.
+
+    An empty part is any.
+    """
+    rows = [row for row in _sources(tool) if not plugin or plugin in row.plugins]
     return any(not command or (row.command is not None and row.command.fullmatch(command)) for row in rows)
 
 
 def is_older(version: str, than: str) -> bool:
-    """Whether a version of sos is older than another, by its numbers; what has no number is older than none."""
+    """Whether a version of a collector is older than another, by its numbers; what has no number is older than none."""
     one, other = (tuple(int(part[:6]) for part in re.findall(r"\d+", text)[:3]) for text in (version, than))
     return bool(one) and one[: len(other)] < other
 

@@ -42,8 +42,9 @@ MINUTE = 60.0
 MAX_BOOT_SECONDS = 300.0  # from the kernel's start until a boot is noted; checks of file systems may be before it
 START_TICKS = "process_start_time_ticks"
 TICKS_PER_SECOND = 100
-_SOS_NAME = re.compile(
-    r"sosreport-.{1,200}-(\d{4})-(\d\d)-(\d\d)-\w{3,12}$|sosreport-.{1,200}-(\d{4})(\d\d)(\d\d)\d{6}$"
+_CAPTURE_NAME = re.compile(
+    r"sosreport-.{1,200}-(\d{4})-(\d\d)-(\d\d)-\w{3,12}$|sosreport-.{1,200}-(\d{4})(\d\d)(\d\d)\d{6}$|"
+    r"(?:scc|nts)_.{1,200}_(\d\d)(\d\d)(\d\d)_\d{4}(?:_.{1,60})?$"
 )
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?( UTC)?$")
 _WORDS = re.compile(
@@ -143,9 +144,10 @@ def _contradiction(one: Bounds, other: Bounds) -> Problem:
 def _capture_times(facts: Iterable[Fact], root: str) -> list[Moment]:
     """When the capture was made, as it says itself; else the day in its name."""
     times = [fact.time for fact in facts if fact.name == "capture.time" and fact.time]
-    if times or not (found := _SOS_NAME.match(root.rpartition("/")[2])):
+    if times or not (found := _CAPTURE_NAME.match(root.rpartition("/")[2])):
         return times
     year, month, day = (int(part) for part in found.groups() if part)
+    year += 2000 if year < 100 else 0
     return [Moment(noon, Clock.LOCAL, DAY / 2)] if (noon := _seconds(year, month, day, 12)) is not None else []
 
 

@@ -222,7 +222,8 @@ class _Release:
         if pretty := self.first("PRETTY_NAME"):
             return pretty
         if own := self.own():
-            return own[1], own[3]
+            patch = self.keys.get("SUSE PATCHLEVEL", ("0",))[0]
+            return (own[1].replace(" (", f" SP{patch} (") if patch.isdigit() and patch != "0" else own[1]), own[3]
         described = self.first("Description", "DISTRIB_DESCRIPTION")
         if described or not self.debian:
             return described or self.first("NAME")
