@@ -28,17 +28,17 @@ from thpdiag.knowledge.paths import SUPPORTCONFIG
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
 
-_TITLE = r"\s{10,40}Support Utilities - Supportconfig\s*$"
-_VERSION = re.compile(r"\s{2,40}Script Version:\s{1,20}(\d[\w.+~-]{0,40})\s*$")
+_TITLE = r"\s{0,40}Support Utilities - Supportconfig\s*$"
+_VERSION = re.compile(r"\s{0,40}Script Version:\s{1,20}(\d[\w.+~-]{0,40})\s*$")
 _PART = re.compile(
-    r" {1,2}([A-Z][\w ./()-]{1,50}?)\.\.\. {1,50}((?:[^,]{1,200} - Timed Out,\s?){0,20})"
-    r"(Done|Excluded|EXCLUDED|Skipped)?\s*$"
+    r" {0,2}([A-Z][\w ./()-]{1,50}?)\.\.\. {1,50}((?:[^,]{1,200} - Timed Out,\s?){0,20})"
+    r"(Done|Excluded|EXCLUDED|Skipped)\s*$"
 )
 _STOPPED = re.compile(r"\s?([^,]{1,200}?) - Timed Out,")
 _NOT_FOUND = re.compile(r"ERROR: Command not found or not execut[ia]ble\s*$")
 _LATE = re.compile(r"# ERROR: Command did not complete within the timeout period\.\s*$")
 _OPENS = re.compile(rf"{_TITLE}|{_VERSION.pattern}|{_PART.pattern}|{_NOT_FOUND.pattern}|{_LATE.pattern}")
-_CONTINUES = re.compile(rf"{_OPENS.pattern}|\s{{2,40}}(?:Library Version|Script Date):")
+_CONTINUES = re.compile(rf"{_OPENS.pattern}|\s{{0,40}}(?:Library Version|Script Date):")
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -52,7 +52,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif part := _PART.match(line):
             first = first or cite
             name = part[1].replace(" ", "_")
-            if part[3] in ("Done", None):
+            if part[3] == "Done":
                 ran.append(name)
             else:
                 yield Fact("capture.left_out", name, cite, (("how", part[3].lower()), ("tool", SUPPORTCONFIG)))
