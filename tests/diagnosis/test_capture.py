@@ -46,6 +46,9 @@ NOT_RECORDED = {
     "capture.time",
     "capture.plugins",
     "capture.timed_out",
+    "capture.left_out",
+    "capture.not_found",
+    "capture.tail",
     "recorder.options",
     "sysstat.version",
     "uptime.at_least",  # derived, where the uptime is not there
