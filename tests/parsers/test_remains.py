@@ -12,7 +12,7 @@ from thpdiag.host.reading import read_input
 from thpdiag.model import ProblemKind, Profile
 
 FIXTURES = ROOT / "fixtures"
-VMSTAT = FIXTURES / "readers/vmstat/frozen/vmstat.txt"
+STORY = FIXTURES / "stories/redis-shop-first-test/bundle/session.txt"
 BROWSER = FIXTURES / "recordings/fault-compaction/report-browser-comm.txt"
 
 
@@ -32,29 +32,29 @@ def sentence(lines: int) -> str:
     return f"{lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
 
 
-def second_header() -> tuple[list[str], int]:
-    """The lines of a vmstat, and where the second screen begins."""
-    lines = lines_of(VMSTAT)
-    return lines, next(at for at, line in enumerate(lines) if at > 2 and line.startswith("procs"))
+def later_rows(count: int) -> list[str]:
+    """The last rows of an mpstat, an empty line, and the next header with a few rows."""
+    lines = lines_of(STORY)
+    header = next(at for at, line in enumerate(lines) if "%usr" in line)
+    rows = [line for line in lines[header + 1 : header + 25] if " all " in line]
+    return [*rows[-count:], "", lines[header], *rows[:5]]
 
 
 def test_rows_above_the_first_header(tmp_path: Path) -> None:
-    """`tail` of a long vmstat begins in the middle of a screen."""
-    lines, second = second_header()
-    assert remains(tmp_path, lines[second - 9 :]) == [(1, sentence(9))]
-    assert remains(tmp_path, lines) == []
+    """`tail` of a long mpstat begins in the middle of a screen."""
+    assert remains(tmp_path, later_rows(9)) == [(1, sentence(9))]
+    assert remains(tmp_path, later_rows(9)[10:]) == []
 
 
 def test_few_rows_are_no_table(tmp_path: Path) -> None:
     """Four lines of numbers may be anything."""
-    lines, second = second_header()
-    assert remains(tmp_path, lines[second - 4 :]) == []
+    assert remains(tmp_path, later_rows(4)) == []
 
 
 @pytest.mark.parametrize("damage", ["%sys", "%usr"])
 def test_rows_below_a_damaged_header(tmp_path: Path, damage: str) -> None:
     """The columns have no names: the rows are of a table, of which nobody can say which."""
-    session = lines_of(FIXTURES / "stories/redis-shop-first-test/bundle/session.txt")
+    session = lines_of(STORY)
     header = next(at for at, line in enumerate(session) if damage in line)
     rows = sum(" all " in line for line in session[header + 1 : header + 25])
     session[header] = session[header].replace(damage, "\x00\x01")

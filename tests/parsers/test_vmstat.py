@@ -34,6 +34,31 @@ def test_a_repeated_header_is_no_new_run_but_an_early_one_is() -> None:
     assert [i for i, r in enumerate(rows) if r.since_boot] == [0, 45]
 
 
+@pytest.mark.parametrize("width", [16, 17, 18])
+def test_rows_without_a_header_are_known_by_their_numbers(width: int) -> None:
+    """`tail` cut it off. The first may be the average since boot; which memory columns were printed is not known."""
+    row = " ".join([*"4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 77 1 0 0 0".split()][:width]) + "\n"
+    found = [record for _, record in blocks(row * 4)]
+    assert [sample.since_boot for sample in samples(found)] == [True, False, False, False]
+    last = samples(found)[-1].values
+    assert (last["cpu_ratio.sys_total"], last["node_memory_MemFree_bytes"]) == (0.77, 20068048 * 1024)
+    assert not {"node_memory_Buffers_bytes", "node_memory_Active_bytes"} & last.keys()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 77 1 0 0"] * 2,  # too few to be sure
+        ["4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 47 1 0 0"] * 9,  # 70 % of the time
+        ["4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 77 1"] * 9,
+        ["4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 77 1 0 0", "1 2 3"] * 5,
+    ],
+)
+def test_other_rows_of_numbers_are_not_of_vmstat(rows: list[str]) -> None:
+    """The columns of CPU time must be all of it, in three rows of one width."""
+    assert blocks("\n".join(rows)) == []
+
+
 def test_vmstat_rows_get_times_from_the_interval_that_was_typed() -> None:
     """Without -t a row has no time; the command tells how far they are apart."""
     text = (FIXTURES / "vmstat/interval/vmstat.txt").read_text()

@@ -10,7 +10,8 @@ boot (not its memory), except with -y.
 Varies: no st before 3.3.9 upstream, gu (guest, then taken out of us) from 4.0.4 on or with -w in 4.0; -a has inact and
 active for buff and cache; -t appends a local time, its zone in the header only; header words 3 to 6 are translated;
 4.0.0 to 4.0.2 never read memory again after the first row. Rows are read by order of columns, never by position.
-The tables of -d, -D, -m, -p and -f are recognised and hold nothing of use here.
+The tables of -d, -D, -m, -p and -f are recognised and hold nothing of use here. Rows whose header was cut off (`tail`)
+are known by their numbers; the first of them may be the average since boot.
 A long recording goes the same way, only that its plain rows are taken as arrays, a run at once (`NumberLines`).
 
     24684096 K total memory
@@ -28,6 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import takewhile
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +62,7 @@ OTHER_ROW = re.compile(
 )
 _ANY = re.compile("|".join(pattern.pattern for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW)))
 _OPENS = re.compile(f"{HEADER.pattern}|{BANNER.pattern}|{OTHER.pattern}")
+_BARE_ROW = re.compile(r"\s*\d{1,9}(?:\s+\d{1,18}){15,17}\s*$")
 _ZONE = re.compile(r"[A-Z]{2,5}|[+-]\d{2,4}")
 _DIGITS = "0123456789"
 
@@ -85,6 +88,9 @@ INACT_ACTIVE = ("node_memory_Inactive_bytes", "node_memory_Active_bytes")
 CPU_NAMES = ("cpu_ratio.idle", "cpu_ratio.iowait", "cpu_ratio.steal", "cpu_ratio.guest")
 SUMS = ("cpu_ratio.user_total", "cpu_ratio.sys_total", "cpu_ratio.busy")
 MIN_WIDTH, MAX_WIDTH = 16, 18  # columns, without and with st and gu
+# Of rows without a header: whether buff and cache or inact and active (-a) were printed is not known.
+BARE_WORDS = re.split(" ", "r b swpd free ? ? si so bi bo in cs us sy id wa st gu")
+BARE_ROWS, BARE_PERCENT = 3, range(97, 104)  # rows whose last columns add up to 100 are vmstat's; rounded one by one
 
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 MIN_MEMORY_KIB = 100_000  # free + buff + cache of a host are more; below it -S was probably used
@@ -129,6 +135,17 @@ def parse_header(text: str, *, after_banner: bool) -> Header | None:
     zone = next((word for word in extra if _ZONE.fullmatch(word)), "")
     width = MIN_WIDTH + min(len([word for word in extra if not _ZONE.fullmatch(word)]), 2)
     return Header(tuple(words[:width]), width, zone)
+
+
+def is_bare_row(text: str) -> bool:
+    """Whether it is a row of vmstat by its numbers alone: so many whole ones, and the CPU columns are all the time."""
+    return bool(_BARE_ROW.match(text)) and sum(map(int, text.split()[CPU:])) in BARE_PERCENT
+
+
+def are_bare_rows(lines: Sequence[str]) -> bool:
+    """Whether a table begins whose header was cut off."""
+    rows = list(takewhile(is_bare_row, lines[:BARE_ROWS]))
+    return len(rows) == BARE_ROWS and len({len(row.split()) for row in rows}) == 1
 
 
 @lru_cache(64)
@@ -237,6 +254,8 @@ class Table:
         words = text.split()
         if not words or self.ended:
             return
+        if self.header is None and is_bare_row(text):
+            self.header = Header(tuple(BARE_WORDS[: len(words)]), len(words), "")
         if self.header and words[0][-1] in _DIGITS:
             if row := self.parse_row(number, text, words):
                 yield from self.add(row)
@@ -593,6 +612,10 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 
 PARSER = Parser(NAME, "vmstat table", read, opens=_OPENS, continues=belongs)
+ROWS_PARSER = Parser(
+    "vmstat_rows", "rows of vmstat without their header", read, opens=_BARE_ROW, continues=belongs,
+    confirm=are_bare_rows, priority=-1,
+)  # fmt: skip
 BULK_PARSER = BulkParser(NAME, PARSER.title, _claims, _read_bulk, min_size=MIN_BULK_BYTES)
 
 
