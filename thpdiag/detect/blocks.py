@@ -79,7 +79,7 @@ from thpdiag.knowledge.paths import SUPPORTCONFIG, output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.clock import DAY
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTimeError, Parser, Source
-from thpdiag.model.text import quoted
+from thpdiag.model.text import describe_error
 
 MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
 _TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
@@ -659,7 +659,7 @@ class Detector:
                 text = f"needs more {lacks} than there is for reader {parser}; the rest was not read"
                 yield Problem(cite, text, ProblemKind.LIMIT, parser)
                 return
-            text = f"a mistake of thpdiag: reader {parser} failed ({type(error).__name__}: {quoted(error)})"
+            text = f"a mistake of thpdiag: reader {parser} failed ({describe_error(error)})"
             yield Problem(cite, text, ProblemKind.BUG, parser)
 
     def lines(

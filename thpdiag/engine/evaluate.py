@@ -47,7 +47,7 @@ from thpdiag.model import (
 )
 from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.parser import OutOfTimeError
-from thpdiag.model.text import entity_name, quoted, sentence
+from thpdiag.model.text import describe_error, entity_name, sentence
 
 ONE_TIME = "all of it from one and the same time"
 LONGER = "the same for longer, in a recording of the time that hurts"
@@ -111,7 +111,7 @@ def evaluate(
         except Exception as error:
             if bugs is None:
                 raise
-            text = f"a mistake of thpdiag: rule {rule.id} failed ({type(error).__name__}: {quoted(error)})"
+            text = f"a mistake of thpdiag: rule {rule.id} failed ({describe_error(error)})"
             bugs.append(Problem(Citation(rule.source.path), text, ProblemKind.BUG))
             outcomes[rule.id] = RuleOutcome(rule.id, UNKNOWN, view.state.id, mistake=sentence(text))
         if progress:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, SupportsIndex
 _BEGIN, _SEPARATOR, _END = "\ufdd0", "\ufdd1", "\ufdd2"
 _MARK = re.compile(f"{_BEGIN}([a-z]+){_SEPARATOR}([^{_BEGIN}-{_END}]*){_END}")
 _STRAY = re.compile(f"[{_BEGIN}-{_END}]")
+MAX_ERROR = 300  # characters of a mistake that are told
 
 
 class NameKind(StrEnum):
@@ -136,6 +137,11 @@ def module_name(name: object) -> str:
 def quoted(words: object) -> str:
     """What the customer's files say, for a sentence."""
     return _mark_name(NameKind.QUOTED, words)
+
+
+def describe_error(error: Exception) -> str:
+    """A mistake of ours, for a sentence: its type, and what it says, cut."""
+    return f"{type(error).__name__}: {quoted(str(error)[:MAX_ERROR])}"
 
 
 def names_of(value: object) -> tuple[Name, ...]:

@@ -98,7 +98,7 @@ def read_speedscope(source: Source, content: Content) -> Iterator[Record | Forei
             continue
         try:
             yield from _speedscope(source, found)
-        except (_OddDocumentError, AttributeError, TypeError, KeyError, IndexError, OverflowError):
+        except (_OddDocumentError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             yield _odd(source, SPEEDSCOPE)
 
 
@@ -188,7 +188,7 @@ def read_firefox(source: Source, content: Content) -> Iterator[Record | Foreign]
             continue
         try:
             yield from _firefox(source, found)
-        except (_OddDocumentError, AttributeError, TypeError, KeyError, IndexError, OverflowError):
+        except (_OddDocumentError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             yield _odd(source, FIREFOX)
 
 
