@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.clock.anchors import anchors_of_boot, boot_times
-from thpdiag.knowledge.paths import SOS, is_tail, of_interest, output_name, root_of, system_path
+from thpdiag.knowledge.paths import SOS, SUPPORTCONFIG, is_tail, of_interest, output_name, root_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, InputRecord, Moment, Note, Problem, ProblemKind, Record, Sample
 from thpdiag.model.case import member_of
 from thpdiag.model.text import path_name, quoted
@@ -156,6 +156,7 @@ def collector_failures(readings: Mapping[str, Sequence[TaggedRecord]]) -> list[P
 def collector_notes(records: Iterable[Record]) -> list[Note]:
     """What a reader of the report must know of the capture of one host."""
     notes: dict[str, Note] = {}
+    records = list(records)
     for record in records:
         member = member_of(record)
         if is_tail(member):
@@ -173,7 +174,19 @@ def collector_notes(records: Iterable[Record]) -> list[Note]:
                 "of its host, sizes and processes its own"
             )
             notes.setdefault("container", Note(text, record.cite))
-    return list(notes.values())
+    return [*notes.values(), *_excluded_parts(records)]
+
+
+def _excluded_parts(records: Iterable[Record]) -> Iterator[Note]:
+    """The parts of supportconfig that would have told something and were switched off."""
+    facts = [
+        r for r in records if isinstance(r, Fact) and r.name == "capture.left_out" and r.label("how") == "excluded"
+    ]
+    facts = [fact for fact in facts if of_interest(str(fact.value), tool=SUPPORTCONFIG)]
+    if facts:
+        parts = ", ".join(dict.fromkeys(quoted(str(fact.value).replace("_", " ")) for fact in facts))
+        text = f"{SUPPORTCONFIG} was told to leave out these parts: {parts}; what they would have copied is not known"
+        yield Note(text, facts[0].cite)
 
 
 SAME_MESSAGE_SECONDS = 2.0  # seconds: stamps of the syslog are whole seconds, and it writes a little later
