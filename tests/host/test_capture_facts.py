@@ -15,8 +15,8 @@ from sosreports import GENERATIONS, ROOT_NAME, Report, folder, manifest
 from thpdiag.diagnosis.remedies import host_view
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import ParsedInput, read_input
+from thpdiag.knowledge.paths import collector_source, of_interest
 from thpdiag.knowledge.paths import is_older as older
-from thpdiag.knowledge.paths import of_interest, sos_source
 from thpdiag.knowledge.vocabulary import names, term
 from thpdiag.model import Clock, Fact, Problem, Record
 from thpdiag.model.parser import Content, Source
@@ -207,7 +207,7 @@ def test_what_sos_copies_stands_for_names_that_exist() -> None:
     """Each row of collectors.yaml is for some name of the vocabulary, and its paths are read."""
     known = {row for name in [*names(), "node_vmstat_pgfault", "node_memory_MemFree_bytes", "sysctl.vm.swappiness",
                               "node_buddyinfo_blocks_order9", "node_zoneinfo_free", "node_pagetypeinfo_blocks_Movable",
-                              "node_pressure_memory_some_avg10"] if (row := sos_source(name))}  # fmt: skip
+                              "node_pressure_memory_some_avg10"] if (row := collector_source(name))}  # fmt: skip
 
     assert len(known) == 17
     assert all(term("thp.enabled") and row.plugins and row.what for row in known)
