@@ -6,7 +6,7 @@
 app.thp_warning has the application as value; its text is the cited line. note.counter_rising has the counter as value;
 only English statements count that somebody saw it, not instructions (`check whether compact_fail grows`) nor the
 kernel's documentation (`compact_fail is incremented if ...`). Such a note is somebody's word, not a measurement.
-Source: the messages in Redis, MongoDB, TokuDB, ClickHouse, Couchbase.
+Source: the messages in Redis (also `latency doctor`), MongoDB, TokuDB, ClickHouse, Couchbase.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from thpdiag.model.parser import Lines, Parser, Source
 
 _WARNINGS = (
     ("redis", re.compile(r".{0,200}WARNING:? [Yy]ou have Transparent Huge Pages \(THP\) support enabled")),
+    ("redis", re.compile(r"- I detected a non zero amount of anonymous huge pages used by your process")),
     (
         "mongodb",
         re.compile(r".{0,300}/sys/kernel/mm/(?:redhat_)?transparent_hugepage/(?:enabled|defrag) is ['‘]always['’]"),
@@ -46,6 +47,7 @@ _NO_STATEMENT = re.compile(
     re.IGNORECASE,
 )
 _OPENS = re.compile(
+    r"- I detected a non zero amount of anonymous huge pages|"
     r"(?=.{0,300}(?:ransparent|(?:compact|thp|allocstall|pgmigrate|numa)_\w))"
     r"(?:.{0,200}WARNING:? [Yy]ou have Transparent Huge Pages|"
     r".{0,300}transparent_hugepage/(?:enabled|defrag) is ['‘]always|"
