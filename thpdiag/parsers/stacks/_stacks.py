@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from thpdiag.knowledge.symbols import families, families_of, is_unresolved
+from thpdiag.knowledge.symbols import families, families_of, is_unresolved, normalise
 from thpdiag.model import Citation, Frame, Ledger, Measure, Profile, StackCounts, Stacks, Task
 from thpdiag.model.parser import Content
 from thpdiag.model.profile import NAMELESS, NOBODY
@@ -24,6 +25,9 @@ MAX_NAME = 2_000  # characters of a function's name
 MOST = 0.95  # of the weight: a recording of waits or calls has a few damaged stacks
 SEVERAL = 3  # stacks with one innermost function of the kernel in all of them: somebody counted its calls
 TRACER_FRAMES = 8  # innermost functions among which those of the tracer are
+EVENTS = {
+    Measure.OFF_CPU: "off-CPU time", Measure.CALLS: "calls", Measure.SNAPSHOT: "threads", Measure.OTHER: "values",
+}  # fmt: skip
 OFFSET = re.compile(r"\+(?:0x[0-9a-f]{1,16}|\d{1,9})$")
 _TRACER = re.compile(r"bpf_(?:prog|trampoline)_\w+|(?:__)?bpf_\w+|__traceiter_\w+|perf_trace_\w+|trace_event_\w+")
 _TRACED = re.compile(r"__traceiter_\w+|perf_trace_(?!run_bpf)\w+")
@@ -34,11 +38,24 @@ _ENTRY = re.compile(
 )
 
 
+def without_tracer(names: Sequence[str]) -> list[str]:
+    """A stack, leaf first, without the functions of the tracer that took it."""
+    at = next((place for place, name in enumerate(names) if not _TRACER.fullmatch(name)), len(names))
+    return list(names[at:])
+
+
+@lru_cache(maxsize=65536)
+def bare_name(name: str) -> str:
+    """A normalised name; a picture has each some hundred times."""
+    return normalise(name)
+
+
 def is_entry(name: str) -> bool:
     """Whether a normalised name is of a function by which the kernel is entered."""
     return bool(_ENTRY.fullmatch(name))
 
 
+@lru_cache(maxsize=65536)
 def is_kernel_function(name: str) -> bool:
     """Whether a normalised name is one of the kernel's, as far as we know it."""
     return is_entry(name) or any(families()[family].objects is None for family in families_of(name))
@@ -65,7 +82,8 @@ def with_measure(profile: Profile) -> Profile:
             leaves[leaf] = leaves.get(leaf, 0.0) + weight
             traced += weight * any(_TRACED.fullmatch(name) for name in names[:3])
         measures = _measure(leaves, traced, several)
-    profile = replace(profile, measures=measures, shows_kernel=shows_kernel(frames))
+    event = profile.event or ("" if measures is Measure.CPU else EVENTS[measures])
+    profile = replace(profile, event=event, measures=measures, shows_kernel=shows_kernel(frames))
     return _without_samples(profile) if measures in (Measure.OFF_CPU, Measure.OTHER) else profile
 
 
@@ -156,6 +174,7 @@ class StackBuilder:
         return with_measure(profile)
 
 
+@lru_cache(maxsize=65536)
 def function_name(text: str) -> str:
     """A function without the offset in it: `compact_zone+213`."""
     return OFFSET.sub("", text.strip()) or NAMELESS

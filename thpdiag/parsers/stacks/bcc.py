@@ -30,10 +30,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from thpdiag.model import Measure, Record, Task
+from thpdiag.model import Measure, Profile, Record, Task
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, printable
-from thpdiag.parsers.stacks._stacks import MAX_DEPTH, StackBuilder, function_name
+from thpdiag.parsers.stacks._stacks import MAX_DEPTH, StackBuilder, function_name, without_tracer
 
 NAME = "bcc"
 _PROFILE = re.compile(
@@ -54,6 +54,7 @@ _OPENS = re.compile(
     r"Sampling (?:at \d{1,6} Hertz|every \d{1,12} events) of |Tracing off-CPU time \(us\) of "
     r"|Tracing \d{1,6} functions for \"|\s{4}(?:bpf_prog_\w{1,60}|finish_task_switch\S{0,20}|(?:__)?schedule)\s*$"
 )
+MAX_KNOWN = 100_000  # different lines that are remembered
 MAX_LOOKED_AT = 160  # lines of a first stack without a head: 127 functions of each half are possible
 
 
@@ -98,18 +99,28 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     odd = ParseErrors(source, NAME)
     tables = [_Table()]
     stack = _Stack()
+    known: dict[str, str] = {}  # the function that a line names
     for number, text in lines:
-        if head := _head(text):
+        if stack.names and (name := known.get(text)) is not None and len(stack.names) < MAX_DEPTH:
+            stack.names.append(name)
+        elif head := _head(text):
             tables.append(head)
             stack = _Stack()
         elif value := _VALUE.match(text):
             _add(source, tables[-1], stack, int(value["value"]))
             stack = _Stack()
-        elif not stack.take(number, text) and not _AROUND.match(text):
+        elif stack.take(number, text):
+            if len(known) < MAX_KNOWN and stack.names and text.strip() == stack.names[-1]:
+                known[text] = stack.names[-1]
+        elif not _AROUND.match(text):
             odd.note(number, text, "a line that is none of a table of stacks")
     if stack.names:
         odd.note(stack.line, stack.text, "a stack without its number")
     yield from odd.problems()
+    yield from _profiles(tables)
+
+
+def _profiles(tables: list[_Table]) -> Iterator[Profile]:
     for table in tables:
         if (first := table.builder.first) is not None:
             found = table.builder.profile(NAME, first, event=table.event, measures=table.measures, facts=table.facts)
@@ -128,13 +139,13 @@ def _head(text: str) -> _Table | None:
 
 
 def _add(source: Source, table: _Table, stack: _Stack, value: int) -> None:
-    names, marked = stack.names, any(name.endswith("_[k]") for name in stack.names)
+    border = len(stack.names) - (stack.border or 0)  # counted from the outer end
+    names, marked = without_tracer(stack.names), any(name.endswith("_[k]") for name in stack.names)
     if table.measures in (Measure.CPU, None) and len(names) > 1 and names[0] == names[1]:
         names = names[1:]  # the register's function, and the same of the walk
-        stack.border = stack.border - 1 if stack.border else stack.border
     kernel: list[bool | None] = [None] * len(names)
     if stack.border is not None:
-        kernel = [place < stack.border for place in range(len(names))]
+        kernel = [place < len(names) - border for place in range(len(names))]
     elif marked:
         kernel = [name.endswith("_[k]") for name in names]
     elif table.which == "kernel":

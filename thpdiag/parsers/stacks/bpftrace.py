@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from thpdiag.knowledge.symbols import families, normalise
 from thpdiag.model import Measure, Record, Task
@@ -46,6 +47,13 @@ _COUNTED = re.compile(
 _UNIT = re.compile(r"(?:.*_)?(?:ns|nsecs?|us|usecs?|ms|msecs?|latency|lat|time|duration|bytes|size)$")
 
 
+@lru_cache(maxsize=65536)
+def frame_of(text: str) -> str | None:
+    """The function of a line, with its offset; None if it is no frame."""
+    frame = _FRAME.match(text)
+    return frame["name"] if frame else None
+
+
 @dataclass(slots=True)
 class _Key:
     """A key being read: its stacks, each leaf first, and what else is in it."""
@@ -58,9 +66,9 @@ class _Key:
 
     def take(self, text: str) -> None:
         """A frame, or what stands between commas: the end of a stack, a word."""
-        if frame := _FRAME.match(text):
+        if (name := frame_of(text)) is not None:
             if len(self.stacks[-1]) < MAX_DEPTH:
-                self.stacks[-1].append(frame["name"])
+                self.stacks[-1].append(name)
             return
         self.parts += [piece.strip() for piece in text.split(",") if piece.strip() and len(self.parts) < MAX_PARTS]
         if self.stacks[-1]:
@@ -98,6 +106,9 @@ def _read_maps(source: Source, lines: Lines, maps: dict[str, _Map], odd: ParseEr
     """All stacks, added up by map."""
     key: _Key | None = None
     for number, text in lines:
+        if key is not None and frame_of(text) is not None:
+            key.take(text)
+            continue
         if text.startswith("{"):
             _read_json(source, number, text, maps, odd)
             continue

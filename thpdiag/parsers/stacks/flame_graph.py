@@ -22,12 +22,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Measure, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Foreign, Source
 from thpdiag.parsers._lines import printable
 from thpdiag.parsers.perf.folded import FoldedStack, profile_of_stacks
-from thpdiag.parsers.stacks._stacks import MAX_DEPTH, MAX_NAME, is_entry, is_kernel_function, text_of
+from thpdiag.parsers.stacks._stacks import MAX_DEPTH, MAX_NAME, bare_name, is_entry, is_kernel_function, text_of
 
 NAME = "flame_graph"
 MAX_FRAMES = 400_000
@@ -160,7 +159,7 @@ def _is_reversed(paths: Sequence[list[str]], weights: Sequence[float]) -> bool:
     """Whether the kernel is left where it should be entered."""
     inside = outside = 0.0
     for names, weight in zip(paths, weights, strict=True):
-        bare = [normalise(name) for name in names]
+        bare = [bare_name(name) for name in names]
         at = next((place for place, name in enumerate(bare) if is_entry(name)), None)
         if at is not None:
             outside += weight * any(is_kernel_function(name) and not is_entry(name) for name in bare[:at])
