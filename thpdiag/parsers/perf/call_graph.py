@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from itertools import takewhile
+from math import fsum  # the same on each version of Python, as sum is not
 from typing import NamedTuple
 
 from thpdiag.knowledge.symbols import families_of, normalise
@@ -315,7 +316,7 @@ def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> 
         return
     while len(path) > 1:
         path.pop()
-        if sum(c.value or 0 for c in path[-1].children) + (entry.value or 0) <= 100.5:
+        if fsum(c.value or 0 for c in path[-1].children) + (entry.value or 0) <= 100.5:
             return
 
 
@@ -333,7 +334,7 @@ def _parts_and_wholes(nodes: Sequence[Node], total: float) -> Iterator[tuple[flo
     for whole, parts in [(total, nodes), *((total if n.value is None else n.value, n.children) for n in walk(nodes))]:
         shares = [node.value for node in parts if not node.counted and node.value is not None]
         if shares:
-            yield sum(shares), whole, max(10, len(shares)) * ROUNDING
+            yield fsum(shares), whole, max(10, len(shares)) * ROUNDING
 
 
 def _sums(graphs: Sequence[tuple[OverheadRow, list[Node]]]) -> tuple[int, int]:
@@ -408,21 +409,21 @@ def _sum_of_branches(nodes: Sequence[Node]) -> float:
     """What the branches nearest to the row sum up to, in percent as printed."""
     if len(nodes) == 1 and nodes[0].value is None:
         return _sum_of_branches(nodes[0].children)
-    return sum(node.value or 0.0 for node in nodes if not node.counted)
+    return fsum(node.value or 0.0 for node in nodes if not node.counted)
 
 
 def _ending_in(symbol: str, nodes: Sequence[Node]) -> float:
     """The share of the chains that end in a function, root first."""
     own = normalise(symbol)
     found = (p for p in paths(nodes, 0.0, Measure()) if len(p.names) > 1 and normalise(p.names[-1]) == own)
-    return sum(path.share for path in found)
+    return fsum(path.share for path in found)
 
 
 def sum_of_counts(nodes: Sequence[Node]) -> float:
     """The samples (or the period) at the branches nearest to the row, 0 if shares are printed as percent."""
     if len(nodes) == 1 and nodes[0].value is None:
         return sum_of_counts(nodes[0].children)
-    return sum(n.value or 0 for n in nodes if n.counted)
+    return fsum(n.value or 0 for n in nodes if n.counted)
 
 
 class Measure(NamedTuple):
@@ -664,7 +665,7 @@ def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
 
 def _fill(shown: OverheadRow, found: Split) -> Split:
     """Make the parts sum up to the row: what is missing has the row's function alone, rounding is shared out."""
-    known = sum(path.share for path in found)
+    known = fsum(path.share for path in found)
     left = shown.own - known
     if left > ROUNDING * (1 + len(found)) or known <= 0:
         return [*found, Path([shown.symbol] if shown.symbol else [], max(0.0, left), cut=True)]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import fsum
 from typing import NamedTuple
 
 from thpdiag.model import Citation, Ledger, Profile, StackCounts, Stacks, Task
@@ -291,7 +292,7 @@ class Table:
         weight = 0.0
         for entry, paths in zip(entries, split.of, strict=True):
             _add(counts, frames, entry, paths, self.comm)
-            weight += sum(path.share for path in paths)
+            weight += fsum(path.share for path in paths)
         shown = any(e.graph for e in entries)
         inclusive = tuple(
             Inclusive(
