@@ -39,7 +39,6 @@ PERF_LINE = re.compile(
 LOSS = re.compile(r"\s{0,8}CPU:\s?\d{1,5}\s\[(?:LOST (?P<count>\d{1,18}) EVENTS|EVENTS DROPPED)\]")
 RESTART = re.compile(r"##### CPU \d{1,5} buffer started ####")
 HEAD = re.compile(r"# tracer: |# entries-in-buffer|cpus=\d{1,5}$|version = \d{1,3}$|CPU \d{1,5} is empty$")
-_EVENT_WORDS = "|".join(EVENTS)
 OPENS = re.compile(
     rf"# tracer: |{_WHO}{_PLACE}{_WHEN}\s{{0,20}}(?:\w{{1,40}}:)?mm_(?:compaction|khugepaged|collapse|vmscan|page_al)"
     r"|\s{0,16}\d{1,12}\.\d{3}\s{1,4}(?:\([^)]{0,20}\):?\s{1,4})?\S.{0,30}?/\d{1,10}\s{1,4}"
@@ -50,9 +49,12 @@ _ENDINGS = {  # what an event ends with when it is not cut
     "mm_compaction_end": re.compile(r"mode=a?sync\s+status=\S+\s*$|status=\S+\s*$"),
 }
 _MIN_BULK_BYTES = 1 << 20
-_INTERESTING = re.compile(
-    rf": (?:[a-z]+:)?(?:{_EVENT_WORDS}):|CPU:\s?\d+ \[(?:LOST|EVENTS)|##### CPU|[a-z]:(?:{_EVENT_WORDS})\(".encode()
+_EVENT_BYTES = (
+    rb"mm_(?:compaction_(?:begin|end|try_to_compact_pages)|vmscan_direct_reclaim_(?:begin|end)"
+    rb"|collapse_huge_page(?:_isolate)?|page_alloc_extfrag)[:(]"
 )
+_EVENT = re.compile(_EVENT_BYTES)  # begins with a literal: quick
+_EVENT_OR_LOSS = re.compile(_EVENT_BYTES + rb"|\[LOST |\[EVENTS DROPPED|##### CPU")
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -136,7 +138,9 @@ def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
 def _read_window(trace: _Trace, window: bytes, number: int) -> int:
     """Whole lines; gives the number of the line behind them."""
     counted = taken = 0  # bytes whose lines are counted, and behind the last line that was read
-    places = chain((0,), (found.start() + 1 for found in _INTERESTING.finditer(window)), (len(window) - 1,))
+    is_lossy = b"[LOST " in window or b"[EVENTS DROPPED" in window or b"##### CPU" in window
+    pattern = _EVENT_OR_LOSS if is_lossy else _EVENT
+    places = chain((0,), (found.start() for found in pattern.finditer(window)), (len(window) - 1,))
     for at in places:
         if at < taken or not window:
             continue
