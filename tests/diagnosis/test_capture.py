@@ -15,6 +15,7 @@ import pytest
 from thpdiag.diagnosis import capture
 from thpdiag.errors import UsageError
 from thpdiag.knowledge import vocabulary
+from thpdiag.parsers._kernel_events import PURPOSES
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"], "sh": ["sh"]}
 ALWAYS = ["host", "settings"]
@@ -51,6 +52,12 @@ NOT_RECORDED = {
     "capture.tail",
     "recorder.options",
     "sysstat.version",
+    *(  # tracing costs the host something: asked for by hand
+        f"node_{kind}_seconds_total.{purpose}" for kind, purposes in PURPOSES.items() for purpose in purposes
+    ),
+    *(f"{kind}.spread" for kind in PURPOSES),
+    "compaction.longest",
+    "node_extfrag_events_total",
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",
 }

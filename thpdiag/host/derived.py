@@ -28,7 +28,7 @@ from thpdiag.host.memory import (
 )
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Samples, Table, Track, find_gaps, select_rows
-from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact
+from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact, of_running_kernel
 from thpdiag.host.slabs import slab_facts
 from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
 from thpdiag.knowledge.platforms import era
@@ -277,7 +277,7 @@ def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[F
         yield place
     shown = next((f for s in states for f in s.facts if f.name in ("thp.enabled", "thp.defrag")), None)
     directory = None if shown else _directory(facts, release)
-    built_in = first_fact(facts, "kernel.thp_built_in")
+    built_in = first_fact(of_running_kernel(facts, release), "kernel.thp_built_in")
     if shown is not None:
         yield Fact("thp.applicable", "yes", shown.cite)
     elif directory is not None:

@@ -482,6 +482,12 @@ def first_fact(facts: Iterable[Fact], name: str) -> Fact | None:
     return next((f for f in found if not f.provenance), found[0] if found else None)
 
 
+def of_running_kernel(facts: Iterable[Fact], release: Fact | None) -> list[Fact]:
+    """Without what a configuration in /boot says of another kernel that is installed."""
+    running = str(release.value) if release else ""
+    return [f for f in facts if (of := f.label("release")) is None or not running or of == running]
+
+
 def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
     """What the distribution and its kernel have where nobody changed it, marked as assumed.
 
@@ -499,6 +505,8 @@ def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
         value = known.defrag if (known := era(name)) else ""
     elif source and setting == "thp.enabled":
         value = usual[0] if (usual := enabled_default(name, str(system.value) if system else "")) else ""
+    if setting == "thp.enabled" and (built := first_fact(of_running_kernel(facts, release), "kernel.thp_default")):
+        source, value = built, str(built.value)
     return Fact(setting, value, source.cite, provenance="assumed") if source and value else None
 
 

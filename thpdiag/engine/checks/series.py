@@ -426,6 +426,8 @@ def _unit(check: SeriesCheck) -> str:
     known = term(check.series)
     unit = known.unit if known else ""
     if check.as_ in ("since_boot_rate", "rate"):
+        if unit == "seconds":
+            return "ratio"  # seconds of work in each second
         return f"{unit}/s" if unit not in ("", "1") else "1/s"
     return unit
 

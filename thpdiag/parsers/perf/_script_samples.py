@@ -30,6 +30,7 @@ from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import Foreign, Lines, Source
 from thpdiag.model.profile import UNKNOWN
 from thpdiag.model.ragged import starts_of
+from thpdiag.parsers._kernel_events import EVENTS, Durations, KernelEvent
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers.perf import header as perf_header
 from thpdiag.parsers.perf._script_grammar import (
@@ -182,17 +183,22 @@ class Event:
 class Columns:
     """Frames, chains, tasks with their CPU (`who`) and events by number: what the samples of a text are made of."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Source) -> None:
         self.frames = Frames()
         self.events: dict[str, Event] = {}
+        self.durations = Durations(source, NAME)
         self._chains: dict[Stack, int] = {}
         self._whos: dict[tuple[Task, int | None], int] = {}
 
     def chain(self, stack: Stack) -> int:
         return self._chains.setdefault(stack, len(self._chains))
 
-    def sample(self, head: Head) -> tuple[Event, int, float]:
-        """Event, task with CPU, and weight of a sample."""
+    def sample(self, head: Head, line: int, text: str | bytes) -> tuple[Event, int, float]:
+        """Event, task with CPU, and weight of a sample; of the kernel's own events the times between them too."""
+        if head.rest and head.seconds is not None and (name := head.event.rpartition(":")[2]) in EVENTS:
+            shown = text if isinstance(text, str) else plain_text(text) or ""
+            task = str(head.tid if head.tid is not None else head.pid)
+            self.durations.take(KernelEvent(head.seconds, head.comm, task, name, head.rest, line, shown))
         if (event := self.events.get(head.event)) is None:
             event = self.events[head.event] = Event(head.event)
         who = self._whos.setdefault((Task(head.comm, head.pid, head.tid), head.cpu), len(self._whos))
@@ -265,7 +271,7 @@ class Samples:
     """
 
     def __init__(self, source: Source) -> None:
-        self.columns = Columns()
+        self.columns = Columns(source)
         self._source = source
         self._header: dict[str, tuple[str, Citation]] = {}
         self._errors = ParseErrors(source, NAME)
@@ -290,7 +296,7 @@ class Samples:
     def end(self) -> None:
         """What was read of a sample is all of it."""
         if self._line:
-            event, who, weight = self.columns.sample(self._head)
+            event, who, weight = self.columns.sample(self._head, self._line, self._text)
             time = UNKNOWN if self._head.hundredths is None else self._head.hundredths
             chain = self.columns.chain(tuple(self._stack))
             event.add(chain, who, weight, time, self._head.seconds or 0.0, self._line, self._text)
@@ -323,6 +329,7 @@ class Samples:
         elif "PERF_RECORD_" in text and (record := _RECORD.match(text)):
             if record["kind"].startswith("LOST") and (lost := _LOST.search(record["rest"])):
                 self._lost = (self._lost or 0) + int(lost[1])
+                self.columns.durations.lose(int(lost[1]), number, text)
         elif (head := parse_head(text)) and not (
             # in the middle of a chain only one with a time or an event is believed
             self._stack and text[0] in " \t" and head.seconds is None and not head.event
@@ -349,6 +356,7 @@ class Samples:
             profile = self.columns.profile(event, self._source, facts)
             ledger = _ledger(profile, {problem.text: problem.count for problem in problems}, self._lost)
             yield replace(profile, ledger=ledger)
+        yield from self.columns.durations.records()
 
 
 KnownHead = tuple[Event, int, float, int, float | bytes]  # event, who, weight, time in 10 ms, time as printed
@@ -406,7 +414,7 @@ class Blocks:
         head = unambiguous_head(text)
         if head is None or frame_of_head(head.rest):
             return None
-        event, who, weight = self._columns.sample(head)
+        event, who, weight = self._columns.sample(head, self._number, text)
         if head.hundredths is None or head.seconds is None:
             return event, who, weight, UNKNOWN, 0.0
         if parts and self._learn_who(head, parts, who) and head.event and not head.rest:
@@ -487,7 +495,7 @@ class Blocks:
         if not TIMED_HEAD.match(plain_text(text) or "") or not (stack := self.samples.frame_of_head(head.rest)):
             return None
         chain = self._columns.chain(stack)
-        event, who, weight = self._columns.sample(head)
+        event, who, weight = self._columns.sample(head, self._number, text)
         if self._learn_who(head, parts, who):
             _remember(self._flat, behind, (event, weight, chain), MAX_FRAME_LINES)
         return chain, (event, who, weight, head.hundredths, head.seconds)

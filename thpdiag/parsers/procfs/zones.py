@@ -1,4 +1,4 @@
-"""Zones of memory in /proc: buddyinfo, pagetypeinfo, zoneinfo.
+"""Zones of memory in /proc and debugfs: buddyinfo, pagetypeinfo, zoneinfo, extfrag_index, unusable_index.
 
 /proc/buddyinfo: how many free blocks of each order a zone has.
 
@@ -30,6 +30,16 @@ node_zoneinfo_nr_free_pages (also from the `pages free` line of kernels that pri
 node_zoneinfo_numa_*_total. The per-node statistics (4.8 and later, in a node's first zone) and the per-CPU page sets
 are not read: /proc/vmstat has their sums. `boost` exists from 5.0, `managed` from 3.8, `scanned` until 4.7. Source:
 kernel tree, mm/vmstat.c.
+
+/sys/kernel/debug/extfrag/unusable_index and extfrag_index: what fragmentation costs, by zone and order.
+
+    Node 0, zone   Normal 0.000 0.010 0.021 0.040 0.077 0.120 0.200 0.350 0.500 0.991 1.000
+    Node 0, zone   Normal -1.000 -1.000 -1.000 -1.000 -1.000 -1.000 -1.000 -1.000 0.931 0.965 0.983
+
+Units: ratios of three decimals, a column an order. unusable_index: the share of free memory in blocks that are too
+small. extfrag_index: why a block could not be had, towards 0 for lack of memory, towards 1 for fragmentation; -1 if
+there is a block. Where neither path nor command names the file, a value below 0 tells. Order 9 is taken where there
+are 11 columns, as with pages of 4 KiB and huge pages of 2 MiB. Source: kernel tree, mm/vmstat.c (extfrag_show).
 """
 
 from __future__ import annotations
@@ -37,7 +47,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thpdiag.model import Entity, Sample
+from thpdiag.model import Entity, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, ValueRows
 from thpdiag.parsers._snapshots import count_of, counts_of, matches, snapshots
@@ -234,4 +244,37 @@ BARE_ZONEINFO = Parser(
     continues=_BARE_CONTINUES.match,
     confirm=lambda lines: len(lines) > 1 and _FIRST_BARE_ROW.match(lines[1]),
     priority=1,  # before the whole form
+)
+
+
+_INDEX = re.compile(
+    r"\s*(?:\S{0,200}extfrag/(?P<file>\w{5,20}):)?Node\s+(?P<node>\d+),\s+zone\s+(?P<zone>\w+)"
+    r"(?P<row>(?:\s+-?\d\.\d{3})+)\s*$"
+)
+_ORDERS_OF_4K, _THP_ORDER = 11, 9
+
+
+@snapshots("extfrag")
+def parse_extfrag(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A fact for each zone: of the order of a huge page."""
+    rows = list(matches(lines, _INDEX, odd, "not a row of a zone"))
+    values = {number: [float(text) for text in found["row"].split()] for number, _, found in rows}
+    negative = any(value < 0 for row in values.values() for value in row)
+    for number, line, found in rows:
+        place = found["file"] or f"{source.path} {source.command}"
+        is_unusable = not negative and ("unusable" in place or "extfrag_index" not in place)
+        if len(row := values[number]) != _ORDERS_OF_4K:
+            odd.note(number, line, "the row is cut, or of a kernel whose pages are not of 4 KiB")
+            continue
+        labels = (("node", found["node"]), ("zone", found["zone"]))
+        name = "memory.unusable_index" if is_unusable else "memory.extfrag_index"
+        yield Fact(name, row[_THP_ORDER], source.cite(number, line), labels)
+
+
+EXTFRAG = Parser(
+    name="extfrag",
+    title="extfrag_index, unusable_index (debugfs)",
+    read=parse_extfrag,
+    opens=_INDEX,
+    continues=_INDEX.match,
 )
