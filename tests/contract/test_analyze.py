@@ -40,7 +40,9 @@ def test_inputs_are_as_recorded(name: str) -> None:
     compare("inputs", name, said["words"], words=True)
 
 
-OURS = re.compile(r"\b(?:node_\w+|process_\w+_(?:bytes|total)|cpu_ratio\.\w+|memory\.(?!txt\b)\w+|\w+:rate)\b|labels? \w+\)")
+OURS = re.compile(
+    r"\b(?:node_\w+|process_\w+_(?:bytes|total)|cpu_ratio\.\w+|memory\.(?!txt\b)\w+|\w+:rate)\b|labels? \w+\)"
+)
 MARK = re.compile("[\ufdd0-\ufdd2]")  # thpdiag/model/text.py
 SAID = re.compile(
     r"(?:^|\.)(?:verdict\.sentence|findings\.\d+\.(?:evidence|against)\.\d+\.text"
