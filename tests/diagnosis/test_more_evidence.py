@@ -24,7 +24,9 @@ from thpdiag.model import ProblemKind, RuleOutcome, Verdict3
 from thpdiag.pipeline import analyze, diagnose_case
 
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
-OTHER_RECORDINGS = {"report-group.txt", "report-group-none.txt", "report-events.txt", "top.txt", "top-graph.txt"}
+OTHER_RECORDINGS = {  # or such as do not say that they are of the same one
+    *("report-group.txt", "report-group-none.txt", "report-events.txt", "top.txt", "top-graph.txt", "pprof-top.txt"),
+}
 RENDERINGS = sorted(p.name for p in RECORDING.glob("*.txt") if p.name not in OTHER_RECORDINGS)
 WHOLE = ("perf.data", "kallsyms")
 
@@ -162,7 +164,7 @@ def test_two_texts_of_one_recording_are_as_decided_as_the_better_one(poor: str, 
     assert {rule: both[rule] for rule in alone} == alone
 
 
-@pytest.mark.parametrize("other", ["top.txt", "report-group-none.txt"])
+@pytest.mark.parametrize("other", ["top.txt", "report-group-none.txt", "pprof-top.txt"])
 def test_another_recording_without_callers_leaves_open_what_it_saw(other: str, tmp_path: Path) -> None:
     """Who called what another look saw is open, whatever the first recording says of its own time."""
     own = decided(outcomes(tmp_path / "recording", *WHOLE))

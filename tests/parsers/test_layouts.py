@@ -68,7 +68,7 @@ def as_given() -> dict[str, tuple[str, Counter[str]]]:
     """The texts of one file and what is read from them."""
     found = {}
     for case in sorted((ROOT / "fixtures" / "readers").glob("*/*/")):
-        files = [path for path in case.rglob("*") if path.is_file()]
+        files = [path for path in case.rglob("*") if path.is_file() and path.suffix != ".svg"]  # nobody pastes these
         if len(files) == 1 and files[0].stat().st_size <= MAX_BYTES:
             data = files[0].read_bytes()
             text = data.decode("utf-8", "replace")
@@ -339,6 +339,10 @@ LOST_BLANKS = {
 }
 
 
+# Formats that are known by their columns or indentation: without blanks nothing of them is read.
+NEED_BLANKS = {"bcc", "bpftrace", "interrupts", "java_flags", "java_native_memory", "jfr", "pprof", "softirqs"}
+
+
 @pytest.mark.parametrize("form", LOST_BLANKS)
 def test_lost_blanks_make_no_other_facts(form: str) -> None:
     """Runs of blanks that became one, blanks before a line that are gone: nearly all is read, and nothing else.
@@ -349,7 +353,7 @@ def test_lost_blanks_make_no_other_facts(form: str) -> None:
     for name, text in fixtures().items():
         here, there = without_problems(text), without_problems(LOST_BLANKS[form](text))
         others |= {name} if there - here else set()
-        less += here != there
+        less += here != there and name.partition("/")[0] not in NEED_BLANKS
     assert others <= {"perf_report/flat_chains"}
     assert less <= 6
 

@@ -706,7 +706,8 @@ class Detector:
             parser, after, margin, depth, ahead.stops
         ):
             return False
-        if self._parser_at(ahead, margin, skip=1) not in (None, parser):
+        other = self._parser_at(ahead, margin, skip=1)
+        if other is not None and other.read is not parser.read:
             return False
         return not self._has_meaning(foreign.text, after.text) and self._parser_at(ahead, margin) is None
 

@@ -29,7 +29,7 @@ COMPACT_ROW = re.compile(
     rf"\s{{0,2}}{_TIME}{_WHO}+\d{{1,4}}\s+\S{{1,20}}\s+(?P<order>-?\d{{1,2}})\s+A?SYNC\s+(?:[\d.-]{{1,20}}\s+){{0,5}}?"
     r"(?P<ms>\d{1,12}(?:\.\d{1,9})?)\s+(?:[a-z_]{2,30}|\d{1,3})\s*$"
 )
-STACK = re.compile(r"\s+\S{1,120}\+0x[0-9a-f]{1,8}$")
+STACK = re.compile(r"\s*\S{1,120}\+0x[0-9a-f]{1,8}$")
 RECLAIM_HEADER = re.compile(r"(?:TIME\(s\)\s+)?(?:UID\s+)?COMM\s+[PT]ID\s+LAT\(ms\)\s+PAGES(?:\s+FREE\(KB\))?\s*$")
 RECLAIM_ROW = re.compile(
     rf"\s{{0,2}}{_TIME}(?:\d{{1,10}}\s+)??{_WHO}+(?P<ms>\d{{1,12}}\.\d\d)\s+\d{{1,12}}(?:\s+\d{{1,15}})?\s*$"

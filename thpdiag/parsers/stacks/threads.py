@@ -36,10 +36,10 @@ _THREAD = re.compile(
     r".{0,200}?\btid=0x[0-9a-f]{1,16}\b(?:.{0,60}?\bnid=(?P<nid>0x[0-9a-f]{1,8}|\d{1,10}))?"
 )
 _VERSION = re.compile(r"[+-].*$")  # 17.0.15+6-Debian: the build and who made it
-_STATE = re.compile(r"\s{1,8}java\.lang\.Thread\.State: (?P<state>[A-Z_]{3,20})")
-_AT = re.compile(r"\s{1,8}at (?P<name>[^\s(]{1,1000})\(.{0,300}$")
+_STATE = re.compile(r"\s{0,8}java\.lang\.Thread\.State: (?P<state>[A-Z_]{3,20})")
+_AT = re.compile(r"\s{0,8}at (?P<name>[^\s(]{1,1000})\(.{0,300}$")
 _OTHER = re.compile(
-    r"\s{1,8}- |\s{0,8}Locked ownable|\s{0,8}No compile task|JNI global ref|Threads class SMR|_java_thread_list"
+    r"\s{0,8}- |\s{0,8}Locked ownable|\s{0,8}No compile task|JNI global ref|Threads class SMR|_java_thread_list"
     r"|0x[0-9a-f]{8,16}|\}|Found \d|=|Java stack information|\s{1,8}(?:waiting|which is held)|\s{0,8}Compiling:|\s*$"
     r"|os_prio=\d|\"|\d{1,10}:$|\d{4}-\d\d-\d\d |Heap$"
     r"|\s(?:PSYoung|ParOld|garbage-first|def new|tenured|Metaspace|\s(?:eden|from|to|object|class|region|the))"
