@@ -58,6 +58,11 @@ NOT_RECORDED = {
     *(f"{kind}.spread" for kind in PURPOSES),
     "compaction.longest",
     "node_extfrag_events_total",
+    "lock.wait_seconds",  # so do these, or they need a processor's counters
+    "lock.wait_ratio",
+    "sched.delay_mean",
+    "kvm.memory_exit_ratio",
+    "c2c.hitm_ratio",
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",
 }

@@ -1,0 +1,120 @@
+"""What perf says of waiting: lock contention, sched latency.
+
+perf lock contention: waits for locks of the kernel by where they were taken (or with -t by task).
+
+     contended   total wait     max wait     avg wait         type   caller
+
+            47      2.60 s     126.05 ms     55.31 ms      rwsem:W   __x64_sys_munmap+0x17
+                            0xffffffff821fcd5f  rwsem_down_write_slowpath+0x37f
+
+With -v the kernel's stack stands below a row, leaf first; the caller is the first function of it that does not belong
+to locking. Units: those that are printed. What is asked of it: how long locks were waited for in compaction, by
+khugepaged, and for the map of an address space, by all functions of a row and its stack.
+Source: tools/perf/builtin-lock.c; recorded with perf 6.1 (since 5.20; `-b` with BPF prints the same).
+
+perf sched latency: how long tasks that could run waited for a CPU.
+
+      Task                  |   Runtime ms  | Switches | Avg delay ms    | Max delay ms    | ...
+      churn:(5)             |   2262.159 ms |      564 | avg:  40.677 ms | max: 108.177 ms | ...
+
+Units: milliseconds. `name:(5)` are five tasks of that name, `name:22460` is one. Waiting for a CPU is no waiting for
+memory: it tells that CPUs are short. Source: tools/perf/builtin-sched.c; recorded with perf 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.knowledge.symbols import families_of, normalise
+from thpdiag.model import Fact, Record
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors, any_of, printable
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0}
+_WAIT = r"(\d{1,12}(?:\.\d{1,3})?) (ns|us|ms|s|sec|m)"
+LOCK_HEAD = re.compile(
+    r"\s{1,8}contended\s+total wait\s+max wait\s+avg wait\s+(?:type\s+caller|pid\s+comm|address\s+symbol)\s*$"
+)
+LOCK_ROW = re.compile(
+    rf"\s{{0,20}}(?P<times>\d{{1,12}})\s+{_WAIT}\s+{_WAIT}\s+{_WAIT}"
+    rf"\s+(?P<type>[a-z][\w:-]{{1,20}}|-?\d{{1,10}})\s+(?P<caller>\S.{{0,120}})$"
+)
+LOCK_FRAME = re.compile(r"\s{2,40}0x[0-9a-f]{6,16}\s+(?P<function>\S{0,120}?)(?:\+0x[0-9a-f]{1,8})?\s*$")
+FAMILIES = ("compaction", "khugepaged", "mmap_lock")
+
+
+def read_lock_contention(source: Source, lines: Lines) -> Iterator[Record]:
+    """Seconds of waiting in all, and those of each family of functions."""
+    errors = ParseErrors(source, "perf_lock")
+    total, first = 0.0, (0, "")
+    by_family: dict[str, list[tuple[float, int, str]]] = {}
+    row: tuple[float, int, str] | None = None
+    seen: set[str] = set()
+
+    def belong(function: str) -> None:
+        for family in set(families_of(normalise(function))) & set(FAMILIES) - seen:
+            seen.add(family)
+            if row is not None:
+                by_family.setdefault(family, []).append(row)
+
+    for number, text in lines:
+        if LOCK_HEAD.match(text) or not text.strip():
+            continue
+        if found := LOCK_ROW.match(text):
+            row, seen = (float(found[2]) * _SECONDS[found[3]], number, text), set()
+            total, first = total + row[0], first if first[0] else (number, text)
+            belong(found["caller"].partition("+")[0])
+        elif (frame := LOCK_FRAME.match(text)) and row is not None:
+            belong(frame["function"])
+        else:
+            errors.note(number, text, "a line that perf lock contention does not print")
+    if first[0]:
+        yield Fact("lock.wait_seconds", round(total, 9), source.cite(*first), (("of", "all"),))
+    for family, rows in by_family.items():
+        longest = max(rows)
+        seconds = sum(seconds for seconds, _, _ in rows)
+        yield Fact("lock.wait_seconds", round(seconds, 9), source.cite(*longest[1:]), (("of", family),))
+        ratio = round(seconds / total, 6) if total else 0.0
+        yield Fact("lock.wait_ratio", ratio, source.cite(*longest[1:]), (("of", family),))
+    yield from errors.problems()
+
+
+SCHED_HEAD = re.compile(
+    r"\s{1,4}Task\s+\|\s+Runtime ms\s+\|\s+(?:Switches|Count)\s+\|\s+Avg delay ms\s+\|\s+Max delay ms\s+\|"
+)
+SCHED_ROW = re.compile(
+    r"\s{1,4}(?P<comm>\S.{0,20}?):(?P<tasks>\(\d{1,6}\)|-?\d{1,10})\s+\|\s+(?P<run>[\d.]{1,16}) ms \|"
+    r"\s+(?P<switches>\d{1,12}) \|\s{1,4}avg:?\s{0,8}(?P<avg>[\d.]{1,16}) ms \|"
+    r"\s{1,4}max:?\s{0,8}(?P<max>[\d.]{1,16}) ms \|"
+)
+SCHED_REST = re.compile(r"\s{1,4}-{20,200}\s*$|\s{1,4}TOTAL:\s+\||\s{1,4}INFO: ")
+MIN_SWITCHES = 20
+
+
+def read_sched_latency(source: Source, lines: Lines) -> Iterator[Record]:
+    """Mean delay of the tasks of one name that switched often enough, the worst first."""
+    errors = ParseErrors(source, "perf_sched")
+    rows: list[tuple[float, int, str, re.Match[str]]] = []
+    for number, text in lines:
+        if found := SCHED_ROW.match(text):
+            if int(found["switches"]) >= MIN_SWITCHES:
+                rows.append((float(found["avg"]), number, text, found))
+        elif text.strip() and not (SCHED_HEAD.match(text) or SCHED_REST.match(text)):
+            errors.note(number, text, "a line that perf sched latency does not print")
+    for mean, number, text, found in sorted(rows, key=lambda row: (-row[0], row[1]))[:10]:
+        who, longest = printable(found["comm"]), f"{found['max']} ms"
+        labels = (("comm", who), ("switches", found["switches"]), ("longest", longest))
+        cite = source.cite(number, text)
+        yield Fact("sched.delay_mean", round(mean / 1000, 9), cite, labels)
+    yield from errors.problems()
+
+
+LOCK = Parser(
+    "perf_lock", "perf lock contention", read_lock_contention, opens=LOCK_HEAD,
+    continues=any_of(LOCK_HEAD, LOCK_ROW, LOCK_FRAME, blank=True),
+)  # fmt: skip
+SCHED = Parser(
+    "perf_sched", "perf sched latency", read_sched_latency, opens=SCHED_HEAD,
+    continues=any_of(SCHED_HEAD, SCHED_ROW, SCHED_REST, blank=True),
+)  # fmt: skip
