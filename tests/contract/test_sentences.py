@@ -38,6 +38,8 @@ UNITS = {
     "days": 86400, "million": 1e6, "billion": 1e9,
 }  # fmt: skip
 DAY = 86400  # seconds, after which a clock begins anew
+LOCK_WAIT = re.compile(r"\s*\d+\s+([\d.]+) ([mu]?s)\s")
+LOCK_UNITS = {"s": 1, "ms": 1e-3, "us": 1e-6}
 SIZES = (1, 2**10, 2**12, 2**20)  # a size is written in bytes, kB, pages or MB
 NUMBER = re.compile(r"(?<![\w.])-?(\d+(?:\.\d+)?)([kKmMgGtT])?(?!\w)")
 COUNTER = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b|\b[A-Z]\w*Pages\b|\bSUnreclaim\b|\bpg[a-z]+\b")
@@ -64,7 +66,7 @@ def bounds(words: str) -> Bounds:
 
 def sizes(words: str) -> Sequence[float]:
     """What a number of the file may stand for, by the unit that the sentence has."""
-    return (0.01, 1) if "%" in words else SIZES if "B" in words else (1,)
+    return (0.01, 1) if "%" in words else SIZES if "B" in words else (1, 0.001) if words.endswith(" s") else (1,)
 
 
 @cache
@@ -319,6 +321,9 @@ def one_value(found: re.Match[str], lines: list[str]) -> bool | None:
     if named := counters(found["name"]):
         rows = (row for row in lines[line - 1 : line - 1 + ROUND] if re.match(rf"\W*{named[0]}\b", row))
         at_hand += [number for row in rows for number in numbers(row)]
+    if found["name"].startswith("time that tasks waited for locks"):  # of all rows below one another
+        waits = filter(None, map(LOCK_WAIT.match, lines[line - 1 :]))
+        at_hand.append(sum(float(wait[1]) * LOCK_UNITS[wait[2]] for wait in waits))
     if "%" not in found["value"]:
         return any(low <= value * scale <= high for value in at_hand for scale in size)
     return None
