@@ -37,7 +37,7 @@ def test_a_repeated_header_is_no_new_run_but_an_early_one_is() -> None:
 @pytest.mark.parametrize("width", [16, 17, 18])
 def test_rows_without_a_header_are_known_by_their_numbers(width: int) -> None:
     """`tail` cut it off. The first may be the average since boot; which memory columns were printed is not known."""
-    row = "4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 77 1 0 0 0"[: 2 * (width - 18) or None] + "\n"
+    row = "4 0 0 20068048 13064 877308 0 0 0 8 669 734 22 77 1 0 0 0".rsplit(" ", 18 - width)[0] + "\n"
     found = [record for _, record in blocks(row * 4)]
     assert [sample.since_boot for sample in samples(found)] == [True, False, False, False]
     last = samples(found)[-1].values

@@ -52,6 +52,7 @@ KERNEL_THREAD = re.compile(r"(?:kcompactd|kswapd)\d+$|khugepaged$")
 _ORDER = re.compile(r"\border[=:] ?(-?\d{1,3})\b")
 _FLAGS = re.compile(r"\bgfp_(?:mask|flags)[=:] ?(\S{1,400})")
 _NUMERIC = re.compile(r"(?:0x(?P<hex>[0-9a-f]{1,16})|(?P<decimal>\d{1,19}))\)?,?$")
+# GFP_TRANSHUGE since 5.1: HIGHMEM, MOVABLE, NOWARN, COMP, NOMEMALLOC (include/linux/gfp_types.h).
 _THP_BITS = 1 << 1 | 1 << 3 | 1 << 13 | 1 << 18 | 1 << 19
 _SYNC = re.compile(r"\bmode=sync\b|\bsync: 1\b")
 _SUCCEEDED = re.compile(r"\bstatus[=:] ?(?:succeeded|1)\b")

@@ -89,7 +89,9 @@ CPU_NAMES = ("cpu_ratio.idle", "cpu_ratio.iowait", "cpu_ratio.steal", "cpu_ratio
 SUMS = ("cpu_ratio.user_total", "cpu_ratio.sys_total", "cpu_ratio.busy")
 MIN_WIDTH, MAX_WIDTH = 16, 18  # columns, without and with st and gu
 # Of rows without a header: whether buff and cache or inact and active (-a) were printed is not known.
-BARE_WORDS = re.split(" ", "r b swpd free ? ? si so bi bo in cs us sy id wa st gu")
+BARE_WORDS = (
+    "r", "b", "swpd", "free", "?", "?", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu",
+)  # fmt: skip
 BARE_ROWS, BARE_PERCENT = 3, range(97, 104)  # rows whose last columns add up to 100 are vmstat's; rounded one by one
 
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
@@ -255,7 +257,7 @@ class Table:
         if not words or self.ended:
             return
         if self.header is None and is_bare_row(text):
-            self.header = Header(tuple(BARE_WORDS[: len(words)]), len(words), "")
+            self.header = Header(BARE_WORDS[: len(words)], len(words), "")
         if self.header and words[0][-1] in _DIGITS:
             if row := self.parse_row(number, text, words):
                 yield from self.add(row)
