@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from thpdiag.report.html import policy
 from thpdiag.report.json import to_json
 from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.api.cases import KINDS, report_files
+from thpdiag.serve.storage.retention import Removal
 
 CASES = "/api/v1/cases"
 BEGAN = json.loads(BEFORE.read_bytes())
@@ -180,6 +182,23 @@ def test_a_case_is_deleted_for_good(whole: Whole, read: Header, admin: Header) -
     assert [a.status for a in gone] == [404, 404, 404]
     assert whole.ask("GET", CASES, read).told["total"] == whole.storage.bundles.total() == 0
     assert whole.audited()[0] == ("delete", "done", key)
+
+
+def test_a_folder_that_became_read_only_keeps_its_cases(
+    whole: Whole, read: Header, admin: Header, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file system does after errors of its disk: that is not for whoever asks to mend, and it says so."""
+    key = whole.completed(BEFORE)
+
+    def refuse(*_arguments: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Removal, "delete_case", refuse)
+        answer = whole.ask("DELETE", f"{CASES}/{key}", admin)
+    assert answer.status == 503
+    assert answer.told["detail"] == "the storage of this server cannot be used at the moment"
+    assert whole.ask("GET", f"{CASES}/{key}", read).status == 200
 
 
 def test_a_case_is_kept_and_released(whole: Whole, read: Header, admin: Header) -> None:

@@ -203,7 +203,7 @@ def test_what_cannot_be_made_is_said_and_tried_again_later(storage: Storage, han
     cased(storage, 1, named(1, "a"))
     (storage.folder / "fleet").write_text("in the way")
     kept = FleetCache(storage, hands)
-    assert kept.look(LONG).mistake.startswith("the fleet could not be put together")
+    assert kept.look(LONG).mistake == 'the fleet could not be put together: the data folder answers "File exists"'
     (storage.folder / "fleet").unlink()
     assert kept.look(LONG).mistake != ""
     hands.now += 61

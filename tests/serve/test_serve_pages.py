@@ -297,7 +297,7 @@ def test_who_may_only_read_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_full_or_busy_storage_is_a_page(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what is the matter, not what went wrong inside."""
-    for error, status in ((StoreFullError, 507), (StoreBusyError, 503), (StoreError, 500)):
+    for error, status in ((StoreFullError, 507), (StoreBusyError, 503), (StoreError, 503)):
 
         def fails(_self: Cases, _key: str, error: type[Exception] = error) -> None:
             raise error("secret of the inside")

@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from thpdiag.errors import AcceptanceError
+from thpdiag.errors import AcceptanceError, InputError
 from thpdiag.knowledge.yaml_nodes import Place, YamlError, load_with_places, point_at, suggestion
 from thpdiag.model import result
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
@@ -232,7 +232,7 @@ def baseline(results: Iterable[Result], reason: str, expires: date | None) -> di
 
 def _entry(finding: Finding, host: Result, reason: str, expires: date | None) -> dict[str, Any]:
     if not finding.fingerprint:
-        raise AcceptanceError("this result was made before findings had fingerprints; analyze the input again")
+        raise InputError("this result was made before findings had fingerprints; analyze the input again")
     return {
         "fingerprint": finding.fingerprint, "rule": finding.rule, "title": finding.title,
         "severity": finding.severity, "confidence": finding.confidence,

@@ -46,9 +46,9 @@ def error_response(error: Exception) -> Response:
         case StoreBusyError():
             words = "the storage of this server is busy; try again in a moment"
             return problem_response(503, words, {"Retry-After": "5"})
-        case _:
-            LOG.error("the storage failed: %s", error)
-            return problem_response(500, "the storage of this server failed")
+        case _:  # its folder became read-only, its database is gone or damaged: `/readyz` says so too
+            LOG.error("the storage cannot be used: %s", error)
+            return problem_response(503, "the storage of this server cannot be used at the moment")
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -8,6 +8,7 @@ the same for ever: `/static/style.1f0c6a9d2b7e4835.css`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -30,6 +31,7 @@ from thpdiag.serve.access.principals import NOBODY, Principal, Scope
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import Case
 
+LOG: Final = logging.getLogger(__name__)
 VERDICTS: Final = MappingProxyType(
     {
         "found": "cause found",
@@ -171,7 +173,9 @@ def store_error_page(request: Request, server: Server, error: Exception) -> HTML
         case StoreBusyError():
             return error_page(request, server, 503, "The storage of this server is busy. Try again in a moment.")
         case _:
-            return error_page(request, server, 500, "The storage of this server failed. Its log says more.")
+            LOG.error("the storage cannot be used: %s", error)
+            words = "The storage of this server cannot be used at the moment. Its log says more."
+            return error_page(request, server, 503, words)
 
 
 def upload_error_page(request: Request, server: Server, refused: RefusedError) -> HTMLResponse:
