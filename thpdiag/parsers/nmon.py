@@ -164,6 +164,7 @@ class Recording:
     times: dict[str, Moment] = field(default_factory=dict)
     midnight: float | None = None
     start: float | None = None
+    planned: tuple[int, int, str] = (0, 0, "")  # snapshots, and the line that says so
     waiting: list[Row] = field(default_factory=list)
     paging: list[Row] = field(default_factory=list)
     copies: list[list[tuple[int, str]]] = field(default_factory=list)
@@ -194,6 +195,8 @@ class Recording:
             self.midnight = _midnight(value)
         elif key == "time":
             self.start = day_seconds(value.replace(".", ":"))
+        elif key == "snapshots" and words[0].isdecimal():
+            self.planned = int(words[0][:9]), number, text
         elif key == "host" and value:
             yield Fact("host.name", value, cite)
         elif key == "cpus" and words[0].isdecimal() and 0 < int(words[0][:6]) < 100_000:
@@ -247,6 +250,10 @@ class Recording:
         for row in self.waiting:
             if self._has_time(row):
                 yield from self._sample(row)
+        planned, number, text = self.planned
+        if len(self.times) < planned:
+            taken = f"{len(self.times):,} of {planned:,} snapshots are here"
+            self.odd.note(number, text, f"{taken}: the file was copied while nmon ran, or is cut")
         yield from self._paging_rows()
         yield from self._copied_meminfo()
 
