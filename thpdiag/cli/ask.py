@@ -72,7 +72,7 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice, *, quiet: bool) -> An
     with shared.progress_of(quiet=quiet) as show:
         document = analyze_paths(paths, chosen.rules(), progress=show)
     if not shared.is_recognised(document):
-        raise InputError(shared.NOTHING_RECOGNISED)
+        raise InputError(shared.why_unrecognised(document))
     return document
 
 

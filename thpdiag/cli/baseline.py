@@ -65,7 +65,7 @@ def documents(paths: Sequence[Path], chosen: RuleChoice, *, quiet: bool) -> Iter
         with shared.progress_of(quiet=quiet) as show:
             found = analyze_paths(bundles, chosen.rules(), progress=show)
         if not shared.is_recognised(found):
-            raise InputError(shared.NOTHING_RECOGNISED)
+            raise InputError(shared.why_unrecognised(found))
         yield found
 
 

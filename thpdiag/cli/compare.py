@@ -76,5 +76,5 @@ def _compare(paths: Sequence[Path], results: Sequence[AnyResult]) -> tuple[Compa
     """The comparison, and the exit codes that each side alone would have."""
     for path, result in zip(paths, map(as_result, results), strict=True):
         if not shared.is_recognised(result) and result.inputs:
-            raise InputError(f"{path}: {shared.NOTHING_RECOGNISED}")
+            raise InputError(f"{path}: {shared.why_unrecognised(result)}")
     return document(*results), {shared.exit_code(result) for result in results}

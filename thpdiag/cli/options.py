@@ -39,7 +39,7 @@ from thpdiag.report import FORMATS, AnyResult
 from thpdiag.report.escaping import visible
 from thpdiag.report.presentation import CUT_SHORT as CUT_SHORT
 from thpdiag.report.presentation import DAMAGED as DAMAGED
-from thpdiag.report.presentation import Presentation, Suppressed
+from thpdiag.report.presentation import OWN_REPORT, Presentation, Suppressed, documents
 from thpdiag.report.presentation import exit_code as exit_code
 from thpdiag.report.presentation import fails_gate as fails_gate
 from thpdiag.report.presentation import is_recognised as is_recognised
@@ -360,10 +360,17 @@ def format_problem(problem: Problem) -> str:
     return visible(f"{problem.cite.member}: {problem.text!s}")
 
 
+def why_unrecognised(document: AnyResult) -> str:
+    """The sentence of an input in which nothing was recognised."""
+    if any(row.reader == OWN_REPORT for one in documents(document) for row in one.inputs):
+        return "the input is a report of thpdiag, not what a host recorded; `thpdiag render` shows a saved result"
+    return NOTHING_RECOGNISED
+
+
 def exit_with_result(document: AnyResult, code: int | None = None) -> NoReturn:
     """Leave with the exit code of the result; of nothing recognised it is said what would have been."""
     if not is_recognised(document):
-        complain(NOTHING_RECOGNISED)
+        complain(why_unrecognised(document))
     raise Exit(exit_code(document) if code is None else code)
 
 

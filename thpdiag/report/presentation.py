@@ -13,6 +13,7 @@ from thpdiag.model.finding import SEVERITIES
 from thpdiag.model.result import Finding, Result, as_result
 
 NEVER = "never"
+OWN_REPORT = "thpdiag_report"  # the reader that names reports of thpdiag in the input
 CUT_SHORT, DAMAGED = 6, 5
 
 
@@ -51,8 +52,8 @@ def exit_code(document: Result | Mapping[str, Any], fail_on: str = NEVER, fail_o
 
 
 def is_recognised(document: Result | Mapping[str, Any]) -> bool:
-    """Whether any reader knew any part of the input."""
-    return any(row.reader for one in documents(document) for row in one.inputs)
+    """Whether any reader knew any part of the input that thpdiag did not write itself."""
+    return any(row.reader and row.reader != OWN_REPORT for one in documents(document) for row in one.inputs)
 
 
 def fails_gate(document: Result | Mapping[str, Any], fail_on: str) -> bool:

@@ -1,0 +1,49 @@
+"""Reports that thpdiag wrote, which lie in the folder of a case: what was concluded once is no evidence for it.
+
+Their sentences name settings, sizes and causes as people do, and would count as testimony. Known by how each format
+begins: the page of a report, comparison or fleet (`report/html/head.html`), JSON with its keys in order (a result, a
+comparison, a fleet, a baseline), SARIF, Code Quality of GitLab, JUnit, annotations of GitHub, Markdown, CSV. Recordings
+that `thpdiag` exports (flame graphs, speedscope) are read as those of any other tool. The text for a terminal begins
+with a sentence and is read as prose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Citation, Problem, Record
+from thpdiag.model.parser import BulkParser, Content, Foreign, Source
+
+NAME = "thpdiag_report"
+_RULE = rb"(?:THP|ALT|CTX)-\d{2,3}"
+_OPENS = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s{0,9}(?:"
+    rb'<!DOCTYPE html>\s{1,9}<html lang="en">\s{1,9}<head>\s{1,9}<meta charset="utf-8">\s{1,9}'
+    rb'<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;;'
+    rb'|\{\s{0,9}"ask":\s{0,9}\{\s{0,9}"commands":\s{0,9}\['
+    rb'|\{\s{0,9}"alone":\s{0,9}\['
+    rb'|\{\s{0,9}"bundles":\s{0,9}\d{1,9},\s{0,9}"gate":\s{0,9}\{'
+    rb'|\{\s{0,9}"accepted":\s{0,9}\[\s{0,9}\{\s{0,9}"confidence":'
+    rb'|\{\s{0,9}"\$schema":\s{0,9}"[^"]{1,200}sarif'
+    rb'|\[\s{0,9}\{\s{0,9}"check_name":\s{0,9}"' + _RULE + rb'"'
+    rb'|<\?xml [^>]{1,100}\?>\s{1,9}<testsuites name="thpdiag"'
+    rb"|::(?:error|warning|notice) [^\n]{0,400}title=" + _RULE +
+    rb"|## thpdiag: |case,host,verdict,sentence,rule,|number,host,case,bundle,sha256,)"
+)  # fmt: skip
+_OF_OTHERS_TOO = re.compile(rb'\s{0,9}\{\s{0,9}"(?:\$schema|alone)"')
+_OURS = re.compile(rb'"id": "thpdiag/|"rules_digest"|"name": "thpdiag"')
+
+
+def confirm(path: str, head: bytes, size: int | None) -> bool:
+    """Formats that others write as well name thpdiag within."""
+    return not _OF_OTHERS_TOO.match(head) or bool(_OURS.search(head))
+
+
+def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """That it is not read."""
+    text = "a report that thpdiag wrote: not read, since no conclusion is evidence for itself"
+    yield Problem(Citation(source.member), text, reader=NAME)
+
+
+BULK_PARSER = BulkParser(NAME, "reports that thpdiag wrote (not read as evidence)", confirm, read, opens=_OPENS)
