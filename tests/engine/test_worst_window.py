@@ -144,6 +144,34 @@ def test_disks_at_noon_do_not_excuse_the_night() -> None:
     assert "THP-041" not in confidences(found)
 
 
+def test_two_figures_have_a_stretch_of_their_own() -> None:
+    """Disks are waited for in an hour in which the kernel has little to do for eight minutes only: those are found.
+
+    No figure alone is beyond its bound in just these minutes.
+    """
+    disks = {(700, 760): 0.4}
+    kernel = {(660, 720): 0.5, (728, 800): 0.5}
+    given = case(stormy({}, kernel, (0.0, disks)))
+    found = {f.outcome.rule: f for f in diagnosis(given).findings}
+    assert found["ALT-05"].confidence == "likely"
+    assert found["ALT-05"].outcome.window == (Moment(at(719), Clock.UTC), Moment(at(727), Clock.UTC))
+    without = case(stormy({}, {(660, 800): 0.5}, (0.0, disks)))
+    assert confidences(diagnosis(without)).get("ALT-05", "possible") == "possible"
+
+
+def test_one_counter_beside_another_has_a_stretch() -> None:
+    """Ten minutes in which most faults fell back, of a day in which one of a hundred did."""
+    shares = stormy({}, {})[1]
+
+    def counted(fallbacks: np.ndarray) -> Series:
+        return recording("counters.txt", {FALLBACKS: fallbacks, FAULTS: counter(200, {NIGHT: 40.0})})
+
+    given = case([counted(counter(0, {NIGHT: 100.0})), shares])
+    found = {f.outcome.rule: f.outcome for f in diagnosis(given).findings}
+    assert found["THP-023"].window == (Moment(at(179), Clock.UTC), Moment(at(189), Clock.UTC))
+    assert "THP-023" not in confidences(diagnosis(case([counted(counter(1, {NIGHT: 20.0})), shares])))
+
+
 def test_a_finding_of_another_time_explains_nothing_away() -> None:
     """A swap storm at noon does not demote what happened at night; one in the same minutes does."""
     for when, demoted in ((NOON, False), (NIGHT, True)):

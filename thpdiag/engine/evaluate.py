@@ -419,11 +419,11 @@ def evaluate_with_windows(
     """
     watch = progress and partial(progress, len(rules), 0, 0)
     whole = evaluate(rules, view, forced, bugs=bugs, timings=timings, progress=watch)
-    stretches = candidate_windows(rules, view)
+    known = replace(view, outcomes=whole)
+    stretches = candidate_windows(rules, known)
     if not stretches:
         return whole
     moving = with_earlier(filter(_looks_at_values, rules), rules)
-    known = replace(view, outcomes=whole)
     parts = []
     for number, stretch in enumerate(stretches, 1):
         watch = progress and partial(progress, len(moving), number, len(stretches))

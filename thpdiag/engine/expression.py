@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from thpdiag.model import Verdict3
+from thpdiag.model.numeric import Ints, np
 
 _TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w-]*)|(?P<number>\d+)|(?P<sign>[(),]))")
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
@@ -59,6 +60,15 @@ class Expression:
             return _NEGATED[self.children[0].value(of)]
         needed = self.count if self.op == "of" else 1 if self.op == "or" else len(self.children)
         return at_least(needed, [child.value(of) for child in self.children])
+
+    def values(self, of: Callable[[str], Ints]) -> Ints:
+        """The same at many moments: 0 is no, 1 unknown, 2 yes."""
+        if self.op == "name":
+            return of(self.name)
+        if self.op == "not":
+            return 2 - self.children[0].values(of)
+        needed = self.count if self.op == "of" else 1 if self.op == "or" else len(self.children)
+        return np.asarray(np.sort(np.stack([child.values(of) for child in self.children]), axis=0)[-needed])
 
     def __str__(self) -> str:
         if self.op == "name":

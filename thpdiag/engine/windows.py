@@ -8,28 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any, Final, NamedTuple, cast
 
+from thpdiag.engine.check_result import UNKNOWN, YES, CheckResults
 from thpdiag.engine.checks.process import matches_name
 from thpdiag.engine.load import Rule
 from thpdiag.engine.quantity import parse_quantity
-from thpdiag.engine.schema import ProcessCheck, SeriesCheck
+from thpdiag.engine.schema import ChangeCheck, ProcessCheck, SeriesCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host import rates
 from thpdiag.host.catalogue import StretchCatalogue
 from thpdiag.host.clock.anchors import anchors_of_profile
 from thpdiag.host.cpu_use import cpu_use_over_time
 from thpdiag.host.memory import memory_shares, zone_facts
-from thpdiag.host.series import SHORT_SECONDS, Stretch, Track, min_stretch_seconds, stretches_beyond
+from thpdiag.host.series import SHORT_SECONDS, Points, Stretch, Track, min_stretch_seconds, stretches_beyond
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Event, Fact, Moment, Profile
 from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.numeric import Floats, Ints, np
 
 WHOLE = 0.9  # of a recording: a stretch that is as long needs no look of its own
 SAME = 0.8  # of two stretches' time that they share: one of them will do
 WORST = 3  # stretches of one figure
 MOST = 16  # of a state
 FREE_BLOCKS = "node_buddyinfo_blocks_order9"
+UNKNOWN_THEN: Final = 1  # of `Expression.values`
+YES_THEN: Final = 2
 FEWEST = 5  # rows of a recording that has a window of its own
 Bound = tuple[str, str, float, float]  # metric, level or rate, above, below
 
@@ -39,7 +44,7 @@ def candidate_windows(rules: Sequence[Rule], view: StateView) -> list[Stretch]:
     able = [
         rule for rule in rules if rule.file.role != "context"
     ]  # what surrounds a cause has no worst time of its own
-    found = [*_of_figures(able, view), *_of_processes(able, view)]
+    found = [*_of_figures(able, view), *_of_processes(able, view), *_of_conditions(able, view)]
     found += [*_of_profiles(view), *_of_recordings(view)]
     return _distinct(found, MOST)
 
@@ -58,7 +63,7 @@ def _bound_of_check(check: object) -> Bound | None:
     known = term(check.series)
     if known is None or known.entity != "system":
         return None
-    below = parse_quantity(check.below) if check.below is not None else float("inf")
+    below = parse_quantity(check.below) if check.below is not None else inf
     return (check.series, check.as_, parse_quantity(check.above), below)
 
 
@@ -101,12 +106,85 @@ def _of_processes(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
     for comm, bound in sorted(wanted):
         own = cpu_use_over_time(view.catalogue, _name_filter(comm))
         yield from _worst_stretches(
-            s for t, points in own for s in _shorter_stretches(t, stretches_beyond(points, bound, float("inf")))
+            s for t, points in own for s in _shorter_stretches(t, stretches_beyond(points, bound, inf))
         )[:WORST]
 
 
 def _name_filter(comm: str) -> Callable[[Track], bool]:
     return lambda track: matches_name(comm, dict(track.table.entity).get("comm", ""))
+
+
+def _of_conditions(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
+    """The longest stretches in which conditions hold that are about several figures, or about one beside another.
+
+    What a condition asks beside figures has the answer of the whole recording. Where it holds at no moment, since that
+    is unknown, the stretches are those in which it is not refuted. What is shorter than a minute is a burst: its worst
+    figures tell enough.
+    """
+    for rule in rules:
+        figures = {name: figure for name, check in rule.checks.items() if (figure := _figure_of_check(check, view))}
+        if not figures:
+            continue
+        track, grid = max(figures.values(), key=lambda figure: len(figure[1]))
+        held = {
+            name: _at_moments(points, grid.index)
+            for name, (other, points) in figures.items()
+            if other.table.clock is track.table.clock
+        }
+        whole = _values_of_the_whole(rule, view)
+        values = {name: held.get(name, np.full(len(grid), whole[name])) for name in rule.checks}
+        for condition in dict.fromkeys((rule.when, *rule.confidence.values())):
+            names = held.keys() & {*rule.when.names(), *condition.names()}
+            if len(names) > 1 or any(isinstance(rule.checks[name], ChangeCheck) for name in names):
+                both = np.minimum(*(one.values(values.__getitem__) for one in (rule.when, condition)))
+                holds = replace(grid, values=(both == max(both.max(), UNKNOWN_THEN)).astype(float))
+                found = (one for one in stretches_beyond(holds, 0.5, inf) if one.seconds >= SHORT_SECONDS)
+                yield from _worst_stretches(_shorter_stretches(track, found))
+
+
+def _values_of_the_whole(rule: Rule, view: StateView) -> dict[str, int]:
+    """What each check says of all that was recorded."""
+    outcome = view.outcomes.get(rule.id)
+    answers = cast("CheckResults", outcome.answers if outcome else {})
+    decided = {name: YES_THEN * (a.value is YES) for name, a in answers.items() if a.value is not UNKNOWN}
+    return {name: decided.get(name, UNKNOWN_THEN) for name in rule.checks}
+
+
+def _figure_of_check(check: object, view: StateView) -> tuple[Track, Points] | None:
+    """When a check about a figure of the host holds, 1 or 0 at each moment of its best source."""
+    if isinstance(check, ChangeCheck) and isinstance(check.change.of, str) and isinstance(check.change.per, str):
+        low, high = parse_quantity(check.change.above or 0), parse_quantity(check.change.below or inf)
+        return _ratio_over_time(check.change.of, check.change.per, low, high, view)
+    if not isinstance(check, SeriesCheck) or check.as_ not in ("level", "rate", "mean") or check.above is check.below:
+        return None
+    known, low, high = term(check.series), parse_quantity(check.above or 0), parse_quantity(check.below or inf)
+    if known is None or known.entity != "system":
+        return None
+    for track in view.catalogue.tracks(check.series):
+        points = rates.rates(track) if check.as_ == "rate" and not check.series.endswith(":rate") else track.points
+        if points is not None and len(track) > 1 and track.timed:
+            return track, replace(points, values=((points.values > low) & (points.values < high)).astype(float))
+    return None
+
+
+def _ratio_over_time(of: str, per: str, low: float, high: float, view: StateView) -> tuple[Track, Points] | None:
+    """The same of a counter that grows beside another one of the same source."""
+    others = {id(track.table): track for track in view.catalogue.tracks(per)}
+    for track in view.catalogue.tracks(of):
+        other = others.get(id(track.table))
+        top, bottom = rates.rates(track), rates.rates(other) if other is not None else None
+        if top is not None and bottom is not None and np.array_equal(top.index, bottom.index):
+            share = top.values / np.maximum(bottom.values, 1e-12)
+            holds = (share > low) & (share < high)
+            return track, replace(top, values=holds.astype(float))
+    return None
+
+
+def _at_moments(points: Points, seconds: Floats) -> Ints:
+    """Of each moment the value that speaks of the time before it; unknown behind the last one."""
+    places = np.searchsorted(points.index, seconds)
+    known = np.append(YES_THEN * points.values, UNKNOWN_THEN).astype(np.int64)
+    return known[places]
 
 
 def _of_profiles(view: StateView) -> Iterator[Stretch]:
