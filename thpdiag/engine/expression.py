@@ -67,8 +67,10 @@ class Expression:
             return of(self.name)
         if self.op == "not":
             return 2 - self.children[0].values(of)
-        needed = self.count if self.op == "of" else 1 if self.op == "or" else len(self.children)
-        return np.asarray(np.sort(np.stack([child.values(of) for child in self.children]), axis=0)[-needed])
+        values = [child.values(of) for child in self.children]
+        if self.op == "of":
+            return np.asarray(np.sort(values, axis=0)[-self.count])
+        return np.asarray((np.maximum if self.op == "or" else np.minimum).reduce(values))
 
     def __str__(self) -> str:
         if self.op == "name":

@@ -182,9 +182,8 @@ def _ratio_over_time(of: str, per: str, low: float, high: float, view: StateView
 
 def _at_moments(points: Points, seconds: Floats) -> Ints:
     """Of each moment the value that speaks of the time before it; unknown behind the last one."""
-    places = np.searchsorted(points.index, seconds)
     known = np.append(YES_THEN * points.values, UNKNOWN_THEN).astype(np.int64)
-    return known[places]
+    return known[:-1] if points.index is seconds else known[np.searchsorted(points.index, seconds)]
 
 
 def _of_profiles(view: StateView) -> Iterator[Stretch]:

@@ -206,7 +206,7 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
             yield from _word(cite, source.time, knob, text, word)
     elif knob in _INTEGERS:
         value = parse_count(text)
-        if value is None or value > 2**40:
+        if value is None or value > 2**40 or str(value) != text:  # the end of a longer number begins with a 0
             odd.note(number, line, "not an integer in the range of this setting; it is left out")
         else:
             yield Fact(f"thp.{knob.replace('/', '.')}", value, cite, time=source.time)
