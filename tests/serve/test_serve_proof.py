@@ -17,12 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
+from signal import SIGKILL
 from threading import Barrier
 from time import time
 
 import pytest
 from sqlalchemy import select
 
+from postgres_server import SMALL, programs
+from postgres_server import running as postgres_running
 from serve_clients import BYTES, TUS, Bundle, Load, ask, begun, creation, dripped, part_sent, stored
 from serve_impatient import Hasty
 from serve_process import LONG, Running, running
@@ -91,6 +94,32 @@ def test_killed_at_any_moment_under_load(tmp_path: Path, database: str | None) -
     with closing(opened(server, database, 2 * DAY)) as storage:
         expire(storage, len(expiring))
     assert stored(server.folder) == {one.sha256: one.sha256 for one in load.jobs}
+
+
+def test_the_database_is_killed_under_load(tmp_path: Path) -> None:
+    """kill -9 of PostgreSQL, again and again: requests are refused until it is back, and nothing is lost or doubled."""
+    home = programs()
+    if home is None:
+        pytest.skip("no PostgreSQL server of version 15 or later in /usr/lib/postgresql")
+    chance, kills = random.Random(9), 10 if FULL else 1
+    with postgres_running(home, SMALL) as postgres:
+        database = postgres.fresh()
+        with running(tmp_path / "data", "--workers", "2", "--database", database) as server:
+            load = Load(server, unready={503})
+            with load.running(senders=4, readers=3):
+                for kill in range(kills):
+                    load.add(*(Bundle(EACH * kill + n, chance.randrange(1_200_000)) for n in range(EACH)))
+                    load.after(chance.randrange(1, 40))
+                    postgres.end(SIGKILL)
+                    load.after(chance.randrange(1, 40))
+                    postgres.start()
+            ended = {server.ended(key)["state"] for key in load.jobs.values()}
+            assert server.end() == 0
+        assert ended == {DONE}
+        assert len(load.jobs) == EACH * kills
+        assert "Traceback" not in server.log.read_text()
+        with closing(opened(server, database)) as storage:
+            each_is_there_once(storage, load)
 
 
 def each_is_there_once(storage: Storage, load: Load) -> None:

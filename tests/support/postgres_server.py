@@ -10,17 +10,18 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from signal import SIGINT
 from uuid import uuid4
 
 import psycopg
 
 PROGRAMS = Path("/usr/lib/postgresql")
-FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "listen_addresses=", "shared_buffers=16MB")
+SMALL = ("listen_addresses=", "shared_buffers=16MB")
+FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", *SMALL)
 
 
 def programs() -> Path | None:
@@ -30,12 +31,14 @@ def programs() -> Path | None:
     return newest if newest and int(newest.parent.name) >= 15 else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class PostgresServer:
-    """Databases that nobody else uses, by their addresses."""
+    """Databases that nobody else uses, by their addresses. `command` starts the server on its folder."""
 
     folder: Path
     user: str
+    command: Sequence[str | Path]
+    process: subprocess.Popen[str] | None = None
 
     def address(self, schema: str) -> str:
         search = f"options=-csearch_path%3D{schema}"
@@ -51,9 +54,29 @@ class PostgresServer:
         with psycopg.connect(f"host={self.folder} user={self.user} dbname=postgres", autocommit=True) as connection:
             connection.execute(statement.encode())
 
+    def start(self) -> None:
+        """Until it takes connections; as often as it takes until what a killed one left behind has ended."""
+        said = ""
+        for _ in range(200):
+            self.process = subprocess.Popen(self.command, cwd="/", stderr=subprocess.PIPE, text=True)
+            assert self.process.stderr
+            said = ""
+            for line in self.process.stderr:
+                said += line
+                if "ready to accept connections" in line:
+                    return
+            self.end(0)
+        raise AssertionError(f"the server did not start: {said}")
+
+    def end(self, signal: int) -> None:
+        """Send a signal and wait for its end."""
+        assert self.process
+        self.process.send_signal(signal)
+        self.process.communicate()
+
 
 @contextmanager
-def running(home: Path) -> Iterator[PostgresServer]:
+def running(home: Path, settings: Sequence[str] = FAST) -> Iterator[PostgresServer]:
     """A server that runs; the programs refuse to be root's."""
     user = _ordinary() if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     as_user = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
@@ -67,16 +90,14 @@ def running(home: Path) -> Iterator[PostgresServer]:
         make = [home / "initdb", "-D", data, "-U", user, "-A", "trust", "--no-sync", "--no-instructions", *language]
         prefix = as_user if os.geteuid() == 0 else []
         subprocess.run([*prefix, *make], cwd="/", check=True, capture_output=True)
-        settings = [part for setting in FAST for part in ("-c", setting)]
-        serve = [*started, "--pdeathsig=INT", home / "postgres", "-D", data, "-k", folder, *settings]
-        with subprocess.Popen(serve, cwd="/", stderr=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stderr
-                _ready(process.stderr)
-                yield PostgresServer(folder, user)
-            finally:
-                process.send_signal(2)  # fast: whoever is connected is thrown out
-                process.communicate()
+        chosen = [part for setting in settings for part in ("-c", setting)]
+        serve = [*started, "--pdeathsig=INT", home / "postgres", "-D", data, "-k", folder, *chosen]
+        server = PostgresServer(folder, user, serve)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.end(SIGINT)  # fast: whoever is connected is thrown out
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -84,13 +105,3 @@ def running(home: Path) -> Iterator[PostgresServer]:
 def _ordinary() -> str:
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
-
-
-def _ready(said: IO[str]) -> None:
-    """Read the log of the server until it takes connections."""
-    told = ""
-    for line in said:
-        told += line
-        if "ready to accept connections" in line:
-            return
-    raise AssertionError(f"the server did not start: {told}")

@@ -8,7 +8,7 @@ import select
 import socket
 import tarfile
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -128,9 +128,11 @@ def _received(sender: socket.socket) -> bytes:
 
 @dataclass
 class Load:
-    """Clients of a server that is killed now and then. Who was told nothing asks again once it is back."""
+    """Clients of a server that is killed now and then. Who was told nothing asks again once it is back, and so does
+    who got one of the statuses `unready`."""
 
     server: Running
+    unready: Collection[int] = ()
     jobs: dict[Bundle, str] = field(default_factory=dict)  # of each bundle whose upload was answered
     left: list[tuple[str, Bundle]] = field(default_factory=list)  # begun, and stopped half-way by who sent it
     _work: SimpleQueue[Bundle | None] = field(default_factory=SimpleQueue)
@@ -247,7 +249,7 @@ class Load:
             with self._news:
                 self._answers += 1
                 self._news.notify_all()
-        return answer
+        return None if answer and answer.status in self.unready else answer
 
 
 def _raised(futures: list[Future[None]]) -> None:
