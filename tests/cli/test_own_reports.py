@@ -57,6 +57,16 @@ def test_a_fleet_is_no_evidence(name: str, run: Run, tmp_path: Path) -> None:
     check(run, done.out or (store / "index.html").read_text(), name, tmp_path / "in")
 
 
+@pytest.mark.parametrize("bundle", sorted(STORIES.glob("*/bundle")), ids=lambda bundle: bundle.parent.name)
+def test_a_text_tells_no_settings(bundle: Path, run: Run, tmp_path: Path) -> None:
+    """Those of its host stand in its head, and only its kernel is taken; nothing of it is more than a hypothesis."""
+    file = tmp_path / "mail.txt"
+    file.write_text(f"Dear colleague,\n\n{run('analyze', bundle).out}\nRegards\n")
+    document = run("analyze", file, "-f", "json").document
+    assert {setting["provenance"] for setting in document["host"]["settings"].values()} <= {"assumed"}
+    assert {f["confidence"] for f in document["findings"] if f["role"] != "context"} <= {"possible"}
+
+
 def test_a_damaged_result_is_no_evidence(run: Run, tmp_path: Path) -> None:
     """With another schema it is no result, and not what a customer recorded either."""
     file = tmp_path / "result.json"

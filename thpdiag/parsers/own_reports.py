@@ -3,19 +3,23 @@
 Their sentences name settings, sizes and causes as people do, and would count as testimony. Known by how each format
 begins: the page of a report, comparison or fleet (`report/html/head.html`), JSON with its keys in order (a result, a
 comparison, a fleet, a baseline), SARIF, Code Quality of GitLab, JUnit, annotations of GitHub, Markdown, CSV. Recordings
-that `thpdiag` exports (flame graphs, speedscope) are read as those of any other tool. The text for a terminal begins
-with a sentence and is read as prose.
+that `thpdiag` exports (flame graphs, speedscope) are read as those of any other tool.
+
+The text for a terminal, and Markdown in a longer text, begin with sentences that are read as prose; of them the
+paragraph is known that repeats the settings of the host.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from thpdiag.model import Citation, Problem, Record
-from thpdiag.model.parser import BulkParser, Content, Foreign, Source
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 
 NAME = "thpdiag_report"
+NOT_READ = "a report that thpdiag wrote: not read, since no conclusion is evidence for itself"
 _RULE = rb"(?:THP|ALT|CTX)-\d{2,3}"
 _OPENS = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,9}(?:"
@@ -35,6 +39,12 @@ _OF_OTHERS_TOO = re.compile(rb'\s{0,9}\{\s{0,9}"(?:\$schema|alone)"')
 _OURS = re.compile(rb'"id": "thpdiag/|"rules_digest"|"name": "thpdiag"')
 
 
+_HEAD_OF_TEXT = re.compile(
+    r"Severity (?:critical|high|medium|low|info), confidence (?:possible|likely|confirmed)[;.]"
+    r"|- \*\*(?:Severity|Confidence|Host|Rule):\*\* "
+)
+
+
 def confirm(path: str, head: bytes, size: int | None) -> bool:
     """Formats that others write as well name thpdiag within."""
     return not _OF_OTHERS_TOO.match(head) or bool(_OURS.search(head))
@@ -42,8 +52,15 @@ def confirm(path: str, head: bytes, size: int | None) -> bool:
 
 def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """That it is not read."""
-    text = "a report that thpdiag wrote: not read, since no conclusion is evidence for itself"
-    yield Problem(Citation(source.member), text, reader=NAME)
+    yield Problem(Citation(source.member), NOT_READ, reader=NAME)
 
+
+def read_lines(source: Source, lines: Lines) -> Iterator[Record]:
+    """The same of a paragraph."""
+    for number, line in islice(lines, 1):
+        yield Problem(source.cite(number, line), NOT_READ, reader=NAME)
+
+
+PARSER = Parser(NAME, "the head of a report that thpdiag wrote", read_lines, opens=_HEAD_OF_TEXT, continues=str.strip)
 
 BULK_PARSER = BulkParser(NAME, "reports that thpdiag wrote (not read as evidence)", confirm, read, opens=_OPENS)
