@@ -150,7 +150,7 @@ class FleetCache:
         except (*STORE_ERRORS, WorkersError, WorkerDiedError, OSError) as error:
             LOG.warning("the fleet could not be put together: %s", error)
             if isinstance(error, OSError) and error.strerror:  # without the path, which is the administrator's
-                why = f"the data folder answers \"{error.strerror}\""
+                why = f'the data folder answers "{error.strerror}"'
         finally:
             self._failures = self._failures + 1 if why else 0
             pause = min(MAX_RETRY_SECONDS, RETRY_SECONDS * 2 ** (self._failures - 1)) if why else 0.0
