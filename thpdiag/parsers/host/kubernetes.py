@@ -29,8 +29,11 @@ from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers._units import parse_quantity
 
 NAME = "kubectl_node"
-_NAME = re.compile(r"Name: {8,30}([a-z0-9][a-z0-9.-]{0,252})\s*$")
-_ROW = re.compile(r"(?P<blanks>\s{0,4})(?P<key>[A-Za-z][\w ./-]{0,80}):(?: +(?P<value>\S.{0,200}?))?\s*$")
+_NAME = re.compile(r"Name: {1,30}([a-z0-9][a-z0-9.-]{0,252})\s*$")
+_ROW = re.compile(r"\s{0,4}(?P<key>[A-Za-z][\w ./-]{0,80}):(?: +(?P<value>\S.{0,200}?))?\s*$")
+_OTHER = re.compile(
+    r" |[A-Z][\w ./()-]{0,80}:|[\w./-]{1,250}[:=]|-{4}|(?:Type +Status|[A-Z]\w+ +(?:True|False|Unknown)) "
+)
 _RESERVED = re.compile(r"hugepages-(\d{1,4}[KMG]i)$")
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 _FACTS = {"Kernel Version": "kernel.release", "OS Image": "os.name", "Architecture": "kernel.arch"}
@@ -44,7 +47,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     for number, text in lines:
         row, cite = _ROW.match(text), source.cite(number, text)
         key, value = (row["key"], row["value"] or "") if row else ("", "")
-        if row and not row["blanks"]:
+        if row and not value:
             section = key
         if name := _NAME.match(text):
             yield Fact("host.name", name[1], cite, time=source.time)
@@ -75,7 +78,7 @@ def _memory(source: Source, memory: float, reserved: dict[float, float], first: 
 
 
 def _continues(text: str) -> bool:
-    return not text.strip() or text[0] == " " or (_ROW.match(text) is not None and not text.startswith("Name:"))
+    return not text.strip() or (_OTHER.match(text) is not None and not text.startswith("Name:"))
 
 
 def _confirm(ahead: list[str]) -> bool:
