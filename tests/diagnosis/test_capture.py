@@ -65,6 +65,7 @@ NOT_RECORDED = {
     "guest.cpu_ready_ratio",
     "guest.swapped_bytes",
     "kvm.memory_exit_ratio",
+    "postgres.running_backends",
     "c2c.hitm_ratio",
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",
