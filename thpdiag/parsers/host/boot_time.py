@@ -11,8 +11,8 @@ analyze boot`:
 One boot.record per text, of the last boot in it, in the words of the program: without a year (`last` without -F, `who`
 in the C locale), to the minute, in the host's wall clock. `last` has the newest first; who writes the time of the boot
 into wtmp does so seconds or minutes later, and before the clock was set where nothing keeps it. The list of boots of
-systemd 254 and later has the two times in columns of their own. cloud-init prints UTC; of a container it names the start
-of that, which is no boot. systemd-analyze tells how long a boot took and not when it was: it is not read.
+systemd 254 and later has the two times in columns of their own. cloud-init prints UTC; of a container it tells the
+start of that, which is no boot. systemd-analyze tells how long a boot took and not when it was: it is not read.
 Source: util-linux last(1), coreutils who(1), systemd journalctl.c (output_boots), cloud-init analyze_boot().
 """
 
