@@ -9,7 +9,8 @@ how many more zeros follow it. Numbers are doubles, integers, booleans, dates an
 order; everything else is left out. Units: milliseconds of CPU, KiB (`_kb`), MiB (`mem`), microseconds (`extra_info`).
 Times are those of the server, UTC. A host name that is an id of Docker is that of a container and not taken.
 Varies: systemMetrics since 3.4, user_time_us since 4.4; metrics.interim is a chunk that was not finished.
-Source: MongoDB src/mongo/db/ftdc (README, compressor.cpp, util.cpp, ftdc_system_stats_linux.cpp), 3.4 to 8.0.
+Source: MongoDB src/mongo/db/ftdc (README, compressor.cpp, util.cpp, ftdc_system_stats_linux.cpp), 3.4 to 8.0; tried on
+files of a server 7.0.
 """
 
 from __future__ import annotations
