@@ -61,7 +61,11 @@ NOT_RECORDED = {
     "lock.wait_seconds",  # so do these, or they need a processor's counters
     "lock.wait_ratio",
     "sched.delay_mean",
+    "guest.balloon_bytes",
+    "guest.cpu_ready_ratio",
+    "guest.swapped_bytes",
     "kvm.memory_exit_ratio",
+    "postgres.running_backends",
     "c2c.hitm_ratio",
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",

@@ -26,7 +26,7 @@ from thpdiag.parsers import bulk_parsers
 FIXTURES = ROOT / "fixtures" / "readers"
 OWN_TESTS = {"elf_symbols", "kallsyms", "perf_data", "perf_script"}  # have such tests of their own
 READERS = tuple(reader for reader in bulk_parsers() if reader.name not in OWN_TESTS)
-RECORDS = {"atop_raw", "pcp_archive", "sadc", "pprof"}  # these count records, not lines
+RECORDS = {"atop_raw", "mongodb_ftdc", "pcp_archive", "sadc", "pprof"}  # these count records, not lines
 COUNT = 10_000  # mutants per reader in the proof
 LONGEST = 16_000  # bytes of a fixture: what comes later repeats it
 SMALL = settings(

@@ -18,6 +18,7 @@ _PROGRAM_FOLDER = re.compile(r"^/(?:usr/|)s?bin/")
 _SIGNS = re.compile(r"[^\w\-./]+")
 SOS, SUPPORTCONFIG = "sos", "supportconfig"  # collectors; their own words for themselves
 _SUPPORTCONFIG_ROOT = re.compile(r"(?:.*/)?(?:scc|nts)_[^/]+/")
+EC2RL_OUTPUT = "mod_out"  # the folder whose `run` holds what modules of EC2Rescue printed, and is no /run
 _FOLDERS = 4096  # whose place is remembered; members of one folder follow each other
 
 
@@ -152,7 +153,7 @@ def _place(folder: str) -> _Place:
             root, start, told = at + 1, None, True
         elif of_hosts and not (told and start is not None):
             root, start = at + 1, None
-        elif start is None and is_system:
+        elif start is None and is_system and names[at - 1 : at] != [EC2RL_OUTPUT]:
             start = at
         of_hosts = name in _paths().folders_of_hosts
     on_host = None if start is None else "/".join([*names[start:], ""])

@@ -44,7 +44,9 @@ START_TICKS = "process_start_time_ticks"
 TICKS_PER_SECOND = 100
 _CAPTURE_NAME = re.compile(
     r"sosreport-.{1,200}-(\d{4})-(\d\d)-(\d\d)-\w{3,12}$|sosreport-.{1,200}-(\d{4})(\d\d)(\d\d)\d{6}$|"
-    r"(?:scc|nts)_.{1,200}_(\d\d)(\d\d)(\d\d)_\d{4}(?:_.{1,60})?$"
+    r"(?:scc|nts)_.{1,200}_(\d\d)(\d\d)(\d\d)_\d{4}(?:_.{1,60})?$|"
+    r"eks_.{1,200}_(\d{4})-(\d\d)-(\d\d)_\d{4}-\w{3,5}_[\d.]{1,20}(?:\.tar\.gz)?$|"
+    r"(\d{4})-(\d\d)-(\d\d)T\d\d_\d\d_\d\d\.\d{6}$"
 )
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?( UTC)?$")
 _WORDS = re.compile(

@@ -1,0 +1,218 @@
+"""below dump system, below dump process: as a table, CSV, TSV, pairs and JSON.
+
+    Hostname,Datetime,Usage,User,System,Total,Free,Swap In,Swap Out,Kernel Version,Timestamp,
+    node1,2026-11-20 10:54:16,61.21%,12.04%,48.9%,62.7 GB,1.8 GB,0.0 B/s,0.0 B/s,6.1.0-28-amd64,1795168456,
+    Datetime            Pid        Ppid       Comm        State     CPU       RSS       Reads     Writes     ...
+
+Units: percent of all CPUs (of a process: of one), sizes with binary suffixes and a digit behind the point, per second;
+with --raw plain bytes and pages. User and System are without nice and interrupts, which --detail shows; Usage has all
+of them, so that their sums are known where it leaves no room for more. Times are epochs, or the host's wall clock where
+only Datetime stands there. JSON holds the same texts, in one line.
+Varies: columns and their order (-f); a table is cut at its titles, the pairs of a sample end with an empty line.
+Left out: cgroups and disks, and what is a total of the kernel in one release and a rate in another (Stat).
+Source: below/dump/src/print.rs, below/render/src/default_configs.rs, 0.6 to 0.9.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from thpdiag.detect.timestamps import FIRST_EPOCH, LAST_EPOCH, parse_timestamp
+from thpdiag.model import Clock, Entity, Fact, Moment, Problem, ProblemKind, Record, Sample
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.parsers._cpu import MAX_COMM_CHARS, cpu_ratios, is_plausible, process_entity
+from thpdiag.parsers._json import BrokenJsonError, JsonArray, json_head, json_pieces
+from thpdiag.parsers._lines import ParseErrors, printable, rows_as_series
+from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_number, parse_quantity
+
+NAME = "below"
+MODES = {"User": "user", "Nice": "nice", "System": "system", "Idle": "idle", "IOWait": "iowait", "Irq": "irq",
+         "SoftIrq": "softirq", "Stolen": "steal"}  # fmt: skip
+SIZES = {"Total": "MemTotal", "Free": "MemFree", "Available": "MemAvailable", "Buffers": "Buffers", "Cached": "Cached",
+         "Swap Total": "SwapTotal", "Swap Free": "SwapFree", "Anon Pages": "AnonPages",
+         "Anon Huge Pages": "AnonHugePages", "Slab Unreclaimable": "SUnreclaim"}  # fmt: skip
+FACTS = {"Hostname": "host.name", "Kernel Version": "kernel.release", "OS Release": "os.name"}
+
+
+def _percent(text: str) -> Quantity | None:
+    value = parse_number(text.removesuffix("%"))
+    return None if value is None else Quantity(value / 100, 0.0001)
+
+
+def _size(text: str) -> Quantity | None:
+    return parse_quantity(text.replace(" ", ""))
+
+
+def _rate(text: str) -> Quantity | None:
+    return parse_quantity(text.removesuffix("/s").replace(" ", "")) if text.endswith("/s") else None
+
+
+SYSTEM = {
+    **columns({title: f"node_memory_{name}_bytes" for title, name in SIZES.items()}, _size),
+    **columns({"Swap In": "swap_in_bytes:rate", "Swap Out": "swap_out_bytes:rate"}, _rate),
+    **columns({"Running Procs": "node_procs_running", "Blocked Procs": "node_procs_blocked"}),
+}
+PROCESS = {
+    "CPU": Column("process_cpu_ratio", _percent),
+    "User CPU": Column("process_cpu_ratio.user", _percent),
+    "Sys CPU": Column("process_cpu_ratio.system", _percent),
+    **columns({"RSS": "process_resident_memory_bytes", "VM Size": "process_virtual_memory_bytes",
+               "Anon": "process_rss_anon_bytes", "Swap": "process_swap_bytes"}, _size),
+    **columns({"Minflt": "process_minor_faults_total:rate", "Majflt": "process_major_faults_total:rate"}, _rate),
+}  # fmt: skip
+MAX_REST = 0.02  # of Usage that neither User nor System has: no more than that is in interrupts
+_TITLE = re.compile(r"\S+(?: \S+)*")
+_TIME = r"(?:Datetime|Timestamp)"
+_KNOWN = r"(?:Usage|User|System|Total|Free|Pid|RSS|CPU)"
+_TABLE = re.compile(
+    rf"(?=(?:.{{0,600}}[ ,\t])?{_TIME}[ ,\t])(?=(?:.{{0,600}}[ ,\t])?{_KNOWN}[ ,\t])[A-Z][\w %/().,\t-]*$"
+)
+_ROW = re.compile(r"[^\s,][^,\t]{0,60}(?:[,\t]| {1,60}\S)")
+_PAIR = re.compile(r"(?P<key>[A-Z][\w /()]{1,40}): (?P<value>.{0,400})$")
+_PAIRS = re.compile(rf"(?:Hostname: \S{{1,255}}|{_TIME}: \d{{4}}[\d: -]{{6,16}})\s*$")
+_JSON = re.compile(rb"\s{0,4}\[\{\"[A-Z][\w /()]{1,40}\": ?\"")
+
+
+@dataclass(slots=True)
+class _Dump:
+    """What is known of one dump from its samples."""
+
+    source: Source
+    odd: ParseErrors
+    told: set[tuple[str, str]] = field(default_factory=set)
+
+    def take(self, cells: Mapping[str, str], number: int, text: str) -> Iterator[Record]:
+        """The records of a sample: its titles and texts."""
+        cite, time = self.source.cite(number, text), _time(cells)
+        for title, name in FACTS.items():
+            if cells.get(title, "?") not in ("", "?") and (name, cells[title]) not in self.told:
+                self.told.add((name, cells[title]))
+                yield Fact(name, printable(cells[title])[:255], cite)
+        found = Readings()
+        is_process = cells.get("Pid", "").isdecimal()
+        if odd := found.take(
+            PROCESS if is_process else SYSTEM, {title: cell for title, cell in cells.items() if cell != "?"}
+        ):
+            self.odd.note(number, text, f"no number in {', '.join(odd)} of below")
+        entity: Entity = ()
+        if is_process:
+            comm = printable(cells.get("Comm", ""))[:MAX_COMM_CHARS]
+            entity = process_entity(cells["Pid"][:10], comm)
+            if (command := cells.get("Cmdline", "?")) not in ("", "?") and ("command", cells["Pid"]) not in self.told:
+                self.told.add(("command", cells["Pid"]))
+                yield Fact("process.command", printable(command)[:400], cite, entity, time)
+        else:
+            self._shares(cells, found)
+        if found.values:
+            kind = "process" if is_process else "system"
+            yield Sample(kind, found.values, cite, NAME, entity, time, found.resolution)
+
+    def _shares(self, cells: Mapping[str, str], found: Readings) -> None:
+        shares = {mode: share for title, mode in MODES.items() if (share := _percent(cells.get(title, "")))}
+        parts = {mode: share.value for mode, share in shares.items()}
+        if is_plausible(parts) and {"user", "system"} <= parts.keys():
+            values = cpu_ratios(parts)
+            if usage := _percent(cells.get("Usage", "")):
+                values["cpu_ratio.busy"] = usage.value
+            rest = usage.value - parts["user"] - parts["system"] if usage else 1.0
+            if not {"irq", "softirq"} <= parts.keys() and rest > MAX_REST:
+                values = {name: value for name, value in values.items() if "total" not in name and "share" not in name}
+            found.values.update(values)
+            found.resolution.update((name, 0.0001) for name in values if name != "cpu_ratio.sys_share")
+
+
+def _time(cells: Mapping[str, str]) -> Moment | None:
+    epoch = parse_number(cells.get("Timestamp", ""))
+    if epoch is not None and FIRST_EPOCH <= epoch <= LAST_EPOCH:
+        return Moment(epoch, Clock.UTC)
+    return parse_timestamp(cells.get("Datetime", ""))
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """Facts of the host, a sample of it or of a process per row."""
+    odd = ParseErrors(source, NAME)
+    dump, titles, pairs, first = _Dump(source, odd), list[tuple[int, str]](), dict[str, str](), (0, "")
+    separator = ""
+    for number, text in lines:
+        if _TABLE.match(text):
+            separator = next((sign for sign in "\t," if sign in text), "")
+            titles = _titles(text, separator)
+        elif not text.strip():
+            yield from dump.take(pairs, *first) if pairs else ()
+            pairs = {}
+        elif titles:
+            yield from dump.take(_cells(text, titles, separator), number, text)
+        elif found := _PAIR.match(text):
+            first = first if pairs else (number, text)
+            pairs[found["key"]] = found["value"].strip()
+        else:
+            odd.note(number, text, "a line that is none of below")
+    yield from dump.take(pairs, *first) if pairs else ()
+    yield from odd.problems()
+
+
+def _titles(text: str, separator: str) -> list[tuple[int, str]]:
+    """Each title and where its column begins; with a separator that is its number."""
+    if separator:
+        return list(enumerate(title.strip() for title in text.split(separator)))
+    return [(found.start(), found[0]) for found in _TITLE.finditer(text)]
+
+
+def _cells(text: str, titles: Sequence[tuple[int, str]], separator: str) -> dict[str, str]:
+    """The texts of a row by title; of two columns of one title the first."""
+    if separator:
+        words = next(csv.reader([text], delimiter=separator), []) if '"' in text else text.split(separator)
+        pairs = list(zip((title for _, title in titles), words, strict=False))
+    else:
+        ends = [*(begin for begin, _ in titles[1:]), len(text)]
+        pairs = [(title, text[begin:end]) for (begin, title), end in zip(titles, ends, strict=True)]
+    return {title: cell.strip() for title, cell in reversed(pairs) if title}
+
+
+def _continues(text: str) -> bool:
+    return not text.strip() or _ROW.match(text) is not None or _PAIR.match(text) is not None
+
+
+def _confirm(ahead: list[str]) -> bool:
+    if _TABLE.match(ahead[0]):
+        return len(ahead) < 2 or bool(re.search(r"\d{10}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", ahead[1]))
+    return any(re.match(rf"{_KNOWN}: ", text) for text in ahead) and any(
+        text.startswith("Datetime: ") for text in ahead
+    )
+
+
+PARSER = Parser(
+    NAME, "below dump", read, opens=re.compile(f"{_TABLE.pattern}|{_PAIRS.pattern}"), continues=_continues,
+    confirm=_confirm,
+)  # fmt: skip
+
+
+def read_json(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """The same of an array of samples."""
+    yield from rows_as_series(_of_json(source, content))
+
+
+def _of_json(source: Source, content: Content) -> Iterator[Record]:
+    odd = ParseErrors(source, NAME)
+    dump, rows = _Dump(source, odd), JsonArray(json_pieces(content), 1)
+    try:
+        for line, row in rows.members(re.compile(r"\[")):
+            if isinstance(row, dict):
+                cells = {title: cell for title, cell in row.items() if isinstance(cell, str)}
+                yield from dump.take(cells, line, "")
+    except BrokenJsonError as error:
+        text = f"a dump of below that cannot be read on: {error}"
+        yield Problem(source.cite(rows.line), text, ProblemKind.DAMAGED, NAME)
+    yield from odd.problems()
+
+
+def confirm_json(_path: str, head: bytes, _size: int | None) -> bool:
+    """Whether the first sample has a time and something of a host or a process."""
+    text = json_head(head)
+    return bool(re.search(rf'"{_TIME}": ?"\d', text) and re.search(rf'"{_KNOWN}": ?"', text))
+
+
+BULK_PARSER = BulkParser(NAME, "below dump as JSON", confirm_json, read_json, opens=_JSON)
