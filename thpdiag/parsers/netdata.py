@@ -9,7 +9,7 @@ A chart without its name (options=jsonwrap has it) is known by its dimensions, i
 percent of all CPUs, MiB, KiB/s, events per second. Times are epochs, the newest first. Idle time is what the other
 modes leave: the chart is a share of all of them, and allmetrics prints 0 for the mode that it hides. Rows may be means
 of longer times.
-Varies: thp_compact and its kin since 1.40; a document may be of one line. Names of hosts are left out: a parent holds
+Varies: thp_compact and its kin since 1.40 (proc_vmstat.c); a document may be of one line. Names of hosts are left out: a parent holds
 the charts of many. Source: netdata collectors/proc.plugin, web/api/formatters; recorded with 1.37.1.
 """
 
@@ -49,6 +49,7 @@ CHARTS: dict[str, Dimensions] = {
     "system.forks": {"started": ("node_forks_total:rate", 1)},
     "system.load": {"load1": ("node_load1", 1)},
 }  # fmt: skip
+DOWNWARD = frozenset({"fallback", "fail", "out"})  # drawn below the axis: printed with a minus, if not asked for abs
 BY_DIMENSIONS = {
     frozenset(CPU): "system.cpu",
     **{frozenset(dimensions): chart for chart, dimensions in {
@@ -117,9 +118,8 @@ def _time(epoch: object) -> Moment | None:
 
 def _values(chart: str, cells: Mapping[str, Any]) -> dict[str, float]:
     """The values of a chart by metric."""
-    numbers = {
-        name: float(v) for name, v in cells.items() if isinstance(v, int | float) and 0 <= v < MAX_QUANTITY / MIB
-    }
+    signed = {n: -v if n in DOWNWARD and v < 0 else v for n, v in cells.items() if isinstance(v, int | float)}
+    numbers = {name: float(value) for name, value in signed.items() if 0 <= value < MAX_QUANTITY / MIB}
     if chart == "system.cpu":
         parts = {mode: numbers[mode] / 100 for mode in CPU if mode in numbers}
         if len(parts) < len(CPU) or not is_plausible(parts):
