@@ -16,7 +16,8 @@ may be cut too. Source: kernel tree, mm/vmstat.c.
 
 Units: blocks of 2^order pages in the first table, page blocks (2 MiB on x86-64) in the second. Migrate types differ:
 RHEL 6 and 7 have Reserve, later kernels HighAtomic, CMA and Isolate. Since 5.5 counts stop at `>100000`, which is read
-as 100000. Readable by root only since 4.15. With page_owner there is a third table of mixed blocks, which is not read.
+as 100000. Readable by root only since 4.15. With page_owner there is a third table of mixed blocks: those that hold a
+page of another type than their own.
 Source: kernel tree, mm/vmstat.c.
 
 /proc/zoneinfo: watermarks, sizes and page counts of every zone.
@@ -129,10 +130,9 @@ def _page_blocks(
 ) -> None:
     """A row of the second table, which is worth nothing without its heading."""
     columns, types = row[3].split(), heading[2].split() if heading else []
-    if heading and heading[1] == "mixed blocks":
-        return
-    if types and len(columns) == len(types):
-        _add(zones, row, [f"node_pagetypeinfo_blocks_{name}" for name in types], columns, number, odd)
+    if types and heading and len(columns) == len(types):
+        kind = heading[1].replace(" ", "_")
+        _add(zones, row, [f"node_pagetypeinfo_{kind}_{name}" for name in types], columns, number, odd)
     else:
         odd.note(number, row.string, "the row does not fit a heading that names its columns; it is left out")
 
