@@ -63,6 +63,9 @@ NOT_RECORDED = {
     "sched.delay_mean",
     "kvm.memory_exit_ratio",
     "c2c.hitm_ratio",
+    "tlb.walks_per_instruction",
+    "tlb.walk_cycles_ratio",
+    "tlb.slow_load_ratio",
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",
 }

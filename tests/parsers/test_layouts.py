@@ -342,7 +342,7 @@ LOST_BLANKS = {
 # Formats that are known by their columns or indentation: without blanks nothing of them is read.
 NEED_BLANKS = {
     *("bcc", "bpftrace", "interrupts", "java_flags", "java_native_memory", "jfr", "pprof", "softirqs"),
-    *("perf_c2c", "perf_kvm", "perf_lock", "perf_sched"),
+    *("perf_c2c", "perf_kvm", "perf_lock", "perf_sched", "perf_stat"),
 }
 
 
