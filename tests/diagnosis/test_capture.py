@@ -66,6 +66,7 @@ NOT_RECORDED = {
     "tlb.walks_per_instruction",
     "tlb.walk_cycles_ratio",
     "tlb.slow_load_ratio",
+    "syscall.memory_ratio",  # strace slows a program down
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",
 }

@@ -34,7 +34,8 @@ def test_a_command_tells_what_is_counted(command: str, scope: tuple[bool, object
 def test_counts_of_nobody_are_no_rates() -> None:
     """Rows of a file do not say whether all CPUs were counted, and a run without its end not for how long."""
     rows = "1.000100000,52392,,page-faults,1001315121,100.00,,\n"
-    assert records(rows) == []
+    (problem,) = records(rows)
+    assert isinstance(problem, Problem)
     assert len(records(rows, "perf stat -x, -a -I 1000 sleep 1")) == 1
     assert records(" Performance counter stats for 'system wide':\n\n   41,302      page-faults\n") == []
 
@@ -66,3 +67,10 @@ def test_counts_of_a_part_are_named() -> None:
     """Columns of CPUs or groups stand where others have an event."""
     (problem,) = records("CPU0,110534,,page-faults,2004378562,100.00,,\n", "perf stat -a -A -x, sleep 1")
     assert isinstance(problem, Problem)
+
+
+@pytest.mark.parametrize("what", ["process id '1,2'", "thread id '5'", "'CPU(s) 0-3'", "'system wide'"])
+def test_how_long_somebody_looked_is_no_work(what: str) -> None:
+    """The time of `sleep 10` is the same under each setting."""
+    text = f" Performance counter stats for {what}:\n\n  7  context-switches\n\n  10.001 seconds time elapsed\n"
+    assert [one for one in records(text) if isinstance(one, Fact)] == []

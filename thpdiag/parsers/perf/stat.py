@@ -66,6 +66,7 @@ REST = re.compile(
     r"\s*perf stat "
 )
 OF_PROCESS = re.compile(r"\s*Performance counter stats for process id '(\d{1,10})'")
+OF_NO_JOB = re.compile(r"\s*Performance counter stats for (?:process id|thread id|'system wide'|'CPU\(s\))")
 OF_HOST = re.compile(r"\s*Performance counter stats for 'system wide'")
 HOST_RATES = {"page-faults": "node_vmstat_pgfault:rate", "faults": "node_vmstat_pgfault:rate",
               "major-faults": "node_vmstat_pgmajfault:rate", "context-switches": "node_context_switches_total:rate",
@@ -181,22 +182,27 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     """The figures of a job, rates of the host or a process, and facts of address translation."""
     odd = ParseErrors(source, READER)
     run = _Run(source, *command_scope(source.command))
+    nobodys: tuple[int, str] | None = None  # first row of counts of which nothing says whose they are
     for number, text in lines:
         if PERF_STAT.match(text):
             yield from run.finish()
             process = OF_PROCESS.match(text)
             run = _Run(source, bool(OF_HOST.match(text)), (("pid", process[1]),) if process else ())
-            run.is_job = not process and not OF_HOST.match(text)
+            run.is_job = not OF_NO_JOB.match(text)
         if len(run.lines) < MAX_LINES:
             run.lines.append((number, text))
         if found := ELAPSED.match(text):
             run.elapsed = float(found[1].replace(",", "."))
         elif row := count_of(text):
+            if not (run.is_job or run.is_host or run.entity):
+                nobodys = nobodys or (number, text)
             if row[1] is not None:
                 yield from run.add(row[0], row[1], row[2], source.cite(number, text))
         elif text.strip() and not REST.match(text) and not PERF_STAT.match(text):
             odd.note(number, text, "a line that is none of perf stat's, or counts of a part (CPU, group)")
     yield from run.finish()
+    if nobodys:
+        odd.note(*nobodys, "no command above tells whether the host (-a) or a process (-p) was counted: no rates")
     yield from odd.problems()
 
 
