@@ -31,18 +31,18 @@ HEAD = re.compile(r"% time\s+seconds\s+usecs/call\s+calls\s+errors\s+syscall\s*$
 RULE = re.compile(r"------ -{9,}(?: -+){3,4}\s*$")
 ROW = re.compile(r"\s{0,3}\d{1,3}\.\d\d\s+(\d{1,9}\.\d{6})\s+\d{1,12}\s+\d{1,15}(?:\s+\d{1,15})?\s+(\w{2,40})\s*$")
 _FRONT = (
-    r"(?:\[pid\s+(?P<pid>\d{1,10})\]\s+|(?P<of>\d{1,10})\s+)?"
-    r"(?:\d\d:\d\d:\d\d(?:\.\d{6})?\s+|\d{1,10}\.\d{6}\s+|\s+\d{1,7}\.\d{6}\s+)?"
+    r"(?:\[pid\s{1,10}(?P<pid>\d{1,10})\] {1,8}|(?P<of>\d{1,10}) {1,8})?"
+    r"(?:\d\d:\d\d:\d\d(?:\.\d{6})? | {0,8}\d{1,10}\.\d{6} )?"
 )
 _NAMES = (
     r"(?:execve|brk|mmap2?|munmap|mremap|madvise|mprotect|openat?|close|read|write|pread64|pwrite64|futex|poll|ppoll|"
     r"epoll_p?wait2?|select|clone3?|vfork|fork|wait4|sendto|recvfrom|sendmsg|recvmsg|nanosleep|clock_nanosleep|prctl)"
 )
-_END = r"\s+= (?:-?\d{1,20}|0x[0-9a-f]{1,16}|\?).{0,200}?(?:<(?P<took>\d{1,7}\.\d{6})>)?\s*$"
+_END = r" {1,60}= (?:-?\d{1,20}|0x[0-9a-f]{1,16}|\?).{0,200}?(?:<(?P<took>\d{1,7}\.\d{6})>)?\s{0,20}$"
 CALL = re.compile(
     rf"{_FRONT}(?:(?P<name>[a-z]\w{{1,39}})\(|<\.\.\. (?P<resumed>[a-z]\w{{1,39}}) resumed>).{{0,4000}}?{_END}"
 )
-BEGUN = re.compile(rf"{_FRONT}[a-z]\w{{1,39}}\(.{{0,4000}} <unfinished \.\.\.>\s*$")
+BEGUN = re.compile(rf"{_FRONT}[a-z]\w{{1,39}}\(.{{0,4000}} <unfinished \.\.\.>\s{{0,20}}$")
 OTHERS = re.compile(
     rf"{_FRONT}(?:\+\+\+ (?:exited with|killed by) |--- (?:SIG|stopped by)|restart_syscall\(|exit(?:_group)?\()|"
     r"strace: Process \d+ (?:attached|detached)"
