@@ -67,6 +67,10 @@ NOT_RECORDED = {
     "kvm.memory_exit_ratio",
     "postgres.running_backends",
     "c2c.hitm_ratio",
+    "tlb.walks_per_instruction",
+    "tlb.walk_cycles_ratio",
+    "tlb.slow_load_ratio",
+    "syscall.memory_ratio",  # strace slows a program down
     "uptime.at_least",  # derived, where the uptime is not there
     "dmesg.last_seconds",
 }

@@ -134,3 +134,32 @@ def test_a_table_that_ends_before_order_nine_says_nothing() -> None:
 def test_the_last_reading_of_a_zone_counts() -> None:
     """Of several snapshots."""
     assert figures(blocks(o0=100_000, o9=50), blocks(o0=100_000, o9=0))["order9_free_blocks"] == 0
+
+
+def of_node(node: str, free: float, size: float) -> Sample:
+    values = {"node_memory_numa_MemFree_bytes": free * 2**30, "node_memory_numa_MemTotal_bytes": size * 2**30}
+    return Sample("node", values, Citation("numactl", 1), "numactl", (("node", node),))
+
+
+def of_zone(node: str, zone: str, **values: float) -> Sample:
+    named = {f"node_{name}": value for name, value in values.items()}
+    return Sample("zone", named, Citation("proc/zoneinfo", 1), "zoneinfo", (("node", node), ("zone", zone)))
+
+
+def test_free_memory_of_nodes_is_told_where_there_are_several() -> None:
+    """From rows of the nodes, else from sums of their zones; nodes without memory, and a single node, tell nothing."""
+    two = (of_node("0", 0.5, 64), of_node("1", 32, 64), of_node("2", 0, 0))
+    assert [(dict(fact.labels)["node"], fact.value) for fact in zone_facts(two)] == [("0", 0.5 / 64), ("1", 0.5)]
+    assert list(zone_facts(two[:1])) == []
+    pages = {"zoneinfo_nr_free_pages": 2.0**17, "zoneinfo_managed_pages": 2.0**18}
+    zones = (of_zone("0", "DMA32", **pages), of_zone("0", "Normal", **pages), of_zone("1", "Normal", **pages))
+    assert [fact.value for fact in zone_facts(zones)] == [0.5, 0.5]
+
+
+def test_mixed_blocks_are_a_share_of_the_movable_ones() -> None:
+    """Few blocks tell nothing, and no table of mixed blocks is not none of them."""
+    counted = {"pagetypeinfo_blocks_Movable": 1000.0}
+    assert figures(of_zone("0", "Normal", **counted, pagetypeinfo_mixed_blocks_Movable=700)) == {
+        "mixed_blocks_ratio": 0.7
+    }
+    assert figures(of_zone("0", "Normal", **counted)) == {}

@@ -26,6 +26,7 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NOT_TYPED = bytes({*range(32), *range(127, 160)} - set(b"\t\n\r\x1b"))
 NEVER_TYPED = bytes(sorted(set(range(32)) - set(b"\a\b\t\n\v\f\r\x1b")))  # nor printed by terminals' programs
 MIN_UTF16_BYTES = 16  # of a text in UTF-16 without a mark; fewer may be numbers
+MIN_PADDING_BYTES = 8  # zeros
 MIN_LATIN, MAX_NOT_TYPED = 0.7, 0.01  # shares of its characters: with a byte of 0, and of those what nobody types
 _LATIN1 = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0-\xff]*")
 _UTF8_PAIR = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
@@ -44,6 +45,12 @@ def utf16_of(head: bytes) -> str:
     if len(latin) < MIN_LATIN * size / 2 or odd > MAX_NOT_TYPED * len(latin):
         return ""
     return "utf-16-le" if high else "utf-16-be"
+
+
+def without_padding(content: bytes) -> bytes:
+    """The content without a run of zeros at its end; a few may be of the last letters in UTF-16."""
+    text = content.rstrip(b"\0")
+    return text if len(content) - len(text) >= MIN_PADDING_BYTES else content
 
 
 @dataclass(slots=True)
@@ -275,7 +282,8 @@ class Member:
     def chunks_of_lines(self) -> Iterator[bytes]:
         """The bytes of a text, cut at line ends; where they end early, without the last row.
 
-        Half a row is no shorter row: of 953586 the first two digits are another number.
+        Half a row is no shorter row: of 953586 the first two digits are another number. Zeros at the end are no text:
+        tar fills files of /sys up with them, whose size is that of a page whatever is in them.
         """
         self.lined = True
         held = b""
@@ -289,6 +297,7 @@ class Member:
                 if len(held) > MAX_HELD_LINE_BYTES:
                     yield held
                     held = b""
+        held = without_padding(held)
         if held and not (self._cut and len(held) <= MAX_ROW_BYTES):
             yield held
 

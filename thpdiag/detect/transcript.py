@@ -63,11 +63,12 @@ COMMANDS = (
     "sudo|su|cat|echo|grep|egrep|zgrep|awk|sed|head|tail|less|more|ls|uname|uptime|date|time|for|while|watch|perf|"
     "vmstat|collectl|sar|sadf|mpstat|iostat|pidstat|ps|top|free|slabtop|numactl|numastat|sysctl|tuned-adm|dmesg|"
     "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
-    "service|cd|which|getconf|strace|pstack|gdb|hostname|hostnamectl|export|bt|foreach"
+    "service|cd|which|getconf|strace|pstack|pmap|thpmaps|gdb|hostname|hostnamectl|export|bt|foreach|kmem"
 )
-# headers of perf and of sadf -d, and files that are called like commands, not typed by anybody
+# headers of perf, strace -c and sadf -d, and files that are called like commands, not typed by anybody
 _NOT_TYPED = (
-    r"# (?:(?:hostname|perf version|time of \w+ sample) ?: |hostname;interval;timestamp|/(?:proc|sys|etc)/\S+\s*$)"
+    r"# (?:(?:hostname|perf version|time of \w+ sample) ?: |hostname;interval;timestamp|/(?:proc|sys|etc)/\S+\s*$)|"
+    r"% time +seconds +usecs/call|# +time +(?:cpu +)?counts +unit"
 )
 # A bare one is a command, with a number behind it; a remark speaks of seconds.
 _PAUSE = r"sleep\s{1,4}[\d.]{1,9}[smhd]?\s{0,4}(?:[;&|].{0,400})?$"

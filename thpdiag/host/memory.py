@@ -16,6 +16,12 @@ memory that the kernel has lost are in none of these.
 
 Unusable index = (free pages - pages in blocks that are large enough) / free pages; 0 none unusable, 1 all. Linux
 mm/vmstat.c prints it times 1000 as extfrag/unusable_index. A zone with little free memory says nothing.
+
+Free memory of a NUMA node, as a share of its memory: from its own row (numastat -m, numactl -H, node meminfo), else
+summed over its zones. A host with one node, and nodes of less than 1 GiB, have none.
+
+Mixed blocks: blocks for movable pages that hold a page of another kind, which compaction cannot empty; pagetypeinfo
+counts them where page_owner is on.
 """
 
 from __future__ import annotations
@@ -36,6 +42,9 @@ ERROR_LABEL = "within"  # label of a fact: by how much it may be wrong, for its 
 _PARTIALLY_MAPPED = "node_thp_nr_anon_partially_mapped"
 _ORDER = re.compile(r"node_buddyinfo_blocks_order(\d+)")
 MIN_FREE_PAGES = 16384  # 64 MiB of 4 KiB pages
+MIN_NODE_BYTES = 2.0**30
+MIN_NODE_PAGES = 1 << 18  # 1 GiB of 4 KiB pages
+MIN_MOVABLE_BLOCKS = 512  # 1 GiB
 HUGE_ORDER = 9  # 2 MiB of 4 KiB pages; the size differs on other architectures
 
 
@@ -153,12 +162,11 @@ def free_blocks(sample: Sample) -> dict[int, float]:
 
 
 def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """memory.order9_free_blocks and memory.unusable_index of every zone's last sample."""
-    zones: dict[Entity, list[Sample | Series]] = {}
-    for given in samples:
-        if given.kind == "zone":
-            zones.setdefault(given.entity, []).append(given)
+    """memory.order9_free_blocks, unusable_index and mixed_blocks_ratio of each zone, numa_free_ratio of each node."""
+    zones = _rows_by_entity(samples, "zone")
+    yield from _free_of_nodes(_rows_by_entity(samples, "node"), zones)
     for entity, rows in zones.items():
+        yield from _mixed_blocks(entity, rows)
         if (sample := last_row_having(rows, "node_buddyinfo_blocks_order0")) is None:
             continue
         blocks = free_blocks(sample)
@@ -170,6 +178,51 @@ def zone_facts(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
         if pages >= MIN_FREE_PAGES:
             index = (pages - large * 2**HUGE_ORDER) / pages
             yield Fact("memory.unusable_index", index, sample.cite, entity, sample.time)
+
+
+def _rows_by_entity(samples: Sequence[Sample | Series], kind: str) -> dict[Entity, list[Sample | Series]]:
+    rows: dict[Entity, list[Sample | Series]] = {}
+    for given in samples:
+        if given.kind == kind:
+            rows.setdefault(given.entity, []).append(given)
+    return rows
+
+
+def _mixed_blocks(zone: Entity, rows: Sequence[Sample | Series]) -> Iterator[Fact]:
+    names = ("node_pagetypeinfo_mixed_blocks_Movable", "node_pagetypeinfo_blocks_Movable")
+    if (row := last_row_having(rows, *names)) is not None and row.values[names[1]] >= MIN_MOVABLE_BLOCKS:
+        yield Fact("memory.mixed_blocks_ratio", row.values[names[0]] / row.values[names[1]], row.cite, zone, row.time)
+
+
+def _free_of_nodes(
+    nodes: Mapping[Entity, Sequence[Sample | Series]], zones: Mapping[Entity, Sequence[Sample | Series]]
+) -> Iterator[Fact]:
+    """memory.numa_free_ratio of each node where there are several."""
+    names = ("node_memory_numa_MemFree_bytes", "node_memory_numa_MemTotal_bytes")
+    found: dict[str, tuple[float, float, Sample]] = {}  # free, all, place
+    for entity, rows in nodes.items():
+        row = last_row_having(rows, *names)
+        if row is not None and row.values[names[1]] >= MIN_NODE_BYTES:
+            found[dict(entity).get("node", "")] = (row.values[names[0]], row.values[names[1]], row)
+    if not found:
+        found = {node: sums for node, sums in _sums_of_zones(zones).items() if sums[1] >= MIN_NODE_PAGES}
+    if len(found) > 1:
+        for node, (free, size, row) in found.items():
+            yield Fact("memory.numa_free_ratio", free / size, row.cite, (("node", node),), row.time)
+
+
+def _sums_of_zones(zones: Mapping[Entity, Sequence[Sample | Series]]) -> dict[str, tuple[float, float, Sample]]:
+    """Free and all pages of each node, cited at its last zone."""
+    sums: dict[str, tuple[float, float, Sample]] = {}
+    for entity, rows in zones.items():
+        row = last_row_having(rows, "node_zoneinfo_nr_free_pages", "node_zoneinfo_managed_pages")
+        if row is not None:
+            node = dict(entity).get("node", "")
+            free, size, _ = sums.get(node, (0.0, 0.0, row))
+            values = row.values
+            free, size = free + values["node_zoneinfo_nr_free_pages"], size + values["node_zoneinfo_managed_pages"]
+            sums[node] = free, size, row
+    return sums
 
 
 def _unlisted_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:

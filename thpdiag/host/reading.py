@@ -6,6 +6,7 @@ time, or the first line of each report of the host, only the first is kept.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
 from thpdiag.bundle.limits import interrupt_when_out_of_time, out_of_cpu_time
-from thpdiag.bundle.member import NEVER_TYPED, utf16_of
+from thpdiag.bundle.member import NEVER_TYPED, utf16_of, without_padding
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.transcript import clean
@@ -51,6 +52,7 @@ MANY_NUMBERS = 50_000  # below, rows stay rows, which costs less than to load nu
 ROW_NUMBERS = 10  # numbers take as much memory as what else there is of a row
 BANNER = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher has a first line of sysstat per report
 FIRST_BYTES, FIRST_LINE = 1024, 80  # looked at, and shown, of what no reader knows
+_NEVER_EMPTY = re.compile(r"proc/(?:meminfo|vmstat|buddyinfo|zoneinfo|stat|loadavg|uptime|version|cpuinfo|interrupts)")
 MAX_NOISE = 0.05  # share of NUL bytes, or of control characters, in the head of a member above which it is no text
 Place = tuple[str, int, int]
 
@@ -259,8 +261,8 @@ def _read_member(
             member.keep(0)
         content = Content(chunks, member.size, member.file, again=left)
         return list(_bounded(member, detector.bulk(reader, member.path, content)))
-    if _is_noise(head):
-        return [TaggedRecord(Problem(Citation(member.path), "not text", ProblemKind.UNRECOGNISED), "", ("", ""))]
+    if (text := _unusable(head, paths)) is not None:
+        return [TaggedRecord(Problem(Citation(member.path), text, ProblemKind.UNRECOGNISED), "", ("", ""))]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
     begin = head.decode(utf16_of(head) or "utf-8", "replace")
     return fold_rows(_bounded(member, detector.read_listings(member.path, lines, begin, member.aliases)))
@@ -276,17 +278,26 @@ def _bounded(member: Member, readings: Iterable[TaggedRecord]) -> Iterator[Tagge
         yield reading
 
 
+def _unusable(head: bytes, paths: Iterable[str]) -> str | None:
+    """Why a member that begins so cannot be read as text, if it cannot."""
+    if not head and any(map(_NEVER_EMPTY.fullmatch, paths)):
+        return "empty, as tar copies files of /proc, whose size is 0: copy them with cat or cp -r"
+    return "not text" if _is_noise(head) else None
+
+
 def _is_noise(head: bytes) -> bool:
     """Whether a member that begins so is no text. A short one is looked at all the same: that costs little."""
     if utf16_of(head):
         return False
+    if len(head) < CHUNK:
+        head = without_padding(head)
     odd = len(head) - len(head.translate(None, NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
     return odd > MAX_NOISE * len(head)
 
 
 def _first_line(member: Member) -> str:
     """How the text of a member begins: its first line that is not empty; nothing, if it is no text."""
-    head = member.head()[:FIRST_BYTES]
+    head = without_padding(member.head()[:FIRST_BYTES])
     encoding = utf16_of(head)
     if b"\0" in head and not encoding:
         return ""

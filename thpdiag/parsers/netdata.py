@@ -9,8 +9,8 @@ A chart without its name (options=jsonwrap has it) is known by its dimensions, i
 percent of all CPUs, MiB, KiB/s, events per second. Times are epochs, the newest first. Idle time is what the other
 modes leave: the chart is a share of all of them, and allmetrics prints 0 for the mode that it hides. Rows may be means
 of longer times.
-Varies: thp_compact and its kin since 1.40 (proc_vmstat.c); a document may be of one line. Names of hosts are left out: a parent holds
-the charts of many. Source: netdata collectors/proc.plugin, web/api/formatters; recorded with 1.37.1.
+Varies: thp_compact and its kin since 1.40; a document may be of one line. Names of hosts are left out: a parent holds
+the charts of many. Source: netdata collectors/proc.plugin (proc_vmstat.c), web/api/formatters; recorded with 1.37.1.
 """
 
 from __future__ import annotations

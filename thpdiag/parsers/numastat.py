@@ -32,6 +32,7 @@ from thpdiag.parsers._units import MAX_QUANTITY, parse_number
 NAME = "numastat"
 MIB = 2.0**20
 QUANTUM = MIB / 100
+COMPACT_QUANTUM = MIB
 COUNTERS = r"(?:numa_hit|numa_miss|numa_foreign|interleave_hit|local_node|other_node)"
 NODES = re.compile(r"\s{0,40}node\d{1,4}(?:\s+node\d{1,4})*\s*$")
 NODE = re.compile(r"node(\d{1,4})\s*$")
@@ -42,8 +43,11 @@ TITLE = re.compile(
 LISTING = re.compile(r"PID\s+Node \d")
 WARNING = re.compile(r"Token \S{1,60} not in hash table\.")
 COLUMNS = re.compile(r"\s{0,40}(?:Node\s{1,3}\d{1,4}\s*+)+(?:Total\s*)?$")
-RULE = re.compile(r"\s*-{6,}(?:\s+-{6,})*\s*$")
-ROW = re.compile(rf"({COUNTERS})((?:\s+\S+)+)\s*$|(\S{{1,40}}(?: \(.{{1,64}}?\))?)((?:\s+\d{{1,15}}\.\d\d)+)\s*$")
+RULE = re.compile(r"\s*-{4,}(?:\s+-{4,})*\s*$")
+ROW = re.compile(
+    rf"({COUNTERS})((?:\s+\S+)+)\s*$|(\S{{1,40}}(?: \(.{{1,64}}?\))?)((?:\s+\d{{1,15}}\.\d\d)+)\s*$|"
+    r"([A-Z][\w()]{1,40}|\d{1,10} \(.{1,64}?\))((?:\s+\d{1,15}){2,})\s*$"
+)
 PROCESS = re.compile(r"(\d{1,10}) \((.{1,64})\)$")
 METRIC = re.compile(r"[A-Z]\w{2,30}(?:\((?:anon|file)\))?$")
 KINDS = {"Huge": "huge", "Heap": "heap", "Stack": "stack", "Private": "private", "Total": "total"}
@@ -67,17 +71,19 @@ class Table:
     """One table, of which long ones are printed a few nodes at a time; values gather by node."""
 
     source: Source
-    kind: str = "other"  # counters, memory, process, listing (of processes)
+    kind: str = "other"  # counters, allocations (-n), memory, process, listing (of processes)
     pid: str = ""
     comm: str = ""
     nodes: Sequence[str] = ()
     values: dict[str, dict[str, float]] = field(default_factory=dict)
     first: dict[str, tuple[int, str]] = field(default_factory=dict)
+    quantum: float = QUANTUM
 
     def row(self, line: int, text: str, name: str, cells: Sequence[str]) -> bool:
         """Whether it fits."""
         if len(cells) != len(self.nodes):
             return False
+        self.quantum = QUANTUM if "." in cells[0] else COMPACT_QUANTUM
         unit = 1.0 if self.kind == "counters" or name.startswith("HugePages_") else MIB
         for node, cell in zip(self.nodes, cells, strict=True):
             value = parse_number(cell)
@@ -99,7 +105,7 @@ class Table:
 
     def samples(self) -> Iterator[Sample]:
         for node, values in self.values.items():
-            quanta = {} if self.kind == "counters" else dict.fromkeys(values, QUANTUM)
+            quanta = {} if self.kind == "counters" else dict.fromkeys(values, self.quantum)
             cite, time = self.source.cite(*self.first[node]), self.source.time
             if self.kind == "process":
                 yield Sample("process", values, cite, NAME, process_entity(self.pid, self.comm), time, quanta)
@@ -116,7 +122,15 @@ def _table_of(source: Source, text: str) -> Table | None:
     if NODES.match(text):
         return Table(source, "counters", nodes=_nodes(text))
     if title := TITLE.match(text):
-        kind = "memory" if "system" in text else "process" if title[1] else "other"
+        kind = (
+            "memory"
+            if "system" in text
+            else "allocations"
+            if "info" in text[:25]
+            else "process"
+            if title[1]
+            else "other"
+        )
         return Table(source, kind, title[1] or "", title[2] or "")
     return Table(source, "listing", nodes=_nodes(text)) if LISTING.match(text) else None
 
@@ -126,7 +140,9 @@ def _row(table: Table, odd: ParseErrors, at: tuple[int, str], name: str, cells: 
     task = PROCESS.match(name)
     if table.kind == "listing" and task:
         table, name = Table(table.source, "process", task[1], task[2], table.nodes), "Total"
-    if table.kind not in ("other", "listing") and not table.row(*at, name, cells):
+    if table.kind == "allocations":
+        odd.note(*at, "allocations since boot in MB: not used, `numastat -m` and plain `numastat` are")
+    elif table.kind not in ("other", "listing") and not table.row(*at, name, cells):
         odd.note(*at, "a row of numastat with other columns than its nodes, or no numbers")
     elif task:
         yield from table.samples()
@@ -143,7 +159,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif COLUMNS.match(text):
             table.nodes = _nodes(text)
         elif row := ROW.match(text):
-            yield from _row(table, odd, (line, text), row[1] or row[3], (row[2] or row[4]).split())
+            yield from _row(table, odd, (line, text), row[1] or row[3] or row[5], (row[2] or row[4] or row[6]).split())
         elif text.strip() and not RULE.match(text) and not WARNING.match(text):
             odd.note(line, text, "a line that is none of numastat's")
     yield from table.samples()

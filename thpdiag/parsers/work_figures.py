@@ -124,9 +124,14 @@ class _Block:
             yield Fact(fact.name, fact.value, fact.cite, (*fact.labels, *lasted, *runs.items()), fact.time)
 
 
+PERF_STAT = re.compile(r"\s{0,4}Performance counter stats for \S")
+
+
 def belongs(text: str) -> bool:
-    """Whether a line is a further one of such an output."""
+    """Whether a line is a further one of such an output; perf stat has a reader of its own, which asks this one."""
     known = workloads()
+    if PERF_STAT.match(text):
+        return False
     return not text.strip() or bool(known.rest.match(text)) or any(figure.line.search(text) for figure in known.figures)
 
 

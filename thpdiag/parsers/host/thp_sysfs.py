@@ -6,11 +6,11 @@
 RHEL 6 names the directory redhat_transparent_hugepage (6.4 and later have both names) and khugepaged/defrag is `[yes]
 no`, elsewhere 1 or 0; RHEL 6.1 to 6.4 offer no madvise; defer and defer+madvise came with 4.6 and 4.11; hugepages-*kB
 folders with 6.8. A value says nothing without the name of its file: it comes from the member, the command, grep's
-`path:value`, head's `==> path <==`; a file that is called so itself (enabled, thp_defrag.txt) is believed. Listings
-and error messages of ls and cat tell which directory exists: thp.directory = its name, or `absent` (label directory:
-only that name was looked for). What the kernel counts: khugepaged/pages_collapsed and full_scans, and by size stats/X
-(from 6.8 on; nr_X are gauges, the rest totals since boot), which becomes node_thp_X of kind thp_size. Source: kernel
-tree, Documentation/admin-guide/mm/transhuge.rst.
+`path:value`, head's `==> path <==`, from the path below in a copy of a part of the tree; a file that is called so
+itself (enabled, thp_defrag.txt) is believed. Listings and error messages of ls and cat tell which directory exists:
+thp.directory = its name, or `absent` (label directory: only that name was looked for). What the kernel counts:
+khugepaged/pages_collapsed and full_scans, and by size stats/X (from 6.8 on; nr_X are gauges, the rest totals since
+boot), which becomes node_thp_X of kind thp_size. Source: kernel tree, Documentation/admin-guide/mm/transhuge.rst.
 """
 
 from __future__ import annotations
@@ -35,6 +35,14 @@ _LISTED = (
     r"(?:redhat_)?transparent_hugepage)"
 )
 _PATH = re.compile(rf"{_MM}/({_DIRECTORY})(?:/(.*?))?/?$")
+_OF_SIZE = r"hugepages-\d{1,7}kB/(?:(?:shmem_)?enabled|stats/\w{1,60})"
+_ONLY_THERE = (  # names that no other folder has
+    r"hpage_pmd_size|use_zero_page|shrink_underused|"
+    r"khugepaged/(?:\w{2,8}_sleep_millisecs|pages_(?:to_scan|collapsed)|full_scans|max_ptes_\w{4,6}|defrag)"
+)
+_PART_OF_TREE = re.compile(  # of a copy that was begun below /sys/kernel/mm
+    rf"(?:^|/)((?:redhat_)?transparent_hugepage)/({_KNOB})$|(?:^|/)()({_OF_SIZE}|{_ONLY_THERE})$"
+)
 _NAMED = re.compile(rf"(?:\S{{0,100}}?{_MM}/({_DIRECTORY})/|(?:\./)?)({_KNOB})\s?[:=]\s?(.*)$")
 _BANNER = re.compile(
     rf"==> (?:\S{{0,100}}?{_MM}/({_DIRECTORY})/)?({_KNOB}) <==\s*$|/{_MM}/({_DIRECTORY})/({_KNOB}):?\s*$"
@@ -109,6 +117,8 @@ def _records(source: Source, lines: Lines) -> Iterator[Record]:
     odd, directories = ParseErrors(source, PARSER.name), set[str]()
     path = _PATH.search(source.path)
     directory, knob = (path[1], path[2] or "") if path else ("", "")
+    if not path and (part := _PART_OF_TREE.search(source.path)):
+        directory, knob = part[1] or "", part[2] or part[4]
     listed: list[tuple[int, str]] = []
     typed = [] if knob else _typed_names(source.command)
     for number, line in lines:
@@ -247,5 +257,5 @@ PARSER = Parser(
     opens=_OPENS,
     confirm=_confirm,
     continues=_continues,
-    paths=(re.compile(rf"(?:^|/){_MM}/{_DIRECTORY}(?:/.*)?$"),),
+    paths=(re.compile(rf"(?:^|/){_MM}/{_DIRECTORY}(?:/.*)?$"), _PART_OF_TREE),
 )

@@ -267,14 +267,14 @@ _SMAPS_OPENS = re.compile(
 _SMAPS_LINE = re.compile(rf"{_SMAPS_GREP}(?:([0-9a-f]{{4,16}})-[0-9a-f]{{4,16}} [r-][w-][x-][ps] .*|({_KEY}):(.*))$")
 _SMAPS_CONTINUES = re.compile(rf"(?:{_GREP_ANY})?(?:{_MAPPING}|{_KEY}:)")
 _SMAPS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?smaps(?:_rollup)?$")
-_SUMMED = {
+SUMMED = {
     "Size": "process_virtual_memory_bytes",
     "Rss": "process_resident_memory_bytes",
     "AnonHugePages": "process_anon_huge_bytes",
     "LazyFree": "process_lazy_free_bytes",
     "Swap": "process_swap_bytes",
 }
-_ASKED = "process_asked_huge_bytes"
+ASKED_HUGE = "process_asked_huge_bytes"
 
 
 def _smaps_confirm(lines: list[str]) -> object:
@@ -296,7 +296,7 @@ class _SmapsProcess:
 
     def sample(self) -> Iterator[Sample]:
         if not self.has_stack:
-            self.values.pop(_SUMMED["Size"], None)
+            self.values.pop(SUMMED["Size"], None)
         if self.values:
             yield Sample("process", self.values, self.cite, SMAPS.name, process_entity(self.pid))
 
@@ -332,15 +332,15 @@ def _ends(process: _SmapsProcess, pid: str, found: re.Match[str], path: str) -> 
         return True
     if found[2]:
         return "[rollup]" in found[0] or int(found[2], 16) <= process.address
-    return path.endswith("smaps_rollup") and _SUMMED.get(found[3]) in process.values
+    return path.endswith("smaps_rollup") and SUMMED.get(found[3]) in process.values
 
 
 def _smaps_value(process: _SmapsProcess, number: int, found: re.Match[str], odd: ParseErrors) -> None:
     key, text = found[3], (found[4] or "").strip()
     if key == "VmFlags" and process.resident is not None:  # without its size nothing is known of a mapping
-        process.add(_ASKED, process.resident if "hg" in text.split() else 0.0)
+        process.add(ASKED_HUGE, process.resident if "hg" in text.split() else 0.0)
         process.resident = None
-    if key not in _SUMMED:
+    if key not in SUMMED:
         return
     if process.address >= 0 and key in process.keys:
         odd.note(number, found.string, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
@@ -350,7 +350,7 @@ def _smaps_value(process: _SmapsProcess, number: int, found: re.Match[str], odd:
     if value is None:
         odd.note(number, found.string, NOT_A_COUNT)
         return
-    process.add(_SUMMED[key], value)
+    process.add(SUMMED[key], value)
     if key == "Rss":
         process.resident = value
 

@@ -7,7 +7,8 @@
 
 Units: blocks of 2^order pages, order 0 first. Eleven columns on most kernels; other page sizes and configurations have
 fewer or more. Rows that are shorter than the longest of the block are cut off and left out, because their last number
-may be cut too. Source: kernel tree, mm/vmstat.c.
+may be cut too. drgn-tools (corelens buddyinfo) prints rows of a dump without `, zone`. Source: kernel tree,
+mm/vmstat.c; drgn-tools buddyinfo.py.
 
 /proc/pagetypeinfo: free blocks by zone, migrate type and order, and how many page blocks belong to each type.
 
@@ -16,7 +17,8 @@ may be cut too. Source: kernel tree, mm/vmstat.c.
 
 Units: blocks of 2^order pages in the first table, page blocks (2 MiB on x86-64) in the second. Migrate types differ:
 RHEL 6 and 7 have Reserve, later kernels HighAtomic, CMA and Isolate. Since 5.5 counts stop at `>100000`, which is read
-as 100000. Readable by root only since 4.15. With page_owner there is a third table of mixed blocks, which is not read.
+as 100000. Readable by root only since 4.15. With page_owner there is a third table of mixed blocks: those that hold a
+page of another type than their own.
 Source: kernel tree, mm/vmstat.c.
 
 /proc/zoneinfo: watermarks, sizes and page counts of every zone.
@@ -53,10 +55,12 @@ from thpdiag.parsers._lines import ParseErrors, ValueRows
 from thpdiag.parsers._snapshots import count_of, counts_of, matches, snapshots
 
 _GREP = r"\s*(?:\S{0,200}proc/buddyinfo:)?"
-_BUDDYINFO_OPENS = re.compile(_GREP + r"Node\s+\d+,\s+zone\s+\w+(?:\s+\d+){4}")
-_LINE = re.compile(_GREP + r"Node\s+(\d+),\s+zone\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
-_BUDDYINFO_CONTINUES = re.compile(_GREP + r"Node\s+\d+,\s+zone\s+\w+(?:\s+[^\s,]+)+\s*$")
+_IN_ZONE = r"(?:,\s+zone|(?=\s+(?:DMA|DMA32|Normal|HighMem|Movable|Device)\s))"
+_BUDDYINFO_OPENS = re.compile(rf"{_GREP}Node\s+\d+{_IN_ZONE}\s+\w+(?:\s+\d+){{4}}")
+_LINE = re.compile(rf"{_GREP}Node\s+(\d+){_IN_ZONE}\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
+_BUDDYINFO_CONTINUES = re.compile(rf"{_GREP}Node\s+\d+{_IN_ZONE}\s+\w+(?:\s+[^\s,]+)+\s*$")
 MIN_ORDERS, MAX_ORDERS = 9, 20  # s390x and ppc64 have 9, ia64 17
+MIN_ORDERS_OF_DRGN = 11  # on x86-64 and aarch64; its rows are long and often broken
 
 
 @snapshots("buddyinfo")
@@ -65,7 +69,7 @@ def parse_buddyinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
     orders = MIN_ORDERS
     for number, line, found in matches(lines, _LINE, odd, "not a row of a zone"):
         columns = found[3].split()
-        orders = max(orders, min(len(columns), MAX_ORDERS))
+        orders = max(orders, min(len(columns), MAX_ORDERS), 0 if "," in line else MIN_ORDERS_OF_DRGN)
         if not MIN_ORDERS <= len(columns) <= MAX_ORDERS or len(columns) < orders:
             odd.note(number, line, "the row has too few or too many orders, it may be cut; it is left out")
             continue
@@ -129,10 +133,9 @@ def _page_blocks(
 ) -> None:
     """A row of the second table, which is worth nothing without its heading."""
     columns, types = row[3].split(), heading[2].split() if heading else []
-    if heading and heading[1] == "mixed blocks":
-        return
-    if types and len(columns) == len(types):
-        _add(zones, row, [f"node_pagetypeinfo_blocks_{name}" for name in types], columns, number, odd)
+    if types and heading and len(columns) == len(types):
+        kind = heading[1].replace(" ", "_")
+        _add(zones, row, [f"node_pagetypeinfo_{kind}_{name}" for name in types], columns, number, odd)
     else:
         odd.note(number, row.string, "the row does not fit a heading that names its columns; it is left out")
 

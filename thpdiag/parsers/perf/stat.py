@@ -1,0 +1,259 @@
+r"""perf stat: counts of events of a command, a process or the host (text, -I, -x, -j). perf mem report: TLB of loads.
+
+     Performance counter stats for process id '4711':
+
+               945086      page-faults                      #  486.885 K/sec
+      <not supported>      dTLB-load-misses
+
+          2.001981675 seconds time elapsed
+
+    #           time             counts unit events
+         0.500575340              56412      page-faults            (-I 500)
+         0.500548023,52392,,page-faults,1001315121,100.00,,         (-I 500 -x,)
+    {"interval" : 0.500, "counter-value" : "48446.0", "unit" : "", "event" : "page-faults", ...}   (-I 500 -j)
+
+The time of a command is work done (thpdiag.parsers.work_figures). Of the host (-a) and of one process (-p) page faults
+per second are those of sar -B and pidstat -r; those of a command are nobody's. What was counted in how long is known
+from `seconds time elapsed` and from the times of -I. Units: counts, msec of task-clock; with -r means.
+`<not supported>` (virtual machines) and `<not counted>` are unknown, never 0. Walks of the page table for an address
+that no TLB has: dTLB-load-misses per instruction, and cycles of walks per cycle where such an event was counted.
+Varies: `user` and `sys` from 4.20, JSON from 5.19; thousands by locale. Source: tools/perf/util/stat-display.c.
+
+perf mem report --stdio: loads that took long, by where in the TLBs their address was.
+
+    # Overhead       Samples  Local Weight  Memory access             Symbol  ...  TLB access              Locked
+        2.14%             3  1204          Local RAM hit             [.] walk  ...  L2 miss                 No
+
+Units: weight (cycles) as Overhead. Only slow loads are recorded, of which a share says less than of all. `Walker hit`
+and `L2 miss` are walks. Source: tools/perf/util/mem-events.c (perf_mem__tlb_scnprintf).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from thpdiag.model import Citation, Entity, Fact, Record, Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers import work_figures
+from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._units import MAX_QUANTITY
+from thpdiag.parsers.work_figures import PERF_STAT
+
+READER = "perf_stat"
+NOT_COUNTED = r"<not (?:supported|counted)>"
+EVENT = r"[A-Za-z][\w./:=,-]{1,90}"
+TEXT = re.compile(
+    rf"\s*(?:(?P<at>\d{{1,9}}\.\d{{9}})\s+)?(?P<count>\d[\d.,\u202f\xa0]{{0,30}}|{NOT_COUNTED})\s+"
+    rf"(?:(?P<unit>msec|ns|Joules|MiB|Bytes|%)\s+)?(?P<event>{EVENT}?),?(?:\s+(?:#|\().*|\s*)$"
+)
+CSV = re.compile(
+    rf"\s*(?:(?P<at>\d{{1,9}}\.\d{{9}})(?P<sep>[,;\t]))?(?P<count>\d{{1,18}}(?:\.\d{{1,9}})?|{NOT_COUNTED})[,;\t]"
+    rf"(?P<unit>\w{{0,8}})[,;\t](?P<event>[A-Za-z][\w./:=-]{{1,90}})[,;\t]\d{{1,18}}[,;\t]\d{{1,3}}\.\d\d(?:[,;\t].*)?$"
+)
+JSON = re.compile(
+    r'\{(?:"interval" : (?P<at>\d{1,9}\.\d{1,9}), )?'
+    rf'"counter-value" : "(?P<count>\d{{1,18}}(?:\.\d{{1,9}})?|{NOT_COUNTED})", '
+    rf'"unit" : "(?P<unit>\w{{0,8}})", "event" : "(?P<event>{EVENT})", .{{0,400}}\}}\s*$'
+)
+FORMS = (CSV, JSON, TEXT)
+INTERVALS = re.compile(r"#\s+time\s+(?:counts|cpu\s+counts)\s+unit\s+events\s*$")
+STARTED = re.compile(r"# started on \w{3} \w{3} ")
+ELAPSED = re.compile(r"\s*(\d{1,9}[.,]\d{1,9})(?: \+- [\d.,]+)? seconds time elapsed")
+REST = re.compile(
+    r"\s*[\d.,]{1,20} seconds (?:user|sys)\b|Some events weren't counted|\s*#\s|\s*\(?The counter|\s*echo \d|"
+    r"\s*perf stat "
+)
+OF_PROCESS = re.compile(r"\s*Performance counter stats for process id '(\d{1,10})'")
+OF_NO_JOB = re.compile(r"\s*Performance counter stats for (?:process id|thread id|'system wide'|'CPU\(s\))")
+OF_HOST = re.compile(r"\s*Performance counter stats for 'system wide'")
+HOST_RATES = {"page-faults": "node_vmstat_pgfault:rate", "faults": "node_vmstat_pgfault:rate",
+              "major-faults": "node_vmstat_pgmajfault:rate", "context-switches": "node_context_switches_total:rate",
+              "cs": "node_context_switches_total:rate"}  # fmt: skip
+PROCESS_RATES = {"page-faults": "process_faults_total:rate", "faults": "process_faults_total:rate",
+                 "minor-faults": "process_minor_faults_total:rate", "major-faults": "process_major_faults_total:rate",
+                 "task-clock": "process_cpu_ratio"}  # fmt: skip
+WALKS = re.compile(r"dTLB-load-misses|dtlb_load_misses\.(?:miss_causes_a_walk|walk_completed)")
+WALK_CYCLES = re.compile(r"dtlb_load_misses\.(?:walk_active|walk_duration)")
+CYCLES = re.compile(r"(?:cpu-)?cycles|cpu_clk_unhalted\.thread")
+INSTRUCTIONS = re.compile("instructions")
+MAX_EVENTS = 1000  # of one run
+MAX_LINES = 1000  # of one run that are looked at for the time of its job
+MIN_INSTRUCTIONS = 1e8  # a hundredth of a second
+
+
+def count_of(text: str) -> tuple[str, float | None, str] | None:
+    """Event, value (None: not counted) and offset of a row; a clock in seconds."""
+    found = next(filter(None, (form.match(text) for form in FORMS)), None)
+    if found is None:
+        return None
+    unit, digits, clock = found["unit"] or "", found["count"], found["at"] or ""
+    if digits.startswith("<"):
+        return found["event"], None, clock
+    if found.re is TEXT and not unit:
+        digits = re.sub(r"\D", "", digits)  # signs between thousands
+    elif found.re is TEXT:
+        whole, _, part = re.sub(r"[^\d.,]", "", digits).replace(",", ".").rpartition(".")
+        digits = f"{whole.replace('.', '')}.{part}" if whole else part
+    value = float(digits) / (1000 if unit == "msec" else 1)
+    return (found["event"], value, clock) if value <= MAX_QUANTITY else None
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of perf stat: whose events were counted, their sums, and the counts of the interval being read."""
+
+    source: Source
+    is_host: bool = False
+    entity: Entity = ()
+    is_job: bool = False  # whose time is work done; that of the host or of a process is how long somebody looked
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    elapsed: float = 0.0
+    sums: dict[str, tuple[float, Citation]] = field(default_factory=dict)
+    at: str = ""
+    began: float = 0.0
+    counts: dict[str, float] = field(default_factory=dict)
+    first: Citation | None = None
+
+    def add(self, event: str, count: float, at: str, cite: Citation) -> Iterator[Sample]:
+        """Takes a count; gives the rates of the interval that it ends."""
+        if at != self.at:
+            yield from self._rates(float(self.at) - self.began if self.at else 0.0)
+            self.began, self.at = float(self.at or 0), at
+        if event in self.sums or len(self.sums) < MAX_EVENTS:
+            before = self.sums.get(event, (0.0, cite))
+            self.sums[event] = before[0] + count, before[1]
+        names = HOST_RATES if self.is_host else PROCESS_RATES if self.entity else {}
+        if event in names:
+            self.first = self.first or cite
+            self.counts[names[event]] = count
+
+    def finish(self) -> Iterator[Record]:
+        """What is known at its end."""
+        if self.is_job:
+            yield from work_figures.read(self.source, self.lines)
+        yield from self._rates(float(self.at) - self.began if self.at else self.elapsed)
+        instructions = self._sum(INSTRUCTIONS)
+        if instructions and instructions[0] >= MIN_INSTRUCTIONS and (walks := self._sum(WALKS)):
+            yield Fact("tlb.walks_per_instruction", round(walks[0] / instructions[0], 8), walks[1])
+        if (cycles := self._sum(CYCLES)) and cycles[0] >= MIN_INSTRUCTIONS and (walking := self._sum(WALK_CYCLES)):
+            yield Fact("tlb.walk_cycles_ratio", round(min(walking[0] / cycles[0], 1.0), 6), walking[1])
+
+    def _rates(self, seconds: float) -> Iterator[Sample]:
+        """Counts per second."""
+        if seconds > 0 and self.first:
+            values = {name: count / seconds for name, count in self.counts.items()}
+            kind, time = "system" if self.is_host else "process", None if self.at else self.source.time
+            yield Sample(kind, values, self.first, READER, self.entity, time)
+        self.counts, self.first = {}, None
+
+    def _sum(self, event: re.Pattern[str]) -> tuple[float, Citation] | None:
+        """The first of several events that say the same."""
+        return next((found for name, found in self.sums.items() if event.fullmatch(name)), None)
+
+
+WITH_VALUE = "eIxoptrCDGM"
+PARTS = {"C", "G", "for-each-cgroup", "cpu", "cgroup"}  # options that count a part of the host
+
+
+def command_scope(command: str) -> tuple[bool, Entity]:
+    """Whether a command counts the whole host, and the one process that it counts.
+
+    >>> command_scope("perf stat -I 500 -a -e page-faults sleep 2")
+    (True, ())
+    """
+    words = iter(command.rpartition("perf stat ")[2].split() if "perf stat " in command else ())
+    options: dict[str, str] = {}
+    for word in words:
+        if not word.startswith("-"):
+            break
+        name, _, value = word.lstrip("-").partition("=")
+        if not word.startswith("--"):
+            name, value = name[:1], name[1:]
+        options[name] = value or (next(words, "") if name in WITH_VALUE or name in ("pid", "event") else "")
+    if PARTS & options.keys():
+        return False, ()
+    pid = options.get("p", "") or options.get("pid", "")
+    return "a" in options or "all-cpus" in options, (("pid", pid),) if pid.isdigit() else ()
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """The figures of a job, rates of the host or a process, and facts of address translation."""
+    odd = ParseErrors(source, READER)
+    run = _Run(source, *command_scope(source.command))
+    nobodys: tuple[int, str] | None = None  # first row of counts of which nothing says whose they are
+    for number, text in lines:
+        if PERF_STAT.match(text):
+            yield from run.finish()
+            process = OF_PROCESS.match(text)
+            run = _Run(source, bool(OF_HOST.match(text)), (("pid", process[1]),) if process else ())
+            run.is_job = not OF_NO_JOB.match(text)
+        if len(run.lines) < MAX_LINES:
+            run.lines.append((number, text))
+        if found := ELAPSED.match(text):
+            run.elapsed = float(found[1].replace(",", "."))
+        elif row := count_of(text):
+            if not (run.is_job or run.is_host or run.entity):
+                nobodys = nobodys or (number, text)
+            if row[1] is not None:
+                yield from run.add(row[0], row[1], row[2], source.cite(number, text))
+        elif text.strip() and not REST.match(text) and not PERF_STAT.match(text):
+            odd.note(number, text, "a line that is none of perf stat's, or counts of a part (CPU, group)")
+    yield from run.finish()
+    if nobodys:
+        odd.note(*nobodys, "no command above tells whether the host (-a) or a process (-p) was counted: no rates")
+    yield from odd.problems()
+
+
+def _plain(form: re.Pattern[str]) -> str:
+    """The pattern without the names of its groups, which may stand twice in one of many forms."""
+    return re.sub(r"\?P<\w+>", "?:", form.pattern)
+
+
+PARSER = Parser(
+    READER,
+    "perf stat",
+    read,
+    opens=re.compile(rf"{PERF_STAT.pattern}|{INTERVALS.pattern}|{_plain(CSV)}|{_plain(JSON)}"),
+    continues=any_of(PERF_STAT, INTERVALS, STARTED, ELAPSED, *FORMS, REST, blank=True),
+    priority=1,  # before the figures of jobs, to which its last lines belong
+)
+
+
+MEM_OPENS = re.compile(r"# (?:To display the perf\.data header info|Samples: \S+ of event 'cpu/mem-(?:loads|stores))")
+MEM_HEAD = re.compile(r"# (?:Samples: \S+ of event '\S{0,40}mem-loads|Overhead\s+Samples\s.*\sTLB access\s)")
+MEM_ROW = re.compile(r"\s*\d{1,3}\.\d\d%\s+(\d{1,12})\s")
+MEM_TLB = re.compile(r"\s(?:L1|L2|Walker|Fault)(?: or (?:L1|L2|Walker|Fault))? (?:hit|miss)\s+(?:Yes|No)\b")
+WALKED = re.compile(r"Walker| miss")
+MIN_LOADS = 200  # samples
+
+
+def read_mem_report(source: Source, lines: Lines) -> Iterator[Record]:
+    """The share of slow loads for which the page table was walked."""
+    walked = known = 0
+    head: tuple[int, str] | None = None
+    for number, text in lines:
+        if head is None and MEM_HEAD.match(text):
+            head = number, text
+        elif (row := MEM_ROW.match(text)) and (tlb := MEM_TLB.search(text)):
+            known += int(row[1])
+            walked += int(row[1]) if WALKED.search(tlb[0]) else 0
+    if head and known >= MIN_LOADS:
+        yield Fact("tlb.slow_load_ratio", round(walked / known, 6), source.cite(*head))
+    elif head:
+        odd = ParseErrors(source, "perf_mem")
+        odd.note(*head, "fewer than 200 loads of which the TLB is known: they tell nothing of the program")
+        yield from odd.problems()
+
+
+MEM = Parser(
+    "perf_mem",
+    "perf mem report",
+    read_mem_report,
+    opens=MEM_OPENS,
+    confirm=lambda lines: any(map(MEM_HEAD.match, lines)),
+    continues=any_of(MEM_ROW, re.compile("#"), blank=True),
+    priority=2,  # before perf report, whose shares are of CPU time
+    lookahead=16,
+)

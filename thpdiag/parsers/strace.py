@@ -1,0 +1,125 @@
+r"""strace: -c, the summary of system calls, and traces of them with their times (-T).
+
+    % time     seconds  usecs/call     calls    errors syscall
+    ------ ----------- ----------- --------- --------- ----------------
+     42.70    0.005086          12       400           madvise
+    100.00    0.011912           9      1231         1 total
+
+    27700      0.000031 madvise(0x7f9a8ca00000, 8388608, MADV_DONTNEED) = 0 <0.000654>
+    27700      0.000049 prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) = 0 <0.000008>
+
+Units: seconds; of -c CPU time in the kernel, with -w and -T wall time, waits included. Page faults, and the compaction
+in them, are no system calls: what strace shows of memory is how a program maps it and gives it back. A trace of chosen
+calls (-e) tells no share. PR_SET_THP_DISABLE that succeeds: the process has no huge pages (THP_enabled of
+/proc/PID/status). Varies: pids (`27700 ` in files, `[pid 27700] ` on terminals), times by -r, -t, -tt, -ttt; -U.
+Source: strace count.c, syscall.c, 4.5 to 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from thpdiag.model import Citation, Fact, Record
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._cpu import process_entity
+from thpdiag.parsers._lines import ParseErrors, any_of
+
+READER = "strace"
+HEAD = re.compile(r"% time\s+seconds\s+usecs/call\s+calls\s+errors\s+syscall\s*$")
+RULE = re.compile(r"------ -{9,}(?: -+){3,4}\s*$")
+ROW = re.compile(r"\s{0,3}\d{1,3}\.\d\d\s+(\d{1,9}\.\d{6})\s+\d{1,12}\s+\d{1,15}(?:\s+\d{1,15})?\s+(\w{2,40})\s*$")
+_FRONT = (
+    r"(?:\[pid\s{1,10}(?P<pid>\d{1,10})\] {1,8}|(?P<of>\d{1,10}) {1,8})?"
+    r"(?:\d\d:\d\d:\d\d(?:\.\d{6})? | {0,8}\d{1,10}\.\d{6} )?"
+)
+_NAMES = (
+    r"(?:execve|brk|mmap2?|munmap|mremap|madvise|mprotect|openat?|close|read|write|pread64|pwrite64|futex|poll|ppoll|"
+    r"epoll_p?wait2?|select|clone3?|vfork|fork|wait4|sendto|recvfrom|sendmsg|recvmsg|nanosleep|clock_nanosleep|prctl)"
+)
+_END = r" {1,60}= (?:-?\d{1,20}|0x[0-9a-f]{1,16}|\?).{0,200}?(?:<(?P<took>\d{1,7}\.\d{6})>)?\s{0,20}$"
+CALL = re.compile(
+    rf"{_FRONT}(?:(?P<name>[a-z]\w{{1,39}})\(|<\.\.\. (?P<resumed>[a-z]\w{{1,39}}) resumed>).{{0,4000}}?{_END}"
+)
+BEGUN = re.compile(rf"{_FRONT}[a-z]\w{{1,39}}\(.{{0,4000}} <unfinished \.\.\.>\s{{0,20}}$")
+OTHERS = re.compile(
+    rf"{_FRONT}(?:\+\+\+ (?:exited with|killed by) |--- (?:SIG|stopped by)|restart_syscall\(|exit(?:_group)?\()|"
+    r"strace: Process \d+ (?:attached|detached)"
+)
+OPENS = re.compile(rf"{_FRONT}(?P<name>{_NAMES})\(.{{0,4000}}?{_END}")
+THP_DISABLE = re.compile(r"prctl\(PR_SET_THP_DISABLE, (0x)?(?P<on>\d), .{0,60}\)\s+= 0\b")
+OF_MEMORY = frozenset({"mmap", "mmap2", "munmap", "mremap", "madvise", "process_madvise", "brk", "mprotect"})
+CHOICE = re.compile(r"strace\s.*?(?:-\w*e\s|--trace)")
+MIN_SECONDS = 0.1  # of system calls
+MIN_OTHERS = 3  # other kinds of calls: with fewer it may be a choice
+MAX_NAMES = 1000
+
+
+@dataclass(slots=True)
+class _Times:
+    """Seconds by system call."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    first: Citation | None = None
+
+    def add(self, name: str, seconds: float, cite: Citation) -> None:
+        self.first = self.first or cite
+        if name in self.seconds or len(self.seconds) < MAX_NAMES:
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def facts(self, source: Source, odd: ParseErrors) -> Iterator[Fact]:
+        """The share of calls that map memory and give it back, and the one that takes most of that."""
+        of_memory = {name: took for name, took in self.seconds.items() if name in OF_MEMORY}
+        total = sum(self.seconds.values())
+        if self.first is None:
+            return
+        if len(self.seconds) - len(of_memory) < MIN_OTHERS or CHOICE.search(source.command):
+            odd.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which tell no share")
+        elif total >= MIN_SECONDS and of_memory:
+            most = max(of_memory, key=lambda name: of_memory[name])
+            ratio = round(sum(of_memory.values()) / total, 6)
+            yield Fact("syscall.memory_ratio", ratio, self.first, (("by", most),), source.time)
+        elif total < MIN_SECONDS:
+            text = "less than a tenth of a second in system calls: they cost nothing here, or were traced too shortly"
+            odd.note(self.first.line or 0, self.first.text, text)
+
+
+def read(source: Source, lines: Lines) -> Iterator[Record]:
+    """Facts syscall.memory_ratio and process.thp_enabled."""
+    odd, times = ParseErrors(source, READER), _Times()
+    untimed: tuple[int, str] | None = None
+    for number, text in lines:
+        if row := ROW.match(text):
+            if row[2] != "total":
+                times.add(row[2], float(row[1]), source.cite(number, text))
+            continue
+        if HEAD.match(text):
+            yield from times.facts(source, odd)
+            times = _Times()
+        elif call := CALL.match(text):
+            if call["took"]:
+                times.add(call["name"] or call["resumed"], float(call["took"]), source.cite(number, text))
+            else:
+                untimed = untimed or (number, text)
+            if off := THP_DISABLE.search(text):
+                who = process_entity(call["pid"] or call["of"] or "?")
+                yield Fact("process.thp_enabled", int(off["on"] == "0"), source.cite(number, text), who, source.time)
+        elif text.strip() and not _fits(text):
+            odd.note(number, text, "a line that is none of strace's, or broken")
+    yield from times.facts(source, odd)
+    if untimed and not times.first:
+        odd.note(*untimed, "system calls without their times, and page faults are none: send a perf recording")
+    yield from odd.problems()
+
+
+_fits = any_of(RULE, BEGUN, OTHERS)
+
+PARSER = Parser(
+    READER,
+    "strace",
+    read,
+    opens=re.compile(rf"{HEAD.pattern}|{re.sub(r'[?]P<[a-z]+>', '?:', OPENS.pattern)}"),
+    continues=any_of(HEAD, RULE, ROW, CALL, BEGUN, OTHERS),
+    confirm=lambda lines: HEAD.match(lines[0]) or sum(bool(CALL.match(line)) for line in lines[:4]) > 1,
+)
