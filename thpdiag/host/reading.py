@@ -261,7 +261,7 @@ def _read_member(
             member.keep(0)
         content = Content(chunks, member.size, member.file, again=left)
         return list(_bounded(member, detector.bulk(reader, member.path, content)))
-    if (text := _unusable(head, paths)) is not None:
+    if (text := _unusable(head, member.size, paths)) is not None:
         return [TaggedRecord(Problem(Citation(member.path), text, ProblemKind.UNRECOGNISED), "", ("", ""))]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
     begin = head.decode(utf16_of(head) or "utf-8", "replace")
@@ -278,9 +278,9 @@ def _bounded(member: Member, readings: Iterable[TaggedRecord]) -> Iterator[Tagge
         yield reading
 
 
-def _unusable(head: bytes, paths: Iterable[str]) -> str | None:
+def _unusable(head: bytes, size: int | None, paths: Iterable[str]) -> str | None:
     """Why a member that begins so cannot be read as text, if it cannot."""
-    if not head and any(map(_NEVER_EMPTY.fullmatch, paths)):
+    if size == 0 and any(map(_NEVER_EMPTY.fullmatch, paths)):
         return "empty, as tar copies files of /proc, whose size is 0: copy them with cat or cp -r"
     return "not text" if _is_noise(head) else None
 

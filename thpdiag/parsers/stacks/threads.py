@@ -122,10 +122,7 @@ _LWP = re.compile(
     r"Thread \d{1,9} \((?:Thread 0x[0-9a-f]{1,16} )?\(?(?:LWP|process) (?P<lwp>\d{1,10})\)?"
     r"(?: \"(?P<name>[^\"]{0,64})\")?\)?.{0,80}?:?\s*$"
 )
-_FRAME = re.compile(
-    r"#\d{1,5}\s{1,3}(?:0x[0-9a-f]{1,16} in )?(?P<name>\S.{0,2000}?)"
-    r"(?: \(.{0,4000})?(?: at \S{1,400}| from \S{1,400})?\s*$"
-)
+_FRAME = re.compile(r"#\d{1,5}\s{1,3}(?:0x[0-9a-f]{1,16} in )?(?P<name>\S.{0,2000}?)(?: \(| at \S| from \S|\s{0,99}$)")
 _AROUND = re.compile(  # also the function that gdb stopped in, above the first stack
     r"\s*$|\w[\w:<>~, *&]{0,300} \(.{0,4000}\) (?:at|from) \S"
     r"|\[(?:New|Inferior|Thread|Switching|Current)\b|Using host libthread_db|\(More stack frames|Backtrace stopped"
