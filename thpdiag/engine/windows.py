@@ -121,9 +121,12 @@ def _of_conditions(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
     is unknown, the stretches are those in which it is not refuted. What is shorter than a minute is a burst: its worst
     figures tell enough.
     """
-    for rule in rules:
+    longest = max(
+        (Track("", table, table.samples).duration or 0.0 for table in view.catalogue.host_tables()), default=0.0
+    )
+    for rule in rules if longest * WHOLE > SHORT_SECONDS else ():
         figures = {name: figure for name, check in rule.checks.items() if (figure := _figure_of_check(check, view))}
-        if not figures:
+        if len(figures) < 2 and not any(isinstance(rule.checks[name], ChangeCheck) for name in figures):
             continue
         track, grid = max(figures.values(), key=lambda figure: len(figure[1]))
         held = {
@@ -137,9 +140,11 @@ def _of_conditions(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
             names = held.keys() & {*rule.when.names(), *condition.names()}
             if len(names) > 1 or any(isinstance(rule.checks[name], ChangeCheck) for name in names):
                 both = np.minimum(*(one.values(values.__getitem__) for one in (rule.when, condition)))
-                holds = replace(grid, values=(both == max(both.max(), UNKNOWN_THEN)).astype(float))
-                found = (one for one in stretches_beyond(holds, 0.5, inf) if one.seconds >= SHORT_SECONDS)
-                yield from _worst_stretches(_shorter_stretches(track, found))
+                holds = both == max(both.max(), UNKNOWN_THEN)
+                if not holds.all():
+                    found = stretches_beyond(replace(grid, values=holds.astype(float)), 0.5, inf)
+                    long = (one for one in found if one.seconds >= SHORT_SECONDS)
+                    yield from _worst_stretches(_shorter_stretches(track, long))
 
 
 def _values_of_the_whole(rule: Rule, view: StateView) -> dict[str, int]:
