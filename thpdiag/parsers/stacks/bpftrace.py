@@ -42,7 +42,7 @@ _FRAME = re.compile(r"\s{4,}(?P<address>[0-9a-f]{8,16} )?(?P<name>\S.{0,400})$")
 _ENTRY = re.compile(r"asm_|entry_|ret_from_fork|do_syscall_64|el\dt?_|system_call")
 _TIMED = re.compile(r"\b(?:profile:|hardware:cpu-cycles|software:cpu-clock|hardware:cycles)")
 _COUNTED = re.compile(
-    r"\b(?:tracepoint|kprobe|kretprobe|kfunc|fentry|rawtracepoint|t|k|uprobe|usdt):\S{1,200}.{0,200}\bcount\("
+    r"\b(?:tracepoint|kprobe|kretprobe|kfunc|fentry|rawtracepoint|t|k|uprobe|usdt):\S.{0,400}\bcount\("
 )
 _UNIT = re.compile(r"(?:.*_)?(?:ns|nsecs?|us|usecs?|ms|msecs?|latency|lat|time|duration|bytes|size)$")
 
