@@ -85,6 +85,7 @@ MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a mem
 _TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
 MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # of lines of which it is remembered who may open at them
 MAX_COMMAND_LINES = 60  # of a command, or of a script that a command shows
+MAX_PREFIXES = 8  # of one line, each of which may be another listing's
 _CONTINUATION = re.compile(r"(?:(?:for|while|until|then|do|quote|dquote|heredoc|pipe|cmdand|subsh) ?){0,4}>[ ]?")
 _SCRIPT = re.compile(r"#! ?/\S{1,80}\b(?:ba|da|k|z)?sh\b")
 MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
@@ -444,14 +445,14 @@ class Detector:
             return known is None
         return known is self._opener([f"x {line.text}" for line in bare])
 
-    def _is_known(self, lines: Sequence[TextLine]) -> bool:
-        """Whether one of the lines is the first of a block, or a prompt, perhaps behind a further prefix."""
+    def _is_known(self, lines: Sequence[TextLine], prefixes: int = 1) -> bool:
+        """Whether one of the lines is the first of a block, or a prompt, perhaps behind further prefixes."""
         texts = [line.text for line in lines]
         if any(parse_prompt(texts[at]) or self._opener(texts[at:]) for at in range(len(texts)) if texts[at]):
             return True
-        further = prefix_of(lines)
+        further = prefix_of(lines) if prefixes < MAX_PREFIXES else None
         bare = [line for line in takewhile(bool, map(further, lines)) if line] if further else []
-        return bool(bare) and self._is_known(bare)
+        return bool(bare) and self._is_known(bare, prefixes + 1)
 
     def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: Context) -> Iterator[TaggedRecord]:
         """Time lines may tell the zone of the host, each time anew."""

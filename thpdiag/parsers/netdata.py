@@ -91,8 +91,9 @@ def _document(source: Source, document: Mapping[str, Any], number: int, line: st
     result = document.get("result", document)
     names = result.get("labels") if isinstance(result, dict) else None
     if isinstance(names, list) and isinstance(rows := result.get("data"), list):
+        names = [str(name) for name in names]
         named = _CHART.match(str(document.get("id", "")))
-        chart = named[1] if named else BY_DIMENSIONS.get(frozenset(map(str, names[1:])), "")
+        chart = named[1] if named else BY_DIMENSIONS.get(frozenset(names[1:]), "")
         found = [(row[0], dict(zip(names[1:], row[1:], strict=False))) for row in rows if isinstance(row, list) and row]
         timed = [(time, cells) for epoch, cells in found if (time := _time(epoch))]
         for time, cells in sorted(timed, key=lambda row: row[0]):
