@@ -10,11 +10,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGINT
+from threading import Thread
 from uuid import uuid4
 
 import psycopg
@@ -39,6 +41,7 @@ class PostgresServer:
     user: str
     command: Sequence[str | Path]
     process: subprocess.Popen[str] | None = None
+    log: Thread | None = None
 
     def address(self, schema: str) -> str:
         search = f"options=-csearch_path%3D{schema}"
@@ -64,15 +67,22 @@ class PostgresServer:
             for line in self.process.stderr:
                 said += line
                 if "ready to accept connections" in line:
+                    # A log that nobody reads fills its pipe, and then every connection waits for ever.
+                    self.log = Thread(target=deque, args=(self.process.stderr, 0), daemon=True)
+                    self.log.start()
                     return
-            self.end(0)
+            self.process.wait()
         raise AssertionError(f"the server did not start: {said}")
 
     def end(self, signal: int) -> None:
         """Send a signal and wait for its end."""
         assert self.process
+        assert self.process.stderr
+        assert self.log
         self.process.send_signal(signal)
-        self.process.communicate()
+        self.process.wait()
+        self.log.join()
+        self.process.stderr.close()
 
 
 @contextmanager
