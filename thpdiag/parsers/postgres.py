@@ -69,8 +69,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             titles, counts, first = [], _Counts(), (0, "")
         elif titles and "|" in text:
             cells = _split(text)
-            if cells[0] or len(cells) == len(titles):  # else what goes on from a query above
+            if "wait_event" in titles[: len(cells)] and (cells[0] or len(cells) == len(titles)):
                 counts.take(dict(zip(titles, cells, strict=False)))
+            elif cells[0]:  # else what goes on from a query above
+                odd.note(number, text, "a row that is cut before wait_event: not counted")
         elif "|" in text:
             name, _, value = text.partition("|")
             row[name.strip()] = row.get(name.strip()) or value.strip()
