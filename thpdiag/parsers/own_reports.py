@@ -37,11 +37,9 @@ _OPENS = re.compile(
 )  # fmt: skip
 _OF_OTHERS_TOO = re.compile(rb'\s{0,9}\{\s{0,9}"(?:\$schema|alone)"')
 _OURS = re.compile(rb'"id": "thpdiag/|"rules_digest"|"name": "thpdiag"')
-
-
 _HEAD_OF_TEXT = re.compile(
     r"Severity (?:critical|high|medium|low|info), confidence (?:possible|likely|confirmed)[;.]"
-    r"|- \*\*(?:Severity|Confidence|Host|Rule):\*\* "
+    r"|- \*\*Severity:\*\* (?:critical|high|medium|low|info); |- \*\*Confidence:\*\* (?:possible|likely|confirmed)\. "
 )
 
 

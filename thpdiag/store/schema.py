@@ -36,6 +36,7 @@ DATABASE_NAME: Final = "results.sqlite"
 SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x54687044  # "ThpD", in the head of the file: tells a store from other databases
 BUSY_TIMEOUT_S: Final = 30.0  # seconds, for a checkpoint or a merge of another process
+CACHE_KIB: Final = 512
 MAX_WAL_BYTES: Final = 4 << 20  # bytes of the log that stay on disk once a checkpoint has emptied it
 
 _COLUMN_TYPES: Final = {
@@ -160,6 +161,7 @@ def set_temporary_folder(folder: Path) -> None:
 
 def _connect(whole: str) -> sqlite3.Connection:
     database = sqlite3.connect(whole, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+    database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # also the most that a sort keeps in memory
     database.execute("PRAGMA trusted_schema = OFF")  # a shard of somebody else runs nothing of its own
     database.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
     return database
