@@ -413,7 +413,7 @@ class Detector:
         if not is_double_spaced(lines):
             return False
         if not self._is_known(lines[::2]):
-            context.look_past(lines[-1])
+            context.look_past(next((line for line in lines[1::2] if line.text), lines[-1]))
             return False
         ahead.change(without_gaps)
         return True
