@@ -161,8 +161,9 @@ def _judge_entities(
 
 
 def _can_be_screened(view: StateView, forced: ForcedAnswer | None) -> bool:
-    """Whether answers are those of the values alone: none is given, or doubted because input was lost."""
-    return forced is None and view.memo is None and not (view.case.hidden or view.case.tainted)
+    """Whether answers are those of the values alone: none is given, or doubted because its member lost something."""
+    doubted = view.case.hidden | view.case.tainted
+    return forced is None and view.memo is None and doubted.isdisjoint(view.catalogue.members)
 
 
 def _can_fire(rule: Rule, shared: CheckResults) -> bool:

@@ -21,7 +21,7 @@ from thpdiag.engine.schema import ChangeCheck, Check, ProcessCheck, SeriesCheck,
 from thpdiag.engine.state_view import StateView
 from thpdiag.host import rates
 from thpdiag.host.batches import Batch, figures_of, make_batches
-from thpdiag.host.series import Track, format_entity
+from thpdiag.host.series import Track, entity_key, format_entity
 from thpdiag.knowledge.vocabulary import entities_of, term
 from thpdiag.model import Entity, Verdict3
 from thpdiag.model.numeric import Bools, Floats, Ints, np
@@ -96,10 +96,40 @@ def _screen(check: Check, view: StateView, kind: str, entities: Sequence[Entity]
         case _:
             screen = None
     if screen is None:
-        screen = _same(CheckResult(check, UNKNOWN, ""), len(entities))._replace(open=np.ones(len(entities), np.bool_))
+        screen = _same(CheckResult(check, UNKNOWN, ""), len(entities))._replace(
+            open=_may_answer(check, view, kind, entities)
+        )
     for place in np.flatnonzero(screen.open).tolist():
         _put(screen, place, judge(check, view.bind(kind, entities[place])))
     return screen
+
+
+def _may_answer(check: Check, view: StateView, kind: str, entities: Sequence[Entity]) -> Bools:
+    """Which entities must be asked: those of which the metrics were not recorded would all say that."""
+    match check:
+        case SeriesCheck():
+            own = _has(check.series, view, kind, entities)
+            return own | _has(f"{check.series}:rate", view, kind, entities) if check.as_ == "rate" else own
+        case ChangeCheck():
+            return _have(check.metrics, view, kind, entities)
+        case _:
+            return np.ones(len(entities), np.bool_)
+
+
+def _have(metrics: Sequence[str], view: StateView, kind: str, entities: Sequence[Entity]) -> Bools:
+    found = np.ones(len(entities), np.bool_)
+    for name in metrics:
+        found = found & _has(name, view, kind, entities)
+    return found
+
+
+def _has(metric: str, view: StateView, kind: str, entities: Sequence[Entity]) -> Bools:
+    """Of which entities a metric was recorded; all of them, if it is none of such entities."""
+    if kind not in entities_of(metric):
+        return np.ones(len(entities), np.bool_)
+    keys = _once(view, ("keys", id(entities)), lambda: list(map(entity_key, entities)))
+    known = view.catalogue.keys(metric)
+    return _once(view, ("has", metric, id(entities)), lambda: np.array([key in known for key in keys]))
 
 
 def _put(screen: Screen, place: int, result: CheckResult) -> None:
@@ -275,12 +305,13 @@ class Sides(NamedTuple):
 
 def _side_by_side(names: Sequence[str], view: StateView, kind: str, entities: Sequence[Entity]) -> Sides:
     bound = [kind in entities_of(name) for name in names]
-    rows: list[Sequence[Track | None]] = []
+    rows: list[Sequence[Track | None]] = [[None] * len(names)] * len(entities)
     several = np.zeros(len(entities), np.bool_)
-    for place, entity in enumerate(entities):
+    for place in np.flatnonzero(_have(names, view, kind, entities)).tolist():
+        entity = entities[place]
         own = [view.catalogue.tracks(n, entity if b else None) for n, b in zip(names, bound, strict=True)]
         choices = tracks_side_by_side(own) if all(own) else iter(())
-        rows.append(next(choices, [None] * len(names)))
+        rows[place] = next(choices, rows[place])
         several[place] = max(map(len, own)) > 1 and next(choices, None) is not None
     columns = [list(column) for column in zip(*rows, strict=True)]
     batches = [_batches(view, column) for column in columns]

@@ -20,10 +20,11 @@ one (faults and CPU time of a process never fall, exec keeps them).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -410,10 +411,17 @@ class Catalogue:
             resident = self.tracks(RESIDENT, entity)
             told = any(self.tracks(other, entity) for other in others)
             return [at_rest(track, metric) for track in resident] if told else resident
+        return self._by_entity(metric).get(entity_key(entity) if entity is not None else None, [])
+
+    def keys(self, metric: str) -> Collection[EntityKey | None]:
+        """Those of the entities that have tracks of a metric."""
+        return self._by_entity(RESIDENT if metric in WITHOUT else metric).keys()
+
+    def _by_entity(self, metric: str) -> Mapping[EntityKey | None, list[Track]]:
         if metric not in self._tracks:
             tracks = [track for table in self.having(metric) if (track := self._track(table, metric))]
             self._tracks[metric] = tracks_by_entity(metric, tracks)
-        return self._tracks[metric].get(entity_key(entity) if entity is not None else None, [])
+        return self._tracks[metric]
 
     def _track(self, table: Table, metric: str) -> Track | None:
         return make_track(table, metric)
@@ -421,6 +429,11 @@ class Catalogue:
     def having(self, metric: str) -> Sequence[Table]:
         """The tables in which a metric stands, whole."""
         return self._origin._with.get(RESIDENT if metric in WITHOUT else metric, ())
+
+    @cached_property
+    def members(self) -> frozenset[str]:
+        """Those that the tables were read from."""
+        return frozenset(table.member for table in self._origin._tables)
 
     def host_tables(self) -> Iterator[Table]:
         """The tables of the whole host."""

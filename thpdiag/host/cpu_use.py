@@ -186,15 +186,25 @@ def _all_uses(catalogue: Catalogue, wanted: TrackFilter, entity: Entity | None) 
 
 
 def _average_use(catalogue: Catalogue, track: Track) -> CpuUse:
-    """The mean of what a tool printed over all of its rounds."""
+    """The mean of what a tool printed over all of its rounds; several rules ask for that of each process."""
+    key = (AVERAGE, id(track))
+    if key not in catalogue.memo:
+        catalogue.memo[key] = _use_in_rounds(catalogue, track)
+    use: CpuUse = catalogue.memo[key]
+    return use
+
+
+def _use_in_rounds(catalogue: Catalogue, track: Track) -> CpuUse:
     rounds = _rounds(catalogue, track) if track.timed else {}
-    listed = {} if track.seconds is None else dict(zip(track.seconds.tolist(), track.samples, strict=True))
-    absent = [one for at, one in rounds.items() if at not in listed]
+    seconds: list[float] = [] if track.seconds is None else track.seconds.tolist()
+    own = set(seconds)
+    absent = [one for at, one in rounds.items() if at not in own]
     if not absent:
         points = track.points if len(track) > 1 else None
         return CpuUse(track, points, float(points.values.mean()) if points else track.last, track.resolution)
     nothing = [replace(one.sample, values={AVERAGE: 0.0}, entity=track.table.entity) for one in absent]
-    samples = tuple(sorted([*listed.values(), *nothing], key=lambda row: row.time.seconds if row.time else 0.0))
+    listed = dict(zip(seconds, track.samples, strict=True)).values() if seconds else ()
+    samples = tuple(sorted([*listed, *nothing], key=lambda row: row.time.seconds if row.time else 0.0))
     whole = Track(AVERAGE, replace(track.table, samples=samples), samples)
     most = 0.0 if track.table.reader in ONLY_ACTIVE else sum(one.least for one in absent) / len(samples)
     return CpuUse(track, whole.points, float(whole.column.mean()), track.resolution, most, len(absent))

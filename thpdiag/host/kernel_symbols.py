@@ -489,10 +489,24 @@ def symbolize_profiles(
                     tables, list_problems = _all_tables(readings, detector, again)
                     problems |= dict.fromkeys(list_problems)
                 profile, notices = symbolize(reading.record, tables)
+                if any(_has_names_of(other.record, profile) for rows in readings.values() for other in rows):
+                    notices = [replace(problem, hides=False) for problem in notices]
                 problems |= dict.fromkeys(notices)
                 kept[number] = replace(reading, record=profile)
         named[member] = kept
     return named, list(problems)
+
+
+def _has_names_of(other: Record, profile: Profile) -> bool:
+    """Whether another file renders all samples of the same recording with the kernel's functions by name."""
+    return (
+        isinstance(other, Profile)
+        and other.kernel is None
+        and other.reader != profile.reader
+        and other.event.split(":")[0] == profile.event.split(":")[0]
+        and 0 < other.ledger.read == profile.ledger.read
+        and any(frame.kernel and frame.name != UNKNOWN for frame in other.frames)
+    )
 
 
 def _all_tables(readings: Readings, detector: Detector, again: Reread) -> tuple[list[SymbolTable], list[Problem]]:
