@@ -79,7 +79,7 @@ bench: $(TESTS)
 	@$(BIN)/python bench/collectl.py
 	@$(BIN)/python bench/sysstat.py
 	@$(BIN)/python bench/rules.py
-	@$(BIN)/python bench/processes.py
+	@$(BIN)/python bench/scale.py
 	@$(BIN)/python bench/page.py
 	@$(BIN)/python bench/store.py
 	@$(BIN)/python bench/triage.py --bundles 300 --rounds 3

@@ -28,8 +28,20 @@ _PERF_ROW = re.compile(r"\s*\d{1,3}\.\d\d%\s.*\s\[[k.guH]\]\s")
 
 
 def may_be_cut(lines: Sequence[str]) -> bool:
-    """Whether lines end as cut ones do: a quick look."""
-    return not TERMINALS.isdisjoint(map(len, lines)) or sum(line.endswith(MARK) for line in lines) >= MIN_MARKED
+    """Whether lines end as cut ones do: a quick look. Some rows of any long table are as wide as a terminal."""
+    if sum(line.endswith(MARK) for line in lines) >= MIN_MARKED:
+        return True
+    if TERMINALS.isdisjoint(map(len, lines)):
+        return False
+    begin = 0
+    while begin < len(lines):
+        part = lines[begin : begin + MAX_LINES]
+        part = part[: part.index("") + 1] if "" in part else part
+        widths = list(map(len, part))
+        if (widest := max(widths)) in TERMINALS and widths.count(widest) >= MIN_CUT:
+            return True
+        begin += len(part)
+    return False
 
 
 def without_cut_words(lines: Iterable[TextLine]) -> Iterator[TextLine]:
