@@ -50,6 +50,7 @@ OTHERS = {
     "fence on the lines": lambda text: "```" + text.rstrip("\n") + "```\n",
     "docker compose": each_line(lambda _, line: f"recorder-1  | {line}"),
     "kubectl --prefix": each_line(lambda _, line: f"[pod/recorder-7d/app] {line}"),
+    "quote in a margin": each_line(lambda _, line: f"    > {line}".rstrip()),
     "numbered log": each_line(lambda n, line: f"{n:6}\t2026-11-20T03:35:43Z {line}"),
 }
 VIM = each_line(lambda n, line: f"{n:3} {line}")

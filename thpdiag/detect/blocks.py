@@ -174,8 +174,8 @@ class Detector:
             for fact in testimony(member, written):
                 is_read = True
                 yield TaggedRecord(fact, "prose", group)
-        if is_read and context.remains.lines:
-            yield TaggedRecord(context.remains.problem(member), "", context.group)
+        if is_read and (problem := context.remains.problem(member)):
+            yield TaggedRecord(problem, "", context.group)
         if line:
             cite = Citation(member, line.number)
             text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"

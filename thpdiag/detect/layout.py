@@ -90,7 +90,7 @@ class Numbers:
 
 
 def _line_behind(line: TextLine, rest: str, stamp: str = "") -> TextLine:
-    """What stands behind a prefix, which may be quoted."""
+    """What stands behind a prefix or a margin, which may be quoted."""
     quoted = clean_line(line.number, rest) if rest.lstrip()[:1] == ">" else TextLine(line.number, rest.rstrip())
     return quoted._replace(depth=line.depth + quoted.depth, stamp=stamp or line.stamp)
 
@@ -143,7 +143,7 @@ class Margin:
         """The line without it; None if it has less."""
         if not line.text.startswith(self.blanks):
             return None if line.text else line
-        return line._replace(text=line.text[len(self.blanks) :])
+        return _line_behind(line, line.text[len(self.blanks) :])
 
 
 Prefix = Numbers | Mark | Rows

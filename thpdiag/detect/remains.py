@@ -17,7 +17,10 @@ _ROW_OF_NUMBERS = re.compile(
     rf"\s*(?:[^\s,;]+[\s,;]+){{0,3}}?{_NUMBER}(?:[\s,;]+{_NUMBER}){{3,400}}(?:[\s,;]+[^\s,;]+){{0,2}}[\s,;]*$"
     r"|\s*\d{1,3}[.,]\d{1,4}%\s"
 )
+_NUMBERS = re.compile(r"(?<![^\s,;])[-+]?\d[\d.:%]{0,20}(?![^\s,;])")  # as words: not those of times and versions
 MIN_ROWS = 5
+MIN_FIGURES, FIGURES = 10, 3  # lines of a text that is none of sentences, and numbers in each of them
+MAX_CHARS = 200  # of a line that are looked at
 _INDENTED = " \t|-+"  # what lines of call graphs begin with
 
 
@@ -38,11 +41,16 @@ class Remains:
     since: int = 0  # the line of the first row, or of the graph
     above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
     unknown: int = 0  # lines in a row that no parser knows
+    figures: int = 0  # lines with several numbers, as long as no block was found
+    figured: int = 0  # the first of them
 
     def see(self, line: TextLine) -> None:
         """Take a line that no parser knows."""
         self.unknown = self.unknown + 1 if self.above and line.number <= self.above[-1].number + 1 else 1
         self.above.append(line)
+        if self.parser is None and len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= FIGURES:
+            self.figured = self.figured or line.number
+            self.figures += 1
         if _ROW_OF_NUMBERS.match(line.text):
             self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
             self.since = line.number if self.rows == 1 else self.since
@@ -71,6 +79,12 @@ class Remains:
             self.first = self.first or self.since
             self.lines += lines if lines == least else 1
 
-    def problem(self, member: str) -> Problem:
-        text = f"{self.lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
-        return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
+    def problem(self, member: str) -> Problem | None:
+        """What was not read, if that is more than a few lines."""
+        if self.lines:
+            text = f"{self.lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
+            return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
+        if self.parser is None and self.figures >= MIN_FIGURES:
+            text = f"nothing but sentences was read; {self.figures} lines with numbers are in no format that is known"
+            return Problem(Citation(member, self.figured), text, ProblemKind.UNRECOGNISED)
+        return None

@@ -345,11 +345,13 @@ def belongs(text: str) -> bool:
 
 
 def confirm(lines: list[str]) -> bool:
-    """The names follow, below nothing but comments; with them a row, unless they are the last line."""
+    """The names follow, below nothing but comments; with them a row, or what is left of one at the end of the text."""
     for place, text in enumerate(lines):
         if _NAMES.match(text):
-            following = lines[place + 1 : place + 2]
-            return not following or not following[0].strip() or bool(_ROW.match(following[0]) or following[0][0] == "#")
+            following = lines[place + 1 :]
+            if len(following) < 2 or not following[0].strip():
+                return not "".join(following).strip() or following[0][0] in "#0123456789"
+            return bool(_ROW.match(following[0]) or following[0][0] == "#")
         if not text.startswith("#"):
             return False
     return False
