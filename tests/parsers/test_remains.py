@@ -82,3 +82,13 @@ def test_a_branch_that_stands_twice(tmp_path: Path) -> None:
         assert profile.facts["shares"] == "absolute"
         assert ["add up to more than the whole" in one.text for one in found.problems] == [True] * number
     assert chains[1] >= chains[0] > 50
+
+
+@pytest.mark.parametrize(("rows", "named"), [(9, []), (10, [3])])
+def test_figures_in_no_known_format(tmp_path: Path, rows: int, named: list[int]) -> None:
+    """Where nothing but sentences was read, a list of some length is named."""
+    words = "The host, kernel 4.18.0-553.el8.x86_64, has been slow since Monday."
+    found = remains(
+        tmp_path, [words, "", *(f"shard-{at} rebuilt {at} of 80 in {at / 3:.2f} s; ok" for at in range(rows))]
+    )
+    assert [line for line, text in found if "in no format that is known" in text] == named
