@@ -23,7 +23,7 @@ from thpdiag.store.store import Store
 COMPLETE: Final = "ok"
 CHECK_INTERVAL_S: Final = 1.0
 LIST_INTERVAL_S: Final = 0.1  # after which the list is asked again while there is room
-MAX_WAITING: Final = 2000  # items that wait: less than a megabyte, however long the list is
+MAX_WAITING: Final = 1000  # items that wait: half a megabyte, however long the list is
 SETTLE_S: Final = 1.0  # seconds for the list before the first bundle, which is better a big one
 _SEVERITY: Final = FINDING_FIELDS.index("severity")
 

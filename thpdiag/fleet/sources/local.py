@@ -78,24 +78,26 @@ _Keep = Callable[[Entries], Iterable[FolderEntry]]
 
 def list_folder(folder: Path) -> list[FolderEntry]:
     """All names but `.` and `..`, in the order of their bytes; raises OSError."""
-    kinds = {}
+    kinds: dict[str, Kind] = {}
     with os.scandir(folder) as found:
         for entry in found:
             if entry.is_file(follow_symlinks=False):
-                kind = Kind.FILE
+                kinds[entry.name] = Kind.FILE
             elif entry.is_dir(follow_symlinks=False):
-                kind = Kind.FOLDER
+                kinds[entry.name] = Kind.FOLDER
             else:
-                kind = Kind.LINK if entry.is_symlink() else Kind.OTHER
-            kinds[os.fsencode(entry.name)] = kind
-    taken = set(map(os.fsdecode, kinds))
+                kinds[entry.name] = Kind.LINK if entry.is_symlink() else Kind.OTHER
+    taken: set[str] = set()
     entries = []
-    for raw in sorted(kinds):
-        name, label = os.fsdecode(raw), printable(raw)
-        if label != name:
+    for name in sorted(kinds, key=os.fsencode):
+        label = printable(os.fsencode(name))
+        if label == name:
+            label = name  # one text, not two: there may be many of them
+        else:
+            taken = taken or set(kinds)
             label = unused_name(label, taken)
             taken.add(label)
-        entries.append(FolderEntry(name, kinds[raw], label))
+        entries.append(FolderEntry(name, kinds[name], label))
     return entries
 
 
