@@ -354,14 +354,13 @@ def _silent_loss(one: Input, parsed: ParsedInput, room: Path) -> str:
         return ""
     for name, data in one.before.items():
         _write(room / "before" / name, data)
-    before = {name.removeprefix("before/"): _size(found) for name, found in _readings(room / "before").items()}
-    left = {name: lines_left(data, one.after[name]) for name, data in one.before.items()}
+    before = {name.removeprefix("before/"): found for name, found in _readings(room / "before").items()}
     lines = sum(data.count(b"\n") for data in one.before.values())
-    wanted = sum(count * left.get(name, 1.0) for name, count in before.items())
+    wanted = sum(records_left(found, one.before[name], one.after[name]) for name, found in before.items())
     now = sum(map(_size, parsed.readings.values()))
     if min(wanted, lines) < FEW or now >= (1 - LOST) * wanted:
         return ""
-    return f"{now} of {sum(before.values())} records, {wanted:.0f} of which have their lines left"
+    return f"{now} of {sum(map(_size, before.values()))} records, {wanted:.0f} of which have their lines left"
 
 
 def _readings(folder: Path) -> Mapping[str, Sequence[TaggedRecord]]:
@@ -374,16 +373,33 @@ def _size(found: Sequence[TaggedRecord]) -> int:
     return sum(len(r) if isinstance(r, Series) else len(r.rows) if isinstance(r, Profile) else 1 for r in records)
 
 
-def lines_left(before: bytes, after: bytes) -> float:
-    """The share of the lines that are there still."""
-    lines = _lines(before)
-    return (lines & _lines(after)).total() / max(lines.total(), 1)
+def records_left(found: Sequence[TaggedRecord], before: bytes, after: bytes) -> float:
+    """How many rows of the records have their lines still; of those that cite none, the share of all lines."""
+    texts = [_bare(line) for line in re.split(rb"\r\n|\n|\r", _plain(before))]
+    had, has = Counter(texts), Counter(_lines(after))
+    share = (had & has).total() / max(had.total(), 1)
+    wanted = 0.0
+    for record in (reading.record for reading in found):
+        numbers = record.lines.tolist() if isinstance(record, Series) else [record.cite.line]
+        if isinstance(record, Profile):
+            wanted += share * len(record.rows)
+            continue
+        for number in numbers:
+            text = texts[number - 1] if number and number <= len(texts) else None
+            wanted += share if text is None else min(1.0, has[text] / had[text])
+    return wanted
 
 
-def _lines(data: bytes) -> Counter[bytes]:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        data = data.decode("utf-16", "replace").encode()
-    return Counter(line.lstrip(b"> |\t") for line in re.split(rb"[\r\n]+", data))
+def _lines(data: bytes) -> list[bytes]:
+    return [_bare(line) for line in re.split(rb"[\r\n]+", _plain(data))]
+
+
+def _bare(line: bytes) -> bytes:
+    return line.lstrip(b"> |\t")
+
+
+def _plain(data: bytes) -> bytes:
+    return data.decode("utf-16", "replace").encode() if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
 
 
 # Many of them
