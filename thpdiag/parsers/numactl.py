@@ -31,7 +31,7 @@ METRICS = {"size": "node_memory_numa_MemTotal_bytes", "free": "node_memory_numa_
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """A Sample a node, and how many CPUs all nodes have if none is missing."""
+    """A Sample a node, numa.nodes, and how many CPUs all nodes have if none is missing."""
     odd = ParseErrors(source, "numactl")
     nodes: dict[str, tuple[dict[str, float], int, str]] = {}
     cpus: dict[str, int] = {}
@@ -52,6 +52,8 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     for node, (values, line, text) in nodes.items():
         quanta = dict.fromkeys(values, MIB)
         yield Sample("node", values, source.cite(line, text), "numactl", (("node", node),), source.time, quanta)
+    if head and head[0]:
+        yield Fact("numa.nodes", head[0], source.cite(*head[1:]))
     if head and len(cpus) == head[0] and (count := sum(cpus.values())):
         yield Fact("cpu.count", count, source.cite(*head[1:]))
     elif head and len(cpus) < head[0]:
