@@ -182,6 +182,9 @@ def _merge(answers: Sequence[Answer], name: str) -> Answer:
 def _fits(needed: Mapping[str, Any], value: str | float) -> bool:
     if "one_of" in needed:
         return str(value).lower() in map(str, needed["one_of"])
+    if "from" in needed or "below" in needed:  # a version
+        version = numbers(str(value))
+        return version >= numbers(str(needed.get("from", "0"))) and version < numbers(str(needed.get("below", "9999")))
     if "matches" in needed:
         return bool(re2.search(str(needed["matches"]), str(value)))
     return not isinstance(value, str) and needed.get("least", value) <= value <= needed.get("most", value)
@@ -238,6 +241,8 @@ def _describe(fact: Fact, quotes: Quotes) -> IssueFact:
 def _fixed(one: Match) -> str:
     """The first version with the fix, of this host's line; of all where the host's is not known."""
     issue = one.issue
+    if issue.mended:
+        return issue.mended
     ranges = one.ranges or (*issue.kernels, *issue.versions)
     told = [f"{line_title(r.line) if r.line else issue.app} {r.fixed}" for r in ranges if r.fixed]
     return ", ".join(dict.fromkeys(told))

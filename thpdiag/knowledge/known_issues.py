@@ -25,7 +25,7 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 
 FOLDER = "known_issues"
 MAINLINE = "mainline"
-HARMS = ("hang", "stall", "slow", "memory", "crash", "security", "figures")  # in the order in which they are listed
+HARMS = ("data", "hang", "stall", "slow", "memory", "settings", "crash", "figures", "security")  # in the order in which they are listed
 
 Numbers = tuple[int, ...]
 _NUMBERS = re.compile(r"\d{1,7}(?:[.-]\d{1,7}){0,9}")
@@ -34,6 +34,11 @@ _LINES = (  # the first that is found; the groups behind the name of the line
     (re.compile(r".*\.el(\d+_\d+)(?:\.|$)"), "el{0}"),
     (re.compile(r".*\.el(\d+)(?:\.|$)"), "el{0}"),
     (re.compile(r".*-1(\d)0([0-7])00\.\d"), "sles1{0}.{1}"),
+    (re.compile(r"5\.3\.18-5[79]\."), "sles15.3"),
+    (re.compile(r"5\.3\.18-2[24]\."), "sles15.2"),
+    (re.compile(r"4\.12\.14-19[57]\."), "sles15.1"),
+    (re.compile(r"4\.12\.14-12[02]\."), "sles12.5"),
+    (re.compile(r"3\.0\.\d+-[\d.]+-(?:default|pae|xen|bigmem)"), "sles11"),
     (re.compile(r"(\d+\.\d+)\.0-\d{1,4}-(?:generic|lowlatency)"), "ubuntu{0}"),
     (re.compile(r"\d+\.\d+\.[1-9]\d{0,3}(?:-\d+\.fc\d+|-[\d.]+\.amzn|\+deb\d+-|-arch\d|-flatcar|-talos|\+?$)"), MAINLINE),
 )
@@ -67,7 +72,10 @@ class Workaround(NamedTuple):
 
 
 class KnownIssue(NamedTuple):
-    """`needs` are conditions on facts by name: one_of, least, most, matches."""
+    """`needs` are conditions on facts by name: one_of, least and most, from and below (versions), matches (RE2).
+
+    `mended` says what has the fix where that is no version of the kernel or the application.
+    """
 
     id: str
     title: str
@@ -81,6 +89,7 @@ class KnownIssue(NamedTuple):
     versions: tuple[Range, ...] = ()
     needs: Mapping[str, Mapping[str, Any]] = {}
     workaround: Workaround = Workaround()
+    mended: str = ""
     doubt: str = ""
 
 
@@ -163,9 +172,14 @@ def place_in(ranges: tuple[Range, ...], version: Numbers) -> tuple[str, Range | 
     for one in ranges:
         if not (one.since and version < numbers(one.since)) and not _is_behind(one, version):
             return "affected", one
-    mended = (one for one in ranges if one.fixed and version >= numbers(one.fixed))
+    mended = (one for one in ranges if one.fixed and version >= numbers(one.fixed) and _is_of_branch(one, version))
     last = max(mended, key=lambda one: numbers(one.fixed), default=None)
     return ("fixed", last) if last else ("outside", None)
+
+
+def _is_of_branch(one: Range, version: Numbers) -> bool:
+    """Whether a version is of the stable branch of a fix: of later ones of Linux itself the range does not tell."""
+    return one.line != MAINLINE or version[:2] == numbers(one.fixed)[:2]
 
 
 def _is_behind(one: Range, version: Numbers) -> bool:
