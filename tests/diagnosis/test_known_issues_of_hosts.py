@@ -24,7 +24,7 @@ BACK = [f"echo madvise > {SETTINGS}/defrag", f"echo 1 > {SETTINGS}/khugepaged/de
 def hana_host(release: str = AFFECTED, *, sockets: int | None = 4, defrag: str = "madvise", own: str = "1") -> bytes:
     """A pasted session of a host of SAP HANA on SLES 15 SP6."""
     cpus = f"# lscpu\nArchitecture: x86_64\nCPU(s): 224\nSocket(s): {sockets}\nNUMA node(s): {sockets}\n"
-    words = " ".join(f"[{w}]" if w == defrag else w for w in "always defer defer+madvise madvise never".split())
+    words = " ".join(f"[{w}]" if w == defrag else w for w in ["always", "defer", "defer+madvise", "madvise", "never"])
     return f"""# uname -a
 Linux node1 {release} #1 SMP PREEMPT_DYNAMIC Wed Sep  3 10:00:00 UTC 2025 x86_64 x86_64 x86_64 GNU/Linux
 # cat /etc/os-release
@@ -111,7 +111,12 @@ def test_the_doctor_tells_the_catalogue(run: Run) -> None:
 
 
 # Each was held against its host: the release lies in the range of its own line, and the settings are measured there.
-EL6_ALWAYS = ("el6-fault-compaction-convoy", "el6-streaming-freezes", "el6-compaction-holds-locks", "el6-madvise-refused")
+EL6_ALWAYS = (
+    "el6-fault-compaction-convoy",
+    "el6-streaming-freezes",
+    "el6-compaction-holds-locks",
+    "el6-madvise-refused",
+)
 OF_6_1_176 = ("huge-zero-page-race", "split-holds-lock-of-freed-pages")
 OF_6_1_76 = (
     "huge-page-swap-tail-6.1", "thp-per-cpu-lists-mixed", "huge-page-migration-entry", "huge-page-swap-entry-lock",

@@ -16,8 +16,8 @@ from thpdiag.diagnosis.diagnose import BRIEF, LONG_ENOUGH, Diagnosis, watched_se
 from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
 from thpdiag.diagnosis.input_rows import input_rows, problem_rows
-from thpdiag.diagnosis.known_issues import known_issues, requests
 from thpdiag.diagnosis.kernel_messages import unexplained_messages
+from thpdiag.diagnosis.known_issues import known_issues, requests
 from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, open_requests, sureness
 from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
 from thpdiag.diagnosis.ranking import THP, mechanism_kind

@@ -16,7 +16,7 @@ Source of the forms: packages of the distributions, as `uname -r` and `uname -v`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -25,7 +25,17 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 
 FOLDER = "known_issues"
 MAINLINE = "mainline"
-HARMS = ("data", "hang", "stall", "slow", "memory", "settings", "crash", "figures", "security")  # in the order in which they are listed
+HARMS = (
+    "data",
+    "hang",
+    "stall",
+    "slow",
+    "memory",
+    "settings",
+    "crash",
+    "figures",
+    "security",
+)  # in the order in which they are listed
 
 Numbers = tuple[int, ...]
 _NUMBERS = re.compile(r"\d{1,7}(?:[.-]\d{1,7}){0,9}")
@@ -40,7 +50,10 @@ _LINES = (  # the first that is found; the groups behind the name of the line
     (re.compile(r"4\.12\.14-12[02]\."), "sles12.5"),
     (re.compile(r"3\.0\.\d+-[\d.]+-(?:default|pae|xen|bigmem)"), "sles11"),
     (re.compile(r"(\d+\.\d+)\.0-\d{1,4}-(?:generic|lowlatency)"), "ubuntu{0}"),
-    (re.compile(r"\d+\.\d+\.[1-9]\d{0,3}(?:-\d+\.fc\d+|-[\d.]+\.amzn|\+deb\d+-|-arch\d|-flatcar|-talos|\+?$)"), MAINLINE),
+    (
+        re.compile(r"\d+\.\d+\.[1-9]\d{0,3}(?:-\d+\.fc\d+|-[\d.]+\.amzn|\+deb\d+-|-arch\d|-flatcar|-talos|\+?$)"),
+        MAINLINE,
+    ),
 )
 _DEBIAN = re.compile(r"\bDebian (\d+\.\d+\.\d+)-")
 
@@ -132,7 +145,9 @@ def line_title(line: str) -> str:
 def _issue(key: str, row: Mapping[str, Any], family: str) -> KnownIssue:
     plain = {name: value for name, value in row.items() if name not in ("kernels", "app", "workaround")}
     app = row.get("app", {})
-    work = {name: tuple(v) if isinstance(v, list) else v for name, v in row.get("workaround", {}).items()}
+    work: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in row.get("workaround", {}).items()
+    }
     return KnownIssue(
         key, **plain, family=family, kernels=tuple(_range(one) for one in row.get("kernels", ())),
         app=app.get("name", ""), versions=tuple(_range(one) for one in app.get("versions", ())),

@@ -244,8 +244,9 @@ class KnownIssue(Document):
         "still in force; they are in force and needed; or something is missing to tell."
     )
     harm: Public | None = Field(
-        None, description="What it does: data (lost), hang, stall, slow, memory, settings (not taken, or taken back), "
-        "crash, figures (wrong or absent), security."
+        None,
+        description="What it does: data (lost), hang, stall, slow, memory, settings (not taken, or taken back), "
+        "crash, figures (wrong or absent), security.",
     )
     defect: Public | None = Field(None, description="What is wrong and when it shows.")
     facts: list[IssueFact] = Field([], description="The lines of the input that it rests on.")

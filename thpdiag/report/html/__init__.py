@@ -174,8 +174,8 @@ def environment(loader: BaseLoader) -> Environment:
     made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
     made.globals |= {
         "messages": messages, "episodes": episodes, "histogram": histogram, "hottest_stacks": hottest_stacks,
-        "known_issues": known_issues, "large_share": large_share, "moment": moment, "panels": panels, "recordings": recordings,
-        "rule_groups": rule_groups, "span": span, "tree": tree,
+        "known_issues": known_issues, "large_share": large_share, "moment": moment, "panels": panels,
+        "recordings": recordings, "rule_groups": rule_groups, "span": span, "tree": tree,
     }  # fmt: skip
     return made
 
