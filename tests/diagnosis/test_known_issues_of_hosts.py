@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,57 @@ def test_half_a_workaround_is_none(run: Run) -> None:
     assert found is not None
     assert (found["state"], found["now"]) == ("affected", WORKAROUND[1:])
     assert entry(run, hana_host(FIXED, defrag="never")) is None
+
+
+def test_the_commands_do_what_they_say(run: Run, tmp_path: Path) -> None:
+    """Run against files, twice: the workaround is written, and taken back to what the makers recommend."""
+    found = entry(run, hana_host())
+    assert found is not None
+    (tmp_path / "khugepaged").mkdir()
+    steps = ((found["now"], "never", "0"), (found["undo"][:2], "madvise", "1"))
+    for commands, defrag, own in steps:
+        for command in (*commands, *commands):
+            subprocess.run(["sh", "-ec", command.replace(SETTINGS, str(tmp_path))], check=True)
+        assert (tmp_path / "defrag").read_text() == f"{defrag}\n"
+        assert (tmp_path / "khugepaged/defrag").read_text() == f"{own}\n"
+    assert "systemctl disable thp-defrag.service" in found["undo"]
+
+
+SHARED = f"""# ps auxwww
+USER       PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
+couch     4711 90.0 60.0 20000000 18000000 ? Sl Sep01 9000:00 /opt/couchbase/bin/memcached -C /opt/couchbase/etc
+qemu      4712 90.0 60.0 20000000 18000000 ? Sl Sep01 9000:00 /usr/bin/qemu-system-x86_64 -name guest=node2
+# grep -r . {SETTINGS}/
+{SETTINGS}/enabled:[always] madvise never
+{SETTINGS}/defrag:always defer defer+madvise [madvise] never
+"""
+
+
+def test_whoever_wants_huge_pages_is_named(run: Run) -> None:
+    """A host that two applications share: one wants them off, the other on."""
+    found = run("analyze", "-", "-f", "json", stdin=SHARED.encode()).document["known_issues"]
+    couchbase = next(one for one in found if one["id"] == "couchbase-thp-on")
+    assert couchbase["now"] == [
+        "# kvm wants huge pages and runs here, too: weigh them first", f"echo never > {SETTINGS}/enabled",
+    ]  # fmt: skip
+    assert [one["id"] for one in found if one["id"] == "kvm-host-without-huge-pages"] == []
+
+
+def test_a_container_sends_to_its_node(run: Run) -> None:
+    """The settings are those of the node, which a container cannot change."""
+    inside = SHARED.replace("/usr/bin/qemu-system-x86_64", "/usr/bin/sleep")
+    inside += "# hostnamectl\n Static hostname: node1\n         Chassis: container\n  Virtualization: lxc\n"
+    found = run("analyze", "-", "-f", "json", stdin=inside.encode()).document["known_issues"]
+    assert found[0]["now"][0] == "# on the node, as root; a container cannot change this"
+
+
+def test_a_redacted_result_keeps_the_entry(run: Run, tmp_path: Path) -> None:
+    """What the catalogue says is public; the customer's path is not."""
+    place = tmp_path / "secretcustomer.txt"
+    place.write_bytes(hana_host())
+    found = run("analyze", place, "-f", "json", "--redact").document
+    assert found["known_issues"][0]["now"] == WORKAROUND
+    assert "secretcustomer" not in str(found["known_issues"])
 
 
 def test_the_doctor_tells_the_catalogue(run: Run) -> None:

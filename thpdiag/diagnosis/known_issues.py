@@ -17,7 +17,7 @@ import re2
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.excerpts import Quotes, quoted_place
 from thpdiag.diagnosis.host_document import state_of_settings
-from thpdiag.diagnosis.remedies import fact_name, host_view, persist, values_to_write, write_values
+from thpdiag.diagnosis.remedies import fact_name, host_view, persist, values_to_write, write_old_values, write_values
 from thpdiag.engine.state_view import StateView
 from thpdiag.engine.wording import fact_text
 from thpdiag.knowledge.known_issues import (
@@ -41,6 +41,7 @@ from thpdiag.model.text import quoted, sentence
 YES, NO, UNKNOWN = Verdict3.YES, Verdict3.NO, Verdict3.UNKNOWN
 RELEASE, VERSION, PROCESS = "kernel.release", "app.version", "process.command"
 NEEDED = frozenset({RELEASE, "app", VERSION, PROCESS})  # without any of these no entry can match
+BOOT = "# and take it out of the file or profile that sets it at boot: see the setting's next boot"
 STATES = ("affected", "fixed-but-workaround-on", "workaround-on", "possible")
 State = Literal["affected", "fixed-but-workaround-on", "workaround-on", "possible"]
 
@@ -249,13 +250,21 @@ def _fixed(one: Match) -> str:
 
 
 def _commands(one: Match, diagnosis: Diagnosis) -> dict[str, Any]:
-    """What to do now, how to make it last, how to take it back and when."""
+    """What to do now, how to make it last, how to take it back and when.
+
+    Where it is on already nobody knows who made it last.
+    """
     work, host = one.issue.workaround, host_view(diagnosis.case, state_of_settings(diagnosis))
-    undo = [*write_values(work.back, host), *work.undo]
     if one.state in ("fixed-but-workaround-on", "workaround-on"):
+        undo = [*write_values(work.back, host), *work.undo, *([BOOT] if work.back else [])]
         return present_keys(undo=undo, until=work.until or None)
     values = values_to_write({"sets": work.sets}, host)
+    old = write_values(work.back, host) if work.back else write_old_values(values, host)
+    keepers = [app.name for app, stance in host.stances() if stance.word == "keep" and values.get("enabled") == "never"]
+    first = [f"# {name} wants huge pages and runs here, too: weigh them first" for name in keepers]
+    first += ["# on the node, as root; a container cannot change this"] if host.container and values else []
     return present_keys(
-        now=[*write_values(values, host), *work.run], persist=list(persist(values, host)) if values else [], undo=undo,
-        until=work.until or None, remedy=work.remedy or None,
+        now=[*first, *write_values(values, host), *work.run], persist=list(persist(values, host)),
+        undo=[*old, *persist(values, host, back=True), *work.undo], until=work.until or None,
+        remedy=work.remedy or None,
     )  # fmt: skip

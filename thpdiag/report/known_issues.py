@@ -52,7 +52,8 @@ def missing(issue: KnownIssue) -> str:
 
 
 def until(issue: KnownIssue) -> str:
-    return f"Undo when {issue.until}:" if issue.until and issue.state != "fixed-but-workaround-on" else "Undo:"
+    """The label of the commands that take a workaround back."""
+    return f"Undo when {issue.until}." if issue.until and issue.state != "fixed-but-workaround-on" else "Undo:"
 
 
 def first(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
@@ -94,11 +95,12 @@ def _details(issue: KnownIssue, verbosity: int) -> Iterator[str]:
     further = [issue.defect or "", *facts, missing(issue), doubt]
     for line in (*(further if verbosity else ["; ".join(facts)]), fix(issue), source(issue)):
         yield from fold(prose(line), "      ", "        ") if line else ()
+    if issue.state == "possible":  # what may not apply is not to be worked around
+        return
     yield from messages.command_lines("Workaround:", issue.now, "      ")
-    if verbosity:
-        yield from messages.command_lines("To last:", issue.persist, "      ")
-    if issue.undo and (verbosity or issue.state != "possible"):
-        yield from fold(prose(until(issue)), "      ", "        ")
+    yield from messages.command_lines("To last:", issue.persist if verbosity else [], "      ")
+    yield from fold(prose(until(issue)), "      ", "        ") if issue.undo or issue.until else ()
+    if verbosity or issue.state == "fixed-but-workaround-on":
         yield from messages.command_lines("", issue.undo, "      ")
 
 
@@ -114,7 +116,7 @@ def markdown(result: Result) -> Iterator[str]:
         places = ", ".join(dict.fromkeys(code(where) for fact in issue.facts if (where := messages.place(fact))))
         yield "\n".join(f"- {row}" for row in [*rows, *([f"by {places}"] if places else [])])
         yield from _block("Workaround", issue.now)
-        yield from _block(until(issue).removesuffix(":"), issue.undo)
+        yield from _block(until(issue).rstrip(":."), issue.undo)
     if brief:
         yield "\n".join(f"- **{paragraph(issue.id)}** {paragraph(issue.title or '')}" for issue in brief)
     if rest := more(result, len(full) + len(brief)):
