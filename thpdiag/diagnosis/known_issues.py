@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import re2
@@ -38,6 +39,7 @@ from thpdiag.model.result import IssueFact
 from thpdiag.model.result import KnownIssue as IssueDocument
 from thpdiag.model.text import quoted, sentence
 
+_kernel_version = lru_cache(64)(kernel_version)  # each entry asks again
 YES, NO, UNKNOWN = Verdict3.YES, Verdict3.NO, Verdict3.UNKNOWN
 RELEASE, VERSION, PROCESS = "kernel.release", "app.version", "process.command"
 NEEDED = frozenset({RELEASE, "app", VERSION, PROCESS})  # without any of these no entry can match
@@ -83,9 +85,11 @@ def matches(diagnosis: Diagnosis) -> list[Match]:
 
 def match(issue: KnownIssue, view: StateView) -> Match | None:
     """What an entry is for a host; None where a condition says no or nothing shows what it is about."""
-    answers = list(_answers(issue, view))
-    if any(one.value is NO for one in answers):
-        return None
+    answers: list[Answer] = []
+    for answer in _answers(issue, view):  # most entries end at the first
+        if answer.value is NO:
+            return None
+        answers.append(answer)
     open_ = [one for one in answers if one.value is UNKNOWN]
     on, off, unread = _workaround(issue, view)
     if any(one.fixed for one in answers):
@@ -152,7 +156,7 @@ def _kernel(ranges: Sequence[Range], view: StateView) -> Answer:
 
 def _of_kernel(ranges: Sequence[Range], fact: Fact, build: str) -> Answer:
     """A line of kernels of which the entry says nothing is no: its makers may have taken anything into it, or not."""
-    lines, version = kernel_version(str(fact.value), build)
+    lines, version = _kernel_version(str(fact.value), build)
     if not lines:
         return Answer(UNKNOWN, missing=RELEASE)
     own = next((of for line in lines if (of := tuple(one for one in ranges if one.line == line))), ())
@@ -250,10 +254,12 @@ def _fixed(one: Match) -> str:
 
 
 def _commands(one: Match, diagnosis: Diagnosis) -> dict[str, Any]:
-    """What to do now, how to make it last, how to take it back and when.
+    """What to do now, how to make it last, how to take it back and when; nothing for what may not apply.
 
     Where it is on already nobody knows who made it last.
     """
+    if one.state == "possible":
+        return {}
     work, host = one.issue.workaround, host_view(diagnosis.case, state_of_settings(diagnosis))
     if one.state in ("fixed-but-workaround-on", "workaround-on"):
         undo = [*write_values(work.back, host), *work.undo, *([BOOT] if work.back else [])]

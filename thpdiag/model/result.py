@@ -253,7 +253,7 @@ class KnownIssue(Document):
     missing: list[Public] = Field([], description="Names of the vocabulary that would decide it.")
     ask_for: list[Command] = Field([], description="Commands that get them from the customer.")
     fixed: Public | None = Field(None, description="The first versions with the fix; absent if none is known.")
-    now: list[Command] = Field([], description="The workaround.")
+    now: list[Command] = Field([], description="The workaround; none for what is only possible.")
     persist: list[Command] = Field([], description="Commands that make it last over a reboot.")
     undo: list[Command] = Field([], description="Commands that take the workaround back.")
     until: Public | None = Field(None, description="When to take it back.")

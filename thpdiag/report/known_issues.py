@@ -95,8 +95,6 @@ def _details(issue: KnownIssue, verbosity: int) -> Iterator[str]:
     further = [issue.defect or "", *facts, missing(issue), doubt]
     for line in (*(further if verbosity else ["; ".join(facts)]), fix(issue), source(issue)):
         yield from fold(prose(line), "      ", "        ") if line else ()
-    if issue.state == "possible":  # what may not apply is not to be worked around
-        return
     yield from messages.command_lines("Workaround:", issue.now, "      ")
     yield from messages.command_lines("To last:", issue.persist if verbosity else [], "      ")
     yield from fold(prose(until(issue)), "      ", "        ") if issue.undo or issue.until else ()
