@@ -15,6 +15,7 @@ TABLE = ROOT / "thpdiag" / "knowledge" / "shipped.tsv"
 
 def _texts() -> Mapping[str, str]:
     tables = [*sorted(TABLE.parent.glob("*.yaml")), ROOT / "thpdiag" / "diagnosis" / "capture" / "sections.yaml"]
+    tables += sorted((TABLE.parent / "known_issues").glob("*.yaml"))
     return {file.name: file.read_text("utf-8") for file in (*tables, *rule_files(builtin_rules()))}
 
 

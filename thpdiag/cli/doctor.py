@@ -1,4 +1,4 @@
-"""`thpdiag doctor`: versions, optional parts, and the rules in force."""
+"""`thpdiag doctor`: versions, optional parts, the rules in force and the catalogue of known issues."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from thpdiag import __version__
 from thpdiag.cli.options import RULES
 from thpdiag.diagnosis.result_document import by_pack, digest
 from thpdiag.engine.load import rule_set
+from thpdiag.knowledge.known_issues import catalogue_words
 from thpdiag.parsers import all_parsers
 from thpdiag.sandbox.programs import find_program
 
@@ -29,6 +30,7 @@ def command(folders: tuple[Path, ...]) -> None:
     rules = rule_set(folders)
     click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")
     click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_parsers())}")
+    click.echo(f"known issues: catalogue of {catalogue_words()}")
     for pack, own in by_pack(rules).items():
         click.echo(f"rules of {pack.label}: {len(own)} (digest {digest(own)}), {pack.folder}")
     for name, use in PROGRAMS.items():

@@ -14,6 +14,7 @@ from thpdiag.authoring.cases import GAPS, known_gaps, load_cases
 from thpdiag.authoring.catalogue import catalogue
 from thpdiag.authoring.coverage import Coverage, rule_coverage, without_cases
 from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
+from thpdiag.authoring.known_issues import complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
 from thpdiag.cli.options import RULES, SET, format_option, rule_by_id, write
@@ -22,6 +23,7 @@ from thpdiag.engine.lint.issue import cases_beside
 from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.errors import UsageError
+from thpdiag.knowledge.known_issues import catalogue as known_issues
 
 
 @click.group()
@@ -65,6 +67,7 @@ def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> 
     all_folders = tuple(dict.fromkeys((*named, *folders)))
     rules = rule_set(all_folders)
     found = lint_rules(rules, *cases_beside(rule_places(all_folders), rules))
+    found += [f"known issue {one}" for one in complaints(known_issues())]
     for complaint in found:
         click.echo(complaint)
     click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)

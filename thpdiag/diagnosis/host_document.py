@@ -77,7 +77,7 @@ def state_words(settings: Mapping[str, object]) -> str:
 
 def settings(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Setting]:
     """By name; of a size of huge pages `thp.size.enabled{size=64kB}`."""
-    case, chosen = diagnosis.case, _state_of_settings(diagnosis)
+    case, chosen = diagnosis.case, state_of_settings(diagnosis)
     events: list[Event] = [*case.events, *(event for state in case.states for event in state.events)]
     written = {event.cite for event in events if event.kind == "setting_written"}
     facts: dict[str, Fact | None] = {}
@@ -101,7 +101,8 @@ def settings(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Setting]:
     return found
 
 
-def _state_of_settings(diagnosis: Diagnosis) -> State | None:
+def state_of_settings(diagnosis: Diagnosis) -> State | None:
+    """The state of the verdict, else the latest."""
     states, leader = diagnosis.case.states, diagnosis.leader
     if leader is not None:
         return next((state for state in states if state.id == leader.outcome.state), None)

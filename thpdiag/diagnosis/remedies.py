@@ -328,7 +328,7 @@ def _chosen_row(name: str, mechanism: str, host: HostView) -> Row | None:
             return None
         row |= variant
     if "sets" in row:
-        row["values"] = _values(row, host)
+        row["values"] = values_to_write(row, host)
         return row if row["values"] else None
     if "keeps" not in row:
         return row
@@ -363,7 +363,7 @@ def _is_refused(row: Row, mechanism: str, host: HostView) -> bool:
     )
 
 
-def _values(row: Row, host: HostView) -> dict[str, str]:
+def values_to_write(row: Row, host: HostView) -> dict[str, str]:
     """What to write: per setting the first word that the kernel takes; nothing if it takes none or all is in force."""
     values: dict[str, str] = {}
     for setting, words in row["sets"].items():

@@ -17,6 +17,7 @@ from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
 from thpdiag.diagnosis.input_rows import input_rows, problem_rows
 from thpdiag.diagnosis.kernel_messages import unexplained_messages
+from thpdiag.diagnosis.known_issues import known_issues, requests
 from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, open_requests, sureness
 from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
@@ -29,6 +30,7 @@ from thpdiag.engine.load import Pack, Rule
 from thpdiag.engine.quantity import format_quantity
 from thpdiag.engine.schema import ChangeCheck
 from thpdiag.engine.state_view import outcome_word
+from thpdiag.knowledge.known_issues import catalogue_words
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import Case, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model import result as document_model
@@ -81,6 +83,7 @@ def cited(diagnoses: Sequence[Diagnosis]) -> Iterator[ExcerptRequest]:
     """The lines that results of the diagnoses cite."""
     yield from excerpt_requests(diagnoses)
     for diagnosis in diagnoses:
+        yield from requests(diagnosis)
         for setting in settings(diagnosis, {}).values():
             boot = [setting.next_boot] if setting.next_boot else []
             places = (setting, *setting.said, *boot, *setting.contradictions, *setting.other_states)
@@ -114,7 +117,7 @@ def _badness(one: Result) -> tuple[int, int, int, str]:
 
 
 def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes, *, every_input: bool) -> Result:
-    case, seen = diagnosis.case, signatures(diagnosis)
+    case, seen, issues = diagnosis.case, signatures(diagnosis), known_issues(diagnosis, quotes)
     views = [view for view, _ in diagnosis.by_state[: len(case.states)]]  # those outside of the window come behind them
     out = sorted(diagnosis.ruled_out, key=lambda o: (o.rule.file.role != "alternative", o.rule.id))
     packs = [  # what a result was judged by besides our rules; folders by their own name
@@ -146,6 +149,7 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
             for rule in sorted(diagnosis.rules, key=lambda r: r.id)
             for outcome in [diagnosis.outcomes[rule.id]]
         ],
+        **present_keys(known_issues=issues),
         host=host(diagnosis, views, quotes),
         timeline=timeline(diagnosis, views, seen),
         profiles=profile_documents(diagnosis, seen),
@@ -158,7 +162,7 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
         ask=customer_request(diagnosis),
         tool=Tool.model_construct(
             version=__version__, rules_digest=digest(diagnosis.rules), packs=packs, names_listed=True,
-            options=dict(options),
+            options=dict(options), **present_keys(known_issues=catalogue_words() if issues else None),
         ),
     )  # fmt: skip
 

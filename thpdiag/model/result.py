@@ -228,6 +228,41 @@ class Finding(Worded):
     remedies: list[Remedy] = Field([], description="What to do on this host, the first to try first.")
 
 
+class IssueFact(Quotation, Worded):
+    """What the input says of the host that makes a known issue its own."""
+
+    text: Sentence | None = Field(None, description="The fact, such as the kernel's release or a setting.")
+
+
+class KnownIssue(Document):
+    """An entry of the catalogue of known issues that is true of this host, or may be; it has no part in the verdict."""
+
+    id: Public = Field(description="The name of the entry.")
+    title: Public | None = Field(None, description="What is known, in one line.")
+    state: Literal["affected", "fixed-but-workaround-on", "workaround-on", "possible"] = Field(
+        description="All conditions hold; the version has the fix and the settings that worked around the defect are "
+        "still in force; they are in force and needed; or something is missing to tell."
+    )
+    harm: Public | None = Field(
+        None,
+        description="What it does: data (lost), hang, stall, slow, memory, settings (not taken, or taken back), "
+        "crash, figures (wrong or absent), security.",
+    )
+    defect: Public | None = Field(None, description="What is wrong and when it shows.")
+    facts: list[IssueFact] = Field([], description="The lines of the input that it rests on.")
+    missing: list[Public] = Field([], description="Names of the vocabulary that would decide it.")
+    ask_for: list[Command] = Field([], description="Commands that get them from the customer.")
+    fixed: Public | None = Field(None, description="The first versions with the fix; absent if none is known.")
+    now: list[Command] = Field([], description="The workaround; none for what is only possible.")
+    persist: list[Command] = Field([], description="Commands that make it last over a reboot.")
+    undo: list[Command] = Field([], description="Commands that take the workaround back.")
+    until: Public | None = Field(None, description="When to take it back.")
+    remedy: Public | None = Field(None, description="The remedy of the knowledge that the workaround is.")
+    source: Public | None = Field(None, description="Where it is known from.")
+    date: Public | None = Field(None, description="The day of the source (YYYY-MM-DD, or less exact).")
+    doubt: Public | None = Field(None, description="What is not settled.")
+
+
 class RuledOut(Worded):
     """An explanation that the measurements speak against."""
 
@@ -599,6 +634,9 @@ class Tool(Document):
     version: Public | None = Field(None, description="The version of thpdiag.")
     rules_digest: Public | None = Field(None, description="A digest of the rules and the knowledge used.")
     packs: list[Pack] = Field([], description="Rules of others that took part, by package (or folder) and version.")
+    known_issues: Public | None = Field(
+        None, description="The date of the catalogue of known issues and its number of entries, if one is named."
+    )
     redacted: bool | None = Field(
         None, description="Whether names of the customer are replaced by pseudonyms; a note says which."
     )
@@ -630,6 +668,9 @@ class Result(Document):
     unknown: list[UnknownRule] = Field([], description="Rules that could not be decided, with what would decide them.")
     rules: list[RuleResult] = Field(
         [], description="Every rule that was asked, with its outcome and the evaluated condition."
+    )
+    known_issues: list[KnownIssue] = Field(
+        [], description="Entries of the catalogue of known issues that are true of this host, or may be."
     )
     host: Host = Field(default_factory=Host.model_construct, description="The host as far as the bundle describes it.")
     timeline: Timeline = Field(

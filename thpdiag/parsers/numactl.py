@@ -16,9 +16,9 @@ Source: numactl numactl.c (hardware, print_distances), 2.0.12 to 2.0.18.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from thpdiag.model import Fact, Record, Sample
+from thpdiag.model import Citation, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, any_of
 from thpdiag.parsers._units import MAX_QUANTITY, parse_number
@@ -31,7 +31,7 @@ METRICS = {"size": "node_memory_numa_MemTotal_bytes", "free": "node_memory_numa_
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """A Sample a node, and how many CPUs all nodes have if none is missing."""
+    """A Sample a node, numa.nodes, and how many CPUs all nodes have if none is missing."""
     odd = ParseErrors(source, "numactl")
     nodes: dict[str, tuple[dict[str, float], int, str]] = {}
     cpus: dict[str, int] = {}
@@ -52,11 +52,18 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     for node, (values, line, text) in nodes.items():
         quanta = dict.fromkeys(values, MIB)
         yield Sample("node", values, source.cite(line, text), "numactl", (("node", node),), source.time, quanta)
-    if head and len(cpus) == head[0] and (count := sum(cpus.values())):
-        yield Fact("cpu.count", count, source.cite(*head[1:]))
-    elif head and len(cpus) < head[0]:
-        odd.note(*head[1:], "the CPUs of some nodes are missing: they are not counted")
+    if head:
+        yield from _counts(source.cite(*head[1:]), head[0], cpus)
+        if len(cpus) < head[0]:
+            odd.note(*head[1:], "the CPUs of some nodes are missing: they are not counted")
     yield from odd.problems()
+
+
+def _counts(cite: Citation, nodes: int, cpus: Mapping[str, int]) -> Iterator[Fact]:
+    if nodes:
+        yield Fact("numa.nodes", nodes, cite)
+    if len(cpus) == nodes and (count := sum(cpus.values())):
+        yield Fact("cpu.count", count, cite)
 
 
 PARSER = Parser("numactl", "numactl -H", read, opens=HEAD, continues=any_of(ROW, DISTANCES))

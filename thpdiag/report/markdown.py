@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from thpdiag.model.result import Evidence, Finding, Result, Tool, Verification
-from thpdiag.report import AnyResult, messages
+from thpdiag.report import AnyResult, known_issues, messages
 from thpdiag.report.escaping import code, code_block, paragraph
 from thpdiag.report.messages import place, with_aside
 from thpdiag.report.presentation import PLAIN, Presentation
@@ -48,6 +48,7 @@ def _blocks(hosts: Sequence[Result], presentation: Presentation) -> Iterator[str
         if subject and subject.remedies:
             yield from _remedies(subject)
         yield from _other_findings(host, subject, presentation)
+        yield from known_issues.markdown(host)
         yield from _request(host)
     yield from _reproduce(hosts[0].tool)
 

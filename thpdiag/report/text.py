@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from thpdiag.model.result import ConditionTree, Evidence, Finding, Problem, Profile, Result, RuledOut, Setting
-from thpdiag.report import AnyResult, messages
+from thpdiag.report import AnyResult, known_issues, messages
 from thpdiag.report.escaping import prose, visible
 from thpdiag.report.layout import WIDTH, columns, fold
 from thpdiag.report.messages import place, plural, with_aside
@@ -43,6 +43,7 @@ def _host_report(result: Result, verbosity: int) -> Iterator[str]:
     yield from _remedies(result, finding)
     yield from _other_findings(result, verbosity)
     yield from _contradictions(result)
+    yield from _known_issues(result, verbosity)
     yield from _undecided_rules(result, verbosity)
     if result.profiles:
         yield from _heading("Recordings of call stacks")
@@ -224,6 +225,13 @@ def _contradictions(result: Result) -> Iterator[str]:
         yield from fold(prose(with_aside(text, where)), "  ", "      ")
     if len(found) > SHORT:
         yield f"  and {len(found) - SHORT} more (-f json)"
+
+
+def _known_issues(result: Result, verbosity: int) -> Iterator[str]:
+    """What the catalogue knows of this kernel and its applications."""
+    if found := list(known_issues.text(result, verbosity)):
+        yield from _heading(known_issues.heading(result))
+        yield from found
 
 
 def _undecided_rules(result: Result, verbosity: int) -> Iterator[str]:

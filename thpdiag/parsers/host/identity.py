@@ -45,9 +45,11 @@ systemd names containers and machines in one word; virt-what prints one fact a l
 inside a container shows settings and counters of the host's kernel, but sizes of memory, CPUs and the uptime may be
 the container's own (lxcfs). Source: systemd src/basic/virt.c, virt-what(1).
 
-Number of CPUs, architecture and hypervisor: `lscpu`, `nproc`.
+Number of CPUs, sockets and NUMA nodes, architecture and hypervisor: `lscpu`, `nproc`.
 
     CPU(s):                16
+    Socket(s):             2
+    NUMA node(s):          2
     Hypervisor vendor:     KVM
 
 lscpu of util-linux 2.37 and later indents its rows, older ones do not; the names are the same. nproc prints a number
@@ -363,8 +365,16 @@ _VENDORS = {
 }  # fmt: skip
 
 
+_COUNTS = {
+    "CPU(s)": ("cpu.count", "CPUs"),
+    "Socket(s)": ("cpu.sockets", "sockets"),
+    "CPU socket(s)": ("cpu.sockets", "sockets"),  # up to util-linux 2.19
+    "NUMA node(s)": ("numa.nodes", "NUMA nodes"),
+}
+
+
 def parse_cpu_info(source: Source, lines: Lines) -> Iterator[Record]:
-    """cpu.count, kernel.arch and host.hypervisor."""
+    """cpu.count, cpu.sockets, numa.nodes, kernel.arch and host.hypervisor."""
     odd = ParseErrors(source, CPU_INFO.name)
     for number, line in lines:
         cite, row = source.cite(number, line), _CPU_INFO_ROW.match(line)
@@ -373,12 +383,14 @@ def parse_cpu_info(source: Source, lines: Lines) -> Iterator[Record]:
             yield Fact("host.hypervisor", _VENDORS.get(text.lower(), text.lower()), cite, time=source.time)
         elif name == "Architecture":
             yield Fact("kernel.arch", text, cite, time=source.time)
-        elif name == "CPU(s)" or (text.isdigit() and not row):
-            count = parse_count(text)
+        elif name in _COUNTS and text == "-":
+            continue  # many virtual machines do not tell their sockets
+        elif name in _COUNTS or (text.isdigit() and not row):
+            count, (fact, what) = parse_count(text), _COUNTS.get(name, _COUNTS["CPU(s)"])
             if count is None or not 0 < count < 2**20:
-                odd.note(number, line, "not a number of CPUs")
+                odd.note(number, line, f"not a number of {what}")
             else:
-                yield Fact("cpu.count", count, cite, time=source.time)
+                yield Fact(fact, count, cite, time=source.time)
         elif text and not row:
             odd.note(number, line, "not a `name: value` row")
     yield from odd.problems()

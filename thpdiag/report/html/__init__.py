@@ -39,7 +39,7 @@ from markupsafe import Markup, escape
 from thpdiag.errors import InputError
 from thpdiag.model.document import Document, compact, plain_document
 from thpdiag.model.result import ConditionTree, Profile, Result, RuleResult, UnknownRule
-from thpdiag.report import AnyResult, messages
+from thpdiag.report import AnyResult, known_issues, messages
 from thpdiag.report.charts.free_blocks import histogram, large_share
 from thpdiag.report.charts.heat_map import heat_maps, is_sparse
 from thpdiag.report.charts.icicle import MAX_FRAMES, icicle
@@ -174,8 +174,8 @@ def environment(loader: BaseLoader) -> Environment:
     made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
     made.globals |= {
         "messages": messages, "episodes": episodes, "histogram": histogram, "hottest_stacks": hottest_stacks,
-        "large_share": large_share, "moment": moment, "panels": panels, "recordings": recordings,
-        "rule_groups": rule_groups, "span": span, "tree": tree,
+        "known_issues": known_issues, "large_share": large_share, "moment": moment, "panels": panels,
+        "recordings": recordings, "rule_groups": rule_groups, "span": span, "tree": tree,
     }  # fmt: skip
     return made
 

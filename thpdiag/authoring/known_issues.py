@@ -1,0 +1,131 @@
+"""The lint of the catalogue of known issues: form, names, ranges, and entries that contradict each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import date
+from itertools import combinations, pairwise
+
+import re2
+
+from thpdiag.diagnosis.remedies import fact_name
+from thpdiag.knowledge.applications import application
+from thpdiag.knowledge.known_issues import HARMS, MAINLINE, Catalogue, KnownIssue, Range, numbers
+from thpdiag.knowledge.mechanisms import remedies
+from thpdiag.knowledge.vocabulary import term
+
+CONDITIONS = {"one_of", "least", "most", "from", "below", "matches"}
+MAX_TITLE = 110  # characters: what is said on the phone
+_ID = re.compile(r"[a-z0-9][a-z0-9.-]{5,60}")
+_DATE = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
+_LINE = re.compile(r"mainline|el\d+(?:_\d+)?|sles1\d(?:\.\d)?|ubuntu\d+\.\d+|uek\d+\.\d+")
+_SAME = re.compile(r"CVE-\d{4}-\d+|(?:bsc|LP)#\d+|\bbugs? \d{6,}|KBA \d+|KCS \d+")  # what names one defect
+Complaint = tuple[str, str]
+
+
+def complaints(known: Catalogue) -> list[str]:
+    """What is wrong with the entries, `id: what`; empty for a good catalogue."""
+    found: list[Complaint] = []
+    for issue in known.issues:
+        checks = (_words(issue, known.date), _conditions(issue), _workaround(issue), _ranges(issue))
+        found += [(issue.id, what) for check in checks for what in check]
+    ids = [issue.id for issue in known.issues]
+    found += [(name, "the id stands twice") for name in dict.fromkeys(ids) if ids.count(name) > 1]
+    found += [(one.id, what) for one, other in combinations(known.issues, 2) for what in _contradictions(one, other)]
+    return [f"{name}: {what}" for name, what in found]
+
+
+def _words(issue: KnownIssue, checked: str) -> Iterator[str]:
+    if not _ID.fullmatch(issue.id):
+        yield "an id has small letters, digits, dots and hyphens"
+    if len(issue.title) > MAX_TITLE or issue.title.endswith("."):
+        yield f"the title is a line of at most {MAX_TITLE} characters without a full stop"
+    if issue.harm not in HARMS:
+        yield f"harm is one of {', '.join(HARMS)}"
+    if not issue.defect.endswith(".") or not issue.source:
+        yield "the defect is a sentence or two, and has a source"
+    found = _DATE.fullmatch(str(issue.date))
+    try:
+        day = date(*(int(part or 1) for part in found.groups())) if found else None
+    except ValueError:
+        day = None
+    if day is None:
+        yield "the date is YYYY-MM-DD, YYYY-MM or YYYY"
+    elif day.isoformat() > checked:
+        yield f"the source is of {issue.date}, after the catalogue was checked ({checked})"
+    elif found and not found[3] and not issue.doubt:
+        yield "a date that is not exact is said to be so in doubt"
+
+
+def _conditions(issue: KnownIssue) -> Iterator[str]:
+    if not (issue.kernels or issue.app or issue.needs):
+        yield "it has no condition, so that it is true of every host"
+    if issue.app and application(issue.app) is None:
+        yield f"no application is called {issue.app} (applications.yaml)"
+    if issue.versions and not issue.app:
+        yield "versions are those of an app"
+    for name, needed in issue.needs.items():
+        if term(name) is None:
+            yield f"the vocabulary has no {name}"
+        if not needed or set(needed) - CONDITIONS:
+            yield f"{name}: a condition is one of {', '.join(sorted(CONDITIONS))}"
+        if "matches" in needed and not _compiles(str(needed["matches"])):
+            yield f"{name}: the pattern is none of RE2"
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re2.compile(pattern)
+    except re2.error:
+        return False
+    return True
+
+
+def _workaround(issue: KnownIssue) -> Iterator[str]:
+    work = issue.workaround
+    if (work.sets or work.run) and not work.until:
+        yield "a workaround says until when it is needed"
+    if set(work.back) - set(work.sets):
+        yield "back has only settings that the workaround sets"
+    if work.remedy and work.remedy not in remedies():
+        yield f"no remedy is called {work.remedy} (remedies.yaml)"
+    yield from (f"the vocabulary has no setting {name}" for name in work.sets if term(fact_name(name)) is None)
+
+
+def _ranges(issue: KnownIssue) -> Iterator[str]:
+    for one in (*issue.kernels, *issue.versions):
+        name = one.line or issue.app
+        if one in issue.kernels and not _LINE.fullmatch(one.line):
+            yield f"no line of kernels is called '{one.line}'"
+        if any(text and not numbers(text) for text in (one.since, one.fixed, one.last)):
+            yield f"{name}: a version begins with a number"
+        if one.fixed and one.last:
+            yield f"{name}: a range that has a fix has no last version"
+        if (one.line == MAINLINE or one in issue.versions) and not (one.fixed or one.last):
+            yield f"{name}: the line goes on, so that a range needs a fix or a last version"
+        if one.since and numbers(one.since) > numbers(one.fixed or one.last or "9999"):
+            yield f"{name}: the range ends before it begins"
+    for line, ranges in _by_line((*issue.kernels, *issue.versions)).items():
+        for one, other in pairwise(sorted(ranges, key=lambda r: numbers(r.since or "0"))):
+            end = numbers(one.fixed or one.last)
+            if not end or numbers(other.since or "0") < end:
+                yield f"{line or issue.app}: two ranges overlap"
+
+
+def _by_line(ranges: Iterable[Range]) -> dict[str, list[Range]]:
+    found: dict[str, list[Range]] = {}
+    for one in ranges:
+        found.setdefault(one.line, []).append(one)
+    return found
+
+
+def _contradictions(one: KnownIssue, other: KnownIssue) -> Iterator[str]:
+    """Two entries of one defect with two fixed versions for the same line of kernels."""
+    if not set(_SAME.findall(one.source)) & set(_SAME.findall(other.source)):
+        return
+    fixes = {(r.line, numbers(r.since)[:2] if r.line == MAINLINE else ()): r.fixed for r in other.kernels}
+    for mine in one.kernels:
+        key = (mine.line, numbers(mine.since)[:2] if mine.line == MAINLINE else ())
+        if key in fixes and fixes[key] != mine.fixed:
+            yield f"{other.id} names another fixed version for {mine.line}, of the same defect"
