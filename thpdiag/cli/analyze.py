@@ -58,7 +58,9 @@ NO_MEMORY = "annot allocate memory"  # of a library that was to be loaded
     metavar="[FILE]",
     help="Also write how long stages and rules took, to stderr or to a new FILE; never into the result.",
 )
+@shared.EXTENT
 @shared.VERBOSE
+@shared.COLOR
 @shared.PROGRESS
 @shared.STRICT
 @shared.packed_delivery
@@ -89,7 +91,7 @@ def command(
     ended: ThpdiagError | None = None
     stdin = sys.stdin.buffer
     document: AnyResult
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         if isolate or require_sandbox:
             limits = ceiling.child_limits(every_layer=bool(require_sandbox))
             with spent.stage("the child process"):
@@ -106,7 +108,7 @@ def command(
                 document = unread(Problem(Citation(WHOLE_INPUT), str(ended), ProblemKind.LIMIT), rules, options)
     document = redaction.apply(accepting.mark(document, delivery.verbosity))
     with spent.stage("reports"):
-        delivery.deliver(document, targets, FORMATS, quiet=reading.quiet)
+        delivery.deliver(document, targets, FORMATS)
     if timings is not None:
         shared.write_timings(spent, timings)
     mistake = ended or shared.missing_path(paths)

@@ -40,7 +40,7 @@ def command(
         _print(explain(rule, [], {}, options.told), form)
         return
     stdin = sys.stdin.buffer
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         given = read_input(paths, options, stdin=stdin, progress=show)
         diagnoses = diagnose_input(given, rules, options, progress=show)
         quotes = cited_lines(citations(rule, diagnoses), given.texts, paths, options.limits, stdin)

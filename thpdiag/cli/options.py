@@ -25,7 +25,7 @@ from click.exceptions import Exit
 from thpdiag.cli import check_linux
 from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
-from thpdiag.cli.terminal import show_progress
+from thpdiag.cli.terminal import print_progress, remember, setting, show_progress, shows_color
 from thpdiag.engine.load import Rule, changed_params, rule_set
 from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
@@ -84,7 +84,7 @@ PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_ty
 
 def format_option(formats: Collection[str] = ("text", "json"), default: str = "text") -> _Decorator:
     """`-f` with these formats."""
-    choice = click.Choice(sorted(formats))
+    choice = click.Choice(sorted(formats), case_sensitive=False)
     return click.option(
         "-f", "--format", "form", type=choice, default=default, show_default=True, help="What to print."
     )
@@ -93,18 +93,57 @@ def format_option(formats: Collection[str] = ("text", "json"), default: str = "t
 FORMAT = format_option(FORMATS)
 PATHS_OF_FILES = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 OUTPUT = click.option(
-    "-o", "--output", "outputs", multiple=True, metavar="FORMAT=PATH",
-    help="Also write this format to this file; may be given several times, `-` is stdout.",
+    "-o", "--output", "outputs", multiple=True, metavar="PATH",
+    help="Also write the report to this file, in the format of its suffix (or FORMAT=PATH); may be given several "
+    "times, `-` is stdout.",
 )  # fmt: skip
-VERBOSE = click.option("-v", "verbosity", count=True, help="All findings; twice: the match trees too.")
+VERBOSE = click.option(
+    "-v", "--verbose", "verbosity", count=True, help="Text with all details, as --full; twice: the match trees too."
+)
 SHOW_SUPPRESSED = click.option(
     "--show-suppressed", "suppressed", flag_value=Suppressed.SHOWN.value, default=Suppressed.LEFT_OUT.value,
     help="Also list findings that a suppression or a baseline accepts.",
 )  # fmt: skip
 
 
+def stack(*options: _Decorator) -> _Decorator:
+    """Several options as one decorator, in the order of the help."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+EXTENT = stack(
+    click.option("--short", "extent", flag_value="short", help="Text: only the first block, to paste into a ticket."),
+    click.option("--full", "extent", flag_value="full", help="Text: everything, with the lines that evidence cites."),
+)
+COLOR = click.option(
+    "--color", type=click.Choice(["auto", "always", "never"], case_sensitive=False), expose_value=False,
+    callback=remember, help="Colours of text: `auto` on a terminal. NO_COLOR and FORCE_COLOR have their usual meaning.",
+)  # fmt: skip
+QUIET = click.option(
+    "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=remember,
+    help="No progress and no notices on stderr, only errors.",
+)  # fmt: skip
+PROGRESS_KINDS = ("auto", "log", "json", "none")
+
+
+class ProgressKind(click.Choice[str]):
+    """How progress is shown; `no` is what `none` was called before."""
+
+    def __init__(self) -> None:
+        super().__init__(PROGRESS_KINDS, case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert("none" if value == "no" else value, param, ctx)
+
+
 def _fail_on(text: str) -> _Decorator:
-    severities = click.Choice([*reversed(SEVERITIES), "never"])
+    severities = click.Choice([*reversed(SEVERITIES), "never"], case_sensitive=False)
     return click.option("--fail-on", type=severities, default="never", show_default=True, help=text)
 
 
@@ -122,7 +161,14 @@ FAIL_ON_MISSING = click.option("--fail-on-missing", is_flag=True, help="Exit 1 i
 SINCE = click.option("--since", help="Only what happened from this time of the host on.")
 UNTIL = click.option("--until", help="Only what happened up to this time.")
 AT = click.option("--at", help="Only five minutes before and after this time.")
-PROGRESS = click.option("--no-progress", "quiet", is_flag=True, help="No progress, even on a terminal.")
+PROGRESS = stack(
+    click.option(
+        "--progress", type=ProgressKind(), expose_value=False, callback=remember,
+        help="`auto`: a line on a terminal, nothing elsewhere; `log`: a line now and then; `json`: for programs.",
+    ),
+    click.option("--no-progress", "progress", flag_value="none", hidden=True, expose_value=False, callback=remember),
+    QUIET,
+)  # fmt: skip
 STRICT = click.option("--strict", is_flag=True, hidden=True)
 PROCESS = click.option("--process", default="", help="This process only (pid or command name).")
 
@@ -141,13 +187,12 @@ rule_options = as_one("chosen", RuleChoice, RULES, SET)
 
 
 class Reading(NamedTuple):
-    """What of the input is looked at, and whether its progress is hidden."""
+    """What of the input is looked at."""
 
     process: str
     since: str | None
     until: str | None
     at: str | None
-    quiet: bool
     strict: bool
 
     def named_options(self, rules: Sequence[Rule]) -> dict[str, str]:
@@ -221,9 +266,12 @@ packed_reading = as_one("reading", Reading)
 selection_options = as_one("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
 
 
-def progress_of(*, quiet: bool) -> AbstractContextManager[Progress | None]:
-    """Progress, if somebody watches."""
-    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+def progress_of(*, wanted: bool = True) -> AbstractContextManager[Progress | None]:
+    """Progress as `--progress` says; without it, if somebody watches."""
+    kind = "none" if setting("quiet") or not wanted else setting("progress", "auto")
+    if kind in ("log", "json"):
+        return print_progress(kind)
+    if kind == "none" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return nullcontext()
     return show_progress()
 
@@ -294,24 +342,34 @@ class Delivery(NamedTuple):
     fail_on: str
     verbosity: int
     suppressed: str = Suppressed.LEFT_OUT.value
+    extent: str | None = None
 
     @property
     def presentation(self) -> Presentation:
-        return Presentation(self.verbosity, self.fail_on, Suppressed(self.suppressed))
+        level = {"short": -1, "full": max(1, self.verbosity)}.get(self.extent or "", self.verbosity)
+        return Presentation(level, self.fail_on, Suppressed(self.suppressed))
 
     def deliver(
-        self, document: T, files: Sequence[tuple[str, Path]], formats: Mapping[str, Renderer[T]], *, quiet: bool = True
+        self,
+        document: T,
+        files: Sequence[tuple[str, Path]],
+        formats: Mapping[str, Renderer[T]],
+        *,
+        watched: bool = True,
+        silent: bool = False,
     ) -> None:
-        """Print the result unless some `-o` claims stdout, and write the files."""
-        printed = () if any(str(path) == "-" for _, path in files) else ((self.form, Path("-")),)
+        """Print the result unless some `-o` claims stdout, and write the files; `silent` prints nothing as text."""
+        claimed = any(str(path) == "-" for _, path in files) or (silent and self.form == "text")
+        printed = () if claimed else ((self.form, Path("-")),)
         targets = (*printed, *files)
         for number, (name, path) in enumerate(targets):
-            with progress_of(quiet=quiet) as show:
+            with progress_of(wanted=watched) as show:
                 if show:
                     from thpdiag.host.reading import Step  # loaded by whatever shows progress
 
                     show(Step("write", number, len(targets), name))
-                text = formats[name](document, self.presentation)
+                color = str(path) == "-" and shows_color()
+                text = formats[name](document, self.presentation._replace(color=color))
             write(text, path)
 
 

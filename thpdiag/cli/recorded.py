@@ -53,7 +53,7 @@ def series(*, path: Path, metrics: tuple[str, ...], output: str, listing: bool, 
     if not metrics and not listing:
         raise UsageError("which metric? --list tells which there are")
     options = reading.options()
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         given = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
         every = host_cases(given, options)
     if not any(state.samples for case in every for state in case.states):
@@ -185,7 +185,7 @@ def flame(
     Names are those of the recording: nothing is redacted.
     """
     options = reading._replace(process="").options()  # which the whole recording has, for its clock
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         given = read_input(paths, options, stdin=sys.stdin.buffer, progress=show)
         profiles = _profiles(given, options)
     if not profiles:
