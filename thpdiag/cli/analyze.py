@@ -107,15 +107,17 @@ def command(
                 ended = MemoryCeilingError(most)
                 document = unread(Problem(Citation(WHOLE_INPUT), str(ended), ProblemKind.LIMIT), rules, options)
     document = redaction.apply(accepting.mark(document, delivery.verbosity))
+    mistake = ended or shared.missing_path(paths)
+    empty = None if mistake or shared.is_recognised(document) else shared.empty_input(paths, document)
+    nothing = bool(empty or (mistake and not ended)) and not shared.is_recognised(document)
     with spent.stage("reports"):
-        delivery.deliver(document, targets, FORMATS)
+        delivery.deliver(document, targets, FORMATS, silent=nothing)
     if timings is not None:
         shared.write_timings(spent, timings)
-    mistake = ended or shared.missing_path(paths)
     code = shared.exit_code(document, delivery.fail_on, fail_on_missing)
     if mistake and (mistake.exit_code == BUG_EXIT_CODE or code != 1):
         raise mistake
-    shared.exit_with_result(document, code)
+    shared.exit_with_result(document, code, empty)
 
 
 class MemoryCeilingError(ThpdiagError):

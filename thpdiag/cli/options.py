@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import wraps
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
@@ -26,7 +28,7 @@ from thpdiag.cli import check_linux
 from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
 from thpdiag.cli.terminal import print_progress, remember, setting, show_progress, shows_color
-from thpdiag.engine.load import Rule, changed_params, rule_set
+from thpdiag.engine.load import Rule, changed_params, rule_files, rule_set
 from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
@@ -50,11 +52,12 @@ if TYPE_CHECKING:
     from thpdiag.report.baseline import Acceptance, Judge
     from thpdiag.sandbox import outcome as sandbox
 
-EXPECTED_INPUT = (
-    "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
-    "files, perf.data, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
+NOTHING_RECOGNISED = (
+    "nothing in the input was recognised; expected a sosreport, or an archive, folder or text with recordings of one "
+    "host, such as vmstat, sar or perf script (`thpdiag inputs` shows each file)"
 )
-NOTHING_RECOGNISED = f"nothing in the input was recognised; {EXPECTED_INPUT}"
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+MAX_NEIGHBOURS = 10_000  # names of a folder that are looked through for the one that was meant
 SUFFIXES = {"txt": "text", "htm": "html", "md": "markdown", "xml": "junit"}
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # the variable that names the file to which the commands of a CI step add
 
@@ -149,8 +152,19 @@ def _fail_on(text: str) -> _Decorator:
 
 FAIL_ON = _fail_on("Exit 1 if there is a finding of this severity or a higher one.")
 FAIL_ON_CHANGE = _fail_on("Exit 1 if a finding of this severity or a higher one is new or worse.")
+
+
+def check_rule_folders(_context: click.Context, parameter: click.Parameter, folders: Sequence[Path]) -> Sequence[Path]:
+    """Refuse a folder without rules: who names one expects them to be used."""
+    for folder in folders:
+        if not rule_files(folder):
+            raise UsageError(f"{folder} has no rules (files NAME.yaml); `thpdiag rules new` writes the first")
+    return folders
+
+
 RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
+    callback=check_rule_folders,
     help="A folder with further rules; may be given several times.",
 )  # fmt: skip
 SET = click.option(
@@ -277,17 +291,99 @@ def progress_of(*, wanted: bool = True) -> AbstractContextManager[Progress | Non
 
 
 def rule_by_id(wanted: str, rules: Sequence[Rule]) -> Rule:
-    """The rule of an id, however it is capitalised."""
-    by_id = {rule.id: rule for rule in rules}
-    if wanted.upper() not in by_id:
-        raise UsageError(f"no rule {wanted}{suggestion(wanted.upper(), by_id)}")
-    return by_id[wanted.upper()]
+    """The rule of an id, however it is capitalised, of a mechanism, or of words of its title; UsageError if none is.
+
+    Of several the one whose file has the mechanism's name is meant, else the gravest; a terminal names the others.
+    """
+    found = matching_rules(wanted, rules)
+    if not found:
+        raise UsageError(f"no rule {wanted!r}{_similar_rule(wanted, rules)}; `thpdiag rules list` has all")
+    if len(found) > 1:
+        others = ", ".join(f"{rule.id} ({rule.file.title})" for rule in found[1:MAX_ALIKE])
+        more = f" and {len(found) - MAX_ALIKE} more" if len(found) > MAX_ALIKE else ""
+        notice(f"{found[0].id} of {len(found)} rules for {wanted!r}; others: {others}{more}")
+    return found[0]
+
+
+MAX_ALIKE = 5  # rules that are named where several are meant
+_LEADING = ("root_cause", "alternative", "contributing")
+
+
+def matching_rules(wanted: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules of an id, else of a mechanism, else those whose titles have all the words; causes first."""
+
+    def order(rule: Rule) -> tuple[bool, int, int, str]:
+        own = Path(rule.source.path).stem == rule.file.mechanism
+        role = _LEADING.index(rule.file.role) if rule.file.role in _LEADING else len(_LEADING)
+        return not own, role, -SEVERITIES.index(rule.file.severity), rule.id
+
+    words = re.findall(r"\w+", wanted.lower())
+    for found in (
+        [rule for rule in rules if rule.id == wanted.upper()],
+        [rule for rule in rules if rule.file.mechanism == wanted.lower()],
+        [rule for rule in rules if words and set(words) <= set(re.findall(r"\w+", rule.file.title.lower()))],
+        [
+            rule
+            for rule in rules
+            if words and all(w in f"{rule.file.title} {rule.file.mechanism}".lower() for w in words)
+        ],
+    ):
+        if found:
+            return sorted(found, key=order)
+    return []
+
+
+def _similar_rule(wanted: str, rules: Sequence[Rule]) -> str:
+    """An id or a mechanism that is like what was written: of an id the letters must be those of one that is known."""
+    if re.fullmatch(r"[A-Za-z]+-?\d+", wanted):
+        digits = re.sub(r"\D", "", wanted).zfill(2)
+        same = [rule.id for rule in rules if rule.id.endswith(f"-{digits}") or rule.id.endswith(f"-0{digits}")]
+        return (
+            f"; did you mean {' or '.join(repr(i) for i in same[:2])}?" if same and wanted.upper() not in same else ""
+        )
+    return suggestion(wanted.lower(), {rule.file.mechanism for rule in rules})
 
 
 def missing_path(paths: Sequence[Path]) -> InputError | None:
     """The mistake of naming a path that is not there, as something to say or to raise."""
-    missing = [path for path in paths if str(path) != "-" and not path.exists()]
-    return InputError(f"{missing[0]}: no such file or folder; {EXPECTED_INPUT}") if missing else None
+    missing = next((path for path in paths if str(path) != "-" and not path.exists()), None)
+    if missing is None:
+        return None
+    if ADDRESS.match(str(missing)):
+        address = re.sub(":/+", "://", visible(str(missing)), count=1)  # a Path keeps one slash
+        return InputError(f"{address} is an address; download it first, or give it to `thpdiag triage`")
+    return InputError(f"{visible(str(missing))}: no such file or folder{_neighbour(missing) or '; check the path'}")
+
+
+def _neighbour(path: Path) -> str:
+    """The name beside a path that is not there that may have been meant."""
+    try:
+        names = [entry.name for entry in islice(path.parent.iterdir(), MAX_NEIGHBOURS)]
+    except OSError:
+        return f"; there is no folder {path.parent}" if not path.parent.exists() else ""
+    return visible(suggestion(path.name, names))
+
+
+def empty_input(paths: Sequence[Path], document: AnyResult) -> InputError | None:
+    """The mistake of naming only files without a byte and folders without a file; None if anything was there."""
+    if any(str(path) == "-" and any(row.size for one in documents(document) for row in one.inputs) for path in paths):
+        return None
+    if not all(str(path) == "-" or _is_empty(path) for path in paths):
+        return None
+    first = paths[0]
+    if str(first) == "-":
+        return InputError("standard input is empty; check the command before the pipe")
+    kind = "folder has no files" if first.is_dir() else "file is empty"
+    return InputError(f"{visible(str(first))}: the {kind}; check the path, or ask for it again")
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        if path.is_dir():
+            return not any(files for _, _, files in os.walk(path))
+        return path.is_file() and not path.stat().st_size
+    except OSError:
+        return False
 
 
 def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
@@ -299,7 +395,8 @@ def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) 
             name, rest = "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text, text
         known = SUFFIXES.get(name, name)
         if known not in formats or not rest:
-            raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(formats))}")
+            wrong = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
+            raise UsageError(f"{wrong}; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
     _check_outputs([path for _, path in found])
     return found
@@ -425,10 +522,10 @@ def why_unrecognised(document: AnyResult) -> str:
     return NOTHING_RECOGNISED
 
 
-def exit_with_result(document: AnyResult, code: int | None = None) -> NoReturn:
-    """Leave with the exit code of the result; of nothing recognised it is said what would have been."""
+def exit_with_result(document: AnyResult, code: int | None = None, mistake: InputError | None = None) -> NoReturn:
+    """Leave with the exit code of the result; of nothing recognised it is said what would have been, or the mistake."""
     if not is_recognised(document):
-        complain(why_unrecognised(document))
+        complain(str(mistake or why_unrecognised(document)))
     raise Exit(exit_code(document) if code is None else code)
 
 

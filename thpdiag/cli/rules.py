@@ -16,7 +16,7 @@ from thpdiag.authoring.coverage import Coverage, rule_coverage, without_cases
 from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
-from thpdiag.cli.options import RULES, SET, format_option, rule_by_id, write
+from thpdiag.cli.options import RULES, SET, check_rule_folders, format_option, rule_by_id, write
 from thpdiag.engine.lint import lint_names, lint_rules
 from thpdiag.engine.lint.issue import cases_beside
 from thpdiag.engine.load import rule_places, rule_set
@@ -40,16 +40,20 @@ def list_(folders: tuple[Path, ...]) -> None:
 
 
 @command.command()
-@click.argument("id")
+@click.argument("id", metavar="ID|MECHANISM|WORDS", nargs=-1, required=True)
 @RULES
-def show(id: str, folders: tuple[Path, ...]) -> None:
-    """A rule as it stands in its file."""
-    click.echo(rule_by_id(id, rule_set(folders)).source.text.rstrip())
+def show(id: tuple[str, ...], folders: tuple[Path, ...]) -> None:
+    """A rule as it stands in its file: of an id, a mechanism, or words of its title."""
+    click.echo(rule_by_id(" ".join(id), rule_set(folders)).source.text.rstrip())
 
 
 @command.command()
 @click.argument(
-    "named", metavar="[FOLDERS]...", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "named",
+    metavar="[FOLDERS]...",
+    nargs=-1,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    callback=check_rule_folders,
 )
 @RULES
 @click.option("--list", "names", is_flag=True, help="The names of all checks, with a line each.")

@@ -44,6 +44,8 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} holds no result of thpdiag: {error}") from error
+    except InputError as error:
+        raise InputError(f"{name}: {error}; give the JSON or the HTML page of `thpdiag analyze`") from error
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith(
         ("thpdiag/result/", _COMPARISON)
     ):
