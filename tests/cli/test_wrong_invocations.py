@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -48,6 +49,7 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("explain THP-999", 2, "no rule 'THP-999'", "thpdiag rules list"),
     ("explain THP-1", 2, "no rule 'THP-1'", "did you mean 'ALT-01' or 'THP-001'?"),
     ("rules show compation", 2, "no rule 'compation'", "thpdiag rules list"),
+    ("rules facts frobnication", 2, "nothing in the vocabulary", "thpdiag rules facts"),
     ("rules lint {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
@@ -102,3 +104,22 @@ def test_help_is_that_of_the_option(run: Run) -> None:
 def test_completion_is_a_script_of_the_shell(shell: str, run: Run) -> None:
     """Which calls thpdiag."""
     assert "_THPDIAG_COMPLETE" in run("completion", shell).out
+
+
+def test_the_vocabulary_of_rules_is_listed(run: Run) -> None:
+    """Name, kind, meaning, the command that prints it, and who uses it; in JSON too."""
+    out = run("rules", "facts", "compact_stall").out
+    assert out.startswith("node_vmstat_compact_stall  (counter")
+    assert "THP-012" in out
+    assert "$ cat /proc/vmstat" in out
+    (first, *_) = json.loads(run("rules", "facts", "compact_stall", "-f", "json").out)
+    assert first["name"] == "node_vmstat_compact_stall"
+    assert "THP-012" in first["rules"]
+
+
+def test_series_takes_the_format_as_other_commands_do(run: Run, tmp_path: Path) -> None:
+    """`-f` for stdout, `-o` by suffix."""
+    bundle = ROOT / "fixtures/captures/churn-never/bundle"
+    listed = run("series", bundle, "compact_stall", "-f", "json").out
+    run("series", bundle, "compact_stall", "-o", tmp_path / "rows.json")
+    assert (tmp_path / "rows.json").read_text() == listed
