@@ -64,12 +64,14 @@ UNUSABLE = ["empty-folder", "empty-file", "noise", "novel", "missing"]
 
 @pytest.mark.parametrize("kind", UNUSABLE)
 def test_input_that_says_nothing_is_one_sentence_and_exit_3(kind: str, tmp_path: Path, run: Run) -> None:
-    """Empty, noise, prose or absent: stderr says what was expected."""
+    """Empty, noise, prose or absent: stderr says what is wrong; where there is nothing, nothing is diagnosed."""
     done = run("analyze", unusable(kind, tmp_path))
 
     assert done.code == 3
     assert len(done.err.splitlines()) == 1
-    assert "expected a sosreport" in done.err
+    wrong = {"empty-folder": "the folder has no files", "empty-file": "the file is empty", "missing": "no such file"}
+    assert wrong.get(kind, "expected a sosreport") in done.err
+    assert bool(done.out) is (kind not in wrong)
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)

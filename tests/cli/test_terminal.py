@@ -117,9 +117,9 @@ def test_progress_names_the_host_where_there_are_several() -> None:
 
 
 def test_progress_is_for_terminals_that_want_it(tmp_path: Path) -> None:
-    """Not with --no-progress, nor where a line cannot be drawn anew."""
+    """Not with --progress none, nor where a line cannot be drawn anew."""
     for settings in ({"TERM": "xterm"}, {"TERM": "dumb"}):
-        options = ["--no-progress"] if settings["TERM"] == "xterm" else []
+        options = ["--progress", "none", "--color", "never"] if settings["TERM"] == "xterm" else []
         written = at_a_terminal("analyze", str(STORY), "-o", f"html={tmp_path / 'page.html'}", *options, **settings)
         assert ESCAPE not in written
 

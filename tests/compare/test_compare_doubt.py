@@ -20,7 +20,7 @@ def test_without_a_known_change_nothing_is_called_fixed() -> None:
     host = changed("storm-always", "storm-thp-never", _as_before)
 
     assert statuses(host)["THP-010"] == "improved"
-    assert "No setting is known to have changed, yet it got better" in host["answer"]["sentence"]
+    assert "Improved, though no setting is known to have changed" in host["answer"]["sentence"]
     assert "No setting that both sides know differs." in FORMATS["text"]({"hosts": [host], "alone": []})
 
 
@@ -205,3 +205,29 @@ def test_a_finding_that_may_have_been_there_is_not_said_to_be_absent() -> None:
     assert statuses(host)["THP-030"] == "cannot_tell"
     assert "whether BEFORE had it cannot be told" in host["answer"]["sentence"]
     assert "BEFORE had no such problem" not in host["answer"]["sentence"]
+
+
+def test_sides_exchanged_are_a_regression() -> None:
+    """What is fixed one way round is a regression the other, with the figure that rose; what is new does not remain."""
+    always, never = captured("storm-always"), captured("storm-defrag-never")
+    (host,) = document(never, always)["hosts"]
+
+    assert statuses(host)["THP-010"] == "new"
+    assert host["answer"]["sentence"].startswith("Regression after the change of thp.defrag from never to always: ")
+    assert "compact_stall rose from 0/s to 279/s" in host["answer"]["sentence"]
+    text = FORMATS["text"]({"hosts": [host], "alone": []})
+    assert "New or worse: " in text
+    assert ", new)" not in text.partition("\nRemains: ")[2].partition("\n!")[0]
+
+
+def test_a_cured_host_that_is_inconclusive_shows_the_regression_too() -> None:
+    """Its rule is undecided, but the mechanism's figures rose at less work: improved the other way round."""
+    always, never = captured("storm-always"), captured("storm-defrag-never")
+    never["verdict"] = {"status": "cannot_tell", "sentence": "Inconclusive."}
+    for rule in never["rules"]:
+        rule["outcome"] = "unknown" if rule["id"] == "THP-010" else rule["outcome"]
+    (back,), (forth,) = document(never, always)["hosts"], document(always, never)["hosts"]
+
+    assert statuses(forth)["THP-010"] == "improved"
+    assert statuses(back)["THP-010"] == "worse"
+    assert back["answer"]["sentence"].startswith("Regression after the change of thp.defrag from never to always: ")

@@ -60,7 +60,7 @@ def test_a_batch_is_accepted_as_its_documents_are(tmp_path: Path) -> None:
 def test_a_batch_is_read_one_result_after_the_other(tmp_path: Path) -> None:
     """Of 50 large documents never two are held; all but the findings and the name of a host is let go."""
     folder = batch(tmp_path / "out", *({**host(number), "notes": [{"text": "n" * 100_000}]} for number in range(50)))
-    every = documents([folder], RuleChoice((), ()), quiet=True)
+    every = documents([folder], RuleChoice((), ()))
     assert iter(every) is every
     assert {len(one.model_dump_json()) < 20_000 for one in every} == {True}
 

@@ -149,6 +149,9 @@ def live(page: Page) -> Iterator[str]:
                 yield f"{tag} {name}={value}"
 
 
+LABEL = re.compile("(?:Do now|Undo|Verify):")  # before the first command of the first block
+
+
 def wide(text: str, result: dict[str, Any]) -> list[str]:
     """Lines over 80 columns that need not be: neither a command, nor a path, nor one unbroken word."""
     commands = json.dumps(result, ensure_ascii=False)
@@ -156,7 +159,7 @@ def wide(text: str, result: dict[str, Any]) -> list[str]:
         line
         for line in text.splitlines()
         if columns(line) > 80
-        and json.dumps(line.strip(), ensure_ascii=False)[1:-1] not in commands
+        and json.dumps(LABEL.sub("", line).strip(), ensure_ascii=False)[1:-1] not in commands
         and max(columns(part) for part in line.split()) < 60
     ]
 

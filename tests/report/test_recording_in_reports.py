@@ -156,7 +156,7 @@ def test_both_reports_say_when_it_was_recorded(around: str, head: str, expected:
     """The time of day, how sure it is and from where; or that it is not known."""
     result = judged(around=around, head=head)
     assert expected in profile(result)["when"]
-    assert expected in plain(text.render(result))
+    assert expected in plain(text.render(result, Presentation(verbosity=1)))
     assert expected in plain(html.render(result))
 
 

@@ -62,14 +62,14 @@ def test_the_verdict_is_the_first_thing_said(path: Path) -> None:
     """The report opens with the sentence of the worst host."""
     sentence = _read(path)["verdict"]["sentence"]
     opening = " ".join(render(_read(path)).splitlines()[:3])
-    assert opening.startswith(sentence[:15])
+    assert opening.startswith(f"thpdiag: {sentence[:15]}")
 
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_each_status_has_a_sentence_of_its_own(status: str) -> None:
     """A document without a sentence still says what its status means."""
     document = {"schema": "thpdiag/result/1", "verdict": {"status": status}}
-    assert " ".join(render(document).splitlines()).startswith(SENTENCES[status])
+    assert " ".join(render(document).splitlines()).startswith(f"thpdiag: {SENTENCES[status]}")
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -82,20 +82,24 @@ def test_nothing_reaches_the_terminal_as_a_control(level: int) -> None:
 
 
 def test_the_order_is_the_order_of_reading() -> None:
-    """Verdict, confidence, host, evidence, ruled out, commands, undo, other findings, what is open, problems, notes."""
-    report = render(_document("found"))
+    """The first block; evidence, denials, steps, other findings, what is open, problems, notes."""
+    report = render(_document("found"), FULL)
     wanted = [
-        "CPUs queue on",
+        "thpdiag: CPUs queue on",
         "confidence confirmed",
-        "Host chaos",
+        "Host: chaos",
+        "Proof: ticket-4711.txt:114",
         "ticket-4711.txt:28  93.8 %",
-        "What speaks against it",
-        "Ruled out",
-        "SpinPause has 0.7 %",
-        "    echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
+        "Do now:  ",
+        "         echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
+        "Undo:    echo always",
+        "Verify:  collectl",
+        "Why:",
+        "What speaks against it:",
+        "Not the cause:",
+        "Not garbage collection: SpinPause has 0.7 %",
         "To last:",
-        "Verify: ",
-        "Undo:",
+        "Verify: system time",
         "Cost: ",
         "THP-005  consequence",
         "2 rules could not be decided",
@@ -115,7 +119,7 @@ def test_nothing_is_printed_twice() -> None:
     leader["evidence"].append({**leader["evidence"][0], "check": "again", "text": "the same figure in other words"})
     other = {**others[0], "role": "configuration", "severity": "high", "remedies": leader["remedies"]}
     document["findings"] = [leader, other, *others[1:]]
-    report = render(document)
+    report = render(document, FULL)
     assert "the same figure in other words" not in report
     for advice in leader["remedies"]:
         assert report.count(f"[{advice['id']}]") == 1
@@ -138,7 +142,7 @@ def test_a_risk_is_no_consequence() -> None:
     risk = {**other, "rule": "X-1", "role": "risk", "severity": "low"}
     context = {**other, "rule": "X-2", "role": "context", "severity": "info", "title": "Nothing moved"}
     document["findings"] = [{**leader, "consequences": [other["rule"], "X-1", "X-2"]}, other, risk, context]
-    report = render(document)
+    report = render(document, FULL)
     assert f"{other['rule']}  consequence, " in report
     assert "X-1  risk, low" in report
     assert "X-2  Nothing moved" in report
@@ -163,7 +167,7 @@ def test_more_is_said_at_each_level() -> None:
 
 
 def test_other_hosts_follow_the_worst() -> None:
-    """Of several hosts the worst is told in full and each other in a line; level 1 tells them in full too."""
+    """Of several hosts the worst is told in full and each healthy one in a line; level 1 tells them in full too."""
     document = _document("several_hosts")
     brief = render(document)
     assert brief.index("Severity critical") < brief.index("2 other hosts") < brief.index("db07: No huge-page problem")
@@ -173,11 +177,13 @@ def test_other_hosts_follow_the_worst() -> None:
 
 
 def test_long_lists_are_cut_short_with_a_count() -> None:
-    """At level 0 the list of what was ruled out ends after a few, and says how many more there are."""
+    """At level 0 the list of denials ends after a few, and says how many more there are."""
     document = _document("found")
     document["ruled_out"] = [{"rule": f"ALT-{number}", "because": f"number {number}"} for number in range(30)]
-    assert "and 22 more (-v)" in render(document)
-    assert "ALT-29: number 29" in render(document, FULL)
+    brief = render(document)
+    left = int(re.findall(r"and (\d+) more \(--full\)", brief.partition("Not the cause:")[2])[0])
+    assert left + len(re.findall(r"number \d+", brief)) == 30
+    assert "Not the case (ALT-29): number 29" in render(document, FULL)
 
 
 def test_what_may_hide_evidence_is_listed_at_once() -> None:
@@ -189,7 +195,7 @@ def test_what_may_hide_evidence_is_listed_at_once() -> None:
     assert "Problems that may hide evidence" in render(document)
     assert "var.tar.gz  damaged: is no archive" in render(document)
     assert "no row" not in render(document)
-    assert "2 problems (1 damaged, 1 odd); -v lists them." in " ".join(render(document).split())
+    assert "2 problems (1 damaged, 1 odd); --full lists them." in " ".join(render(document).split())
     assert "vmstat.txt  odd: a line that is no row of vmstat" in render(document, FULL)
     assert "1 problem (1 damaged).\n" in render({**document, "problems": [lost]})
     assert "Problems that may" not in render({**document, "problems": [odd]})

@@ -10,14 +10,16 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import rich_click as click
-from click.exceptions import Abort, ClickException
+from click.exceptions import Abort, ClickException, NoArgsIsHelpError
+from click.exceptions import UsageError as ClickUsageError
 
 from thpdiag import __version__
 from thpdiag.errors import BUG_EXIT_CODE, AcceptanceError, RuleError, ThpdiagError, UsageError
@@ -49,11 +51,27 @@ class DeferredGroup(click.RichGroup):
             return None
         return DeferredCommand(lambda: self.load(cmd_name), name=cmd_name, help=self.known[cmd_name])
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; of one that nobody knows what may have been meant."""
+        if args and args[0] not in self.known and not args[0].startswith("-"):
+            raise ClickUsageError(f"no command {args[0]!r}{similar_command(args[0], self.known)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def load(self, name: str) -> click.Command:
         """A command: its module, `MODULES` or of its own name, has it as `command` or in `COMMANDS`."""
         if name in GROUPS:
             return GROUPS[name]
         return _command_of(MODULES.get(name, name), name)
+
+
+def similar_command(word: str, known: Iterable[str], cutoff: float = 0.55) -> str:
+    """`; did you mean 'analyze'?` if a command is like the word."""
+    import difflib  # only for a mistake
+
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _command_of(module: str, name: str) -> click.Command:
@@ -70,6 +88,9 @@ class DefaultingGroup(DeferredGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         meant = args[0] not in (*self.known, *ctx.help_option_names) if args else not self.no_args_is_help
+        word = args[0] if args and meant and args[0].isalpha() and not Path(args[0]).exists() else ""
+        if alike := similar_command(word, self.known, cutoff=0.75):
+            raise ClickUsageError(f"no command {word!r}{alike}", ctx)
         if meant:
             args = [next(iter(self.known)), *args]
         return super().parse_args(ctx, args)
@@ -165,7 +186,15 @@ def serve() -> None:
 
 GROUPS: Mapping[str, click.Command] = MappingProxyType({"triage": triage, "serve": serve})
 MODULES: Mapping[str, str] = MappingProxyType(
-    {"render": "saved", "redact": "saved", "capture-script": "ask", "series": "recorded", "flame": "recorded"}
+    {
+        "render": "saved",
+        "redact": "saved",
+        "capture-script": "ask",
+        "series": "recorded",
+        "flame": "recorded",
+        "help": "assistance",
+        "completion": "assistance",
+    }
 )
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -184,6 +213,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "capture-script": "Print the script to send to the customer.",
         "serve": "Serve a page where a team uploads bundles.",
         "doctor": "Say what this installation has.",
+        "help": "Show the help of a command.",
+        "completion": "Print the completion script of a shell.",
     }
 )
 INTERRUPTED = 130
@@ -217,8 +248,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.stdout.flush()
     except Abort:
         code = INTERRUPTED
-    except ClickException as mistake:
+    except NoArgsIsHelpError as mistake:
         mistake.show()
+        code = mistake.exit_code
+    except ClickException as mistake:
+        click.echo(f"thpdiag: {_describe(mistake)}", err=True)
         code = mistake.exit_code
     except (RuleError, AcceptanceError) as mistake:  # begins with file, line and column, as editors and CI expect
         click.echo(str(mistake), err=True)
@@ -235,6 +269,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)
         code = BUG_EXIT_CODE
     sys.exit(code or 0)
+
+
+def _describe(mistake: ClickException) -> str:
+    """What click says, as one sentence, with the way to the options of the command."""
+    text = " ".join(mistake.format_message().split()).rstrip(".")
+    text = text.replace(". (Did you mean", " (did you mean").replace(". Did you mean", "; did you mean")
+    context = getattr(mistake, "ctx", None)
+    if not isinstance(mistake, ClickUsageError) or context is None:
+        return text
+    if "did you mean" in text:
+        return f"{text[:1].lower()}{text[1:]}"
+    return f"{text[:1].lower()}{text[1:]}; see `{context.command_path} --help`"
 
 
 def program() -> NoReturn:

@@ -58,7 +58,9 @@ NO_MEMORY = "annot allocate memory"  # of a library that was to be loaded
     metavar="[FILE]",
     help="Also write how long stages and rules took, to stderr or to a new FILE; never into the result.",
 )
+@shared.EXTENT
 @shared.VERBOSE
+@shared.COLOR
 @shared.PROGRESS
 @shared.STRICT
 @shared.packed_delivery
@@ -89,7 +91,7 @@ def command(
     ended: ThpdiagError | None = None
     stdin = sys.stdin.buffer
     document: AnyResult
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         if isolate or require_sandbox:
             limits = ceiling.child_limits(every_layer=bool(require_sandbox))
             with spent.stage("the child process"):
@@ -105,15 +107,17 @@ def command(
                 ended = MemoryCeilingError(most)
                 document = unread(Problem(Citation(WHOLE_INPUT), str(ended), ProblemKind.LIMIT), rules, options)
     document = redaction.apply(accepting.mark(document, delivery.verbosity))
+    mistake = ended or shared.missing_path(paths)
+    empty = None if mistake or shared.is_recognised(document) else shared.empty_input(paths, document)
+    nothing = bool(empty or (mistake and not ended)) and not shared.is_recognised(document)
     with spent.stage("reports"):
-        delivery.deliver(document, targets, FORMATS, quiet=reading.quiet)
+        delivery.deliver(document, targets, FORMATS, silent=nothing)
     if timings is not None:
         shared.write_timings(spent, timings)
-    mistake = ended or shared.missing_path(paths)
     code = shared.exit_code(document, delivery.fail_on, fail_on_missing)
     if mistake and (mistake.exit_code == BUG_EXIT_CODE or code != 1):
         raise mistake
-    shared.exit_with_result(document, code)
+    shared.exit_with_result(document, code, empty)
 
 
 class MemoryCeilingError(ThpdiagError):

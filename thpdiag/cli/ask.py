@@ -44,10 +44,9 @@ def ask(
     pid: str,
     redaction: Redaction,
     chosen: RuleChoice,
-    quiet: bool,
 ) -> None:
     """Write what to ask the customer for, ready to paste: what is missing in PATHS (a result, or what was sent)."""
-    document = _document(paths, chosen, quiet=quiet)
+    document = _document(paths, chosen)
     try:
         missing = wanted(redaction.apply(document))
         text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
@@ -60,7 +59,7 @@ def ask(
     shared.write(whole, output or Path("-"))
 
 
-def _document(paths: tuple[Path, ...], chosen: RuleChoice, *, quiet: bool) -> AnyResult:
+def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
     """The saved result, or that of what the paths hold."""
     if mistake := shared.missing_path(paths):
         raise mistake
@@ -69,7 +68,7 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice, *, quiet: bool) -> An
         raise UsageError("one result at a time, or what a customer sent")
     if results:
         return results[0]
-    with shared.progress_of(quiet=quiet) as show:
+    with shared.progress_of() as show:
         document = analyze_paths(paths, chosen.rules(), progress=show)
     if not shared.is_recognised(document):
         raise InputError(shared.why_unrecognised(document))

@@ -35,9 +35,7 @@ def command() -> None:
 @click.option("--expires", default="", metavar="DATE", help="The last day (YYYY-MM-DD) on which they are.")
 @shared.rule_options
 @shared.PROGRESS
-def create(
-    *, paths: tuple[Path, ...], output: Path, reason: str, expires: str, chosen: RuleChoice, quiet: bool
-) -> None:
+def create(*, paths: tuple[Path, ...], output: Path, reason: str, expires: str, chosen: RuleChoice) -> None:
     """Write a baseline of all findings in PATHS: results of thpdiag (JSON or HTML), or what a customer sent.
 
     A folder that `thpdiag triage` wrote stands for all results in it.
@@ -45,13 +43,13 @@ def create(
     if not reason.strip():
         raise UsageError("--reason is empty; say why the findings are accepted")
     until = parse_day(expires, "--expires") if expires else None
-    found = baseline(documents(paths, chosen, quiet=quiet), reason.strip(), until)
+    found = baseline(documents(paths, chosen), reason.strip(), until)
     shared.write(baseline_text(found), output)
     accepts = plural(len(found["accepted"]), "finding")
     shared.complain(visible(f"{output} accepts {accepts}{f' until {until}' if until else ', with no last day'}"))
 
 
-def documents(paths: Sequence[Path], chosen: RuleChoice, *, quiet: bool) -> Iterator[Result]:
+def documents(paths: Sequence[Path], chosen: RuleChoice) -> Iterator[Result]:
     """The results in folders of `triage`, the saved ones, and one result of all other paths together."""
     if mistake := shared.missing_path(paths):
         raise mistake
@@ -62,7 +60,7 @@ def documents(paths: Sequence[Path], chosen: RuleChoice, *, quiet: bool) -> Iter
     for batch in batches:
         yield from _findings_of_store(batch)
     if bundles:
-        with shared.progress_of(quiet=quiet) as show:
+        with shared.progress_of() as show:
             found = analyze_paths(bundles, chosen.rules(), progress=show)
         if not shared.is_recognised(found):
             raise InputError(shared.why_unrecognised(found))

@@ -33,6 +33,7 @@ NOTHING = "nothing to compare: no host of BEFORE is in AFTER"
 @shared.redaction_options
 @shared.rule_options
 @shared.VERBOSE
+@shared.COLOR
 @shared.PROGRESS
 @shared.packed_delivery
 def command(
@@ -43,7 +44,6 @@ def command(
     accepting: Accepting,
     redaction: Redaction,
     chosen: RuleChoice,
-    quiet: bool,
 ) -> None:
     """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
     targets, paths = shared.parse_outputs(delivery.outputs, FORMATS), (before, after)
@@ -55,12 +55,12 @@ def command(
     rules = chosen.rules() if None in saved else ()
     results = []
     for path, one in zip(paths, saved, strict=True):
-        with shared.progress_of(quiet=quiet or one is not None) as show:
+        with shared.progress_of(wanted=one is None) as show:
             results.append(analyze_paths([path], rules, progress=show) if one is None else one)
     try:
         marked = accepting.mark(results[1], delivery.verbosity)
         comparison, codes = _compare(paths, redaction.apply_to_compared([results[0], marked]))
-        delivery.deliver(comparison, targets, FORMATS, quiet=quiet)
+        delivery.deliver(comparison, targets, FORMATS)
         failed = any(fails(finding, delivery.fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         if any(saved):  # a saved result that is not what the schema says

@@ -30,7 +30,10 @@ from thpdiag.report.json import render
 def command(
     *, id: str, paths: tuple[Path, ...], form: str, redaction: Redaction, chosen: RuleChoice, reading: Reading
 ) -> None:
-    """Explain rule ID; with PATHS, why it fires there or does not, and what would have turned it."""
+    """Explain a rule; with PATHS, why it fires there or does not, and what would have turned it.
+
+    ID is that of a rule, a mechanism (fault-compaction), or quoted words of a title ('zone lock').
+    """
     rules = chosen.rules()
     rule = shared.rule_by_id(id, rules)
     if mistake := shared.missing_path(paths):
@@ -40,7 +43,7 @@ def command(
         _print(explain(rule, [], {}, options.told), form)
         return
     stdin = sys.stdin.buffer
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         given = read_input(paths, options, stdin=stdin, progress=show)
         diagnoses = diagnose_input(given, rules, options, progress=show)
         quotes = cited_lines(citations(rule, diagnoses), given.texts, paths, options.limits, stdin)

@@ -36,10 +36,13 @@ def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Re
     options = Options(every_input=True)
     result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer))
     document = _document(as_document(result))
-    click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
-    if mistake := shared.missing_path(paths):
+    mistake, recognised = shared.missing_path(paths), shared.is_recognised(result)
+    empty = None if mistake or recognised else shared.empty_input(paths, result)
+    if form == "json" or recognised or not (mistake or empty):
+        click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
+    if mistake:
         raise mistake
-    shared.exit_with_result(result)
+    shared.exit_with_result(result, mistake=empty)
 
 
 def _document(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import wraps
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
@@ -25,8 +27,8 @@ from click.exceptions import Exit
 from thpdiag.cli import check_linux
 from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
-from thpdiag.cli.terminal import show_progress
-from thpdiag.engine.load import Rule, changed_params, rule_set
+from thpdiag.cli.terminal import print_progress, remember, setting, show_progress, shows_color
+from thpdiag.engine.load import Rule, changed_params, rule_files, rule_set
 from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
@@ -50,11 +52,12 @@ if TYPE_CHECKING:
     from thpdiag.report.baseline import Acceptance, Judge
     from thpdiag.sandbox import outcome as sandbox
 
-EXPECTED_INPUT = (
-    "expected a sosreport, or any archive, folder or text with collectl, vmstat, top or ps output, /proc and /sys "
-    "files, perf.data, perf script, perf report or perf top text, a kernel log, or a pasted terminal session"
+NOTHING_RECOGNISED = (
+    "nothing in the input was recognised; expected a sosreport, or an archive, folder or text with recordings of one "
+    "host, such as vmstat, sar or perf script (`thpdiag inputs` shows each file)"
 )
-NOTHING_RECOGNISED = f"nothing in the input was recognised; {EXPECTED_INPUT}"
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+MAX_NEIGHBOURS = 10_000  # names of a folder that are looked through for the one that was meant
 SUFFIXES = {"txt": "text", "htm": "html", "md": "markdown", "xml": "junit"}
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # the variable that names the file to which the commands of a CI step add
 
@@ -84,7 +87,7 @@ PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_ty
 
 def format_option(formats: Collection[str] = ("text", "json"), default: str = "text") -> _Decorator:
     """`-f` with these formats."""
-    choice = click.Choice(sorted(formats))
+    choice = click.Choice(sorted(formats), case_sensitive=False)
     return click.option(
         "-f", "--format", "form", type=choice, default=default, show_default=True, help="What to print."
     )
@@ -93,25 +96,75 @@ def format_option(formats: Collection[str] = ("text", "json"), default: str = "t
 FORMAT = format_option(FORMATS)
 PATHS_OF_FILES = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 OUTPUT = click.option(
-    "-o", "--output", "outputs", multiple=True, metavar="FORMAT=PATH",
-    help="Also write this format to this file; may be given several times, `-` is stdout.",
+    "-o", "--output", "outputs", multiple=True, metavar="PATH",
+    help="Also write the report to this file, in the format of its suffix (or FORMAT=PATH); may be given several "
+    "times, `-` is stdout.",
 )  # fmt: skip
-VERBOSE = click.option("-v", "verbosity", count=True, help="All findings; twice: the match trees too.")
+VERBOSE = click.option(
+    "-v", "--verbose", "verbosity", count=True, help="Text with all details, as --full; twice: the match trees too."
+)
 SHOW_SUPPRESSED = click.option(
     "--show-suppressed", "suppressed", flag_value=Suppressed.SHOWN.value, default=Suppressed.LEFT_OUT.value,
     help="Also list findings that a suppression or a baseline accepts.",
 )  # fmt: skip
 
 
+def stack(*options: _Decorator) -> _Decorator:
+    """Several options as one decorator, in the order of the help."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+EXTENT = stack(
+    click.option("--short", "extent", flag_value="short", help="Text: only the first block, to paste into a ticket."),
+    click.option("--full", "extent", flag_value="full", help="Text: everything, with the lines that evidence cites."),
+)
+COLOR = click.option(
+    "--color", type=click.Choice(["auto", "always", "never"], case_sensitive=False), expose_value=False,
+    callback=remember, help="Colours of text: `auto` on a terminal. NO_COLOR and FORCE_COLOR have their usual meaning.",
+)  # fmt: skip
+QUIET = click.option(
+    "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=remember,
+    help="No progress and no notices on stderr, only errors.",
+)  # fmt: skip
+PROGRESS_KINDS = ("auto", "log", "json", "none")
+
+
+class ProgressKind(click.Choice[str]):
+    """How progress is shown; `no` is what `none` was called before."""
+
+    def __init__(self) -> None:
+        super().__init__(PROGRESS_KINDS, case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert("none" if value == "no" else value, param, ctx)
+
+
 def _fail_on(text: str) -> _Decorator:
-    severities = click.Choice([*reversed(SEVERITIES), "never"])
+    severities = click.Choice([*reversed(SEVERITIES), "never"], case_sensitive=False)
     return click.option("--fail-on", type=severities, default="never", show_default=True, help=text)
 
 
 FAIL_ON = _fail_on("Exit 1 if there is a finding of this severity or a higher one.")
 FAIL_ON_CHANGE = _fail_on("Exit 1 if a finding of this severity or a higher one is new or worse.")
+
+
+def check_rule_folders(_context: click.Context, parameter: click.Parameter, folders: Sequence[Path]) -> Sequence[Path]:
+    """Refuse a folder without rules: who names one expects them to be used."""
+    for folder in folders:
+        if not rule_files(folder):
+            raise UsageError(f"{folder} has no rules (files NAME.yaml); `thpdiag rules new` writes the first")
+    return folders
+
+
 RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
+    callback=check_rule_folders,
     help="A folder with further rules; may be given several times.",
 )  # fmt: skip
 SET = click.option(
@@ -122,7 +175,14 @@ FAIL_ON_MISSING = click.option("--fail-on-missing", is_flag=True, help="Exit 1 i
 SINCE = click.option("--since", help="Only what happened from this time of the host on.")
 UNTIL = click.option("--until", help="Only what happened up to this time.")
 AT = click.option("--at", help="Only five minutes before and after this time.")
-PROGRESS = click.option("--no-progress", "quiet", is_flag=True, help="No progress, even on a terminal.")
+PROGRESS = stack(
+    click.option(
+        "--progress", type=ProgressKind(), expose_value=False, callback=remember,
+        help="`auto`: a line on a terminal, nothing elsewhere; `log`: a line now and then; `json`: for programs.",
+    ),
+    click.option("--no-progress", "progress", flag_value="none", hidden=True, expose_value=False, callback=remember),
+    QUIET,
+)  # fmt: skip
 STRICT = click.option("--strict", is_flag=True, hidden=True)
 PROCESS = click.option("--process", default="", help="This process only (pid or command name).")
 
@@ -141,13 +201,12 @@ rule_options = as_one("chosen", RuleChoice, RULES, SET)
 
 
 class Reading(NamedTuple):
-    """What of the input is looked at, and whether its progress is hidden."""
+    """What of the input is looked at."""
 
     process: str
     since: str | None
     until: str | None
     at: str | None
-    quiet: bool
     strict: bool
 
     def named_options(self, rules: Sequence[Rule]) -> dict[str, str]:
@@ -221,25 +280,110 @@ packed_reading = as_one("reading", Reading)
 selection_options = as_one("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
 
 
-def progress_of(*, quiet: bool) -> AbstractContextManager[Progress | None]:
-    """Progress, if somebody watches."""
-    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+def progress_of(*, wanted: bool = True) -> AbstractContextManager[Progress | None]:
+    """Progress as `--progress` says; without it, if somebody watches."""
+    kind = "none" if setting("quiet") or not wanted else setting("progress", "auto")
+    if kind in ("log", "json"):
+        return print_progress(kind)
+    if kind == "none" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return nullcontext()
     return show_progress()
 
 
 def rule_by_id(wanted: str, rules: Sequence[Rule]) -> Rule:
-    """The rule of an id, however it is capitalised."""
-    by_id = {rule.id: rule for rule in rules}
-    if wanted.upper() not in by_id:
-        raise UsageError(f"no rule {wanted}{suggestion(wanted.upper(), by_id)}")
-    return by_id[wanted.upper()]
+    """The rule of an id, however it is capitalised, of a mechanism, or of words of its title; UsageError if none is.
+
+    Of several the one whose file has the mechanism's name is meant, else the gravest; a terminal names the others.
+    """
+    found = matching_rules(wanted, rules)
+    if not found:
+        raise UsageError(f"no rule {wanted!r}{_similar_rule(wanted, rules)}; `thpdiag rules list` has all")
+    if len(found) > 1:
+        others = ", ".join(f"{rule.id} ({rule.file.title})" for rule in found[1:MAX_ALIKE])
+        more = f" and {len(found) - MAX_ALIKE} more" if len(found) > MAX_ALIKE else ""
+        notice(f"{found[0].id} of {len(found)} rules for {wanted!r}; others: {others}{more}")
+    return found[0]
+
+
+MAX_ALIKE = 5  # rules that are named where several are meant
+_LEADING = ("root_cause", "alternative", "contributing")
+
+
+def matching_rules(wanted: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules of an id, else of a mechanism, else those whose titles have all the words; causes first."""
+
+    def order(rule: Rule) -> tuple[bool, int, int, str]:
+        own = Path(rule.source.path).stem == rule.file.mechanism
+        role = _LEADING.index(rule.file.role) if rule.file.role in _LEADING else len(_LEADING)
+        return not own, role, -SEVERITIES.index(rule.file.severity), rule.id
+
+    words = re.findall(r"\w+", wanted.lower())
+    for found in (
+        [rule for rule in rules if rule.id == wanted.upper()],
+        [rule for rule in rules if rule.file.mechanism == wanted.lower()],
+        [rule for rule in rules if words and set(words) <= set(re.findall(r"\w+", rule.file.title.lower()))],
+        [
+            rule
+            for rule in rules
+            if words and all(w in f"{rule.file.title} {rule.file.mechanism}".lower() for w in words)
+        ],
+    ):
+        if found:
+            return sorted(found, key=order)
+    return []
+
+
+def _similar_rule(wanted: str, rules: Sequence[Rule]) -> str:
+    """An id or a mechanism that is like what was written: of an id the letters must be those of one that is known."""
+    if re.fullmatch(r"[A-Za-z]+-?\d+", wanted):
+        digits = re.sub(r"\D", "", wanted).zfill(2)
+        same = [rule.id for rule in rules if rule.id.endswith(f"-{digits}") or rule.id.endswith(f"-0{digits}")]
+        return (
+            f"; did you mean {' or '.join(repr(i) for i in same[:2])}?" if same and wanted.upper() not in same else ""
+        )
+    return suggestion(wanted.lower(), {rule.file.mechanism for rule in rules})
 
 
 def missing_path(paths: Sequence[Path]) -> InputError | None:
     """The mistake of naming a path that is not there, as something to say or to raise."""
-    missing = [path for path in paths if str(path) != "-" and not path.exists()]
-    return InputError(f"{missing[0]}: no such file or folder; {EXPECTED_INPUT}") if missing else None
+    missing = next((path for path in paths if str(path) != "-" and not path.exists()), None)
+    if missing is None:
+        return None
+    if ADDRESS.match(str(missing)):
+        address = re.sub(":/+", "://", visible(str(missing)), count=1)  # a Path keeps one slash
+        return InputError(f"{address} is an address; download it first, or give it to `thpdiag triage`")
+    return InputError(f"{visible(str(missing))}: no such file or folder{_neighbour(missing) or '; check the path'}")
+
+
+def _neighbour(path: Path) -> str:
+    """The name beside a path that is not there that may have been meant."""
+    try:
+        names = [entry.name for entry in islice(path.parent.iterdir(), MAX_NEIGHBOURS)]
+    except OSError:
+        return f"; there is no folder {path.parent}" if not path.parent.exists() else ""
+    return visible(suggestion(path.name, names))
+
+
+def empty_input(paths: Sequence[Path], document: AnyResult) -> InputError | None:
+    """The mistake of naming only files without a byte and folders without a file; None if anything was there."""
+    if any(str(path) == "-" and any(row.size for one in documents(document) for row in one.inputs) for path in paths):
+        return None
+    if not all(str(path) == "-" or _is_empty(path) for path in paths):
+        return None
+    first = paths[0]
+    if str(first) == "-":
+        return InputError("standard input is empty; check the command before the pipe")
+    kind = "folder has no files" if first.is_dir() else "file is empty"
+    return InputError(f"{visible(str(first))}: the {kind}; check the path, or ask for it again")
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        if path.is_dir():
+            return not any(files for _, _, files in os.walk(path))
+        return path.is_file() and not path.stat().st_size
+    except OSError:
+        return False
 
 
 def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
@@ -251,7 +395,8 @@ def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) 
             name, rest = "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text, text
         known = SUFFIXES.get(name, name)
         if known not in formats or not rest:
-            raise UsageError(f"-o takes FORMAT=PATH, not '{text}'; formats are {', '.join(sorted(formats))}")
+            wrong = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
+            raise UsageError(f"{wrong}; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
     _check_outputs([path for _, path in found])
     return found
@@ -294,24 +439,34 @@ class Delivery(NamedTuple):
     fail_on: str
     verbosity: int
     suppressed: str = Suppressed.LEFT_OUT.value
+    extent: str | None = None
 
     @property
     def presentation(self) -> Presentation:
-        return Presentation(self.verbosity, self.fail_on, Suppressed(self.suppressed))
+        level = {"short": -1, "full": max(1, self.verbosity)}.get(self.extent or "", self.verbosity)
+        return Presentation(level, self.fail_on, Suppressed(self.suppressed))
 
     def deliver(
-        self, document: T, files: Sequence[tuple[str, Path]], formats: Mapping[str, Renderer[T]], *, quiet: bool = True
+        self,
+        document: T,
+        files: Sequence[tuple[str, Path]],
+        formats: Mapping[str, Renderer[T]],
+        *,
+        watched: bool = True,
+        silent: bool = False,
     ) -> None:
-        """Print the result unless some `-o` claims stdout, and write the files."""
-        printed = () if any(str(path) == "-" for _, path in files) else ((self.form, Path("-")),)
+        """Print the result unless some `-o` claims stdout, and write the files; `silent` prints nothing as text."""
+        claimed = any(str(path) == "-" for _, path in files) or (silent and self.form == "text")
+        printed = () if claimed else ((self.form, Path("-")),)
         targets = (*printed, *files)
         for number, (name, path) in enumerate(targets):
-            with progress_of(quiet=quiet) as show:
+            with progress_of(wanted=watched) as show:
                 if show:
                     from thpdiag.host.reading import Step  # loaded by whatever shows progress
 
                     show(Step("write", number, len(targets), name))
-                text = formats[name](document, self.presentation)
+                color = str(path) == "-" and shows_color()
+                text = formats[name](document, self.presentation._replace(color=color))
             write(text, path)
 
 
@@ -367,10 +522,10 @@ def why_unrecognised(document: AnyResult) -> str:
     return NOTHING_RECOGNISED
 
 
-def exit_with_result(document: AnyResult, code: int | None = None) -> NoReturn:
-    """Leave with the exit code of the result; of nothing recognised it is said what would have been."""
+def exit_with_result(document: AnyResult, code: int | None = None, mistake: InputError | None = None) -> NoReturn:
+    """Leave with the exit code of the result; of nothing recognised it is said what would have been, or the mistake."""
     if not is_recognised(document):
-        complain(why_unrecognised(document))
+        complain(str(mistake or why_unrecognised(document)))
     raise Exit(exit_code(document) if code is None else code)
 
 

@@ -40,11 +40,12 @@ PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "node
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("metrics", nargs=-1, metavar="METRIC...")
-@click.option("-o", "--output", default="csv", show_default=True, metavar="csv|json|parquet[=FILE]",
-              help="What to write, and where; a FILE alone says it by its name.")  # fmt: skip
+@shared.format_option(("csv", "json", "parquet"), "csv")
+@click.option("-o", "--output", default="", metavar="FILE",
+              help="Write to this file, in the format of its suffix (or FORMAT=FILE), not to stdout.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the metrics of PATH.")
 @shared.selection_options
-def series(*, path: Path, metrics: tuple[str, ...], output: str, listing: bool, reading: Reading) -> None:
+def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, listing: bool, reading: Reading) -> None:
     """Print every row that PATH has of METRIC, with its time, entity, file and line.
 
     METRIC is a name of `--list`, a pattern ('node_vmstat_compact_*'), or what the kernel, sar, PCP or collectl call it.
@@ -53,7 +54,7 @@ def series(*, path: Path, metrics: tuple[str, ...], output: str, listing: bool, 
     if not metrics and not listing:
         raise UsageError("which metric? --list tells which there are")
     options = reading.options()
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         given = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
         every = host_cases(given, options)
     if not any(state.samples for case in every for state in case.states):
@@ -63,7 +64,7 @@ def series(*, path: Path, metrics: tuple[str, ...], output: str, listing: bool, 
     if listing:
         click.echo(_describe_metrics(every))
         _exit_with_lost_rows(given, given.readings)
-    _exit_with_lost_rows(given, _write(every, metrics, output))
+    _exit_with_lost_rows(given, _write(every, metrics, output or form))
 
 
 def _write(every: Sequence[Case], metrics: Sequence[str], output: str) -> set[str]:
@@ -185,7 +186,7 @@ def flame(
     Names are those of the recording: nothing is redacted.
     """
     options = reading._replace(process="").options()  # which the whole recording has, for its clock
-    with shared.progress_of(quiet=reading.quiet) as show:
+    with shared.progress_of() as show:
         given = read_input(paths, options, stdin=sys.stdin.buffer, progress=show)
         profiles = _profiles(given, options)
     if not profiles:

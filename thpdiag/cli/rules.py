@@ -17,13 +17,15 @@ from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.known_issues import complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
-from thpdiag.cli.options import RULES, SET, format_option, rule_by_id, write
+from thpdiag.cli.options import RULES, SET, check_rule_folders, format_option, rule_by_id, write
 from thpdiag.engine.lint import lint_names, lint_rules
 from thpdiag.engine.lint.issue import cases_beside
 from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.errors import UsageError
 from thpdiag.knowledge.known_issues import catalogue as known_issues
+from thpdiag.knowledge.vocabulary import term, terms
+from thpdiag.report.layout import fold
 
 
 @click.group()
@@ -42,16 +44,20 @@ def list_(folders: tuple[Path, ...]) -> None:
 
 
 @command.command()
-@click.argument("id")
+@click.argument("id", metavar="ID|MECHANISM|WORDS", nargs=-1, required=True)
 @RULES
-def show(id: str, folders: tuple[Path, ...]) -> None:
-    """A rule as it stands in its file."""
-    click.echo(rule_by_id(id, rule_set(folders)).source.text.rstrip())
+def show(id: tuple[str, ...], folders: tuple[Path, ...]) -> None:
+    """A rule as it stands in its file: of an id, a mechanism, or words of its title."""
+    click.echo(rule_by_id(" ".join(id), rule_set(folders)).source.text.rstrip())
 
 
 @command.command()
 @click.argument(
-    "named", metavar="[FOLDERS]...", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "named",
+    metavar="[FOLDERS]...",
+    nargs=-1,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    callback=check_rule_folders,
 )
 @RULES
 @click.option("--list", "names", is_flag=True, help="The names of all checks, with a line each.")
@@ -182,6 +188,39 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
 def docs(folders: tuple[Path, ...], output: Path | None) -> None:
     """The catalogue of all rules as one page of Markdown: what each looks for, means and advises."""
     write(catalogue(rule_set(folders)), output or Path("-"))
+
+
+@command.command("facts")
+@click.argument("words", metavar="[WORD]...", nargs=-1)
+@RULES
+@format_option()
+def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
+    """List what a rule can ask for: name, unit, meaning, the command that prints it, and the rules that use it.
+
+    With WORDs only what has all of them in its name or meaning.
+    """
+    uses: dict[str, list[str]] = {}
+    for rule in rule_set(folders):
+        for name in sorted({name for check in rule.checks.values() for name in check.needs}):
+            uses.setdefault(name, []).append(rule.id)
+    known = {one.name: one for one in terms()}
+    for name in uses:  # members of a family, such as the counters of /proc/vmstat, have no entry of their own
+        if name not in known and (family := term(name)):
+            known[name] = family._replace(name=name)
+    every = [known[name] for name in sorted(known)]
+    found = [one for one in every if all(word.lower() in f"{one.name} {one.means}".lower() for word in words)]
+    if not found:
+        raise UsageError(f"nothing in the vocabulary has {' '.join(words)!r}; `thpdiag rules facts` lists all of it")
+    if form == "json":
+        rows = [{**one._asdict(), "rules": sorted(uses.get(one.name, ()))} for one in found]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for one in found:
+        unit = "" if one.unit in ("", "1") else f", {one.unit}"
+        used = f"; used by {', '.join(sorted(uses[one.name]))}" if one.name in uses else ""
+        click.echo(f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})")
+        told = [*fold(f"{one.means}{used}", "    "), *([f"    $ {one.ask_for}"] if one.ask_for else [])]
+        click.echo("\n".join(told))
 
 
 WIDTH = 80

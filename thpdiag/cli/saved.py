@@ -44,6 +44,8 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} holds no result of thpdiag: {error}") from error
+    except InputError as error:
+        raise InputError(f"{name}: {error}; give the JSON or the HTML page of `thpdiag analyze`") from error
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith(
         ("thpdiag/result/", _COMPARISON)
     ):
@@ -82,7 +84,10 @@ def find_result(path: Path) -> Result | None:
 @shared.acceptance_options
 @shared.redaction_options
 @shared.SHOW_SUPPRESSED
+@shared.EXTENT
 @shared.VERBOSE
+@shared.COLOR
+@shared.QUIET
 @shared.packed_delivery
 def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction: Redaction) -> None:
     """Render RESULT (JSON or HTML page, also of `thpdiag compare`) again; no bundle is needed."""
@@ -100,7 +105,7 @@ def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction:
     else:
         targets = shared.parse_outputs(delivery.outputs)
         told = redaction.apply(accepting.mark(document, delivery.verbosity))
-        delivery.deliver(told, targets, FORMATS)
+        delivery.deliver(told, targets, FORMATS, watched=False)
         failed = shared.fails_gate(told, delivery.fail_on)
     raise Exit(int(failed))
 
@@ -110,7 +115,9 @@ def _render_comparison(document: Comparison, delivery: Delivery) -> bool:
     if delivery.form not in COMPARISON_FORMATS:
         formats = ", ".join(sorted(COMPARISON_FORMATS))
         raise UsageError(f"-f {delivery.form} is no format of a comparison; formats are {formats}")
-    delivery.deliver(document, shared.parse_outputs(delivery.outputs, COMPARISON_FORMATS), COMPARISON_FORMATS)
+    delivery.deliver(
+        document, shared.parse_outputs(delivery.outputs, COMPARISON_FORMATS), COMPARISON_FORMATS, watched=False
+    )
     return any(fails(finding, delivery.fail_on) for finding in failing(document))
 
 

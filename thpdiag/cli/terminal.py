@@ -1,7 +1,12 @@
-"""What a person at a terminal sees and does: sentences on stderr, progress, Ctrl-C."""
+"""What a person at a terminal sees and does: sentences on stderr, progress, colours, Ctrl-C.
+
+What `--quiet`, `--progress` and `--color` say is remembered in the context of the command (`remember`, `setting`).
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,14 +22,41 @@ if TYPE_CHECKING:
     from thpdiag.host.reading import Progress, Step
 
 REDRAW_SECONDS = 0.1
+LINE_SECONDS = {"log": 10.0, "json": 1.0}  # between two lines of progress
+PROGRESS_SCHEMA = "thpdiag/analysis-progress/1"
+_META = "thpdiag.cli."
 MAX_PATH_COLUMNS = 70  # columns of a member's path, from its end
 ERASED, UNWRAPPED, WRAPPED = "\x1b[2K\r", "\x1b[?7l", "\x1b[?7h"  # the terminal cuts a line that is too long for it
 STAGES = {"read": "Reading", "judge": "Judging", "write": "Writing"}
 
 
+def remember(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """The callback of an option that holds for whatever the command does; the last of two such options wins."""
+    if value is not None and parameter.name:
+        context.meta[_META + parameter.name] = value
+    return value
+
+
+def setting(name: str, default: Any = None) -> Any:
+    """What such an option says; outside of a command its default."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_META + name, default) if context else default
+
+
+def shows_color() -> bool:
+    """Whether what is printed has colours: as asked for, else on a terminal; NO_COLOR and FORCE_COLOR decide before."""
+    mode = setting("color", "auto")
+    if mode != "auto":
+        return bool(mode == "always")
+    if os.environ.get("NO_COLOR"):
+        return False
+    terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return terminal or bool(os.environ.get("FORCE_COLOR"))
+
+
 def notice(text: str) -> None:
     """Something that only a person at a terminal wants to know."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not setting("quiet"):
         click.echo(text, err=True)
 
 
@@ -42,6 +74,22 @@ def show_progress() -> Iterator[Progress]:
         yield throttle(lambda step: _draw(f"{UNWRAPPED}{_describe(step)}{WRAPPED}"), REDRAW_SECONDS)
     finally:
         _draw("")
+
+
+@contextmanager
+def print_progress(kind: str) -> Iterator[Progress]:
+    """Lines on stderr that say how far the analysis is: for a log, or as JSON for another program."""
+    from thpdiag.host.reading import throttle
+
+    def show(step: Step) -> None:
+        text = _describe(step)
+        if kind == "json":
+            known = {"stage": step.stage, "done": step.done, "total": step.total, "what": step.what}
+            text = json.dumps({"schema": PROGRESS_SCHEMA, **known}, sort_keys=True)
+        with suppress(OSError):
+            click.echo(text if kind == "json" else f"thpdiag: {text}", err=True)
+
+    yield throttle(show, LINE_SECONDS[kind])
 
 
 def _draw(line: str) -> None:

@@ -34,7 +34,7 @@ from thpdiag.compare.model import (
     Value,
 )
 from thpdiag.compare.pair import SWITCHES, Load, Pair, own_name, pair_hosts
-from thpdiag.compare.text import describe_change, describe_changes, figure_name
+from thpdiag.compare.text import describe_changes, describe_course, figure_name
 from thpdiag.model.document import Document, present_keys
 from thpdiag.model.result import Evidence, Finding, Result, Setting
 from thpdiag.report import AnyResult
@@ -50,13 +50,14 @@ MAX_SWITCHED = 3
 MAX_COMMANDS = 6
 _FELT = 0.02  # of the samples: a smaller share of stacks on both sides is not listed
 _HEADS = {
-    "fixed": "it is gone",
-    "improved": "it got better",
-    "unchanged": "nothing changed",
-    "worse": "it got worse",
-    "cannot_tell": "whether it helped cannot be told",
+    "fixed": "Fixed",
+    "improved": "Improved",
+    "unchanged": "Unchanged",
+    "worse": "Regression",
+    "new": "Regression",
+    "cannot_tell": "Cannot tell whether it helped",
 }
-_BETTER = (_HEADS["fixed"], _HEADS["improved"])
+_BETTER = ("Fixed", "Improved")
 _APART = {
     "fixed": "found on {before} only",
     "improved": "found on {before}, less or not looked at on {after}",
@@ -271,7 +272,9 @@ def _about(main: Judged, pair: Pair) -> tuple[Status, str]:
     if pair.same == "different":
         names = {"before": own_name(pair.before) or "BEFORE", "after": own_name(pair.after) or "AFTER"}
         return main.status, f"Two hosts: {_APART[main.status].format(**names)}: {title}. {reason}."
-    return main.status, f"{_capital(_with_switch(pair, _HEADS[main.status]))}: {title}. {reason}."
+    reason = _proof(main, pair).rstrip(".")
+    was = "The problem was" if main.after is None else "The problem"
+    return main.status, f"{_with_switch(pair, _HEADS[main.status])}: {reason}. {was}: {title}."
 
 
 def _proof(main: Judged, pair: Pair) -> str:
@@ -282,7 +285,7 @@ def _proof(main: Judged, pair: Pair) -> str:
     if moved[0] is pair.toggled and pair.programs_time is not None:
         return f"{describe_changes([moved[0], pair.programs_time])}; the mechanism itself was not measured after"
     load = pair.load_of(main.finding)
-    short = f"{describe_change(moved[0])} {_at_load(load)}"
+    short = f"{describe_course(moved[0])} {_at_load(load)}"
     return f"{short}, but {load.weak}" if load.weak and load.work is not None else short
 
 
@@ -295,13 +298,13 @@ def _at_load(load: Load) -> str:
 
 
 def _with_switch(pair: Pair, outcome: str) -> str:
-    """What was switched stands before the outcome: after it, not more; a cause takes more than one look."""
+    """The outcome after what was switched: after it, not more; a cause takes more than one look."""
     changes = [f"{name} from {old} to {new}" for name, old, new in pair.switched[:MAX_SWITCHED]]
     if changes:
         more = len(pair.switched) - len(changes)
-        return f"after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''} {outcome}"
+        return f"{outcome} after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''}"
     odd = not pair.changed and outcome in _BETTER
-    return f"no setting is known to have changed, yet {outcome}" if odd else outcome
+    return f"{outcome}, though no setting is known to have changed" if odd else outcome
 
 
 def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[Status, str]:
@@ -309,22 +312,33 @@ def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[Status, str]:
     if pair.same_files and all(one.status == "unchanged" for one in judged):
         return "unchanged", "BEFORE and AFTER are the same files, so nothing changed."
     after = sentence(pair.after)
-    if pair.before.verdict.status == "cannot_tell":
-        return "cannot_tell", f"There is nothing to compare with: BEFORE does not decide it. AFTER: {after}"
     now = leading(pair.after)
     own = next((one for one in judged if now is not None and one.after is now), None)
+    if own is None and pair.before.verdict.status == "cannot_tell":
+        return "cannot_tell", f"Cannot compare: BEFORE is inconclusive. AFTER: {after}"
     if own is not None and own.before is not None:
         return own.status, _about(own, pair)[1]
     if own is not None:
-        head = "AFTER has a problem, and whether BEFORE had it cannot be told"
-        if own.status == "new":
-            head = "BEFORE had no such problem, AFTER has"
-        return own.status, f"{head}: {_title(own.finding)}. {_capital(own.reason.rstrip('.'))}."
+        return own.status, _regression(own, pair)
     if pair.after.verdict.status == "cannot_tell":
         return "cannot_tell", f"BEFORE had no huge-page problem; AFTER does not decide it. {after}"
     if any(one.status in ("new", "worse") for one in judged):
         return "unchanged", "No huge-page problem was at work before or after; but something lesser is new or worse."
     return "unchanged", "No huge-page problem was at work before or after."
+
+
+def _regression(own: Judged, pair: Pair) -> str:
+    """What AFTER has and BEFORE is not known to have had: what rose from what to what."""
+    title, reason = _title(own.finding), own.reason.rstrip(".")
+    if own.status not in ("new", "worse"):
+        head = "AFTER has a problem, and whether BEFORE had it cannot be told"
+        return f"{head}: {title}. {_capital(reason)}."
+    if pair.same == "different":
+        return f"BEFORE had no such problem, AFTER has: {title}. {_capital(reason)}."
+    rose = next((one for one in own.changes if one.moved and one.after.value > one.before.value), None)
+    proof = f"{describe_course(rose)} {_at_load(pair.load_of(own.finding))}".rstrip() if rose else reason
+    known = "BEFORE had no such problem" if own.status == "new" else "The rule could not be decided before"
+    return f"{_with_switch(pair, _HEADS[own.status])}: {proof}. {known}: {title}."
 
 
 def _request(main: Judged | None, judged: Sequence[Judged], pair: Pair) -> Request:

@@ -108,6 +108,10 @@ def _appeared(after: Finding, pair: Pair) -> Judged:
     if outcome == "fires":
         return judged("new", "before it was found about something else only")
     why = "was not asked" if outcome == "absent" else "could not be decided"
+    leads = after.rule == pair.after.verdict.rule and pair.before.verdict.status == "cannot_tell"
+    if leads and rose and load.word in ("same", "less"):  # with the sides exchanged it would be called improved
+        moved = describe_changes(changes)
+        return judged("worse", f"its own figures rose: {moved}; {load.text}. Before, the rule {why}")
     return judged("cannot_tell", f"found after; before, the rule {why}, so it may have been there")
 
 

@@ -12,6 +12,7 @@ from thpdiag.compare.model import (
     ComparedHost,
     Comparison,
     Placed,
+    Remaining,
     SettingValue,
     Value,
 )
@@ -24,6 +25,7 @@ from thpdiag.report.quantity import quantity
 MAX_CHANGES = 3  # in one sentence
 SHORT = 12  # figures without -v
 _STATUS_WIDTH = 12
+GROWN = ("new", "worse")
 _NAMES = {
     "cpu_ratio.sys_share": "kernel share of busy CPU time",
     "cpu_ratio.sys_total": "CPU time in the kernel",
@@ -70,6 +72,14 @@ def describe_changes(changes: Iterable[Change]) -> str:
     return ", ".join(map(describe_change, sorted(changes, key=lambda one: not one.moved)[:MAX_CHANGES]))
 
 
+def describe_course(one: Change) -> str:
+    """A change for a headline: `compact_stall fell from 890/s to 0/s`."""
+    before, after = (quantity(figure.value, figure.unit) for figure in (one.before, one.after))
+    less = " (less for the same work)" if one.direction == "down" != one.alone else ""
+    moved = "fell" if one.after.value < one.before.value else "rose"
+    return f"{figure_name(one.before.name)} {moved} from {before} to {after}{less}"
+
+
 def describe_change(one: Change) -> str:
     before, after = (quantity(figure.value, figure.unit) for figure in (one.before, one.after))
     less = " (less for the same work)" if one.direction == "down" != one.alone else ""
@@ -90,10 +100,19 @@ def status_word(status: str, host: ComparedHost) -> str:
 
 
 def remains(host: ComparedHost) -> str:
-    """What AFTER still or newly has beside the finding that the answer is about."""
+    """What AFTER still has beside the finding that the answer is about."""
+    return _others(host, [one for one in host.answer.remains if one.status not in GROWN])
+
+
+def newly(host: ComparedHost) -> str:
+    """What AFTER newly has, or more of."""
+    return _others(host, [one for one in host.answer.remains if one.status in GROWN])
+
+
+def _others(host: ComparedHost, rows: Iterable[Remaining]) -> str:
     return "; ".join(
         f"{one.title or one.rule} ({', '.join(filter(None, [one.severity, status_word(one.status, host)]))})"
-        for one in host.answer.remains
+        for one in rows
     )
 
 
@@ -157,6 +176,8 @@ def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
     for label, side in (("BEFORE", host.before), ("AFTER", host.after)):
         yield from fold(prose(f"{side.case}: {side.sentence}"), f"{label}: ", "  ")
     yield from fold(prose(host.load.text), "Load: ", "  ")
+    if more := newly(host):
+        yield from fold(prose(more), "New or worse: ", "  ")
     if left := remains(host):
         yield from fold(prose(left), "Remains: ", "  ")
     for note in host.notes:

@@ -169,6 +169,8 @@ def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quote
 
 # Verdict
 
+BESIDE = ("configuration", "contributing", "risk")  # the roles that are worth the sentence where nobody leads
+
 
 def _verdict(diagnosis: Diagnosis) -> Verdict:
     leader, status = diagnosis.leader, cast("Any", diagnosis.status)
@@ -254,8 +256,9 @@ def _sentence_without_leader(diagnosis: Diagnosis) -> str:
     if not any(row.reader for row in diagnosis.case.inputs):
         return "Nothing can be said: no file of the input was recognised."
     symptom = _symptom(diagnosis)
-    beside = (f for f in diagnosis.findings if f.role in ("configuration", "contributing") and not f.demoted_by)
-    if seen := next((finding.title for finding in beside), None):
+    beside = [f for f in diagnosis.findings if f.role in BESIDE and not f.demoted_by]
+    # A risk alone is worth the sentence too, behind what is wrong or takes part.
+    if seen := next((f.title for f in sorted(beside, key=lambda f: f.role == "risk")), None):
         return f"{symptom}{seen}. Whether that hurts this host cannot be told from the input."
     brief = _brief_watch(watched_seconds_of_demand(views), LONG_ENOUGH)
     return f"{symptom or 'The input does not decide it. '}See what to ask for.{brief}"

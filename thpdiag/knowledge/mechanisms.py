@@ -28,6 +28,7 @@ class Mechanism(NamedTuple):
     """`kind`: thp, alternative or none. One with a `demand` must be ruled out before "nothing found" is said.
 
     `looks_like`: mechanisms that it can be mistaken for. `leads_to`: those that follow from it where both are at work.
+    `noun`: what it is called in a denial, "Not memory pressure".
     """
 
     name: str
@@ -37,6 +38,7 @@ class Mechanism(NamedTuple):
     demand: Demand | None = None
     looks_like: tuple[str, ...] = ()
     leads_to: tuple[str, ...] = ()
+    noun: str = ""
 
 
 @cache
@@ -45,7 +47,8 @@ def mechanisms() -> dict[str, Mechanism]:
     for name, row in load_shipped("mechanisms.yaml")["mechanisms"].items():
         demand = Demand(row["demand"]["of"], row["demand"]["per_hour"] / 3600) if "demand" in row else None
         alike, further = tuple(row.get("looks_like", ())), tuple(row.get("leads_to", ()))
-        found[name] = Mechanism(name, row["title"], row["sentence"], row["kind"], demand, alike, further)
+        noun = row.get("noun", name.replace("-", " "))
+        found[name] = Mechanism(name, row["title"], row["sentence"], row["kind"], demand, alike, further, noun)
     return found
 
 

@@ -6,7 +6,7 @@ comparison, a fleet, a baseline), SARIF, Code Quality of GitLab, JUnit, annotati
 that `thpdiag` exports (flame graphs, speedscope) are read as those of any other tool.
 
 The text for a terminal, and Markdown in a longer text, begin with sentences that are read as prose; of them the
-paragraph is known that repeats the settings of the host.
+paragraphs are known that repeat the host and its settings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _OPENS = re.compile(
 _OF_OTHERS_TOO = re.compile(rb'\s{0,9}\{\s{0,9}"(?:\$schema|alone)"')
 _OURS = re.compile(rb'"id": "thpdiag/|"rules_digest"|"name": "thpdiag"')
 _HEAD_OF_TEXT = re.compile(
-    r"Severity (?:critical|high|medium|low|info), confidence (?:possible|likely|confirmed)[;.]"
+    r"thpdiag: |Severity (?:critical|high|medium|low|info), confidence (?:possible|likely|confirmed)(?:[;.]| \()"
+    r"|Rule: (?:THP|ALT|CTX)-\d{2,3} \([\w-]{1,60}\)"
     r"|- \*\*Severity:\*\* (?:critical|high|medium|low|info); |- \*\*Confidence:\*\* (?:possible|likely|confirmed)\. "
 )
 

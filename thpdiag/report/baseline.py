@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from thpdiag.errors import AcceptanceError, InputError
+from thpdiag.errors import AcceptanceError, InputError, UsageError
 from thpdiag.knowledge.yaml_nodes import Place, YamlError, load_with_places, point_at, suggestion
 from thpdiag.model import result
 from thpdiag.model.finding import CONFIDENCES, SEVERITIES
@@ -160,7 +160,7 @@ def read_suppressions(path: Path) -> list[Suppression]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise AcceptanceError(f"{path}: cannot be read: {error}") from error
+        raise UsageError(_unreadable(path, error, "docs/how-to/accept.md has an example")) from error
     return parse_suppressions(str(path), text)
 
 
@@ -288,13 +288,18 @@ def rows(path: Path) -> Sequence[Mapping[str, Any]]:
     return entries
 
 
+def _unreadable(path: Path, error: OSError | UnicodeDecodeError, way_out: str) -> str:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path}: cannot be read: {why[:1].lower()}{why[1:]}; {way_out}"
+
+
 def _read_json(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BASELINE_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise AcceptanceError(f"{path}: cannot be read: {error}") from error
+        raise UsageError(_unreadable(path, error, "`thpdiag baseline create` writes one")) from error
     if len(data) > MAX_BASELINE_BYTES:
         raise AcceptanceError(f"{path}: larger than {MAX_BASELINE_BYTES >> 20} MiB")
     try:

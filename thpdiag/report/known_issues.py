@@ -12,7 +12,7 @@ from thpdiag.report import messages
 from thpdiag.report.escaping import code, code_block, paragraph, prose, visible
 from thpdiag.report.layout import fold
 
-FIRST = 3  # told in full without -v: a kernel that is years old has more
+FIRST = 3  # told in full without --full: a kernel that is years old has more
 GRAVE = ("data", "hang", "stall", "slow", "memory")  # kinds of harm that are told in full
 STATES = {
     "affected": "",
@@ -27,7 +27,7 @@ def heading(result: Result) -> str:
     return f"Known issues (catalogue of {result.tool.known_issues or 'unknown date'})"
 
 
-def told(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
+def by_certainty(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
     """Those that are true of the host, and those that may be."""
     sure = [one for one in result.known_issues if one.state != "possible"]
     return sure, [one for one in result.known_issues if one.state == "possible"]
@@ -57,31 +57,27 @@ def until(issue: KnownIssue) -> str:
 
 
 def first(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
-    """Those that are told in full without -v, and those of which the title has to do."""
-    sure, _ = told(result)
+    """Those that are told in full without --full, and those of which the title has to do."""
+    sure, _ = by_certainty(result)
     full = [one for one in sure if one.harm in GRAVE or one.state != "affected"][:FIRST]
     return full, [one for one in sure if one not in full][:FIRST]
 
 
 def more(result: Result, shown: int) -> str:
     """How many are not told."""
-    sure, possible = told(result)
+    sure, possible = by_certainty(result)
     parts = [f"{len(sure) - shown} more" if len(sure) > shown else ""]
     parts += [f"{len(possible)} that may apply, if what is missing is so" if possible else ""]
     return " and ".join(filter(None, parts))
 
 
-def text(result: Result, verbosity: int) -> Iterator[str]:
-    """The section for a terminal, below its heading; nothing where no entry is true or may be."""
-    sure, possible = told(result)
-    full, brief = ([*sure, *possible], []) if verbosity else first(result)
-    for issue in full:
-        yield from _title(issue)
-        yield from _details(issue, verbosity)
-    for issue in brief:
-        yield from _title(issue)
-    if not verbosity and (rest := more(result, len(full) + len(brief))):
-        yield f"  {rest} (-v)"
+def text(result: Result, level: int) -> list[list[str]]:
+    """The blocks of the section for a terminal; none where no entry is true or may be."""
+    sure, possible = by_certainty(result)
+    full, brief = ([*sure, *possible], []) if level else first(result)
+    blocks = [[*_title(issue), *_details(issue, level)] for issue in full] + [_title(issue) for issue in brief]
+    rest = "" if level else more(result, len(full) + len(brief))
+    return [*blocks, [f"  {rest} (--full)"]] if rest else blocks
 
 
 def _title(issue: KnownIssue) -> list[str]:
@@ -89,16 +85,16 @@ def _title(issue: KnownIssue) -> list[str]:
     return fold(prose(words), f"  {visible(issue.id)}  ", "      ")
 
 
-def _details(issue: KnownIssue, verbosity: int) -> Iterator[str]:
+def _details(issue: KnownIssue, level: int) -> Iterator[str]:
     facts = [messages.with_aside(fact.text or "", messages.place(fact)) for fact in issue.facts]
     doubt = f"Doubt: {issue.doubt}" if issue.doubt else ""
     further = [issue.defect or "", *facts, missing(issue), doubt]
-    for line in (*(further if verbosity else ["; ".join(facts)]), fix(issue), source(issue)):
+    for line in (*(further if level else ["; ".join(facts)]), fix(issue), source(issue)):
         yield from fold(prose(line), "      ", "        ") if line else ()
     yield from messages.command_lines("Workaround:", issue.now, "      ")
-    yield from messages.command_lines("To last:", issue.persist if verbosity else [], "      ")
+    yield from messages.command_lines("To last:", issue.persist if level else [], "      ")
     yield from fold(prose(until(issue)), "      ", "        ") if issue.undo or issue.until else ()
-    if verbosity or issue.state == "fixed-but-workaround-on":
+    if level or issue.state == "fixed-but-workaround-on":
         yield from messages.command_lines("", issue.undo, "      ")
 
 

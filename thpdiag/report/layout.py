@@ -6,10 +6,39 @@ Words are broken only when they are wider than a line and are no path: paths sta
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from unicodedata import combining, east_asian_width
 
 WIDTH = 80
+# The colours of a terminal (ECMA-48): of a severity, of what is well, of headings and labels.
+STYLES = MappingProxyType(
+    {
+        **{"critical": "1;31", "high": "1;31", "medium": "1;33", "low": "1;36", "info": "1"},
+        **{"good": "1;32", "bold": "1"},
+    }
+)
 _PATH = re.compile(r"[\w.,+@*:=~%-]*/[\w./,+@*:=~%-]*")
+
+
+class Line(str):
+    """A line of a report with its style; `label` is how many characters at its begin are a label, in bold."""
+
+    style: str
+    label: int
+
+    def __new__(cls, text: str, style: str = "", label: int = 0) -> Line:
+        line = super().__new__(cls, text)
+        line.style, line.label = style, label
+        return line
+
+
+def paint(line: str) -> str:
+    """The line in its style, for a terminal that knows colours."""
+    if not isinstance(line, Line) or not line.strip():
+        return line
+    if line.style:
+        return f"\x1b[{STYLES[line.style]}m{line}\x1b[0m"
+    return f"\x1b[1m{line[: line.label]}\x1b[0m{line[line.label :]}" if line.label else line
 
 
 def columns(text: str) -> int:
@@ -17,19 +46,21 @@ def columns(text: str) -> int:
     return len(text) if text.isascii() else sum(_columns_of(character) for character in text)
 
 
-def fold(text: str, first: str = "", rest: str | None = None) -> list[str]:
-    """Lines of at most `WIDTH` columns: the first begins with `first`, the others with `rest` (or spaces)."""
-    if columns(first) > WIDTH // 2 and first.strip():  # a label too long to stand before the text is folded with it
+def fold(text: str, first: str = "", rest: str | None = None, width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` columns: the first begins with `first`, the others with `rest` (or spaces)."""
+    if columns(first) > width // 2 and first.strip():  # a label too long to stand before the text is folded with it
         margin = " " * (len(first) - len(first.lstrip()))
-        return fold(f"{first.strip()} {text}", margin[: WIDTH // 2], rest if rest is not None else margin[: WIDTH // 2])
+        return fold(
+            f"{first.strip()} {text}", margin[: width // 2], rest if rest is not None else margin[: width // 2], width
+        )
     rest = " " * columns(first) if rest is None else rest
     folded: list[str] = []
-    line, room = first, WIDTH - columns(first)
+    line, room = first, width - columns(first)
     empty = True
-    for word in _words(text, WIDTH - max(columns(first), columns(rest))):
+    for word in _words(text, width - max(columns(first), columns(rest))):
         if not empty and columns(word) + 1 > room:
             folded.append(line)
-            line, room, empty = rest, WIDTH - columns(rest), True
+            line, room, empty = rest, width - columns(rest), True
         line += word if empty else " " + word
         room -= columns(word) + (not empty)
         empty = False

@@ -113,11 +113,11 @@ def _ruled_out(host: Result) -> Iterator[str]:
     out = messages.ruled_out(host)
     if not out:
         return
-    yield "### Ruled out"
+    yield "### Not the cause"
     rows = []
     for other in out[: messages.FIRST_OUT]:
         places = ", ".join(dict.fromkeys(code(where) for where in map(place, other.evidence[:2]) if where))
-        rows.append(with_aside(paragraph(messages.denial(other)), places))
+        rows.append(with_aside(paragraph(messages.denial(host, other)), places))
     if (more := len(out) - messages.FIRST_OUT) > 0:
         rows.append(f"and {more} more in the full report")
     yield _bullets(rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 
+from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model.result import (
     Acceptance,
     Cited,
@@ -118,6 +119,20 @@ CLASSES = {
     "state": "the state of the host",
     "policy": "the settings",
 }
+_SHORT_CLASSES = {
+    "toggle": "on/off switch",
+    "stack": "call stacks",
+    "counter": "kernel counters",
+    "cpu": "CPU time",
+    "effect": "growth or pace",
+    "total": "totals since boot",
+    "log": "kernel log",
+    "application": "the application's own figures",
+    "testimony": "a written statement",
+    "action": "an operator's action",
+    "state": "host state",
+    "policy": "settings",
+}
 _MISSING_CLASSES = {**CLASSES, "counter": "kernel counters read twice or more", "effect": "growth or pace over time"}
 _PLURAL = frozenset({"stack", "counter", "total", "policy"})
 
@@ -161,13 +176,13 @@ def role(result: Result, finding: Finding) -> str:
 
 
 def acts_alone(result: Result, finding: Finding) -> bool:
-    """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is.
+    """Whether a finding beside the verdict is shown in full: a wrong configuration, or the best there is (a risk too).
 
     Nothing is to be done for what steps back behind another finding where nobody leads: that one speaks against it; nor
     for what somebody accepts.
     """
     undecided = result.verdict.status == "cannot_tell" and not finding.demoted_by
-    wanted = ("configuration", "contributing") if undecided else ("configuration",)
+    wanted = ("configuration", "contributing", "risk") if undecided else ("configuration",)
     return not finding.suppressed and finding.role in wanted and finding.severity not in ("info", "low")
 
 
@@ -186,6 +201,11 @@ def confidence_reason(finding: Finding) -> str:
     if missing and finding.confidence != "confirmed":
         parts.append(f"Not in the bundle: {missing}.")
     return " ".join(parts)
+
+
+def classes_in_short(finding: Finding, most: int = 2) -> str:
+    """The weightiest classes of evidence that speak for a finding, in a few words."""
+    return ", ".join(_SHORT_CLASSES.get(name, name) for name in _in_order(finding.classes_spoken)[:most])
 
 
 def confidence_steps(finding: Finding) -> list[tuple[str, list[str]]]:
@@ -284,6 +304,7 @@ _PROOF_ORDER = ("toggle", "stack", "counter", "cpu", "effect", "log", "applicati
 _FIGURE_ORDER = ("stack", "cpu", "effect", "counter", "toggle")
 MARK = "| "
 CUT = " ..."
+SEPARATORS = " <>=#*-"
 
 
 def place(cited: Cited) -> str:
@@ -333,17 +354,66 @@ def distinct_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
     return list(first.values())
 
 
+# What an engineer asks for first, and what of evidence tells most of it; growth of one process tells of growth only.
+_FIRST_SUSPECTS = ("memory-pressure", "steal-or-balloon", "swap-storm", "io-wait", "gc-spinning", "memory-leak")
+_DENIAL_ORDER = ("stack", "cpu", "counter", "state", "policy", "log", "effect")
+_GROWTH = frozenset(
+    (
+        "khugepaged-bloat",
+        "first-touch-bloat",
+        "memory-leak",
+        "cgroup-bloat",
+        "allocation-knee",
+        "purge-fight",
+        "lazy-free",
+    )
+)
+
+
 def ruled_out(result: Result) -> list[RuledOut]:
-    """What was ruled out, each number once: two rules about one mechanism often fall by the same line."""
+    """What was ruled out, the most telling first and each number once: two rules often fall by the same line."""
+    mechanism = {row.id: row.mechanism or "" for row in result.rules}
+    alternative = {row.id for row in result.rules if row.role == "alternative"}
+    growth = result.verdict.mechanism in _GROWTH
+
+    def order(other: RuledOut) -> tuple[object, ...]:
+        name, kind = mechanism.get(other.rule, ""), other.evidence[0].kind if other.evidence else None
+        suspect = _FIRST_SUSPECTS.index(name) if name in _FIRST_SUSPECTS else len(_FIRST_SUSPECTS)
+        weight = _DENIAL_ORDER.index(kind) if kind in _DENIAL_ORDER else len(_DENIAL_ORDER)
+        return (tells_of_growth(other) != growth, other.rule not in alternative, suspect, weight)
+
     first: dict[tuple[object, ...], RuledOut] = {}
-    for other in result.ruled_out:
+    for other in sorted(result.ruled_out, key=order):
         where = (other.evidence[0].member, other.evidence[0].line) if other.evidence else other.rule
         first.setdefault((other.because or other.rule, where), other)
     return list(first.values())
 
 
-def denial(other: RuledOut) -> str:
-    return f"{other.title or other.rule}: {other.because or 'its checks say no'}"
+def tells_of_growth(other: RuledOut) -> bool:
+    """Whether the growth of one process speaks against it, which says nothing of where CPU time goes."""
+    return bool(other.evidence) and other.evidence[0].kind == "effect"
+
+
+def telling_denials(result: Result) -> list[RuledOut]:
+    """Those for the first screen: each mechanism once, and growth of a process only where the verdict is about that."""
+    mechanism = {row.id: row.mechanism for row in result.rules}
+    growth = result.verdict.status != "found" or result.verdict.mechanism in _GROWTH
+    first: dict[str, RuledOut] = {}
+    for other in ruled_out(result):
+        if growth or not tells_of_growth(other):
+            first.setdefault(mechanism.get(other.rule) or other.rule, other)
+    return list(first.values())
+
+
+def denied(result: Result, other: RuledOut) -> str:
+    """`Not memory pressure`; of a rule whose mechanism is not known its title."""
+    name = next((row.mechanism for row in result.rules if row.id == other.rule), None)
+    known = mechanisms().get(name or "")
+    return f"Not {known.noun}" if known else f"Not the case ({other.title or other.rule})"
+
+
+def denial(result: Result, other: RuledOut) -> str:
+    return f"{denied(result, other)}: {other.because or 'its checks say no'}"
 
 
 def cited_line(evidence: Evidence) -> str:
@@ -360,8 +430,8 @@ def cited_line(evidence: Evidence) -> str:
 def quotation(evidence: Evidence, margin: str) -> list[str]:
     """That line for a terminal, cut to its width, with its number if that is another; nothing if there is none."""
     text = visible(cited_line(evidence)).strip()
-    if not text:
-        return []
+    if not any(map(str.isalpha, text)) and not any(map(str.isspace, text.strip(SEPARATORS))):
+        return []  # nothing, or a line that only separates samples, with its time
     if evidence.excerpt_line not in (None, evidence.line):
         text = f"line {evidence.excerpt_line}: {text}"
     room = WIDTH - columns(margin + MARK)

@@ -75,11 +75,15 @@ class Suppressed(StrEnum):
 
 
 class Presentation(NamedTuple):
-    """`verbosity` is the number of -v of text; `fail_on` the severity from which on a test case counts as failed."""
+    """`verbosity` is how much of it text shows: -1 is the first block only, 1 everything, 2 the match trees too.
+
+    `fail_on` is the severity from which on a test case counts as failed; `color` of text for a terminal.
+    """
 
     verbosity: int = 0
     fail_on: str = NEVER
     suppressed: Suppressed = Suppressed.LEFT_OUT
+    color: bool = False
 
     def findings(self, host: Result) -> list[Finding]:
         """The findings of a host, without those that somebody accepted unless these are asked for."""

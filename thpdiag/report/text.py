@@ -1,95 +1,167 @@
-"""The result for a terminal: 80 columns, the verdict first, plain text.
+"""The result for a terminal: 80 columns, the first block of a ticket, then the detail; plain text, or with colours.
 
-Level 0 is what one reads first, with the problems that may hide evidence; level 1 adds all findings, everything ruled
-out, settings, all problems and the lines that evidence cites; level 2 adds the evaluated condition of every rule.
-Commands stand alone on their lines, unbroken.
+The level (`Presentation.verbosity`) is -1 for the first block alone (`--short`); 0 for a report of fewer than 60 lines,
+whose longest sections end with how many entries `--full` adds; 1 for all findings, steps, denials, settings, problems
+and the lines that evidence cites; 2 for the evaluated condition of every rule too. Nothing stands twice: what the first
+block shows whole is not in the detail. Commands stand alone on their lines, unbroken.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from thpdiag.model.result import ConditionTree, Evidence, Finding, Problem, Profile, Result, RuledOut, Setting
+from thpdiag.model.result import ConditionTree, Evidence, Finding, Problem, Profile, Remedy, Result, RuledOut, Setting
 from thpdiag.report import AnyResult, known_issues, messages
-from thpdiag.report.escaping import prose, visible
-from thpdiag.report.layout import WIDTH, columns, fold
+from thpdiag.report.escaping import lines, prose, visible
+from thpdiag.report.first_block import LABELS, Block, first_block, subject
+from thpdiag.report.layout import WIDTH, Line, columns, fold, paint
 from thpdiag.report.messages import place, plural, with_aside
 from thpdiag.report.presentation import PLAIN, Presentation
 from thpdiag.report.quantity import duration, quantity
 
-SHORT = 8  # list entries at level 0; "and N more" stands for the rest
+MAX_LINES = 59  # of a host at level 0, with its first block
+MAX_REQUESTS = 3  # commands that are asked for, at level 0
+HEAD_LINES = 3  # that a section costs beside its blocks
+SHORT = 8  # entries of a list at level 0, before the room decides
+INDENT = " " * 5  # of what belongs to a step
 MARKS = {"yes": "+", "no": "-", "unknown": "?"}
 
 
+@dataclass
+class Section:
+    """Blocks of lines under a heading; `least` of them stay however little room there is, `hidden` are left out.
+
+    A section of twice the `weight` gets twice the lines where there is little room; `last` are the numbers of the
+    blocks that get none as long as another waits, and `more` names what is left out.
+    """
+
+    heading: str
+    blocks: list[list[str]]
+    least: int = 0
+    hidden: int = 0
+    weight: float = 1
+    last: Sequence[int] = ()
+    more: str = ""
+
+    def __post_init__(self) -> None:
+        order = sorted(range(len(self.blocks)), key=lambda number: (number in self.last, number))
+        self.shown, self.waiting = set(order), order
+
+    def size(self) -> int:
+        """The lines of the blocks that are shown."""
+        return sum(len(self.blocks[number]) for number in self.shown)
+
+    def lines(self) -> list[str]:
+        """What is printed, with an empty line before it; nothing of a section that shows no block."""
+        if not self.shown:
+            return []
+        rows = [row for number, block in enumerate(self.blocks) if number in self.shown for row in block]
+        hidden = self.hidden + len(self.blocks) - len(self.shown)
+        if hidden and self.heading:
+            rows.append(f"  {self.more or f'and {hidden} more'} (--full)")
+        return ["", *(_heading(self.heading) if self.heading else ()), *rows]
+
+
 def render(document: AnyResult, presentation: Presentation = PLAIN) -> str:
-    """The report; with several hosts the worst in full, the others too from level 1 on."""
-    verbosity = presentation.verbosity
+    """The report; of several hosts the worst in full, of the others that have a cause the first block."""
+    level = presentation.verbosity
     worst, *rest = messages.hosts(document)
-    out = list(_host_report(worst, verbosity))
-    if rest:
-        out += _heading(plural(len(rest), "other host"))
-    for other in rest:
-        told = f"{prose(messages.name(other))}: {prose(messages.sentence(other))}"
-        out += _host_report(other, verbosity) if verbosity else fold(told, "  ", "      ")
-    return "\n".join(line.rstrip() for line in out) + "\n"
+    out = list(_host_report(worst, level))
+    bad = [other for other in rest if other.verdict.status == "found"]
+    for other in rest if level > 0 else bad:
+        out += ["", *_heading(f"Host {prose(messages.name(other))}"), *_host_report(other, level if level > 0 else -1)]
+    quiet = [other for other in rest if level <= 0 and other not in bad]
+    if quiet:
+        out += ["", *_heading(plural(len(quiet), "other host"))]
+    for other in quiet:
+        out += fold(f"{prose(messages.name(other))}: {prose(messages.sentence(other))}", "  ", "      ")
+    return "\n".join(paint(line) if presentation.color else line.rstrip() for line in out) + "\n"
 
 
-def _host_report(result: Result, verbosity: int) -> Iterator[str]:
-    finding = messages.leading(result)
-    yield from _verdict(result, finding, verbosity)
-    yield from _reasons(result, finding, verbosity)
-    yield from _remedies(result, finding)
-    yield from _other_findings(result, verbosity)
-    yield from _contradictions(result)
-    yield from _known_issues(result, verbosity)
-    yield from _undecided_rules(result, verbosity)
-    if result.profiles:
-        yield from _heading("Recordings of call stacks")
-    seen = SHORT if verbosity else 1  # the first signatures are those of the gravest findings
-    yield from _short((_recording(profile, seen) for profile in result.profiles), len(result.profiles), verbosity)
-    yield from _inputs(result, verbosity)
-    if verbosity >= 1:
-        yield from _settings_and_measures(result)
-    yield from _problems(result, verbosity)
-    if verbosity >= 2:
-        yield from _condition_trees(result)
+def _host_report(result: Result, level: int) -> Iterator[str]:
+    block = first_block(result)
+    yield from block.lines
+    if level < 0:
+        return
+    sections = [section for section in _sections(result, block, level) if section.blocks]
+    absent = _fit(sections, MAX_LINES - len(block.lines) - 2) if level == 0 else []
+    for section in sections:
+        yield from section.lines()
+    if told := [f"{len(section.blocks)} under {section.heading}" for section in absent if section.heading]:
+        yield from fold(f"{', '.join(told)}.", "--full also shows: ", "  ")
+
+
+def _fit(sections: Sequence[Section], room: int) -> list[Section]:
+    """Give each section its least, then the next block to the one with the fewest lines for its weight, while it fits.
+
+    Those for which there is no room at all are returned.
+    """
+    for section in sections:
+        section.shown, section.waiting = set(section.waiting[: section.least]), section.waiting[section.least :]
+    while able := [section for section in sections if section.waiting]:
+        section = min(able, key=lambda one: (HEAD_LINES + one.size()) / one.weight)
+        number = section.waiting.pop(0)
+        section.shown.add(number)
+        if sum(len(one.lines()) for one in sections) > room:  # perhaps the next one does fit
+            section.shown.remove(number)
+            if number not in section.last:
+                section.waiting = [other for other in section.waiting if other not in section.last]
+    return [section for section in sections if not section.shown]
 
 
 def _heading(text: str) -> list[str]:
-    return ["", text, "-" * columns(text)]
+    return [Line(f"{text}:", "bold")]
 
 
-def _verdict(result: Result, finding: Finding | None, verbosity: int) -> Iterator[str]:
-    """The sentence, how bad, how sure and why, what it means."""
-    yield from fold(prose(messages.sentence(result)))
-    yield ""
-    verdict = result.verdict
-    if verdict.severity:
-        yield from fold(f"Severity {verdict.severity}, confidence {verdict.confidence}; {messages.state(result)}.")
-        yield from fold(visible(f"Rule {verdict.rule} ({verdict.mechanism})"))
+def _sections(result: Result, block: Block, level: int) -> Iterator[Section]:
+    finding = subject(result)
+    yield Section("", [rows for rows in (_meaning(finding), list(_host_lines(result))) if rows], least=1, weight=4)
     if finding:
-        yield from _acceptance(finding)
-        yield from fold(prose(messages.confidence_reason(finding)))
-        for step, commands in messages.confidence_steps(finding)[: None if verbosity else 1]:
-            yield from fold(prose(step))
-            yield from messages.command_lines("", commands)
-        for more in finding.raise_confidence if verdict.confidence != "confirmed" and verbosity else ():
-            yield from fold(prose(more), "To be surer: ", "  ")
-    yield from _host(result)
-    if finding and finding.means:
-        yield ""
-        yield from fold(prose(finding.means))
+        yield _evidence_section(result, finding, block, level)
+        yield Section("What speaks against it", [_evidence(one, level) for one in finding.against], least=1, weight=2)
+    yield _denials(result, level)
+    if finding and finding.remedies:
+        yield _remedies(result, finding, block, level)
+    yield from _other_findings(result, finding, level)
+    yield _contradictions(result)
+    issues = known_issues.text(result, level)
+    yield Section(known_issues.heading(result), issues, least=min(len(issues), 1), weight=0.5)
+    yield _undecided_rules(result, block, level)
+    seen = SHORT if level else 1  # the first signatures are those of the gravest findings
+    lossy = any(profile.loss.lost for profile in result.profiles)  # which makes evidence weak
+    recordings = [_recording(profile, seen) for profile in result.profiles]
+    yield Section("Recordings of call stacks", recordings, least=lossy, weight=0.5)
+    yield Section("", [list(_inputs(result, level)), *_notes(result)], least=1)
+    if level >= 1:
+        yield from _settings_and_measures(result)
+    yield _problems(result, level)
+    if level >= 2:
+        rules = [list(_rule(rule.id, rule.title, rule.outcome, rule.tree)) for rule in result.rules]
+        yield Section("Rules (+ yes, - no, ? unknown)", rules)
 
 
-def _host(result: Result) -> Iterator[str]:
-    """Which host, with which policy, and of which time."""
-    yield from fold(prose(_host_line(result)), "Host ", "  ")
+def _meaning(finding: Finding | None) -> list[str]:
+    """Never cut: the last sentence is often what it is not."""
+    return fold(prose(finding.means)) if finding and finding.means else []
+
+
+def _host_lines(result: Result) -> Iterator[str]:
+    """What of the verdict and the host the first block has no room for."""
+    verdict = result.verdict
+    if verdict.rule:
+        state = messages.state(result)
+        yield from fold(
+            visible(f"{verdict.rule} ({verdict.mechanism})" + (f"; {state}" if state else "")), "Rule: ", "  "
+        )
+    if told := _host_line(result):
+        yield from fold(prose(told[:1].upper() + told[1:]), "", "  ")
     if policy := _policy(result.host.settings):
         yield from fold(prose(policy), "Transparent huge pages: ", "  ")
-    if result.verdict.window:
-        yield from fold(prose(messages.window_text(result.verdict.window)), "Time ", "  ")
+    if verdict.window:
+        yield from fold(prose(messages.window_text(verdict.window)), "Time: ", "  ")
     if notice := messages.redaction_notice(result):
         yield from fold(notice)
 
@@ -103,9 +175,6 @@ def _acceptance(finding: Finding, margin: str = "") -> list[str]:
 def _host_line(result: Result) -> str:
     host = result.host
     parts = [
-        messages.name(result),
-        host.os,
-        f"kernel {host.kernel}" if host.kernel else "",
         f"platform {host.platform}" if host.platform else "",
         f"up {duration(host.uptime)}" if host.uptime is not None else "",
         f"runs {', '.join(host.apps)}" if host.apps else "",
@@ -120,33 +189,30 @@ def _policy(settings: Mapping[str, Setting]) -> str:
     return ", ".join(f"{name} {s.value}{assumed if s.provenance == 'assumed' else ''}" for name, s in known)
 
 
-def _reasons(result: Result, finding: Finding | None, verbosity: int) -> Iterator[str]:
-    """Evidence for, against, and what was ruled out by which number."""
-    if finding and finding.evidence:
-        yield from _heading("Why")
-        evidence = messages.distinct_evidence(finding.evidence)
-        yield from _short((_evidence(one, verbosity) for one in evidence), len(evidence), verbosity)
-    if finding and finding.against:
-        yield from _heading("What speaks against it")
-        against = (_evidence(one, verbosity) for one in finding.against)
-        yield from _short(against, len(finding.against), verbosity)
-    if result.ruled_out:
-        yield from _heading("Ruled out")
-        out = messages.ruled_out(result)
-        yield from _short(map(_ruled_out, out), len(out), verbosity)
+def _evidence_section(result: Result, finding: Finding, block: Block, level: int) -> Section:
+    """The evidence that the first block does not show whole; with its lines of the files if they are asked for.
+
+    Then what makes it as sure as it is, and what would make it surer.
+    """
+    evidence = messages.distinct_evidence(finding.evidence)
+    blocks = [_evidence(one, level, text=one not in block.evidence) for one in evidence]
+    blocks = [rows for rows in blocks if rows]
+    reason = messages.confidence_reason(finding)
+    told = fold(prose(reason), "  ", "  ") if reason else []
+    for step, commands in messages.confidence_steps(finding)[: None if level else 1]:
+        told += [*fold(prose(step), "  ", "  "), *messages.command_lines("", commands, "  ")]
+    for more in finding.raise_confidence if result.verdict.confidence != "confirmed" and level else ():
+        told += fold(prose(more), "  To be surer: ", "    ")
+    kept = blocks if level else blocks[:SHORT]
+    return Section("Why", [*([told] if told else []), *kept], least=1, hidden=len(blocks) - len(kept))
 
 
-def _short(blocks: Iterable[Sequence[str]], count: int, verbosity: int) -> Iterator[str]:
-    for block in blocks if verbosity else islice(blocks, SHORT):
-        yield from block
-    if count > SHORT and not verbosity:
-        yield f"  and {count - SHORT} more (-v)"
-
-
-def _evidence(evidence: Evidence, verbosity: int) -> list[str]:
+def _evidence(evidence: Evidence, level: int, *, text: bool = True) -> list[str]:
     """With since when a recording shows it; from level 1 on with the line of the customer's file."""
+    quoted = messages.quotation(evidence, "      ") if level else []
+    if not text:
+        return [*citation_lines(place(evidence), "see above"), *quoted] if quoted else []
     since = fold(prose(evidence.onset.text), "      ") if evidence.onset and evidence.onset.text else []
-    quoted = messages.quotation(evidence, "      ") if verbosity else []
     return [*citation_lines(place(evidence), evidence.text or ""), *since, *quoted]
 
 
@@ -158,98 +224,198 @@ def citation_lines(where: str, text: str, margin: str = "  ") -> list[str]:
     return fold(prose(text), f"{margin}{at}  " if at else margin, margin + "    ")
 
 
-def _ruled_out(other: RuledOut) -> list[str]:
+def _denials(result: Result, level: int) -> Section:
+    """What is not the cause, and by which number; at level 0 the most telling of each mechanism."""
+    every = messages.ruled_out(result)
+    shown = every if level else messages.telling_denials(result)[: messages.FIRST_OUT]
+    return Section("Not the cause", [_denial(result, one) for one in shown], least=1, hidden=len(every) - len(shown))
+
+
+def _denial(result: Result, other: RuledOut) -> list[str]:
     places = ", ".join(dict.fromkeys(filter(None, map(place, other.evidence[:2]))))
-    return fold(prose(with_aside(messages.denial(other), places)), "  ", "      ")
+    return fold(prose(with_aside(messages.denial(result, other), places)), "  ", "      ")
 
 
-def _remedies(result: Result, finding: Finding | None) -> Iterator[str]:
-    """The remedies in the order in which to try them, numbered if there are several."""
-    remedies = finding.remedies if finding else []
-    if not remedies:
-        return
-    yield from _heading("What to do")
+# Remedies
+
+
+def _remedies(result: Result, finding: Finding, block: Block, level: int) -> Section:
+    """The remedies in the order in which to try them: at level 0 what the first block lacks of its step, the others in
+    a sentence each; from level 1 on in full."""
+    remedies = finding.remedies
+    intro: list[str] = []
+    if len(remedies) > 1:
+        intro.append("  The mildest step first; stop as soon as its Verify line holds.")
     if not result.host.platform and any(advice.persist for advice in remedies):
-        yield from fold("The distribution is not in the input; the commands are written for any Linux.")
-    several = len(remedies) > 1
-    if several:
-        yield from fold("One step after the other, the mildest first; stop as soon as its Verify line holds.")
+        intro.append("  The distribution is not in the input; the commands are written for any Linux.")
+    blocks = [intro] if intro else []
+    last: list[int] = []
     for number, advice in enumerate(remedies, 1):
-        yield from [""] if several else []
-        label = f"{number}. " if several else ""
-        verified_in = messages.same_verification(remedies, number)
-        yield from messages.remedy_text(advice, label=label, verified_in=verified_in)
+        shown = block.labels if number == block.step else frozenset()
+        if level or number == (block.step or 1):
+            title, *parts = _step(remedies, number, shown, level)
+            last += range(len(blocks) + 1, len(blocks) + 1 + len(parts))
+            blocks += [title, *parts]
+        else:
+            blocks.append(_step_title(advice, number, len(remedies)))
+    return Section("What to do", blocks, least=2, weight=4, last=last, more="more of these steps")
 
 
-def _other_findings(result: Result, verbosity: int) -> Iterator[str]:
+def _step_title(advice: Remedy, number: int, count: int) -> list[str]:
+    label = f"  {number}. " if count > 1 else "  "
+    rows = fold(prose(f"{advice.reason or ''} [{advice.id}]"), label, " " * len(label))
+    return [Line(row, "", len(label)) if not n else row for n, row in enumerate(rows)]
+
+
+def _step(remedies: Sequence[Remedy], number: int, shown: frozenset[str], level: int) -> Iterator[list[str]]:
+    """The parts of a step, without the commands that stand in the first block; as in an earlier step where they are."""
+    advice = remedies[number - 1]
+    title = _step_title(advice, number, len(remedies))
+    if shown and len(remedies) > 1:
+        title.append(f"{INDENT}{', '.join(label for label in LABELS if label in shown)}: above")
+    if "Do now" not in shown:
+        title += _commands(remedies, number, "Now:", lambda step: step.now)
+    yield title
+    if lasting := _commands(remedies, number, "To last:", lambda step: step.persist):
+        yield lasting
+    check = advice.verify
+    verified_in = messages.same_verification(remedies, number)
+    if verified_in and (level or "Verify" not in shown):
+        yield [f"{INDENT}Verify: as in step {verified_in}"]
+    elif check:
+        rows = fold(prose(messages.expectation(check)), f"{INDENT}Verify: ", f"{INDENT}  ")
+        how = [check.how] if check.how and "Verify" not in shown else []
+        yield rows + list(messages.command_lines("", how, INDENT))
+    done = (advice.undo_now or advice.undo) if "Undo" in shown else []
+    label = "Undo what lasts:" if done else "Undo:"
+    if undo := _commands(remedies, number, label, lambda step: [one for one in step.undo if one not in done]):
+        yield undo
+    told = fold(prose(advice.cost), f"{INDENT}Cost: ", f"{INDENT}  ") if advice.cost else []
+    if advice.restart is not None:
+        told += fold(prose(messages.restart_text(advice)), f"{INDENT}Restart: ", f"{INDENT}  ")
+    if told:
+        yield told
+
+
+def _commands(
+    remedies: Sequence[Remedy], number: int, label: str, part: Callable[[Remedy], Sequence[str]]
+) -> list[str]:
+    """The commands of one part of a step; of long ones that an earlier step has but for a word, that word."""
+    rows = _lines_of(part(remedies[number - 1]))
+    for earlier in range(1, number) if len(rows) > 1 else ():
+        change = _changed_word(_lines_of(part(remedies[earlier - 1])), rows)
+        if change == ("", ""):
+            return [f"{INDENT}{label} as in step {earlier}"]
+        if change and len(rows) > LONG_SCRIPT:
+            return fold(
+                f"as in step {earlier}, with {change[1]} in place of {change[0]}", f"{INDENT}{label} ", f"{INDENT}  "
+            )
+    return list(messages.command_lines(label, part(remedies[number - 1]), INDENT))
+
+
+def _lines_of(commands: Sequence[str]) -> list[str]:
+    return [line for command in commands for line in lines(command)]
+
+
+def _changed_word(before: Sequence[str], after: Sequence[str]) -> tuple[str, str] | None:
+    """The one word that differs between two scripts, old and new; two empty ones if none does, None if more do."""
+    if len(before) != len(after):
+        return None
+    words = [_WORD.split("\n".join(script)) for script in (before, after)]
+    if len(words[0]) != len(words[1]):
+        return None
+    changes = {(old, new) for old, new in zip(*words, strict=True) if old != new}
+    return next(iter(changes)) if len(changes) == 1 else ("", "") if not changes else None
+
+
+_WORD = re.compile(r"(\W+)")
+LONG_SCRIPT = 2  # lines that are not printed again for one other word
+
+
+# Other findings
+
+
+def _other_findings(result: Result, first: Finding | None, level: int) -> Iterator[Section]:
     """Consequences and other findings: one line each; in full from level 1 on, and what is to be mended at once."""
     for heading, findings in messages.finding_groups(result):
-        yield from _heading(heading)
-        for finding in findings:
-            yield from _finding_in_short(result, finding)
-            if verbosity or messages.acts_alone(result, finding):
-                yield from _finding_in_full(result, finding, verbosity)
+        rest = [finding for finding in findings if finding is not first]
+        blocks = []
+        for finding in rest:
+            rows = list(_finding_in_short(result, finding, level))
+            if level or messages.acts_alone(result, finding):
+                rows += _finding_in_full(result, finding, level)
+            blocks.append(rows)
+        kept = blocks if level else blocks[:SHORT]
+        yield Section(
+            heading,
+            kept,
+            least=heading != "Follows from it",
+            weight=1 if heading != "Follows from it" else 0.5,
+            hidden=len(blocks) - len(kept),
+        )
 
 
-def _finding_in_short(result: Result, finding: Finding) -> Iterator[str]:
+def _finding_in_short(result: Result, finding: Finding, level: int) -> Iterator[str]:
     role = messages.role(result, finding)
     weight = ", ".join(filter(None, [role, finding.severity, finding.confidence] if role != "context" else []))
     aside = "; ".join(filter(None, [finding.entity, messages.window_text(finding.window)]))
     told = with_aside(finding.title or finding.rule, aside)
     yield from fold(prose(f"{weight}: {told}" if weight else told), f"  {visible(finding.rule)}  ", "      ")
     yield from _acceptance(finding, "      ")
-    if number := messages.further_cause_figure(finding):
+    number = messages.further_cause_figure(finding)
+    if number and (level or not messages.is_consequence(finding, messages.leading(result))):
         yield from citation_lines(place(number), number.text or "", "      ")
     for better in messages.better_explanations(result, finding):
         yield from fold(prose(f"explained better by {better}"), "      ", "        ")
 
 
-def _finding_in_full(result: Result, finding: Finding, verbosity: int) -> Iterator[str]:
+def _finding_in_full(result: Result, finding: Finding, level: int) -> Iterator[str]:
+    told = messages.further_cause_figure(finding)
     evidence = [(one, "") for one in messages.distinct_evidence(finding.evidence)]
     for one, label in (*evidence, *((one, "against: ") for one in finding.against)):
-        yield from citation_lines(place(one), f"{label}{one.text or ''}", "      ")
-        yield from messages.quotation(one, " " * 10) if verbosity else ()
+        if one is not told:
+            yield from citation_lines(place(one), f"{label}{one.text or ''}", "      ")
+        yield from messages.quotation(one, " " * 10) if level else ()
     own, above = messages.new_remedies(result, finding)
     if above:
         yield from fold(prose(f"Under What to do: {', '.join(above)}"), "      ")
-    for advice in own:
-        yield from messages.remedy_text(advice, "      ")
+    for advice in own if level else own[:1]:
+        yield from (
+            messages.remedy_text(advice, "      ") if level else messages.command_lines("Do now:", advice.now, "      ")
+        )
 
 
-def _contradictions(result: Result) -> Iterator[str]:
+def _contradictions(result: Result) -> Section:
     """Where the places that set huge pages disagree: what a reader must know before he believes one of them."""
     found = messages.contradictions(result.host.settings)
-    if found:
-        yield from _heading("Settings that disagree")
-    for text, where in found[:SHORT]:
-        yield from fold(prose(with_aside(text, where)), "  ", "      ")
+    blocks = [fold(prose(with_aside(text, where)), "  ", "      ") for text, where in found[:SHORT]]
     if len(found) > SHORT:
-        yield f"  and {len(found) - SHORT} more (-f json)"
+        blocks.append([f"  and {len(found) - SHORT} more (-f json)"])
+    return Section("Settings that disagree", blocks, least=1, weight=2)
 
 
-def _known_issues(result: Result, verbosity: int) -> Iterator[str]:
-    """What the catalogue knows of this kernel and its applications."""
-    if found := list(known_issues.text(result, verbosity)):
-        yield from _heading(known_issues.heading(result))
-        yield from found
-
-
-def _undecided_rules(result: Result, verbosity: int) -> Iterator[str]:
+def _undecided_rules(result: Result, block: Block, level: int) -> Section:
     """What could not be decided, what is missing, and what to send to the customer."""
     text, commands = messages.customer_request(result)
-    if not result.unknown and not commands and not text:
-        return
-    yield from _heading("Not decided")
+    blocks = []
     if result.unknown:
-        rest = "" if verbosity else " (-v lists them)"
-        yield from fold(f"{plural(len(result.unknown), 'rule')} could not be decided{rest}.")
-    for unknown in result.unknown if verbosity else ():
+        blocks.append(
+            [f"  {plural(len(result.unknown), 'rule')} could not be decided{'' if level else ' (--full lists them)'}."]
+        )
+    for unknown in result.unknown if level else ():
         needs = ", ".join(unknown.missing) or "more data"
-        told = ". ".join([f"{messages.rule_title(result, unknown.rule)}: needs {needs}", *unknown.because])
-        yield from fold(prose(told), f"  {visible(unknown.rule)}  ", "      ")
-    if text:
-        yield from fold(prose(text))
-    yield from messages.command_lines("By hand, the most useful first:", commands)
+        lack = ". ".join([f"{messages.rule_title(result, unknown.rule)}: needs {needs}", *unknown.because])
+        blocks.append(fold(prose(lack), f"  {visible(unknown.rule)}  ", "      "))
+    told = fold(prose(text), "  ") if text and "To send" not in block.labels else []
+    finding = subject(result)
+    steps = messages.confidence_steps(finding)[: None if level else 1] if finding else []
+    asked = {*block.requests, *(command for _, asks in steps for command in asks)}
+    left = [command for command in commands if command not in asked]
+    told += messages.command_lines("By hand, the most useful first:", left if level else left[:MAX_REQUESTS], "  ")
+    return Section("Not decided", [*blocks, *([told] if told else [])], least=2, weight=2)
+
+
+# Recordings, inputs, problems
 
 
 def _recording(profile: Profile, seen: int) -> list[str]:
@@ -259,50 +425,52 @@ def _recording(profile: Profile, seen: int) -> list[str]:
     return [*told, *(line for text in further if text for line in fold(prose(text), "      ", "        "))]
 
 
-def _inputs(result: Result, verbosity: int) -> Iterator[str]:
+def _inputs(result: Result, level: int) -> Iterator[str]:
     """How many members were read, how many problems that met, and what was noted in passing."""
-    yield ""
     members = {row.member: row.files or 1 for row in result.inputs}
     read = sum({row.member: row.files or 1 for row in result.inputs if row.reader}.values())
     told = [f"{read:,} of {plural(sum(members.values()), 'member')} read."] if members else []
     if result.problems:
         kinds = Counter(problem.kind or "odd" for problem in result.problems)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        all_listed = verbosity or all(problem.hides for problem in result.problems)
-        told.append(f"{plural(len(result.problems), 'problem')} ({counts}){'' if all_listed else '; -v lists them'}.")
+        all_listed = level or all(problem.hides for problem in result.problems)
+        told.append(
+            f"{plural(len(result.problems), 'problem')} ({counts}){'' if all_listed else '; --full lists them'}."
+        )
     if told:
         yield from fold(" ".join(told))
     asked = [f"{name}={value}" for name, value in sorted(result.tool.options.items()) if value is not None]
     if asked:
         yield from fold(prose("; ".join(asked)), "Options that change the analysis: ", "  ")
-    for note in result.notes:
-        yield from fold(prose(with_aside(note.text or "", place(note))), "Note: ", "  ")
 
 
-def _settings_and_measures(result: Result) -> Iterator[str]:
+def _notes(result: Result) -> list[list[str]]:
+    return [fold(prose(with_aside(note.text or "", place(note))), "Note: ", "  ") for note in result.notes]
+
+
+def _settings_and_measures(result: Result) -> Iterator[Section]:
     host = result.host
-    if host.settings:
-        yield from _heading("Settings")
+    rows = []
     for name, setting in sorted(host.settings.items()):
         how = ", ".join(filter(None, [setting.provenance, place(setting)]))
         value = "not known" if setting.value is None else quantity(setting.value)
-        yield from fold(prose(with_aside(f"{name} = {value}", how)), "  ", "      ")
-        for text in messages.setting_details(setting):
-            yield from fold(prose(text), "      ", "        ")
-    if host.measures:
-        yield from _heading("Figures")
+        rows.append(fold(prose(with_aside(f"{name} = {value}", how)), "  ", "      "))
+        rows += [fold(prose(text), "      ", "        ") for text in messages.setting_details(setting)]
+    yield Section("Settings", rows)
+    rows = []
     for name, measure in sorted(host.measures.items()):
         how = ", ".join(filter(None, [measure.window, measure.source]))
         told = f"{name} = {quantity(measure.value, measure.unit)}"
-        yield from fold(prose(with_aside(told, how)), "  ", "      ")
+        rows.append(fold(prose(with_aside(told, how)), "  ", "      "))
+    yield Section("Figures", rows)
 
 
-def _problems(result: Result, verbosity: int) -> Iterator[str]:
+def _problems(result: Result, level: int) -> Section:
     """At level 0 those that may have taken evidence away: without them a reader takes silence for an answer."""
-    listed = result.problems if verbosity else [problem for problem in result.problems if problem.hides]
-    if listed:
-        yield from _heading("Problems" if verbosity else "Problems that may hide evidence")
-    yield from _short(map(_problem, listed), len(listed), verbosity)
+    listed = result.problems if level else [problem for problem in result.problems if problem.hides]
+    kept = listed if level else listed[:SHORT]
+    heading = "Problems" if level else "Problems that may hide evidence"
+    return Section(heading, [_problem(problem) for problem in kept], least=1, hidden=len(listed) - len(kept))
 
 
 def _problem(problem: Problem) -> list[str]:
@@ -310,14 +478,11 @@ def _problem(problem: Problem) -> list[str]:
     return citation_lines(place(problem), f"{problem.kind or 'odd'}: {problem.text}{times}")
 
 
-def _condition_trees(result: Result) -> Iterator[str]:
-    """The condition of every rule as evaluated: + yes, - no, ? unknown."""
-    if result.rules:
-        yield from _heading("Rules (+ yes, - no, ? unknown)")
-    for rule in result.rules:
-        yield from fold(prose(f"{rule.title or ''} [{rule.outcome}]"), f"{visible(rule.id)}  ", "    ")
-        if rule.tree:
-            yield from _condition(rule.tree, 2)
+def _rule(name: str, title: str | None, outcome: str, tree: ConditionTree | None) -> Iterator[str]:
+    """The condition of a rule as evaluated: + yes, - no, ? unknown."""
+    yield from fold(prose(f"{title or ''} [{outcome}]"), f"{visible(name)}  ", "    ")
+    if tree:
+        yield from _condition(tree, 2)
 
 
 def _condition(node: ConditionTree, indent: int) -> Iterator[str]:

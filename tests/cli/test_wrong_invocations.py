@@ -1,0 +1,125 @@
+"""Wrong invocations: one or two lines on stderr with what is wrong and a way out, in one style; nothing on stdout."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from command_line import ROOT, STORY, Run
+
+SAVED = str(ROOT / "tests/results/found.json")
+WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the mistake, a word of the way out
+    ("analyse {story}", 2, "no command 'analyse'", "did you mean 'analyze'?"),
+    ("rule list", 2, "no command 'rule'", "did you mean 'rules'?"),
+    ("frobnicate", 2, "no command 'frobnicate'", "thpdiag --help"),
+    ("rules lst", 2, "'lst'", "did you mean 'list'?"),
+    ("triage mrege", 2, "no command 'mrege'", "did you mean 'merge'?"),
+    ("help rendr", 2, "no command 'rendr'", "did you mean 'render'?"),
+    ("completion tcsh", 2, "'tcsh'", "'bash', 'zsh', 'fish'"),
+    ("analyze", 2, "missing argument", "thpdiag analyze --help"),
+    ("analyze {story} --fromat json", 2, "no such option '--fromat'", "--format"),
+    ("analyze {story} -f pdf", 2, "'pdf'", "'html'"),
+    ("analyze {story} -o report.pdf", 2, "report.pdf", "FORMAT=PATH"),
+    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written", "there is no folder"),
+    ("analyze {story} --fail-on worst", 2, "'worst'", "'critical'"),
+    ("analyze {story} --color pink", 2, "'pink'", "'never'"),
+    ("analyze {story} --progress bar", 2, "'bar'", "'auto'"),
+    ("analyze {story} --since yesterday", 2, "yesterday", "write"),
+    ("analyze {story} --max-memory 1", 2, "at least", "256 MiB"),
+    ("analyze {story} --rules {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
+    ("analyze {story} --rules {tmp}/absent", 2, "does not exist", "thpdiag analyze --help"),
+    ("analyze {story} --set THP-1.x=2", 2, "THP-1", "THP-"),
+    ("analyze {story} --suppress {tmp}/absent.yaml", 2, "absent.yaml", "read"),
+    ("analyze {tmp}/bundel", 3, "no such file or folder", "did you mean 'bundle'?"),
+    ("analyze {tmp}/absent", 3, "no such file or folder", "check the path"),
+    ("analyze {tmp}/no/where", 3, "no such file or folder", "there is no folder"),
+    (
+        "analyze https://example.org/sosreport.tar.xz",
+        3,
+        "https://example.org/sosreport.tar.xz is an address",
+        "download",
+    ),
+    ("analyze {tmp}/empty", 3, "the folder has no files", "check the path"),
+    ("analyze {tmp}/empty.tar", 3, "the file is empty", "ask for it again"),
+    ("analyze -", 3, "standard input is empty", "the command before the pipe"),
+    ("inputs {tmp}/empty.tar", 3, "the file is empty", "ask for it again"),
+    ("explain THP-999", 2, "no rule 'THP-999'", "thpdiag rules list"),
+    ("explain THP-1", 2, "no rule 'THP-1'", "did you mean 'ALT-01' or 'THP-001'?"),
+    ("rules show compation", 2, "no rule 'compation'", "thpdiag rules list"),
+    ("rules facts frobnication", 2, "nothing in the vocabulary", "thpdiag rules facts"),
+    ("rules lint {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
+    ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
+    ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
+    ("series {story}", 2, "which metric?", "--list"),
+    ("baseline create {saved} -o {tmp}/b.json", 2, "missing option '--reason'", "thpdiag baseline create --help"),
+]
+
+
+@pytest.mark.parametrize(("command", "code", "mistake", "way_out"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_wrong_invocation_has_a_way_out(
+    command: str, code: int, mistake: str, way_out: str, tmp_path: Path, run: Run
+) -> None:
+    """`thpdiag: ` and at most two lines; as text nothing is diagnosed of what is not there."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "empty.tar").touch()
+    (tmp_path / "notes.txt").write_text("It was a dark and stormy night.\n")
+    words = command.format(tmp=tmp_path, story=STORY, saved=SAVED).split()
+    done = run(*words)
+    assert (done.code, done.out) == (code, "")
+    assert len(done.err.splitlines()) <= 2
+    assert done.err.startswith("thpdiag: ")
+    assert mistake in done.err
+    assert way_out in done.err
+
+
+def test_an_archive_without_members_is_a_document_in_json(tmp_path: Path, run: Run) -> None:
+    """Programs that read JSON get theirs whatever was wrong."""
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    for path in (tmp_path / "empty.tar", tmp_path / "absent"):
+        done = run("analyze", path, "-f", "json")
+        assert done.code == 3
+        assert done.document["verdict"]["status"] == "cannot_tell"
+
+
+@pytest.mark.parametrize("words", [("fault-compaction",), ("FAULT-COMPACTION",), ("compact", "memory", "themselves")])
+def test_a_rule_is_found_by_mechanism_and_words(words: tuple[str, ...], run: Run) -> None:
+    """Of several the gravest cause."""
+    assert run("rules", "show", *words).out.startswith("id: THP-010")
+    assert run("explain", " ".join(words)).out.startswith("THP-010 ")
+
+
+def test_help_is_that_of_the_option(run: Run) -> None:
+    """`help X Y` is `X Y --help`; without a command that of the program."""
+    assert run("help", "rules", "lint").out.split() == run("rules", "lint", "--help").out.split()
+    assert run("help", "triage", "merge").out.split() == run("triage", "merge", "--help").out.split()
+    assert "analyze" in run("help").out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str, run: Run) -> None:
+    """Which calls thpdiag."""
+    assert "_THPDIAG_COMPLETE" in run("completion", shell).out
+
+
+def test_the_vocabulary_of_rules_is_listed(run: Run) -> None:
+    """Name, kind, meaning, the command that prints it, and who uses it; in JSON too."""
+    out = run("rules", "facts", "compact_stall").out
+    assert out.startswith("node_vmstat_compact_stall  (counter")
+    assert "THP-012" in out
+    assert "$ cat /proc/vmstat" in out
+    (first, *_) = json.loads(run("rules", "facts", "compact_stall", "-f", "json").out)
+    assert first["name"] == "node_vmstat_compact_stall"
+    assert "THP-012" in first["rules"]
+
+
+def test_series_takes_the_format_as_other_commands_do(run: Run, tmp_path: Path) -> None:
+    """`-f` for stdout, `-o` by suffix."""
+    bundle = ROOT / "fixtures/captures/churn-never/bundle"
+    listed = run("series", bundle, "compact_stall", "-f", "json").out
+    run("series", bundle, "compact_stall", "-o", tmp_path / "rows.json")
+    assert (tmp_path / "rows.json").read_text() == listed
