@@ -19,6 +19,7 @@ _ROW_OF_NUMBERS = re.compile(
 )
 _NUMBERS = re.compile(r"(?<![^\s,;])[-+]?\d[\d.:%]{0,20}(?![^\s,;])")  # as words: not those of times and versions
 MIN_ROWS = 5
+MANY = 8  # numbers of a row of a table, whatever words stand between them
 MIN_FIGURES, FIGURES = 10, 3  # lines of a text that is none of sentences, and numbers in each of them
 MAX_CHARS = 200  # of a line that are looked at
 _INDENTED = " \t|-+"  # what lines of call graphs begin with
@@ -51,7 +52,7 @@ class Remains:
         if self.parser is None and len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= FIGURES:
             self.figured = self.figured or line.number
             self.figures += 1
-        if _ROW_OF_NUMBERS.match(line.text):
+        if _ROW_OF_NUMBERS.match(line.text) or len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= MANY:
             self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
             self.since = line.number if self.rows == 1 else self.since
             self.row = line.number

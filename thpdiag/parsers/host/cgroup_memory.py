@@ -32,7 +32,9 @@ _FILE = re.compile(rf"(?:{_ROOT}/(?:(?:memory|unified)/)?(?:(.{{1,400}})/)?|^(?:
 _GREPPED = rf"(?:\S{{0,100}}?/)?{_ROOT}/(?:\S{{1,400}}?/)?memory\.{_KIND}"
 _VALUE = r"(?:max|\d{1,20}|[a-z][\w.]{1,60} \d{1,20}|(?:some|full) avg10=\d.{1,80})\s*$"
 _OPENS = re.compile(rf"{_GREPPED}:\S|==> \S{{0,100}}?{_GREPPED} <==\s*$|(?:\./)?memory\.{_KIND}:{_VALUE}")
-_PRESSURE = re.compile(r"(some|full) avg10=([\d.]{1,6}) avg60=([\d.]{1,6}) avg300=([\d.]{1,6}) ")
+_PRESSURE = re.compile(
+    r"(some|full) avg10=(\d{1,3}(?:\.\d\d?)?) avg60=(\d{1,3}(?:\.\d\d?)?) avg300=(\d{1,3}(?:\.\d\d?)?) "
+)
 _OTHER = (
     rf"(?:(?:\S{{0,100}}?/)?{_ROOT}/(?:\S{{1,400}}?/)?|(?:\./)?)memory\.[\w.]{{1,40}}:"  # files that no rule asks for
 )

@@ -41,7 +41,7 @@ TIME_LIKE = re.compile(r"\d\.\d{6}")
 TIMED_HEAD = re.compile(r".*\s-?\d{1,10}\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)")
 
 _FRAME = re.compile(r"\s*(?P<ip>[0-9a-f]{1,16})(?:\s(?P<text>.*))?$")
-_NUMBER = re.compile(r"(?=[a-f]*\d)[0-9a-f.,%-]+(?:\s|$)")
+_NUMBER = re.compile(r"(?=[a-f]*\d)[0-9a-f.,%-]+(?:\s|$)|\d\d:\d\d:\d\d\b")
 _INDENT = " " * 8  # of frames before perf 3.x
 _MIN_ADDRESS, _MIN_LONE_ADDRESS = 3, 8  # digits: before a name, alone
 _SOURCE_LINE = re.compile(r"\s+\S{1,300}(?::\d{1,7}|\[[0-9a-f]{3,16}\])$")  # of -F +srcline

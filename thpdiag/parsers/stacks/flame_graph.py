@@ -36,7 +36,7 @@ _FRAME = re.compile(
     r"</title>\s{0,20}(?:<a [^<>]{0,400}>\s{0,20})?<rect (?P<rect>[^<>]{1,600})>"
 )
 _TITLES = re.compile(r"<title>[^<]{0,4000}</title>")
-_PLACE = re.compile(r"(?:^|\s)(?P<key>x|y|width|fg:x|fg:w)=\"(?P<value>[\d.]{1,24})%?\"")
+_PLACE = re.compile(r"(?:^|\s)(?P<key>x|y|width|fg:x|fg:w)=\"(?P<value>\d{1,20}(?:\.\d{0,20})?)%?\"")
 _HEADING = re.compile(r"<text id=\"title\"[^<>]{0,200}>(?P<text>[^<]{0,200})</text>")
 _MADE_BY = (b"flame graph", b"Flame Graph", b"inferno", b"Icicle", b"flamegraph")
 _WAITS = re.compile(r"off.?cpu|blocked|wakeup|wait", re.IGNORECASE)

@@ -324,8 +324,8 @@ BULK_PARSER = BulkParser(
 _HEADER = re.compile(r"\s{2,10}flat\s{1,4}flat%\s{1,4}sum%\s{2,12}cum\s{1,4}cum%\s*$")
 _AMOUNT = r"-?[\d.]{1,16}[A-Za-z]{0,12}"
 _ROW = re.compile(
-    rf"\s{{0,12}}{_AMOUNT}\s{{1,8}}(?P<flat>[\d.]{{1,8}})%\s{{1,8}}[\d.]{{1,8}}%\s{{1,12}}{_AMOUNT}\s{{1,8}}"
-    r"(?P<cum>[\d.]{1,8})%\s\s(?P<name>\S.{0,1000})$"
+    rf"\s{{0,12}}{_AMOUNT}\s{{1,8}}(?P<flat>\d{{1,5}}(?:\.\d{{1,4}})?)%\s{{1,8}}[\d.]{{1,8}}%\s{{1,12}}{_AMOUNT}\s{{1,8}}"
+    r"(?P<cum>\d{1,5}(?:\.\d{1,4})?)%\s\s(?P<name>\S.{0,1000})$"
 )
 _TOP_OPENS = re.compile(r"File: \S|Type: \w|Showing nodes accounting for|\s{2,10}flat\s{1,4}flat%")
 _TYPE = re.compile(r"Type: (?P<type>\S{1,60})")
