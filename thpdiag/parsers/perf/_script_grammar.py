@@ -41,6 +41,7 @@ TIME_LIKE = re.compile(r"\d\.\d{6}")
 TIMED_HEAD = re.compile(r".*\s-?\d{1,10}\s+(?:\[\d+\]\s+)?(?:[A-Z]{1,5}\s+)?\d{1,12}\.(?:\d{6}|\d{9}):(?:\s|$)")
 
 _FRAME = re.compile(r"\s*(?P<ip>[0-9a-f]{1,16})(?:\s(?P<text>.*))?$")
+_NAME_AND_STATE = re.compile(r"\(.{1,64}\) [RSDZTtXIP] ")  # of /proc/PID/stat
 _NUMBER = re.compile(r"(?=[a-f]*\d)[0-9a-f.,%-]+(?:\s|$)|\d\d:\d\d:\d\d\b")
 _INDENT = " " * 8  # of frames before perf 3.x
 _MIN_ADDRESS, _MIN_LONE_ADDRESS = 3, 8  # digits: before a name, alone
@@ -184,8 +185,9 @@ def _frame_like(text: str) -> bool:
         return False
     rest = (found["text"] or "").strip()
     if not rest:
-        return text[0] == "\t" and len(found["ip"]) >= _MIN_LONE_ADDRESS
-    if len(found["ip"]) < _MIN_ADDRESS or _NUMBER.match(rest):
+        is_number = text[1:] == found["ip"] and found["ip"].isdecimal()  # an epoch; perf prints addresses 16 wide
+        return text[0] == "\t" and len(found["ip"]) >= _MIN_LONE_ADDRESS and not is_number
+    if len(found["ip"]) < _MIN_ADDRESS or _NUMBER.match(rest) or _NAME_AND_STATE.match(rest):
         return False
     return rest.endswith(")") or "+0x" in rest or "[unknown]" in rest or text.startswith(("\t", _INDENT))
 
