@@ -80,6 +80,8 @@ def format_rules(text: str) -> str:
     node = yaml.compose(text, Loader=_LOADER)
     if node is None:
         return text
+    if isinstance(node, yaml.ScalarNode):
+        raise FormatError("neither a rule nor a list of cases")
     formatted = _Writer(text, node).document()
     try:
         same = load_own(formatted)[0] == before
