@@ -18,6 +18,7 @@ from thpdiag.engine.schema import CaseFile
 from thpdiag.engine.state_view import state_views
 from thpdiag.knowledge.mechanisms import remedies
 from thpdiag.report.html import render as html
+from thpdiag.report.presentation import Presentation
 from thpdiag.report.text import render as text
 
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
@@ -116,5 +117,5 @@ def test_a_consequence_has_no_advice_of_its_own() -> None:
     leader, stalls = (next(f for f in result["findings"] if f["rule"] == r) for r in ("THP-010", "THP-012"))
     assert (result["verdict"]["rule"], stalls["remedies"]) == ("THP-010", [])
     assert "THP-012" in leader["consequences"]
-    report = text(result)
+    report = text(result, Presentation(verbosity=1))
     assert report.index("What to do") < report.index("Follows from it") < report.index("THP-012")

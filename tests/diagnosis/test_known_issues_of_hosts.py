@@ -167,7 +167,7 @@ EL6_ALWAYS = (
     "el6-fault-compaction-convoy",
     "el6-streaming-freezes",
     "el6-compaction-holds-locks",
-    "el6-madvise-refused",
+    "el6-two-words-only",
 )
 OF_6_1_176 = ("huge-zero-page-race", "split-holds-lock-of-freed-pages")
 OF_6_1_76 = (
@@ -176,20 +176,20 @@ OF_6_1_76 = (
 )  # fmt: skip
 FIRES: Mapping[str, tuple[str, ...]] = {
     "stories/bioinformatics-ubuntu1404": ("compaction-each-fault-before-4.6",),
-    "stories/hadoop-centos62": ("el6-madvise-refused",),  # of the state of the verdict the settings are not measured
-    "stories/hadoop-centos62-flat-only": ("el6-madvise-refused",),
+    "stories/hadoop-centos62": ("el6-two-words-only",),  # of the state of the verdict the settings are not measured
+    "stories/hadoop-centos62-flat-only": ("el6-two-words-only",),
     "stories/mero-centos7": ("el7-sync-compaction-in-faults",),
     "stories/sles11-raw-spin-lock": ("sles11-fault-compaction-convoy",),
     "stories/sudo-echo": EL6_ALWAYS[1:],  # defrag is not in the input
     "stories/tuned-overrides-boot-line": ("tuned-overrides-boot-line",),
-    "stories/winbindd-after-the-fix": ("el6-madvise-refused",),
+    "stories/winbindd-after-the-fix": ("el6-two-words-only",),
     "healthy/plain-files": OF_6_1_176,
     "healthy/sosreport-debian12": ("sos-without-defrag-settings",),
     "healthy/sosreport-debian12-guest": ("sos-without-defrag-settings", *OF_6_1_176),
     "acceptance/debian-fallback-without-stalls": OF_6_1_76,
-    "acceptance/defrag-off-and-still-busy": ("el6-madvise-refused",),
+    "acceptance/defrag-off-and-still-busy": ("el6-two-words-only",),
     "acceptance/go-1210-service": (*OF_6_1_76[:7], "file-huge-pages-negative", *OF_6_1_176),  # 6.1.52
-    "acceptance/greenplum-centos62": ("el6-madvise-refused",),
+    "acceptance/greenplum-centos62": ("el6-two-words-only",),
     "acceptance/mongodb-8-with-never": ("file-huge-page-counter-falls",),
     "acceptance/sles11-spin-only": ("sles11-fault-compaction-convoy",),
     "acceptance/threads-in-select": EL6_ALWAYS,

@@ -36,6 +36,7 @@ from thpdiag.host.series import Stretch, stretches_beyond
 from thpdiag.model import Citation, Clock, Moment, Profile, Series, StackCounts, Task
 from thpdiag.model.profile import Frame, Ledger, Stacks
 from thpdiag.report import FORMATS
+from thpdiag.report.presentation import Presentation
 
 NIGHT, NOON = (180, 190), (720, 730)  # minutes
 
@@ -59,7 +60,7 @@ def test_ten_minutes_of_compaction_in_a_day_are_found() -> None:
     told = document([found])
     assert told["verdict"]["window"]["text"].endswith("the worst window found")
     assert {f["window"]["text"].split(", ")[1] for f in told["findings"] if "window" in f} == {PART}
-    assert "settings were the same at the end" in FORMATS["text"](told)
+    assert "settings were the same at the end" in FORMATS["text"](told, Presentation(verbosity=1))
 
 
 def test_a_day_of_rest_stays_silent() -> None:

@@ -75,7 +75,8 @@ def text(result: Result, level: int) -> list[list[str]]:
     """The blocks of the section for a terminal; none where no entry is true or may be."""
     sure, possible = by_certainty(result)
     full, brief = ([*sure, *possible], []) if level else first(result)
-    blocks = [[*_title(issue), *_details(issue, level)] for issue in full] + [_title(issue) for issue in brief]
+    blocks = [[*_title(issue), *(_details(issue) if level else _brief(issue))] for issue in full]
+    blocks += [_title(issue) for issue in brief]
     rest = "" if level else more(result, len(full) + len(brief))
     return [*blocks, [f"  {rest} (--full)"]] if rest else blocks
 
@@ -85,17 +86,23 @@ def _title(issue: KnownIssue) -> list[str]:
     return fold(prose(words), f"  {visible(issue.id)}  ", "      ")
 
 
-def _details(issue: KnownIssue, level: int) -> Iterator[str]:
+def _brief(issue: KnownIssue) -> Iterator[str]:
+    """What mends it; of one that is mended, how to take the workaround back."""
+    yield from fold(prose(fix(issue)), "      ", "        ")
+    if issue.state == "fixed-but-workaround-on":
+        yield from messages.command_lines("Undo:", issue.undo, "      ")
+    elif issue.now:
+        yield from fold("Workaround: see --full", "      ", "        ")
+
+
+def _details(issue: KnownIssue) -> Iterator[str]:
     facts = [messages.with_aside(fact.text or "", messages.place(fact)) for fact in issue.facts]
     doubt = f"Doubt: {issue.doubt}" if issue.doubt else ""
-    further = [issue.defect or "", *facts, missing(issue), doubt]
-    for line in (*(further if level else ["; ".join(facts)]), fix(issue), source(issue)):
+    for line in (issue.defect or "", *facts, missing(issue), doubt, fix(issue), source(issue)):
         yield from fold(prose(line), "      ", "        ") if line else ()
-    yield from messages.command_lines("Workaround:", issue.now, "      ")
-    yield from messages.command_lines("To last:", issue.persist if level else [], "      ")
+    yield from messages.command_lines("Workaround:", issue.now, "      ")  # what makes it last is in HTML and JSON
     yield from fold(prose(until(issue)), "      ", "        ") if issue.undo or issue.until else ()
-    if level or issue.state == "fixed-but-workaround-on":
-        yield from messages.command_lines("", issue.undo, "      ")
+    yield from messages.command_lines("", issue.undo, "      ")
 
 
 def markdown(result: Result) -> Iterator[str]:

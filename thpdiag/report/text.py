@@ -118,7 +118,8 @@ def _heading(text: str) -> list[str]:
 
 def _sections(result: Result, block: Block, level: int) -> Iterator[Section]:
     finding = subject(result)
-    yield Section("", [rows for rows in (_meaning(finding), list(_host_lines(result))) if rows], least=1, weight=4)
+    head = [rows for rows in (_redaction(result), _meaning(finding), list(_host_lines(result))) if rows]
+    yield Section("", head, least=2 if result.tool.redacted else 1, weight=4)
     if finding:
         yield _evidence_section(result, finding, block, level)
         yield Section("What speaks against it", [_evidence(one, level) for one in finding.against], least=1, weight=2)
@@ -148,6 +149,11 @@ def _meaning(finding: Finding | None) -> list[str]:
     return fold(prose(finding.means)) if finding and finding.means else []
 
 
+def _redaction(result: Result) -> list[str]:
+    notice = messages.redaction_notice(result)
+    return fold(notice) if notice else []
+
+
 def _host_lines(result: Result) -> Iterator[str]:
     """What of the verdict and the host the first block has no room for."""
     verdict = result.verdict
@@ -162,8 +168,6 @@ def _host_lines(result: Result) -> Iterator[str]:
         yield from fold(prose(policy), "Transparent huge pages: ", "  ")
     if verdict.window:
         yield from fold(prose(messages.window_text(verdict.window)), "Time: ", "  ")
-    if notice := messages.redaction_notice(result):
-        yield from fold(notice)
 
 
 def _acceptance(finding: Finding, margin: str = "") -> list[str]:
