@@ -1,4 +1,4 @@
-"""`thpdiag reproduce`: the scripts change what they say, put it back, and what they make happen is diagnosed as such."""
+"""`thpdiag reproduce`: the scripts put back what they change, and what they make happen is diagnosed as such."""
 
 from __future__ import annotations
 
@@ -232,5 +232,6 @@ def test_under_the_remedy_it_is_not(mechanism: str) -> None:
     """No finding of the rules that the head names, nor another root cause of the mechanism."""
     document = analyze([CAPTURES / mechanism / "remedy"], rules(), STRICT)
     named = set(re.findall(r"[A-Z]+-\d+", head(mechanism)["mechanism"]))
+    assert document["inputs"]
     assert not [f for f in document["findings"] if f["rule"] in named]
     assert document["verdict"].get("mechanism") != mechanism
