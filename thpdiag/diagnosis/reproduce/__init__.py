@@ -1,8 +1,7 @@
 """Programs that make a mechanism happen on a test host: POSIX sh with a C program inside, one a mechanism.
 
 `MECHANISM.sh` begins with a head that says what it does, takes and changes (`# key: value`, continued lines are
-indented); a line `@FILE@` stands for what several of them share: `frame.sh` puts settings back, `riddle.c` breaks up
-free memory.
+indented); the line `@frame.sh@` stands for what all of them share: options, checks, and settings that are put back.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-_INCLUDED = re.compile(r"^@([\w.]+)@\n", re.MULTILINE)
 _ENTRY = re.compile(r"^# (\w+): (.+(?:\n#   .+)*)", re.MULTILINE)
 
 
@@ -26,7 +24,7 @@ def mechanisms() -> tuple[str, ...]:
 def program(mechanism: str) -> str:
     """The whole script."""
     text = (HERE / f"{mechanism}.sh").read_text("utf-8")
-    return _INCLUDED.sub(lambda found: (HERE / found[1]).read_text("utf-8"), text)
+    return text.replace("@frame.sh@\n", (HERE / "frame.sh").read_text("utf-8"))
 
 
 def head(mechanism: str) -> Mapping[str, str]:

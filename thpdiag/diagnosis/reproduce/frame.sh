@@ -119,10 +119,10 @@ start_riddle() { # start_riddle MIB ARGUMENT...: until free memory is in pieces;
 record() { # record PID: for as long as the program is watched
     if [ -z "$capture" ]; then
         echo "reproduce: record it now, in another terminal, as root, for $seconds s:"
-        echo "    thpdiag capture-script > capture.sh; sh capture.sh -d $seconds -i ${interval:-2} -p $1"
+        echo "    thpdiag capture-script > capture.sh; sh capture.sh -d $seconds -i 2 -p $1"
         return 0
     fi
-    sh "$capture" -d "$seconds" -i "${interval:-2}" -p "$1" &
+    sh "$capture" -d "$seconds" -i 2 -p "$1" &
     recording=$!
     started="$started $recording"
 }
