@@ -211,6 +211,16 @@ def test_without_a_precondition_nothing_is_changed(mechanism: str, lacks: str, h
     assert lacks == "huge pages" or settings(host) == AT_FIRST
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_recording_is_made_of_the_program(mechanism: str, host: Path) -> None:
+    """With -c the given script runs for the same seconds and watches the process; without, its command is printed."""
+    (host / "capture.sh").write_text(f'echo "$@" >{host}/watched\n')
+    done = execute(mechanism, host, "-s", "7", "-c", "capture.sh")
+    assert re.fullmatch(r"-d 7 -i 2 -p \d+\n", (host / "watched").read_text())
+    assert "capture-script" not in done.stdout
+    assert "sh capture.sh -d 7 -i 2 -p " in execute(mechanism, host, "-s", "7").stdout
+
+
 @pytest.mark.parametrize("number", ["0", "", "x", "1234", "-1"])
 def test_a_time_that_is_none_is_exit_2(number: str, host: Path) -> None:
     """Before anything is looked at."""
