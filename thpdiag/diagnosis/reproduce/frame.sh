@@ -39,13 +39,14 @@ restore() {
     trap '' INT TERM HUP
     for pid in $started; do
         kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
     done
-    started=
     for pair in $saved; do
         echo "${pair#*=}" >"$root${pair%%=*}" && echo "reproduce: ${pair%%=*} is ${pair#*=} again"
     done
     saved=
+    for pid in $started; do # the recording may take a while to end
+        wait "$pid" 2>/dev/null || true
+    done
     [ -z "$dir" ] || rm -rf "$dir"
     [ -z "$lock" ] || rmdir "$lock"
 }
