@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reproduces compaction in page faults: free memory is broken into small pieces, then threads map, touch and unmap memory.
 # For TEST hosts only, best a virtual machine of a few GiB: no program of the host gets huge pages while it runs. What
-# others took meanwhile stays in pieces for a while, which vm.compact_memory mends as far as it can be moved.
+# others took meanwhile stays in pieces for a while; dropping the page cache mends most of that.
 #
 # mechanism: fault-compaction (rule THP-010)
 # memory: 2.5 GiB at most, and one page in every 2 MiB of free memory
