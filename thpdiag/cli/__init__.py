@@ -211,6 +211,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "baseline": "Accept what is found today; only new and graver fails.",
         "ask": "Write what to ask the customer for, with the script for it.",
         "capture-script": "Print the script to send to the customer.",
+        "reproduce": "Print a program that makes a mechanism happen on a test host.",
         "serve": "Serve a page where a team uploads bundles.",
         "doctor": "Say what this installation has.",
         "help": "Show the help of a command.",
