@@ -65,7 +65,7 @@ def test_the_defect_of_hana_is_named(run: Run) -> None:
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_every_report_names_it(run: Run, form: str) -> None:
     """With the date of the catalogue, the fixed kernel and both commands."""
-    report = run("analyze", "-", "-f", form, stdin=hana_host()).out.replace("&gt;", ">")
+    report = run("analyze", "-", "-v", "-f", form, stdin=hana_host()).out.replace("&gt;", ">")
     for words in (catalogue().date, HANA, "6.4.0-150600.23.87", "SUSE KBA 000022286", *WORKAROUND):
         assert words in report
 
