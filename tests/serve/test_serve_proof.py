@@ -286,7 +286,8 @@ def test_a_disk_that_fills_up_during_uploads(confined: Confined) -> None:
     assert [server.asked("GET", path)[0] for path in ("/", "/cases", f"/cases/{case}", "/metrics")] == [200] * 4
     assert server.asked("GET", f"/cases/{case}/page")[0] == 200
     assert server.document(case) == before
-    assert server.asked("GET", "/healthz")[0] == 503
+    unready = (server.asked("GET", "/healthz")[0] == 503 for _ in range(100_000))
+    assert any(unready), "the disk counts as usable although it is full"  # tried anew two seconds after the last time
     assert server.files() == {where.rpartition("/")[2], Bundle(0).sha256[2:]}
 
     server.make_room()
