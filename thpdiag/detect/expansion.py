@@ -124,6 +124,8 @@ class _Expansion:
             return at + 1
         if text in ("if", "case", "select", "until"):
             raise UnknownError
+        if text in ("for", "function") and at + 1 == len(words):
+            raise IncompleteError
         if text == "for":
             return self._for(words, at + 1)
         if text == "while":
@@ -183,7 +185,7 @@ class _Expansion:
             raise UnknownError
         if feed is None and self.documents:
             feed = self.documents.pop(0).split("\n")
-        if feed is None and words[at : at + 1] == [("word", "<<<")]:
+        if feed is None and words[at : at + 1] == [("word", "<<<")] and at + 1 < len(words):
             feed = without_quotes(self._expand(words[at + 1][1]).removeprefix("$")).replace("\\n", "\n").split("\n")
         if feed is None:
             raise UnknownError
