@@ -49,11 +49,12 @@ def words(given: object) -> tuple[str, ...]:
 
 def disagreements(wanted: dict[str, Any], document: dict[str, Any]) -> list[str]:
     """Every way in which the document is not as the row says."""
+    whole = FORMATS["text"](document, Presentation(verbosity=1))
     return [
         *_of_the_verdict(wanted, document),
         *_of_the_rules(wanted, document),
         *_of_the_findings(wanted, document),
-        *_of_the_text(wanted, FORMATS["text"](document), FORMATS["text"](document, Presentation(verbosity=1))),
+        *_of_the_text(wanted, f"{FORMATS['text'](document)} {_advice(document)}", whole),
     ]
 
 
@@ -96,9 +97,15 @@ def _of_the_findings(wanted: dict[str, Any], document: dict[str, Any]) -> Iterat
         yield f"advises {first[0]} first"
 
 
+def _advice(document: dict[str, Any]) -> str:
+    """All words and commands of the leading finding's steps, which the shorter report has in a sentence each."""
+    leading = [f for f in document["findings"] if f["rule"] == document["verdict"].get("rule")]
+    return " ".join(str(value) for finding in leading for step in finding["remedies"] for value in step.values())
+
+
 def _of_the_text(wanted: dict[str, Any], text: str, full: str) -> Iterator[str]:
-    """What the whole report must say, and the shorter one must not. Lines are broken anywhere: white space counts as
-    one blank."""
+    """What the whole report must say, and the shorter one with all that is advised must not. Lines are broken anywhere:
+    white space counts as one blank."""
     flat = " ".join(text.split())
     for said in wanted.get("must_say", ()):
         if said not in " ".join(full.split()):

@@ -43,14 +43,14 @@ class Remains:
     above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
     unknown: int = 0  # lines in a row that no parser knows
     figures: int = 0  # lines with several numbers, as long as no block was found
-    figured: int = 0  # the first of them
+    first_figure: int = 0  # the first of them
 
     def see(self, line: TextLine) -> None:
         """Take a line that no parser knows."""
         self.unknown = self.unknown + 1 if self.above and line.number <= self.above[-1].number + 1 else 1
         self.above.append(line)
         if self.parser is None and len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= FIGURES:
-            self.figured = self.figured or line.number
+            self.first_figure = self.first_figure or line.number
             self.figures += 1
         if _ROW_OF_NUMBERS.match(line.text) or len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= MANY:
             self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
@@ -87,5 +87,5 @@ class Remains:
             return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
         if self.parser is None and self.figures >= MIN_FIGURES:
             text = f"nothing but sentences was read; {self.figures} lines with numbers are in no format that is known"
-            return Problem(Citation(member, self.figured), text, ProblemKind.UNRECOGNISED)
+            return Problem(Citation(member, self.first_figure), text, ProblemKind.UNRECOGNISED)
         return None
