@@ -398,10 +398,17 @@ def _plain_name(name: bytes, part: bytes | None) -> str:
 
 
 STAT, COMMAND = "stat", "command"
-# by the first four bytes behind the pid; sizes by their metric; the rest of status and io is not used
-USED = {b"stat": STAT, b"cmd ": COMMAND, b"VmRS": "process_resident_memory_bytes", b"VmSw": "process_swap_bytes"}
+# by the first four bytes behind the pid; sizes by their metric, status before stat as in collectl, since a process goes
+# on while it is read; the rest of status and io is not used
+USED = {
+    b"stat": STAT,
+    b"cmd ": COMMAND,
+    b"VmSi": "process_virtual_memory_bytes",
+    b"VmRS": "process_resident_memory_bytes",
+    b"VmSw": "process_swap_bytes",
+}
 UNUSED = frozenset(
-    (b"Tgid", b"Uid:", b"VmPe", b"VmSi", b"VmLc", b"VmPi", b"VmHW", b"VmDa", b"VmSt", b"VmEx", b"VmLi", b"VmPT",
+    (b"Tgid", b"Uid:", b"VmPe", b"VmLc", b"VmPi", b"VmHW", b"VmDa", b"VmSt", b"VmEx", b"VmLi", b"VmPT",
      b"VmPM", b"volu", b"nonv", b"io r", b"io w", b"io s", b"io c", b"cmd")
 )  # fmt: skip
 # behind the command's last bracket: faults, CPU time, threads, start, sizes
