@@ -52,6 +52,7 @@ OTHERS = {
     "slab-growth": {"not-thp"},
     "ksm-merging": {"not-thp"},
     "plain-syscall-load": {"not-thp"},
+    "small-page-faults": {"not-thp"},
     "thp-off-where-needed": {"thp-keep"},
 }
 # Least invasive first.

@@ -14,7 +14,7 @@ from contract.recorded_answers import recorded_documents
 
 from analyze_bytes import STRICT, documents, result_of, rules
 from conftest import ROOT
-from thpdiag.diagnosis.missing_data import MAX_REQUESTS, PROFILE_REQUEST
+from thpdiag.diagnosis.missing_data import MAX_REQUESTS, request
 from thpdiag.pipeline import analyze
 
 INPUTS = fixture_inputs()
@@ -30,7 +30,7 @@ def test_a_profile_and_the_counters_come_first() -> None:
     """Where nothing was recorded, call stacks, counters and CPU time decide most."""
     _, ask = _asked("stories/sudo-echo")
     assert "capture-script" in ask["text"]
-    assert ask["commands"][:3] == [PROFILE_REQUEST, "cat /proc/vmstat, every 10 s", "vmstat -n 2 60"]
+    assert ask["commands"][:3] == [request("profile"), "cat /proc/vmstat, every 10 s", "vmstat -n 2 60"]
 
 
 def test_what_is_missing_to_be_surer_is_asked_for_and_nothing_else() -> None:
@@ -59,7 +59,7 @@ def test_a_host_without_huge_pages_is_not_asked_about_them() -> None:
 def test_a_cause_that_is_not_about_huge_pages_needs_no_switch_of_them() -> None:
     """What takes packets from the network is not surer when huge pages were switched."""
     _, ask = _asked("stories/redis-shop-first-test")
-    assert PROFILE_REQUEST in ask["commands"]
+    assert request("profile") in ask["commands"]
     assert not any("setting was switched" in c for c in ask["commands"])
 
 
@@ -70,7 +70,7 @@ def test_the_names_of_a_recording_that_is_there_come_before_a_new_one(tmp_path: 
     document = analyze([tmp_path], rules(), STRICT)
     first, second, *_ = document["ask"]["commands"]
     assert first.startswith("sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of hurts.data")
-    assert second == PROFILE_REQUEST
+    assert second == request("profile")
     assert [(i["reader"], i["records"]) for i in document["inputs"]] == [("perf_data", 107)]
 
     shutil.copy(recording / "kallsyms", tmp_path)
@@ -121,7 +121,7 @@ IN_THE_BUNDLE = {
     "sysctl -a": r".*/sos_commands/kernel/sysctl_-a",
 }
 RECORDED = {
-    PROFILE_REQUEST: r"perf-script\.txt",
+    request("profile"): r"perf-script\.txt",
     "cat /proc/vmstat, every 10 s": r"loops/counters\.txt",
     "cat /proc/buddyinfo, every 10 s": r"loops/counters\.txt",
     "cat /proc/meminfo, every 10 s": r"loops/counters\.txt",

@@ -22,6 +22,21 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
     )
 
 
+FAULT = "clear_page_erms do_anonymous_page handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault"
+CALL = "copy_page_to_iter filemap_read vfs_read ksys_read do_syscall_64 entry_SYSCALL_64_after_hwframe"
+
+
+def perf_script(*turns: str) -> str:
+    """Four hundred samples of a program, which does one of `turns` after the other in the kernel or, if empty, none."""
+    text = "[root@db1 ~]# perf script -i thp.data\n"
+    for sample in range(400):
+        text += f"worker  4711 [000] {100 + sample / 100:.6f}:     250000 cpu-clock:ppp:\n"
+        for name in turns[sample % len(turns)].split():
+            text += f"\tffffffff81000000 {name}+0x10 ([kernel.kallsyms])\n"
+        text += "\t          401136 main+0x30 (/opt/app/worker)\n\n"
+    return text
+
+
 HUNG = """\
 [  245.528573] INFO: task khugepaged:136 blocked for more than 122 seconds.
 [  245.528579]       Not tainted 6.8.1 #1
@@ -57,6 +72,14 @@ SEEN = {
     "java": (PAUSES, "Pauses of a Java program go into the kernel, as page faults for huge pages and swapping make"),
     "java8": (PAUSES.replace("User=0.0", "User=2.0"), "The input does not decide it."),
     "kernel": (vmstat(20, 75, 5), "The kernel takes much of the CPU time, and the input does not say what for."),
+    "stacks": (
+        vmstat(40, 55, 5) + perf_script(CALL, CALL, FAULT, "", ""),
+        "The kernel takes much of the CPU time, and hardly any of it for huge pages or compaction. 40.0 % of the",
+    ),
+    "faults": (
+        vmstat(40, 55, 5) + perf_script(FAULT, FAULT, CALL, "", ""),
+        "The kernel time goes into page faults for small pages. 40.0 % of the non-idle samples are in page faults",
+    ),
     "programs": (vmstat(92, 5, 3), "Programs use the CPU time themselves, and the kernel takes little of it."),
     "rest": (vmstat(8, 2, 90), "The CPUs had time left, so CPU time was not short unless one thread was at its limit."),
     "between": (vmstat(45, 28, 27), "The input does not decide it. See what to ask for."),

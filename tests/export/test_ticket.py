@@ -15,7 +15,7 @@ import pytest
 from ci_schemas import with_findings
 from command_line import ROOT, STORY, Run
 from thpdiag.diagnosis import capture
-from thpdiag.diagnosis.missing_data import AGAIN, LONGER, PROFILE_REQUEST
+from thpdiag.diagnosis.missing_data import AGAIN, LONGER, request
 from thpdiag.engine.load import builtin_rules, load_rules
 from thpdiag.export.customer import FENCE, MOST, Wanted, letter, wanted, with_script
 from thpdiag.knowledge import vocabulary
@@ -137,7 +137,7 @@ def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> No
     calm = analyze([STORM], load_rules([builtin_rules()]))["ask"]
     assert not {"dmesg", "cat /proc/meminfo"} & set(calm["commands"])
     cut = analyze([without("perf", tmp_path)], load_rules([builtin_rules()]))["ask"]
-    assert cut["commands"][0] == PROFILE_REQUEST
+    assert cut["commands"][0] == request("profile")
     assert "ask for what the script did not record" in cut["text"]
 
 

@@ -288,6 +288,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "io-wait": ("cpu_ratio.iowait",),
     "steal-or-balloon": ("cpu_ratio.steal",),
     "plain-syscall-load": (SHARE + "syscall",),
+    "small-page-faults": (SHARE + "page_fault",),
 }
 # Several rules are about fragmentation, each by a figure of its own; their evidence says which.
 FRAGMENTATION = {"cannot serve a huge page": UNUSABLE, "compact_fail": _FAIL, "thp_fault_fallback": FALLBACK}

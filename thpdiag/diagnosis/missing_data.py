@@ -30,10 +30,12 @@ from thpdiag.model import CONFIDENCES, Case, Fact, Finding, Verdict3
 from thpdiag.model.result import Raise, Request
 from thpdiag.model.text import path_name, quoted, sentence
 
-PROFILE_REQUEST = (
-    "perf record -a -g -F 99 -o thp.data -- sleep 30; "
-    "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script"
-)
+_PROFILE_REQUESTS = {
+    "profile": "perf record -a -g -F 99 -o thp.data -- sleep 30; "
+    "perf script --no-inline -i thp.data > thp.script || perf script -i thp.data > thp.script",
+    "profile.off_cpu": "offcputime-bpfcc -K -f 30",
+    "profile.calls": "stackcount-bpfcc -P -D 30 try_to_compact_pages",
+}
 # After a restart the kernel lies elsewhere; perf on that host has kept the symbols of then (perf-buildid-cache(1)).
 NAMES_REQUEST = (
     "sudo cat /proc/kallsyms > kallsyms-$(uname -r) (on the host of {member}, before it is restarted; "
@@ -63,10 +65,8 @@ _OF_CLASS = {
 
 def request(name: str) -> str:
     """The command that gets a vocabulary name from a customer."""
-    if name == "profile":
-        return PROFILE_REQUEST
     known = term(name) or event(name)
-    return known.ask_for if known else ""
+    return _PROFILE_REQUESTS.get(name) or (known.ask_for if known else "")
 
 
 Requests = Callable[[Iterable[str]], list[str]]

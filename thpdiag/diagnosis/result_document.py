@@ -192,7 +192,15 @@ def _strongest_figure(finding: Finding) -> str:
     able = [e for e in finding.outcome.evidence if e.kind in _HEADLINE_ORDER]
     if not able:
         return ""
-    brief = min(able, key=lambda e: _HEADLINE_ORDER[e.kind]).brief
+    side_by_side = (
+        finding.role == "context"
+    )  # kinds of work; a cause has its own share first
+
+    def rank(e: Evidence) -> tuple[int, float]:
+        larger = side_by_side and isinstance(e.value, float) and e.unit == "ratio"
+        return _HEADLINE_ORDER[e.kind], -float(e.value or 0) if larger else 0.0
+
+    brief = min(able, key=rank).brief
     # A name has its own spelling, and so has a counter of the kernel.
     spelled = any(brief.startswith(name.value) for name in names_in(brief)) or re.match(r"[a-z]+[_.]\w+", brief)
     return f" {brief if spelled else brief[:1].upper() + brief[1:]}."
@@ -276,7 +284,8 @@ def _symptom(diagnosis: Diagnosis) -> str:
     able = [(f, text) for f in contexts if (text := diagnosis.rule_by_id[f.outcome.rule].file.headline)]
     if not able:
         return trouble
-    gravest, text = max(able, key=lambda one: SEVERITIES.index(one[0].severity))
+    # of two that are as grave, what more kinds of evidence show says more
+    gravest, text = max(able, key=lambda one: (SEVERITIES.index(one[0].severity), len(one[0].outcome.spoken)))
     return f"{trouble}{text}.{_strongest_figure(gravest)} "
 
 

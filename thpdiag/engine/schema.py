@@ -226,12 +226,16 @@ class Profile(Strict):
         return self
 
 
+# What the input lacks, by what the recording would have to measure.
+PROFILE_NAMES = {"cpu": "profile", "off-cpu": "profile.off_cpu", "calls": "profile.calls"}
+
+
 class ProfileCheck(AnyCheck):
     profile: Profile
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("profile",)
+        return (PROFILE_NAMES[self.profile.measures],)
 
 
 class EventCheck(AnyCheck):

@@ -61,10 +61,10 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
     Where one rendering says yes and a better one no, they contradict each other (`thpdiag.engine.sources`): yes stands.
     """
     if not view.state.profiles:
-        return unknown_result(check, "profile", "no recording of call stacks in the input")
+        return unknown_result(check, check.needs[0], "no recording of call stacks in the input")
     timed = measured_profiles(view.state.profiles, Measure(check.profile.measures))
     if not timed:
-        return unknown_result(check, "profile", _why_none(check.profile, view.state.profiles))
+        return unknown_result(check, check.needs[0], _why_none(check.profile, view.state.profiles))
     groups = recordings(tuple(timed))
     answers = []
     for renderings in groups:
@@ -91,12 +91,12 @@ def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult
     source, spec, member = profile.profile, check.profile, path_name(profile.profile.cite.member)
     if profile.samples is not None and profile.samples < spec.min_samples:
         text = f"only {profile.samples} samples that are not idle in {member}, {spec.min_samples} are needed"
-        return unknown_result(check, "profile", text)
+        return unknown_result(check, check.needs[0], text)
     if profile.idle_host:
         text = f"the host was idle when perf top looked ({source.facts['irqs_per_second']} samples per second)"
-        return unknown_result(check, "profile", text)
+        return unknown_result(check, check.needs[0], text)
     if profile.weight <= 0:
-        return unknown_result(check, "profile", f"no samples that are not idle in {member}")
+        return unknown_result(check, check.needs[0], f"no samples that are not idle in {member}")
     share = _largest_share(spec, profile)
     doubt = DOUBT in source.facts
     few = _too_few_samples(spec, profile, share)
@@ -112,7 +112,7 @@ def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult
         check, value, lambda: headline() + _details(profile, share, value) + few,
         _cite(source, share),
         share.seen if share.told else None, "ratio",
-        missing=("profile",) if value is UNKNOWN else (), weak=bool(surer), surer=sentence(surer),
+        missing=check.needs if value is UNKNOWN else (), weak=bool(surer), surer=sentence(surer),
         partial=value is UNKNOWN,
         window=(source.start, source.end) if source.start and source.end else None,
         headline="" if share.chain is None else headline,
