@@ -192,9 +192,7 @@ def _strongest_figure(finding: Finding) -> str:
     able = [e for e in finding.outcome.evidence if e.kind in _HEADLINE_ORDER]
     if not able:
         return ""
-    side_by_side = (
-        finding.role == "context"
-    )  # kinds of work; a cause has its own share first
+    side_by_side = finding.role == "context"  # kinds of work; a cause has its own share first
 
     def rank(e: Evidence) -> tuple[int, float]:
         larger = side_by_side and isinstance(e.value, float) and e.unit == "ratio"
