@@ -121,8 +121,9 @@ def _event(cite: Citation, path: str, value: str, how: str) -> Event:
 
 
 _HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|suse|uptime")
-_RELEASE = re.compile(r"(?<![\w.-])(?P<release>[2-7]\.\d{1,2}\.(?:\d{1,3}|x)(?:-[\w.+~-]{1,60})?)(?![\w-])")
-_KERNEL_WORD = re.compile(r"(?i)kernel")
+_RELEASE = re.compile(r"(?<![\w.-])[2-7]\.\d{1,2}\.(?:\d{1,3}|x)(?:\.\d{1,3})?(?:-[\w.+~-]{1,60})?(?![\w-])")
+_KERNEL_WORD = re.compile(r"(?i)kernels?\b")
+_MAX_DISTANCE = 60  # characters between the word and the release; further off stands the version of something else
 _OS = re.compile(
     r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu"
     r"|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+"
@@ -135,6 +136,18 @@ _VERSION = re.compile(r"ersion|Starting|erver v=")  # most lines have none of th
 _MAX_VERSION_LINE = 2000  # characters of a line in which a version is looked for
 
 
+def _kernel_release(text: str) -> str:
+    """The release next to the word kernel, behind it rather than before it; other versions may stand in the line."""
+    words = [(word.start(), word.end()) for word in _KERNEL_WORD.finditer(text)]
+    near = [
+        (release.start() - end if release.start() >= end else _MAX_DISTANCE // 2 + begin - release.end(), release[0])
+        for release in _RELEASE.finditer(text)
+        for begin, end in words
+    ]
+    distance, nearest = min(near, default=(_MAX_DISTANCE, ""))
+    return nearest.rstrip(".-") if distance < _MAX_DISTANCE else ""
+
+
 def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
     """What a line of prose says about the host."""
     if _VERSION.search(text):
@@ -142,8 +155,8 @@ def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
             yield Fact("app.version", version, cite, (("app", app.name),))
     if not _HINT.search(text):
         return
-    if _KERNEL_WORD.search(text) and (found := _RELEASE.search(text)):
-        yield Fact("kernel.release", found["release"].rstrip(".-"), cite, provenance="prose")
+    if release := _kernel_release(text):
+        yield Fact("kernel.release", release, cite, provenance="prose")
     if system := _OS.search(text):
         yield Fact("os.name", f"{system['name']} {system['version']}", cite, provenance="prose")
     if uptime := _UPTIME.search(text):

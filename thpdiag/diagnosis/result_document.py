@@ -12,11 +12,12 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from thpdiag import __version__
+from thpdiag.diagnosis import diagnose
 from thpdiag.diagnosis.diagnose import BRIEF, LONG_ENOUGH, Diagnosis, watched_seconds_of_demand, zero_counters
 from thpdiag.diagnosis.excerpts import Quotes, excerpt, excerpt_requests, place
 from thpdiag.diagnosis.host_document import host, settings, state_words
 from thpdiag.diagnosis.input_rows import input_rows, problem_rows
-from thpdiag.diagnosis.kernel_messages import unexplained_messages
+from thpdiag.diagnosis.kernel_messages import unexplained_messages, waits_for_others
 from thpdiag.diagnosis.known_issues import known_issues, requests
 from thpdiag.diagnosis.missing_data import customer_request, missing_reasons, open_requests, sureness
 from thpdiag.diagnosis.profiles import Signature, onset_moment, profile_documents, signatures
@@ -28,7 +29,7 @@ from thpdiag.engine.check_result import CheckResult
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.load import Pack, Rule
 from thpdiag.engine.quantity import format_quantity
-from thpdiag.engine.schema import ChangeCheck
+from thpdiag.engine.schema import ChangeCheck, EventCheck, as_list
 from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.known_issues import catalogue_words
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -109,6 +110,15 @@ def by_pack(rules: Iterable[Rule]) -> dict[Pack, list[Rule]]:
     return dict(sorted(found.items(), key=lambda entry: (not entry[0].own, entry[0].label)))
 
 
+def _firmly_out(diagnosis: Diagnosis) -> Iterator[diagnose.RuledOut]:
+    """What is ruled out, but for what messages of a kind speak against of which some may be about anything."""
+    vague = waits_for_others(diagnosis)
+    for out in diagnosis.ruled_out:
+        check = out.rule.checks.get(out.evidence[0].check)
+        if not (isinstance(check, EventCheck) and vague.intersection(as_list(check.event))):
+            yield out
+
+
 def _badness(one: Result) -> tuple[int, int, int, str]:
     verdict = one.verdict
     severity = SEVERITIES.index(verdict.severity) if verdict.severity else -1
@@ -119,7 +129,7 @@ def _badness(one: Result) -> tuple[int, int, int, str]:
 def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes, *, every_input: bool) -> Result:
     case, seen, issues = diagnosis.case, signatures(diagnosis), known_issues(diagnosis, quotes)
     views = [view for view, _ in diagnosis.by_state[: len(case.states)]]  # those outside of the window come behind them
-    out = sorted(diagnosis.ruled_out, key=lambda o: (o.rule.file.role != "alternative", o.rule.id))
+    out = sorted(_firmly_out(diagnosis), key=lambda o: (o.rule.file.role != "alternative", o.rule.id))
     packs = [  # what a result was judged by besides our rules; folders by their own name
         document_model.Pack.model_construct(
             name=pack.name if pack.version else PurePath(pack.name).name, version=pack.version or None,

@@ -244,7 +244,7 @@ class EventCheck(AnyCheck):
     event: Names
     where: dict[str, str] = Field(
         default_factory=dict,
-        description="fields: a word, '!= word' (also where nothing is known), or a comparison such as '>= 9'",
+        description="fields: a word, in which * is anything, '!= word' (also where nothing is known), or '>= 9'",
     )
     anywhere: Names | None = Field(default=None, description="a symbol family that must be in the call trace")
     under: Names | None = Field(default=None, description="families that must be callers of it, in order")

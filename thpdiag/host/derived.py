@@ -63,7 +63,8 @@ ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "alloc
 RESTS = {"process_small_pages_bytes": ("process_resident_memory_bytes", "process_anon_huge_bytes")}
 ANON_PAGES = "node_memory_AnonPages_bytes"
 ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
-CGROUP_ANON = ("active_anon", "inactive_anon", "anon", "shmem")  # the lists of anonymous pages, and what is mapped
+CGROUP_LISTS = ("cgroup_memory_active_anon_bytes", "cgroup_memory_inactive_anon_bytes")  # of anonymous pages
+CGROUP_ANON = "cgroup_memory_anon_bytes"  # that are mapped
 MIN_LISTED_BYTES = 256.0 * 2**20  # bytes; of a smaller control group nobody asks where they went
 PAGE_BYTES = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
 SWAP_RATES = {"node_vmstat_pswpin": "swap_in_bytes:rate", "node_vmstat_pswpout": "swap_out_bytes:rate"}
@@ -94,12 +95,22 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
             added[name] = share
     if isinstance(sample, Series):
         return replace(sample, values={**values, **added}, resolution=resolution) if added else sample
-    if sample.kind == "cgroup" and all(f"cgroup_memory_{name}_bytes" in values for name in CGROUP_ANON):
-        *listed, anon, shmem = (values[f"cgroup_memory_{name}_bytes"] for name in CGROUP_ANON)
-        mapped = anon + shmem + values.get("cgroup_memory_swapcached_bytes", 0.0)
-        if (total := sum(listed)) >= MIN_LISTED_BYTES:
-            added["cgroup_memory_unmapped_share"] = max(total - mapped, 0.0) / total
+    if sample.kind == "cgroup":
+        added |= _unmapped_share(values)
     return replace(sample, values={**values, **added}, resolution=resolution) if added else sample
+
+
+def _unmapped_share(values: Mapping[str, Any]) -> dict[str, float]:
+    """What part of the anonymous memory of a control group no process has mapped any more."""
+    # Without shmem (version 1 of old kernels) it is at most the file cache.
+    shmem = next((values[n] for name in ("shmem", "file") if (n := f"cgroup_memory_{name}_bytes") in values), None)
+    if shmem is None or not all(name in values for name in (*CGROUP_LISTS, CGROUP_ANON)):
+        return {}
+    total = sum(values[name] for name in CGROUP_LISTS)
+    rest = total - values[CGROUP_ANON] - shmem - values.get("cgroup_memory_swapcached_bytes", 0.0)
+    if total < MIN_LISTED_BYTES:
+        return {}
+    return {"cgroup_memory_unmapped_share": max(rest, 0.0) / total}
 
 
 def _over_zones(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,15 +116,15 @@ _BANNER = re.compile(r"==> \S*?(?P<path>(?:sys|cgroup)/\S{1,400}) <==\s*$")
 
 
 def lines_of_files(source: Source, lines: Lines) -> Iterator[tuple[int, str, str, str]]:
-    """Number, whole line, path of its file, and what stands in that file; empty lines and banners are left out."""
+    """Number, whole line, path of its file, and what stands in that file; without banners and layout."""
     path = source.path
     for number, line in lines:
         if banner := _BANNER.match(line):
             path = banner["path"]
         elif grepped := _GREPPED.match(line):
             yield number, line, grepped["path"], grepped["text"].strip()
-        elif line.strip():
-            yield number, line, path, line.strip()
+        elif (text := line.strip()) and text not in ("```", "..."):
+            yield number, line, path, text
 
 
 def any_of(*patterns: re.Pattern[str], blank: bool = False) -> Callable[[str], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 
 from thpdiag.engine.check_result import NO, YES, CheckResult, unknown_result
@@ -87,7 +88,7 @@ def _field_fits(have: str | None, wanted: str) -> bool:
             return bool(_OPERATORS[comparison["op"]](float(have), float(comparison["bound"])))
         except ValueError:
             return False
-    return have == str(wanted)
+    return fnmatchcase(have, str(wanted))
 
 
 _FIELDS = {"comm": process_name, "victim": process_name}  # of an event, that are names of programs

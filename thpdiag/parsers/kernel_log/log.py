@@ -77,8 +77,9 @@ _BARE = (
     r"|(?:Memory cgroup o|O)ut of memory: [Kk]ill)"
 )
 _BODY = re.compile(
-    r"\s{0,8}(?:Not tainted|Tainted:|\"echo 0 >|task:|Modules linked in:|CPU \d{1,5}:?\s*$|CPU: \d|P[Ii][Dd]: \d"
-    r"|Hardware name:|Workqueue: |Call |Code:|Process \S{1,16} \(pid|Stack:|rcu: |INFO: |BUG: |WARNING: |[Ss]ending NMI"
+    r"\s{0,8}(?:Not tainted|Tainted:|(?:&quot;|[^\w\s]){0,3}echo 0 >|task:|Modules linked in:"
+    r"|CPU \d{1,5}:?\s*$|CPU: \d|P[Ii][Dd]: \d|Hardware name:|Workqueue: |Call |Code:|Process \S{1,16} \(pid|Stack:"
+    r"|rcu: |INFO: |BUG: |WARNING: |[Ss]ending NMI"
     r"|NMI backtrace|\(detected by|\(t=\d|\d{1,4}-[.!?A-Za-z]{3,4}: |-{4,}\[ |---\[ "
     r"|(?:<\d> ?)?(?:[0-9a-f]{16} [0-9a-f]{16}|[0-9a-f]{8} [0-9a-f]{8})"
     r"|Mem-Info:|(?:isolated_|in?active_|free:|unevictable:|slab_|mapped:)|Node \d{1,4} (?:[A-Z]|active_|hugepages)"

@@ -50,7 +50,7 @@ from thpdiag.parsers.kernel_log.mem_info import FREE_BLOCKS, MemInfo, may_not_wa
 
 BOOT_TEXT = "Linux version "  # the kernel begins with it
 OOM_LINES = 20_000  # the table of tasks lies between the headline of an OOM report and the line that names the victim
-_COMM = r"(?P<comm>.{0,15}\S)"
+_COMM = r"(?:#{1,6} |> )?(?P<comm>.{0,15}\S)"  # a title or quotation of a ticket may begin with it
 _FLAGS = r"0x[0-9a-f]{1,16}(?:\([\w|]{1,600}\))?"
 _MODE = rf"mode:(?P<mode>{_FLAGS})"
 _WATCHDOG = r"(?:NMI )?(?:[Ww]atchdog: )?"
@@ -134,7 +134,7 @@ OTHER_TRACE = re.compile(r"(?:WARNING: |BUG: |-{4,}\[ cut here )")
 HINTS = (
     *dict.fromkeys(h.hint for h in HEADLINES), "SysRq", "sysrq", "NMI backtrace", "Call ", "omm: ", "task:", " 0x00",
     " 0x80", "*4kB", "*64kB", "-- Boot ", "WARNING: ", "BUG", "ill process", "illed process", "ransparent",
-    "-- Reboot --",
+    "-- Reboot --", "cgroup stats for",
 )  # fmt: skip
 """Of a line of interest, one of these is a part. Looking for them first makes a log of a million lines cheap."""
 
@@ -173,10 +173,14 @@ _DETAILS = (
         r".{0,600},task=(?P<victim>.{0,16}),pid=(?P<victim_pid>\d{1,8})(?:,uid=\d{1,10})?\s*$"
     ),
     re.compile(r"memory: usage (?P<memcg_usage_kb>\d{1,15})kB, limit (?P<memcg_limit_kb>\d{1,18})kB"),
-    re.compile(r"Memory cgroup stats for (?P<memcg>[^:]{1,200}):(?:.{0,200}\brss_huge:(?P<memcg_huge_kb>\d{1,15})KB)?"),
+    re.compile(
+        r"Memory cgroup stats for (?P<memcg>[^:]{1,200}):"
+        r"(?: cache:(?P<cache>\d{1,15})KB rss:(?P<rss>\d{1,15})KB rss_huge:(?P<memcg_huge_kb>\d{1,15})KB)?"
+    ),
     re.compile(r"(?:rss_huge|anon_thp) (?P<memcg_huge>\d{1,18})\s*$"),
     re.compile(r"Task in .{0,200} killed as a result of limit of (?P<memcg>\S{1,200})"),
 )
+_OF_A_GROUP = {"constraint": "CONSTRAINT_MEMCG"}
 _NODE_HUGE = re.compile(r"Node \d{1,4} active_anon:.{0,700}\banon_thp: ?(\d{1,15})kB")
 _KILL = re.compile(
     r"(?:(?P<scope>Memory cgroup out of memory|Out of memory)(?: \([\w ]{1,40}\))?: )?(?P<verb>[Kk]ill(?:ed)?) process "
@@ -191,7 +195,7 @@ def add_victim(found: re.Match[str], fields: dict[str, str]) -> bool:
     To 4.19 there are two: `Kill process` says why, `Killed process` what is freed.
     """
     if (found["scope"] or "").startswith("Memory cgroup"):
-        fields.setdefault("constraint", "CONSTRAINT_MEMCG")
+        fields.update(_OF_A_GROUP | fields)
     killed = found["verb"] == "Killed"
     if killed:  # the one that was chosen and the one that dies may be two threads
         fields.pop("victim_pid", None)
@@ -207,7 +211,11 @@ def add_oom_details(text: str, fields: dict[str, str]) -> bool:
         return True
     for pattern in _DETAILS:
         if found := pattern.match(text):
-            _add(fields, found.groupdict())
+            parts = found.groupdict()
+            used = sum(int(parts.pop(name, None) or 0) for name in ("cache", "rss"))
+            _add(fields, parts)
+            if used and "memcg_usage_bytes" not in fields:  # the line with the usage was cut off
+                _add_huge_share(fields, used * 1024)
             return True
     return False
 
@@ -220,8 +228,12 @@ def _add(fields: dict[str, str], parts: Mapping[str, str | None]) -> None:
             fields.setdefault(f"{name.removesuffix('_kb')}_bytes", str(int(value) * 1024))
         else:
             fields.setdefault(f"{name}_bytes" if name == "memcg_huge" else name, printable(value))
-    usage, huge = int(fields.get("memcg_usage_bytes", "0")), fields.get("memcg_huge_bytes")
-    if usage > 0 and huge is not None:  # what part of the memory of the group at its limit is in huge pages
+    _add_huge_share(fields, int(fields.get("memcg_usage_bytes", "0")))
+
+
+def _add_huge_share(fields: dict[str, str], usage: int) -> None:
+    """What part of the memory of the group at its limit is in huge pages."""
+    if usage > 0 and (huge := fields.get("memcg_huge_bytes")) is not None:
         fields.setdefault("memcg_huge_share", f"{min(int(huge) / usage, 1.0):.3f}")
 
 
@@ -414,6 +426,8 @@ class Messages:
                 pending = self._begin(message, "oom_kill", {}, OOM_LINES)
             if add_victim(victim, pending.fields):
                 yield from self._close(message.key)
+        elif not pending and message.text.startswith("Memory cgroup stats for "):  # a report without its head
+            add_oom_details(message.text, self._begin(message, "oom_kill", dict(_OF_A_GROUP), OOM_LINES).fields)
         elif not (pending and pending.kind == "oom_kill" and add_oom_details(message.text, pending.fields)):
             yield from self._introduction(message, pending)
 
