@@ -78,10 +78,11 @@ def own(p99: float, command: str = "./load --clients 8") -> str:
     return f"{PROMPT}{command}\n1200 requests per second\np99 = {p99} ms\n"
 
 
-def hyperfine(mean: float, command: str = "./filter", spread: float = 0.03) -> str:
+def hyperfine(mean: float, command: str = "./filter", spread: float = 0.03, system: float | None = None) -> str:
+    system = max(mean - 1.3, 0.2 * mean) if system is None else system
     return f"""{PROMPT}hyperfine {command!r}
 Benchmark 1: {command}
-  Time (mean ± σ):     {mean:.3f} s ±  0.021 s    [User: 1.201 s, System: {max(mean - 1.3, 0.2 * mean):.3f} s]
+  Time (mean ± σ):     {mean:.3f} s ±  0.021 s    [User: 1.201 s, System: {system:.3f} s]
   Range (min … max):    {mean - spread:.3f} s … {mean + spread:.3f} s    10 runs
 
 """
@@ -133,6 +134,7 @@ MEASURED = {
     "own-latency": (own(91.5) + own(88.25), own(12.5) + own(11.75)),
     "hyperfine": (hyperfine(6.118), hyperfine(2.012)),
     "hyperfine-brief": (hyperfine(0.618, spread=0.01), hyperfine(0.212, spread=0.01)),
+    "hyperfine-kernel": (hyperfine(3.018, system=1.7), hyperfine(1.812, system=0.51)),
     "perf-stat": (perf_stat(6.118), perf_stat(2.012)),
     "gatling": (gatling(812), gatling(60)),
 }
@@ -155,6 +157,8 @@ WITHOUT_EFFECT = {
                   f"{PROMPT}hey http://shop/\n  Total:\t0.0126 secs\n  Requests/sec:\t1105.7151\n"),
     "rounded": (ab(2), ab(1)),
     "starts-only-often": (hyperfine(0.041, spread=0.001), hyperfine(0.012, spread=0.001)),
+    "hyperfine-not-the-kernel": (hyperfine(2.518, system=0.51), hyperfine(1.812, system=0.21)),
+    "hyperfine-little": (hyperfine(1.418, system=0.31), hyperfine(1.212, system=0.11)),
     "another-command": (hyperfine(6.118), hyperfine(2.012, "./filter -q")),
     "runs-overlap": (hyperfine(6.118, spread=4.5), hyperfine(2.912)),
     "shown-from-a-file": (own(91.5, "cat load.txt") * 2, own(12.5, "cat load.txt") * 2),

@@ -140,7 +140,7 @@ def _kernel_release(text: str) -> str:
     """The release next to the word kernel, behind it rather than before it; other versions may stand in the line."""
     words = [(word.start(), word.end()) for word in _KERNEL_WORD.finditer(text)]
     near = [
-        (release.start() - end if release.start() >= end else _MAX_DISTANCE // 2 + begin - release.end(), release[0])
+        (release.start() - end if release.start() >= end else 10 + begin - release.end(), release[0])
         for release in _RELEASE.finditer(text)
         for begin, end in words
     ]
