@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
-WORKERS ?= 4 # two per core: many tests wait for a server, a browser or a killed process
+WORKERS ?= 6 # three per core: many tests wait for a server, a browser or a killed process
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,7 +35,7 @@ demo: $(PACKAGE)
 
 test: $(TESTS)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check bytecode
-	@$(PYTEST) -n $(WORKERS) --randomly-seed=1 # the same in each run; `make proof` takes another order and other examples
+	@$(PYTEST) -n $(WORKERS) --dist worksteal --randomly-seed=1 # the same in each run; `make proof` takes another order and other examples
 
 check: style types rules
 

@@ -172,7 +172,7 @@ def test_a_packed_pprof_that_unpacks_to_more_than_is_read() -> None:
     """A bomb costs a limit, and says what to send instead."""
     body = (RECORDING / "profile.pb.gz").read_bytes()
     plain = gzip.decompress(body)
-    found = read("pprof", "a.pb.gz", gzip.compress(plain + b"\x32\x00" * (20 << 20)))
+    found = read("pprof", "a.pb.gz", gzip.compress(plain + (b"\x32\x7f" + bytes(127)) * (300 << 10)))
     assert "pprof -traces" in next(r for r in found if isinstance(r, Problem)).text
 
 
