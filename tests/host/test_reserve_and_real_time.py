@@ -1,4 +1,4 @@
-"""What follows from single lines: the reserve of free memory as a share of all, and a kernel that cannot have huge pages."""
+"""The reserve of free memory as a share of all, and a kernel that cannot have huge pages: each from a line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def test_the_reserve_is_a_share_of_memory(reserve: int, outcome: str) -> None:
     assert outcomes(text)["THP-145"] == outcome
 
 
-@pytest.mark.parametrize("build", ["#1 SMP PREEMPT_RT Debian 6.12.57-1", "#1 SMP PREEMPT RT Thu Sep 5 12:00:00 EDT 2019"])
+@pytest.mark.parametrize(
+    "build", ["#1 SMP PREEMPT_RT Debian 6.12.57-1", "#1 SMP PREEMPT RT Thu Sep 5 12:00:00 EDT 2019"]
+)
 def test_a_real_time_kernel_has_no_huge_pages(build: str) -> None:
     """By the line of its build, unless sysfs shows that it has them."""
     text = f"node1:~# uname -a\nLinux node1 6.12.57-rt {build} x86_64 GNU/Linux\n"

@@ -7,7 +7,7 @@ import pytest
 from analyze_bytes import document
 
 CLAIMS = {  # what a text says, and a word of the answer
-    "[3] Looks like in CentOS 6.4 defrag was disabled by default to cope\n    with it: https://bugs.example/view?id=5": "6.4",
+    "[3] Looks like in CentOS 6.4 defrag was disabled by default to cope\n    with it: https://bugs/?id=5": "6.4",
     "Upgrade: RHEL 6.4 disabled the THP defrag by default.": "6.4",
     "THP is not turned on by default in Ubuntu or RHEL 5.x, so there is no problem there.": "18.04",
     "On Ubuntu transparent huge pages are disabled by default.": "18.04",

@@ -96,9 +96,7 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
             yield Fact(f"testimony.{name}", value, Citation(member, line, text), provenance="prose")
 
 
-def _repeated_claims(
-    member: str, lines: Sequence[tuple[int, str]], sentences: Iterable[Sentence]
-) -> Iterator[Fact]:
+def _repeated_claims(member: str, lines: Sequence[tuple[int, str]], sentences: Iterable[Sentence]) -> Iterator[Fact]:
     """What is said here, by whomever, and is not so: each claim once, at the line where its words begin."""
     seen = set[str]()
     for sentence in sentences:

@@ -265,7 +265,7 @@ _NAMES = (
     (re.compile(r"Debian\D{0,80}(\d{1,4})"), "debian"),
     (re.compile(r"Fedora\D{0,80}(\d{1,4})"), "fedora"),
 )
-_REAL_TIME = re.compile(r"\bPREEMPT[_ ]RT\b")  # TRANSPARENT_HUGEPAGE depends on !PREEMPT_RT (mm/Kconfig, 5.15 and later)
+_REAL_TIME = re.compile(r"\bPREEMPT[_ ]RT\b")  # excludes TRANSPARENT_HUGEPAGE: mm/Kconfig of 5.15 and later
 _EL6 = ((131, "6.0"), (220, "6.1"), (279, "6.2"), (358, "6.3"), (431, "6.4"))  # first build of the next minor release
 
 
