@@ -12,12 +12,15 @@ CLAIMS = {  # what a text says, and a word of the answer
     "THP is not turned on by default in Ubuntu or RHEL 5.x, so there is no problem there.": "18.04",
     "On Ubuntu transparent huge pages are disabled by default.": "18.04",
     "Transparent Huge Pages are disabled by default in RHEL 7, aren't they.": "6 to 9",
-    "We set defrag to never, which also stops khugepaged and with it THP.": "khugepaged/defrag",
+    "As defrag is never here, which also stops khugepaged and with it THP, all is well.": "khugepaged/defrag",
     "The page allocation failure of order:9 in dmesg is caused by THP.": "driver",
     "We run with vm.nr_hugepages = 0, so THP is off.": "hugetlbfs",
-    "Set vm.swappiness=0 to switch memory tuning on; THP aside, swappiness 0 disables swap.": "swapoff",
+    "THP aside, vm.swappiness=0 disables swap.": "swapoff",
 }
 NO_CLAIMS = [
+    "On CentOS 6.4 we disabled defrag of THP.",
+    "On our CentOS 6.4 hosts the THP defrag is disabled.",
+    "We have THP disabled on all Ubuntu hosts.",
     "Is THP disabled by default in Ubuntu?",
     "THP is not disabled by default in Ubuntu.",
     "It is a myth that CentOS 6.4 disabled defrag for THP by default.",
