@@ -26,6 +26,7 @@ NOT_RECORDED = {
     "app.stance",
     "package.version",
     "app.thp_warning",
+    "claim.repeated",
     "java.memory",  # what programs say of themselves
     "java.option",
     "java.threads",

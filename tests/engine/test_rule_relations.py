@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thpdiag.authoring.testing import count_mistakes, unnoticed_mistakes, unnoticed_relations
-from thpdiag.engine.load import Rule, load_rule
+from thpdiag.engine.load import Rule, builtin_rules, load_rule, load_rules
 from thpdiag.engine.schema import CaseFile
 
 ENABLED = "{fact: thp.enabled, is: always}"
@@ -74,3 +74,12 @@ def test_what_the_mechanisms_or_the_other_rule_say_needs_no_case(own: Rule, othe
 
 def _key(own: Rule) -> str:
     return "explains" if own.file.explains else "demoted_by"
+
+
+def test_a_setting_is_no_better_explanation() -> None:
+    """What silences or demotes by its mechanism is a cause or context: no risk, no setting, nothing that adds to it."""
+    known = {rule.id: rule for rule in load_rules([builtin_rules()])}
+    named = {other for rule in known.values() for other in (*rule.file.excluded_by, *rule.file.demoted_by)}
+    assert {i for i in named if known[i].file.role in ("risk", "configuration")} == set()
+    assert "THP-142" not in known["THP-004"].file.excluded_by
+    assert "ALT-03" in known["THP-004"].file.excluded_by

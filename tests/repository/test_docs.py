@@ -73,13 +73,67 @@ NO_RULES = [  # subject, what answers it instead
     ("the size of a huge page", "the fact `memory.huge_page_bytes`"),
     ("that nothing is wrong", "the verdict `nothing_found`: each core mechanism was measured"),
     ("a lock convoy in call chains", "THP-001, which looks at flat profiles and at call chains"),
-    (
-        "a synthetic memory load",
-        "nothing: it fills the kernel time of every host, two settings have to be compared",
-    ),
+    ("a synthetic memory load", "nothing: it fills the kernel time of every host, two settings have to be compared"),
     (
         "huge pages of files",
         "nothing: FileHugePages also counts large folios, made by file systems; no harm and no cure is known",
+    ),
+    (
+        "huge pages of shared memory by size (shmem_alloc, shmem_fallback, shmem_fallback_charge, file_*), "
+        "file_thp and shmem_thp of control groups",
+        "nothing: what they are set to is THP-084; that a file gets small pages delays nobody",
+    ),
+    (
+        "nr_anon, split, split_failed, swpin and swpin_fallback by size",
+        "nothing: pages that exist and work that was done; what hurts is parting (THP-151), swapping (THP-150, "
+        "ALT-03), and memory that stays taken (THP-045, from nr_anon_partially_mapped)",
+    ),
+    (
+        "thp_swpout and thp_swpout_fallback of control groups",
+        "THP-048 for the host; that the group swaps at its limit is ALT-22",
+    ),
+    (
+        "contpte: 16 adjoining pages of ARM in one TLB entry",
+        "nothing: no file tells whether a mapping has it; it makes pages of 64 KiB useful "
+        "(`hugepages-64kB/enabled`), and 2 MiB where small pages have 64 KiB (THP-148)",
+    ),
+    (
+        "PREEMPT_RT",
+        "CTX-02: such a kernel is built without transparent huge pages (mm/Kconfig), which its build line tells",
+    ),
+    (
+        "zswap's settings",
+        "nothing: they say where swap is kept; that it is used hard is THP-142, and why memory is short ALT-02",
+    ),
+    (
+        "DAMON",
+        "nothing: its schemes advise or reclaim memory by rules of their own and count it in no file that "
+        "collectors copy; kdamond in a profile shows its cost",
+    ),
+    (
+        "vm.swappiness above 0",
+        "nothing: it chooses what goes first under pressure, which ALT-02 and ALT-03 measure; 0 is THP-147, and "
+        "above 100 is for swap in memory",
+    ),
+    (
+        "vm.dirty_background_ratio, dirty_bytes, dirty_expire_centisecs",
+        "nothing: they say when writing begins; waits for it are THP-054 and ALT-05, and how much may be dirty is "
+        "THP-146",
+    ),
+    (
+        "vm.overcommit_memory",
+        "nothing: it decides whether a mapping is refused (ENOMEM, a failing fork), not what a page fault costs; "
+        "huge pages are not counted in it",
+    ),
+    (
+        "kernel.numa_balancing",
+        "nothing: it is on by default on hosts of several nodes, and right for most; ALT-06 and THP-053 measure "
+        "what it moves",
+    ),
+    (
+        "vm.watermark_scale_factor, compact_unevictable_allowed",
+        "nothing: how early kswapd wakes, and whether locked pages are moved; kswapd at work without need is "
+        "THP-051, waits are THP-054",
     ),
 ]
 

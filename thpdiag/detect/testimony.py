@@ -17,6 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from thpdiag.detect.stated_figures import HELPS, WORSE, gain_of_sentence, gains
+from thpdiag.knowledge.claims import wrong_claims
 from thpdiag.knowledge.yaml_nodes import load_shipped
 from thpdiag.model import Citation, Fact
 
@@ -27,6 +28,7 @@ GAIN = 1.5  # times: a figure that got better by less is none
 STATED_GAIN = 1.4  # times: the same in a table; runs of one and the same job differ by less
 CAPTION = 12  # lines from a table to what may say whose it is
 FAST_AND_SLOW = 5  # times as long for the same amount of memory
+CLAIM_BEGIN = 12  # characters by which the line of a claim is looked up
 SLOW = "slow_after_fast"
 Statement = tuple[str, str | float]
 
@@ -78,6 +80,7 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
     if len(lines) > MAX_LINES or not any(language().has("subject", text.lower()) for _, text in lines):
         return
     sentences = list(_sentences(lines))
+    yield from _repeated_claims(member, lines, sentences)
     own = any(_NICK.match(text) for _, text in lines) or any(language().has("writer", s.text) for s in sentences)
     seen = set()
     for at, sentence in enumerate(sentences):
@@ -91,6 +94,19 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
         if (name, value) not in seen:
             seen.add((name, value))
             yield Fact(f"testimony.{name}", value, Citation(member, line, text), provenance="prose")
+
+
+def _repeated_claims(member: str, lines: Sequence[tuple[int, str]], sentences: Iterable[Sentence]) -> Iterator[Fact]:
+    """What is said here, by whomever, and is not so: each claim once, at the line where its words begin."""
+    seen = set[str]()
+    for sentence in sentences:
+        for name, words in wrong_claims(sentence.text):
+            if name not in seen:
+                seen.add(name)
+                place = sentence.line, sentence.quoted
+                below = (one for one in lines if one[0] >= sentence.line)
+                line, text = next((one for one in below if words[:CLAIM_BEGIN] in one[1].lower()), place)
+                yield Fact("claim.repeated", name, Citation(member, line, text), provenance="prose")
 
 
 def _statements_of_figures(

@@ -403,10 +403,14 @@ def _dangling(rules: Mapping[str, Rule]) -> list[str]:
 
 
 def _with_mechanisms_as_ids(rules: Mapping[str, Rule]) -> dict[str, Rule]:
-    """The rules; a mechanism that one names in a relation stands for all other rules of that mechanism."""
+    """The rules; a mechanism that one names in a relation stands for all other rules of that mechanism.
+
+    What silences or demotes is meant to be a better explanation: a mere setting is none, nor is what makes it worse.
+    """
     by_mechanism: dict[str, list[str]] = {}
     for rule in rules.values():
         by_mechanism.setdefault(rule.file.mechanism, []).append(rule.id)
+    explaining = {rule.id for rule in rules.values() if rule.file.role in ("root_cause", "alternative", "context")}
     resolved = {}
     for rule in rules.values():
         changed: dict[str, list[str]] = {}
@@ -415,6 +419,8 @@ def _with_mechanisms_as_ids(rules: Mapping[str, Rule]) -> dict[str, Rule]:
             if any(name in by_mechanism for name in names):
                 others = {name: [i for i in by_mechanism.get(name, ()) if i != rule.id] or [name] for name in names}
                 ids = [i for name in names for i in others[name]]
+                if key in ("excluded_by", "demoted_by"):
+                    ids = [i for i in ids if i in explaining or i in names]
                 changed[key] = sorted(ids) if key == "explains" else ids  # reports list excluders in the rule's order
         file = rule.file.model_copy(update=changed)
         resolved[rule.id] = replace(rule, file=file) if changed else rule

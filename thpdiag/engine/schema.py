@@ -23,7 +23,7 @@ Status = Literal["draft", "test", "stable", "deprecated"]
 Role = Literal["root_cause", "contributing", "configuration", "risk", "alternative", "context"]
 _PART = re.compile(r"\d+ samples?|\d+(?:\.\d+)? ?% of samples")
 _TIMES = ("s", "ms", "min", "h", "d")
-Entity = Literal["process", "zone", "cpu", "device", "cgroup"]
+Entity = Literal["process", "zone", "cpu", "device", "cgroup", "thp_size"]
 
 
 def _is_quantity(value: str | float) -> str | float:

@@ -29,8 +29,10 @@ from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, process_name, sentence
 
-# names of /proc/vmstat and meminfo
-_OWN = re.compile(r"node_(?:vmstat_(?P<counter>\w+)|memory_(?P<size>\w+)_bytes)(?::rate)?")
+# names of /proc/vmstat and meminfo, of the statistics by size of huge pages, of memory.stat
+_OWN = re.compile(
+    r"(?:node_vmstat_(\w+)|node_memory_(\w+)_bytes|node_thp_(?!faults_total)(\w+)|cgroup_memory_(thp_\w+)_total)(?::rate)?"
+)
 _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, meminfo, memory.stat; the head of top
     "process_resident_memory_bytes": ("VmRSS", "Rss"),
     "process_virtual_memory_bytes": ("VmSize",),
@@ -66,7 +68,7 @@ def metric_words(names: Sequence[str], entity: str = "") -> str:
 @lru_cache(4096)
 def _metric_name(name: str) -> str:
     if own := _OWN.fullmatch(name):
-        return own["counter"] or own["size"]
+        return str(own[own.lastindex or 0])
     if order := re.fullmatch(r"node_buddyinfo_blocks_order(\d+)", name):
         return f"free blocks of order {order[1]}"
     return term_meaning(name)
@@ -75,7 +77,7 @@ def _metric_name(name: str) -> str:
 def kernel_names(name: str) -> tuple[str, ...]:
     """How files of the kernel name a metric, or the parts of a sum or share; nothing where they do not."""
     if own := _OWN.fullmatch(name):
-        return (own["counter"] or own["size"],)
+        return (str(own[own.lastindex or 0]),)
     if name.startswith("cpu_ratio."):
         return ("Cpu(s)",)
     parts = SUMS.get(name) or SHARES.get(name) or ()

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.clock.anchors import anchors_of_boot, boot_times
+from thpdiag.knowledge.claims import answer, impossible_release
 from thpdiag.knowledge.paths import SOS, SUPPORTCONFIG, is_tail, of_interest, output_name, root_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, InputRecord, Moment, Note, Problem, ProblemKind, Record, Sample
 from thpdiag.model.case import member_of
@@ -174,7 +175,20 @@ def collector_notes(records: Iterable[Record]) -> list[Note]:
                 "of its host, sizes and processes its own"
             )
             notes.setdefault("container", Note(text, record.cite))
-    return [*notes.values(), *_excluded_parts(records)]
+    return [*_doubts(records), *notes.values(), *_excluded_parts(records)]
+
+
+def _doubts(records: Iterable[Record]) -> Iterator[Note]:
+    """What the input says that is known to be wrong: a claim that people repeat, a release that was never made."""
+    doubted = set[str]()
+    for fact in (r for r in records if isinstance(r, Fact) and r.name in ("claim.repeated", "os.name")):
+        is_claim, text = fact.name == "claim.repeated", str(fact.value)
+        reason = answer(text) if is_claim else impossible_release(text)
+        if reason and text not in doubted:
+            doubted.add(text)
+            what = "the text repeats what is not so" if is_claim else f"there is no release {quoted(text)}"
+            rest = "" if is_claim else ", so the release of this host is not known; commands may need another spelling"
+            yield Note(f"{what}: {reason}{rest}", fact.cite)
 
 
 def _excluded_parts(records: Iterable[Record]) -> Iterator[Note]:

@@ -23,6 +23,7 @@ from thpdiag.host.memory import (
     DEFAULT_HUGE_PAGE_BYTES,
     huge_page_fact,
     memory_shares,
+    min_free_share,
     partially_mapped_share,
     zone_facts,
 )
@@ -275,6 +276,7 @@ _NAMES = (
     (re.compile(r"Debian\D{0,80}(\d{1,4})"), "debian"),
     (re.compile(r"Fedora\D{0,80}(\d{1,4})"), "fedora"),
 )
+_REAL_TIME = re.compile(r"\bPREEMPT[_ ]RT\b")  # excludes TRANSPARENT_HUGEPAGE: mm/Kconfig of 5.15 and later
 _EL6 = ((131, "6.0"), (220, "6.1"), (279, "6.2"), (358, "6.3"), (431, "6.4"))  # first build of the next minor release
 
 
@@ -289,6 +291,7 @@ def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[F
     shown = next((f for s in states for f in s.facts if f.name in ("thp.enabled", "thp.defrag")), None)
     directory = None if shown else _directory(facts, release)
     built_in = first_fact(of_running_kernel(facts, release), "kernel.thp_built_in")
+    real_time = next((f for f in facts if f.name == "kernel.build" and _REAL_TIME.search(str(f.value))), None)
     if shown is not None:
         yield Fact("thp.applicable", "yes", shown.cite)
     elif directory is not None:
@@ -297,6 +300,8 @@ def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[F
         yield Fact("thp.applicable", "no", built_in.cite)
     elif release is not None and known and not known.thp:
         yield Fact("thp.applicable", "no", release.cite)
+    elif real_time is not None:
+        yield Fact("thp.applicable", "no", real_time.cite)
 
 
 def _platform(release: Fact | None, system: Fact | None) -> Fact | None:
@@ -342,6 +347,7 @@ def add_derived_facts(case: Case) -> Case:
     facts, states = add_setting_facts(replace(case, facts=facts, states=states))
     facts = (*facts, *scan_rate(facts))
     states = tuple(replace(s, facts=(*s.facts, *scan_rate(s.facts))) for s in states)
+    states = tuple(replace(s, facts=(*s.facts, *min_free_share(facts, s.samples))) for s in states)
     states = tuple(replace(s, facts=(*s.facts, *assumed_settings(s, facts))) for s in states)
     return replace(case, facts=facts, states=states)
 

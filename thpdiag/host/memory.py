@@ -27,7 +27,7 @@ counts them where page_owner is on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from thpdiag.host.series import last_row_having
 from thpdiag.model import Case, Entity, Fact, Sample, Series
@@ -154,6 +154,16 @@ def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]
     if memory and (total := memory.values["node_memory_MemTotal_bytes"]) > 0:
         largest = max(held, key=lambda size: held[size])
         yield Fact("memory.partially_mapped_ratio", sum(held.values()) / total, last[largest].cite)
+
+
+def min_free_share(facts: Iterable[Fact], samples: Sequence[Sample | Series]) -> Iterator[Fact]:
+    """memory.min_free_ratio: vm.min_free_kbytes as a share of all memory."""
+    reserves = (f for f in facts if f.name == "sysctl.vm.min_free_kbytes" and isinstance(f.value, int))
+    reserve = min(reserves, key=lambda fact: fact.provenance != "", default=None)  # what runs before what a file says
+    memory = last_row_having(samples, "node_memory_MemTotal_bytes") if reserve else None
+    if reserve and memory and (total := memory.values["node_memory_MemTotal_bytes"]) > 0:
+        ratio = int(reserve.value) * 1024 / total
+        yield Fact("memory.min_free_ratio", ratio, reserve.cite, provenance=reserve.provenance)
 
 
 def free_blocks(sample: Sample) -> dict[int, float]:

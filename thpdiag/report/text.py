@@ -135,7 +135,7 @@ def _sections(result: Result, block: Block, level: int) -> Iterator[Section]:
     lossy = any(profile.loss.lost for profile in result.profiles)  # which makes evidence weak
     recordings = [_recording(profile, seen) for profile in result.profiles]
     yield Section("Recordings of call stacks", recordings, least=lossy, weight=0.5)
-    yield Section("", [list(_inputs(result, level)), *_notes(result)], least=1)
+    yield Section("", [list(_inputs(result, level)), *_notes(result)], least=2)
     if level >= 1:
         yield from _settings_and_measures(result)
     yield _problems(result, level)
