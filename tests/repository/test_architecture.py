@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "authoring": "diagnosis engine errors host knowledge model",
     "bundle": "knowledge model",
     "cli": (
-        "authoring compare diagnosis engine errors export fleet host isolated knowledge model parsers "
+        "authoring compare diagnosis engine errors export fleet host isolated knowledge mcp model parsers "
         "pipeline redact report sandbox serve store version"
     ),
     "compare": "model report",
@@ -38,6 +38,9 @@ MAY_IMPORT = {
     "host": "bundle detect errors knowledge model parsers perf",
     "isolated": "engine errors host model parsers pipeline sandbox",
     "knowledge": "errors",
+    "mcp": (
+        "compare diagnosis engine errors export fleet host isolated knowledge model report sandbox version"
+    ),
     "model": "",
     "parsers": "bundle detect knowledge model perf sandbox",
     "perf": "model",

@@ -213,6 +213,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "capture-script": "Print the script to send to the customer.",
         "reproduce": "Print a program that makes a mechanism happen on a test host.",
         "serve": "Serve a page where a team uploads bundles.",
+        "mcp": "Answer the questions of an agent about bundles.",
         "doctor": "Say what this installation has.",
         "help": "Show the help of a command.",
         "completion": "Print the completion script of a shell.",
