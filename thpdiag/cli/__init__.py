@@ -220,6 +220,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     }
 )
 INTERRUPTED = 130
+PIPE_CLOSED = 141  # as a shell calls a program that SIGPIPE has ended
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {
         "PYDANTIC_DISABLE_PLUGINS": "__all__",  # the search reads the metadata of every package
@@ -248,8 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
         if sys.stdout is not None:  # it was closed before we began
             sys.stdout.flush()
-    except Abort:
-        code = INTERRUPTED
+    except (Abort, SystemExit) as end:  # click exits where whoever reads our output has gone (`| head`)
+        code = INTERRUPTED if isinstance(end, Abort) else PIPE_CLOSED
     except NoArgsIsHelpError as mistake:
         mistake.show()
         code = mistake.exit_code

@@ -11,9 +11,10 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import BinaryIO, TextIO
 
@@ -38,6 +39,7 @@ from thpdiag.fleet.sources.items import ALL_ITEMS, Shard, find_items
 from thpdiag.fleet.work import RunConfig, Workers
 from thpdiag.host.options import Options
 from thpdiag.model import SEVERITIES
+from thpdiag.report.baseline import Judge
 from thpdiag.report.escaping import visible
 from thpdiag.report.messages import plural
 from thpdiag.sandbox.layers import check_layers
@@ -102,7 +104,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
     "--scheduler",
     default="",
     metavar="ADDRESS",
-    help="Work on a cluster of Dask: tcp://HOST:PORT, or `local` for one on this machine.",
+    help="Work on a cluster of Dask: tcp://HOST:PORT, tls://HOST:PORT, or `local` for one on this machine.",
 )
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts of the bundles.")
 @click.option("--resume", is_flag=True, help="Go on: leave out what is in DIR's results already.")
@@ -154,7 +156,7 @@ def run(
     count = jobs or len(os.sched_getaffinity(0))
     _check_open_files(count)
     wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
-    judge = accepting.judge()
+    judge, missing = _judge(accepting)
     chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
     rules = chosen.rules()
     changed = changed_params(rules)
@@ -175,7 +177,7 @@ def run(
             if not tally.found and not shard:
                 raise InputError("no bundle is named: the list is empty")
             made = make_report(store, wanted, judge)
-        _announce(made, out_dir, delivery.verbosity)
+        _announce(made, out_dir, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
 
 
@@ -223,8 +225,19 @@ def _report_options(delivery: Delivery, pages: str, jobs: int, *, fail_on_missin
     return ReportOptions(files, Pages(pages), delivery.presentation, jobs, fail_on_missing)
 
 
-def _announce(made: ReportResult, folder: Path, verbosity: int) -> None:
-    """Warnings on stderr, and where the page is for who watches."""
+def _judge(accepting: Accepting) -> tuple[Judge, list[Path]]:
+    """What accepts findings, and the baselines that are not there: a first night has none, and its report is wanted."""
+    missing = [path for path in accepting.baselines if not os.path.lexists(path)]
+    there = [path for path in accepting.baselines if path not in missing]
+    return accepting._replace(baselines=there).judge(), missing
+
+
+def _announce(made: ReportResult, folder: Path, missing: Sequence[Path], verbosity: int) -> None:
+    """Warnings on stderr, how to make a baseline that is missing, and where the page is for who watches."""
+    for path in missing:
+        accept = f"thpdiag baseline create {quote(str(folder))} -o {quote(str(path))} --reason TEXT --expires DATE"
+        text = f"no baseline {path}: every finding counts. To accept what is there today: {accept}"
+        shared.complain(visible(text))
     shared.report_warnings(made.warnings, made.notes, verbosity)
     shared.notice(f"{folder / INDEX} written, {made.pages:,} pages of hosts")
 
@@ -264,10 +277,10 @@ def report(
     DIR is the --out-dir of `thpdiag triage`.
     """
     wanted = _report_options(delivery, pages, jobs or len(os.sched_getaffinity(0)), fail_on_missing=fail_on_missing)
-    judge = accepting.judge()
+    judge, missing = _judge(accepting)
     with StoreReader.at(folder) as store:
         made = make_report(store, wanted, judge)
-    _announce(made, database_path(folder).parent, delivery.verbosity)
+    _announce(made, database_path(folder).parent, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
 
 

@@ -109,7 +109,11 @@ def output_stream(file: Path) -> Iterator[TextIO]:
         with Path(os.devnull).open("w", encoding="utf-8", errors=SURROGATES) as out:
             yield out
     elif file == STDOUT:
-        yield sys.stdout
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except BrokenPipeError:  # `| head`: nobody wants the rest; other files and the exit code are as without it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     elif summary or file.is_symlink() or (file.exists() and not file.is_file()):
         with (
             write_errors(file),
