@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "engine": "errors host knowledge model version",
     "errors": "",
     "export": "diagnosis engine errors host knowledge model report version",
-    "fleet": "bundle diagnosis engine errors host isolated knowledge model report sandbox store version",
+    "fleet": "bundle diagnosis engine errors host isolated knowledge model redact report sandbox store version",
     "host": "bundle detect errors knowledge model parsers perf",
     "isolated": "engine errors host model parsers pipeline sandbox",
     "knowledge": "errors",

@@ -26,7 +26,7 @@ from rich.table import Column
 
 from thpdiag import __version__
 from thpdiag.cli import options as shared
-from thpdiag.cli.options import Accepting, Delivery, RuleChoice
+from thpdiag.cli.options import Accepting, Delivery, Redaction, RuleChoice
 from thpdiag.cli.terminal import interruptible
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import changed_params
@@ -34,7 +34,7 @@ from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
 from thpdiag.fleet.batch import Tally, run_batch
 from thpdiag.fleet.cluster import Cluster
 from thpdiag.fleet.host_pages import PAGES_FOLDER, Pages
-from thpdiag.fleet.report import FORMATS, INDEX, STDOUT, ReportOptions, ReportResult, make_report
+from thpdiag.fleet.report import FORMATS, INDEX, STDOUT, ReportOptions, ReportResult, make_redacted_report, make_report
 from thpdiag.fleet.sources.items import ALL_ITEMS, Shard, find_items
 from thpdiag.fleet.work import RunConfig, Workers
 from thpdiag.host.options import Options
@@ -78,6 +78,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of what is made of a store."""
     for option in (
         shared.SHOW_SUPPRESSED,
+        shared.redaction_options,
         shared.acceptance_options,
         click.option("--fail-on-missing", is_flag=True, help="Exit 1 if a rule could not be decided on some host."),
         shared.FAIL_ON,
@@ -139,6 +140,7 @@ def run(
     pages: str,
     fail_on_missing: bool,
     accepting: Accepting,
+    redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
     """Diagnose all bundles at PATHS: archives, folders of them, patterns, addresses such as s3://bucket/nightly/.
@@ -176,7 +178,7 @@ def run(
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
             if not tally.found and not shard:
                 raise InputError("no bundle is named: the list is empty")
-            made = make_report(store, wanted, judge)
+            made = _make_report(store, wanted, judge, redaction)
         _announce(made, out_dir, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
 
@@ -232,6 +234,14 @@ def _judge(accepting: Accepting) -> tuple[Judge, list[Path]]:
     return accepting._replace(baselines=there).judge(), missing
 
 
+def _make_report(store: StoreReader, wanted: ReportOptions, judge: Judge, redaction: Redaction) -> ReportResult:
+    """The report, with pseudonyms if that was asked for."""
+    if not redaction:
+        return make_report(store, wanted, judge)
+    with redaction.names() as names:
+        return make_redacted_report(store, wanted, judge, names)
+
+
 def _announce(made: ReportResult, folder: Path, missing: Sequence[Path], verbosity: int) -> None:
     """Warnings on stderr, how to make a baseline that is missing, and where the page is for who watches."""
     for path in missing:
@@ -270,7 +280,14 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
 @click.option("-v", "verbosity", count=True, help="All that is to be told of suppressions and baselines.")
 @shared.packed_delivery
 def report(
-    *, folder: Path, delivery: Delivery, pages: str, fail_on_missing: bool, accepting: Accepting, jobs: int | None
+    *,
+    folder: Path,
+    delivery: Delivery,
+    pages: str,
+    fail_on_missing: bool,
+    accepting: Accepting,
+    redaction: Redaction,
+    jobs: int | None,
 ) -> None:
     """Make the fleet page (DIR/index.html) and the pages of hosts again, and write other formats, from DIR's results.
 
@@ -279,7 +296,7 @@ def report(
     wanted = _report_options(delivery, pages, jobs or len(os.sched_getaffinity(0)), fail_on_missing=fail_on_missing)
     judge, missing = _judge(accepting)
     with StoreReader.at(folder) as store:
-        made = make_report(store, wanted, judge)
+        made = _make_report(store, wanted, judge, redaction)
     _announce(made, database_path(folder).parent, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
 
