@@ -38,9 +38,7 @@ MAY_IMPORT = {
     "host": "bundle detect errors knowledge model parsers perf",
     "isolated": "engine errors host model parsers pipeline sandbox",
     "knowledge": "errors",
-    "mcp": (
-        "compare diagnosis engine errors export fleet host isolated knowledge model report sandbox version"
-    ),
+    "mcp": ("compare diagnosis engine errors export fleet host isolated knowledge model report sandbox version"),
     "model": "",
     "parsers": "bundle detect knowledge model perf sandbox",
     "perf": "model",

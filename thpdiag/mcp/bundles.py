@@ -28,7 +28,7 @@ from thpdiag.report import messages
 from thpdiag.report.ci import Distinct
 from thpdiag.report.escaping import prose, visible
 from thpdiag.sandbox.outcome import Limits, Outcome, Status
-from thpdiag.sandbox.preload import Handler, WorkerPool
+from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool
 
 MAX_RESULTS: Final = 16  # in memory; the one that was asked for longest ago goes first
 MAX_NAMES: Final = 200  # of a list of what there is
@@ -104,7 +104,10 @@ class Bundles:
     def load(self, name: str) -> tuple[Result, str]:
         """The result of a bundle, analyzed now, and what hides part of it; InputError if there is none."""
         name = name.removesuffix("/")
-        outcome: Outcome = self._pool.submit(self.roots.find(name)).result()
+        try:
+            outcome: Outcome = self._pool.submit(self.roots.find(name)).result()
+        except (WorkerDiedError, TimeoutError) as error:
+            raise InputError(f"{visible(name)}: no result: the process that worked on it was ended") from error
         if outcome.status is not Status.OK:
             why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
             raise InputError(f"{visible(name)}: no result: {prose(why)}")
@@ -112,13 +115,19 @@ class Bundles:
         status, reason = status_of_document(document)
         if status == Status.REFUSED:
             raise InputError(f"{visible(name)}: no result: {prose(reason)}")
-        made = as_result(self._redact(document)), "" if status == Status.OK else f"{status}: {prose(reason)}"
         with self._lock:
+            made = self._made(document, "" if status == Status.OK else str(status))
             self._results[name] = made
             self._results.move_to_end(name)
             while len(self._results) > MAX_RESULTS:
                 self._results.popitem(last=False)
         return made
+
+    def _made(self, document: Mapping[str, Any], status: str) -> tuple[Result, str]:
+        """The result, redacted if that is wanted, and what hides a part of it."""
+        document = self._redact(document)
+        reason = prose(status_of_document(document)[1]) if status else ""
+        return as_result(document), ": ".join(filter(None, [status, reason]))
 
     def result(self, name: str) -> Result:
         """The result of a bundle, as loaded before or now."""
