@@ -145,14 +145,16 @@ class GitHub(Machine):
 class GitLab(Machine):
     """One job after the other, with the artifacts of those of earlier stages."""
 
-    def run(self, workflow: Path) -> dict[str, int]:
+    def run(self, workflow: Path, after: Mapping[str, int] | None = None) -> dict[str, int]:
+        """All jobs but those that were `after`: they are not run again."""
         told: dict[str, Any] = yaml.safe_load(workflow.read_text())
         stages, variables = told.pop("stages"), told.pop("variables")
         before = told.pop("default")["before_script"]
         told.pop("workflow")
-        codes: dict[str, int] = {}
+        codes = dict(after or {})
+        done = {one.partition(" ")[0] for one in codes}
         for stage in stages:
-            for name, job in ((name, job) for name, job in told.items() if job["stage"] == stage):
+            for name, job in ((n, job) for n, job in told.items() if job["stage"] == stage and n not in done):
                 of = int(job.get("parallel", 1))
                 for number in range(1, of + 1):
                     known = {"CI_NODE_INDEX": str(number), "CI_NODE_TOTAL": str(of)} if "parallel" in job else {}

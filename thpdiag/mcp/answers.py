@@ -18,7 +18,17 @@ from thpdiag.diagnosis.missing_data import request
 from thpdiag.engine.load import Rule
 from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted
 from thpdiag.knowledge.vocabulary import event, possible_names, term
-from thpdiag.model.result import Cited, ConditionTree, Evidence, Finding, Quotation, Result, RuleResult, TimelineSeries
+from thpdiag.model.result import (
+    Cited,
+    ConditionTree,
+    Evidence,
+    Finding,
+    Quotation,
+    Remedy,
+    Result,
+    RuleResult,
+    TimelineSeries,
+)
 from thpdiag.report import messages
 from thpdiag.report.escaping import prose, visible
 
@@ -80,7 +90,8 @@ class VerdictAnswer(Answer):
     confidence: str = ""
     state: str = ""
     other_findings: list[str] = []
-    remedies: list[Advice] = []
+    remedies: list[Advice] = Field([], description="what to try first")
+    further_remedies: list[str] = Field([], description="if that does not suffice; `why` has them in full")
 
 
 class RuleAnswer(Answer):
@@ -174,8 +185,18 @@ def verdict(result: Result) -> VerdictAnswer:
         **{key: getattr(result.verdict, key) or "" for key in ("rule", "mechanism", "severity", "confidence")},
         state=messages.state(result),
         other_findings=[f"{one.rule}: {messages.headline(one)}" for one in result.findings if one is not first],
-        remedies=_advice(first),
+        remedies=_advice([messages.first_try(first)[1]] if first and first.remedies else ()),
+        further_remedies=_further(first),
     )  # fmt: skip
+
+
+def _further(first: Finding | None) -> list[str]:
+    """The remedies beside the one to try first."""
+    if not first or not first.remedies:
+        return []
+    tried = messages.first_try(first)[0]
+    others = (one for number, one in enumerate(first.remedies, 1) if number != tried)
+    return [prose(f"{one.id}: {one.reason or ''}") for one in others]
 
 
 def verdict_needs(result: Result) -> list[Missing]:
@@ -243,7 +264,7 @@ def _fires(result: Result, findings: Sequence[Finding]) -> RuleAnswer:
         answer="yes", host=_name(result), text=f"{messages.headline(first)}. {messages.confidence_reason(first)}",
         statements=shown, left_out=left_out, against=_statements(first.against)[0],
         confidence=first.confidence or "", would_raise_confidence=[prose(one) for one in first.raise_confidence],
-        explained_by=against, remedies=_advice(first),
+        explained_by=against, remedies=_advice(first.remedies),
     )  # fmt: skip
 
 
@@ -442,12 +463,12 @@ def _cites(one: Cited) -> list[str]:
     return [*found, visible(f"{one.member}:{at}")] if at is not None and at != one.line else found
 
 
-def _advice(finding: Finding | None) -> list[Advice]:
+def _advice(remedies: Iterable[Remedy]) -> list[Advice]:
     return [
         Advice(
             id=one.id, reason=prose(one.reason or ""), now=list(one.now), persist=list(one.persist),
             verify=prose(f"{messages.expectation(one.verify)}: {one.verify.how or ''}") if one.verify else "",
             undo=list(one.undo), cost=one.cost or "", restart=messages.restart_text(one),
         )
-        for one in (finding.remedies if finding else ())
+        for one in remedies
     ]  # fmt: skip
