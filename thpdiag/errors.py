@@ -20,6 +20,8 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         "or a layer of the sandbox is missing that `--require-sandbox` demands",
         70: "a mistake of thpdiag itself",
         130: "interrupted",
+        141: "whoever read the output has gone (`| head`); `analyze`, `compare`, `render` and `triage` end with the "
+        "code of the result all the same",
     }
 )
 

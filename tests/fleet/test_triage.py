@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 
 import hostile_archives as hostile
+import planted_names
 from command_line import ROOT, Run
 from packed_bundles import files, gz, tar
+from planted_names import SECRETS
+from thpdiag.fleet.ci import CI_FORMATS
 from thpdiag.store.reading import StoreReader
-from triage_runs import STORY, Done, bad, ends, progress, results, small, triage
+from triage_runs import STORY, Done, bad, command, ends, progress, results, small, triage
 
 MIB = 1 << 20
 GOOD = [f"in/web{number:04}" for number in range(4)]
@@ -214,3 +218,75 @@ def test_too_few_open_files_are_told_before_anything_begins(files: int, tmp_path
         f"thpdiag: {text}: raise the limit (`ulimit -n 40`), or use fewer jobs (-j)"
     ]
     assert not (tmp_path / "out").exists()
+
+
+def test_resume_counts_all_that_is_stored(tmp_path: Path, run: Run) -> None:
+    """The last line of a run that finds everything done is that of the first one."""
+    shutil.copytree(STORY.parent, tmp_path / "in" / "shop1")
+    (tmp_path / "in" / "notes.txt").write_text("no bundle\n")
+    told = ("triage", tmp_path / "in", "--out-dir", tmp_path / "out", "--pages", "none")
+    first, again = run(*told), run(*told, "--resume")
+    lines = [one.err.splitlines()[-1] for one in (first, again)]
+    assert lines[0] == lines[1]
+    assert "2 high" in lines[0]
+    assert lines[0].endswith("1 incomplete")
+    last = progress(run(*told, "--resume", "--progress", "json").err)[-1]
+    assert (last["skipped"], last["hosts"], last["findings"]["high"], last["statuses"]) == (1, 1, 2, {"refused": 1})
+
+
+def test_redacted_reports_have_no_name_of_a_customer(tmp_path: Path) -> None:
+    """In no format, page or message, of a bundle, a stray file and one that is damaged; the results keep them."""
+    (tmp_path / "in" / "acmecorp").mkdir(parents=True)
+    whole = planted_names.bundle(tmp_path / "in" / "acmecorp")
+    (tmp_path / "in" / "acmecorp" / "wmeyer-notes.txt").write_text("ask walter\n")
+    (tmp_path / "in" / "acmecorp" / "zeusprod.tar.gz").write_bytes(b"\x1f\x8b\x08\0damaged")
+    out = tmp_path / "out"
+    files = {form: tmp_path / f"report.{form}" for form in ("text", "json", "csv", "markdown", *CI_FORMATS)}
+    asked = [word for form, file in files.items() for word in ("-o", f"{form}={file}")]
+    plain = triage(tmp_path / "in", "--out-dir", out, "--pages", "all", mocked=False)
+    done = triage("report", out, "--redact", "--pages", "all", "-f", "json", *asked, mocked=False)
+
+    assert (plain.returncode, done.returncode) == (5, 5)
+    assert "zeusprod" in plain.stdout
+    made = [done.stdout, done.stderr, *(file.read_text() for file in (*files.values(), *out.rglob("*.html")))]
+    assert len(made) == 2 + len(files) + 2
+    assert [(word, text[:80]) for text in made for word in SECRETS if word in text.lower()] == []
+    assert "host1" in done.stdout
+    assert [file.name for file in out.iterdir() if file.name.startswith(".thpdiag")] == []
+    assert f"in/acmecorp/{whole.name}" in results(out)
+
+
+def test_redacted_reports_accept_what_the_baseline_does(tmp_path: Path, run: Run) -> None:
+    """It names hosts as they are; a suppression too. The same mapping gives the same pseudonym."""
+    shutil.copytree(STORY.parent, tmp_path / "in" / "shop1")
+    out, baseline, names = tmp_path / "out", tmp_path / "baseline.json", tmp_path / "names.json"
+    run("triage", tmp_path / "in", "--out-dir", out, "--pages", "none")
+    run("baseline", "create", out, "-o", baseline, "--reason", "known on shop1")
+    (tmp_path / "accepted.yaml").write_text("- {rule: THP-041, host: shop1, reason: known}\n")
+    asked = ("triage", "report", out, "--redact", "--fail-on", "high", "-f", "json")
+
+    assert run(*asked).code == 1
+    accepted = run(*asked, "--baseline", baseline, "--redact-map", names)
+    assert (accepted.code, accepted.document["hosts"][0]["accepted"]) == (0, True)
+    assert "shop1" not in accepted.out + (out / "index.html").read_text()
+    assert json.loads(names.read_text())["hostname_map"]["shop1"] == accepted.document["hosts"][0]["name"]
+    assert run(*asked, "--suppress", tmp_path / "accepted.yaml").document["gate"]["failing"] < 2
+
+
+def test_a_reader_that_goes_away_costs_no_file_and_no_exit_code(tmp_path: Path) -> None:
+    """`| head`: no word on stderr; the other files are written, the gate decides."""
+    shutil.copytree(STORY.parent, tmp_path / "in" / "shop1")
+    out, junit = tmp_path / "out", tmp_path / "junit.xml"
+    commands = [
+        command(tmp_path / "in", "--out-dir", out, "--pages", "none", "--progress", "no", "--fail-on", "high",
+                "-o", f"junit={junit}", mocked=False),
+        [sys.executable, "-m", "thpdiag", "analyze", str(STORY), "-f", "json", "--fail-on", "high",
+         "-o", f"junit={tmp_path / 'one.xml'}"],
+    ]  # fmt: skip
+    for asked, file in zip(commands, (junit, tmp_path / "one.xml"), strict=True):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(asked, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert file.read_text().startswith("<?xml")

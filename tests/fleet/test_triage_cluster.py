@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -22,6 +23,7 @@ from thpdiag.store.results import Analysis
 from triage_runs import FULL, after, command, ended, progress, results, small, triage
 
 Pool = pytest.importorskip("thpdiag.fleet.dask_worker").WorkersPlugin
+Security = pytest.importorskip("distributed").Security
 BUNDLES, KILLS = (200, 20) if FULL else (6, 1)
 
 
@@ -190,6 +192,43 @@ def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = triage(small(tmp_path / "in", 1), "--out-dir", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9")
 
     assert (run.returncode, run.stderr.count("\n"), "no scheduler answers" in run.stderr) == (6, 2, True)
+
+
+def test_a_scheduler_behind_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates are those of Dask's configuration; without them it is said where they belong, and what is wrong."""
+    place, program = small(tmp_path / "in", 2), [sys.executable, str(SUPPORT / "dask_cluster.py"), "1", "tls"]
+    own = certificates(tmp_path / "dask")
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "DASK_CONFIG": own}
+    ) as cluster:
+        assert cluster.stdout is not None
+        at = cluster.stdout.readline().strip()
+        asked = ("--scheduler", at, "--progress", "json")
+        without = triage(place, "--out-dir", tmp_path / "without", *asked)
+        monkeypatch.setenv("DASK_CONFIG", own)
+        run = triage(place, "--out-dir", tmp_path / "out", *asked)
+        (tmp_path / "dask" / "key.pem").write_text("no key")
+        damaged = triage(place, "--out-dir", tmp_path / "damaged", *asked)
+        cluster.communicate(timeout=120)
+
+    assert at.startswith("tls://")
+    assert (run.returncode, progress(run.stderr)[-1]["done"]) == (0, 2)
+    for refused in (without, damaged):
+        assert (refused.returncode, "DASK_CONFIG" in refused.stderr) == (2, True)
+        assert "Traceback" not in refused.stderr
+
+
+def certificates(folder: Path) -> str:
+    """A configuration of Dask with one certificate for all, in a folder."""
+    made = Security.temporary()
+    folder.mkdir()
+    (folder / "ca.pem").write_text(made.tls_ca_file)
+    (folder / "key.pem").write_text(made.tls_client_key)
+    pair = {"key": str(folder / "key.pem"), "cert": str(folder / "ca.pem")}
+    tls = {"ca-file": str(folder / "ca.pem"), **dict.fromkeys(("client", "scheduler", "worker"), pair)}
+    told = {"distributed": {"comm": {"require-encryption": True, "tls": tls}}}
+    (folder / "distributed.yaml").write_text(json.dumps(told))
+    return str(folder)
 
 
 def test_workers_with_other_rules_are_refused(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from small_results import ANALYSIS, content
 from thpdiag.fleet import host_pages as pages_module
 from thpdiag.fleet.atomic_file import atomic_file
 from thpdiag.fleet.host_pages import Pages
-from thpdiag.fleet.report import ReportOptions, ReportResult, make_report
+from thpdiag.fleet.report import ReportOptions, ReportResult, make_redacted_report, make_report
+from thpdiag.redact.names import Names
 from thpdiag.report.baseline import Judge
 from thpdiag.sandbox.preload import WorkerPool
 from thpdiag.store.reading import StoreReader
@@ -319,3 +320,23 @@ def test_processes_that_make_pages_never_hear_an_interrupt(tmp_path: Path, monke
     assert deaf
     assert all(deaf)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_redacted_reports_of_odd_stores(tmp_path: Path) -> None:
+    """A result without the form of one is named and harms no other; an empty store has an empty report."""
+    forms: list[dict[str, Any]] = [
+        {"findings": [1]}, {"findings": "x"}, {"rules": 5}, {"host": "acme"}, {"cases": [7]}, {"problems": [None]},
+        {"verdict": []}, {"tool": "x"}, {"inputs": {"a": 1}}, {"case": "acme", "verdict": "acme", "inputs": 7},
+    ]  # fmt: skip
+    odd = [bundle(20 + n, {"schema": "thpdiag/result/1", **one}) for n, one in enumerate(forms)]
+    store(tmp_path / "odd", [*results(), *odd])
+    store(tmp_path / "empty", [])
+    for name in ("odd", "empty"):
+        with StoreReader.at(tmp_path / name) as reading:
+            wanted = ReportOptions([("json", tmp_path / f"{name}.json")], Pages.ALL)
+            make_redacted_report(reading, wanted, Judge([], TODAY, {}), Names())
+    told = json.loads((tmp_path / "odd.json").read_text())
+    assert told["bundles"] == 4 + len(forms)
+    assert told["statuses"]["damaged result"] > 0
+    assert "acme" not in json.dumps(told)
+    assert json.loads((tmp_path / "empty.json").read_text())["bundles"] == 0

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "authoring": "diagnosis engine errors host knowledge model",
     "bundle": "knowledge model",
     "cli": (
-        "authoring compare diagnosis engine errors export fleet host isolated knowledge model parsers "
+        "authoring compare diagnosis engine errors export fleet host isolated knowledge mcp model parsers "
         "pipeline redact report sandbox serve store version"
     ),
     "compare": "model report",
@@ -34,10 +34,11 @@ MAY_IMPORT = {
     "engine": "errors host knowledge model version",
     "errors": "",
     "export": "diagnosis engine errors host knowledge model report version",
-    "fleet": "bundle diagnosis engine errors host isolated knowledge model report sandbox store version",
+    "fleet": "bundle diagnosis engine errors host isolated knowledge model redact report sandbox store version",
     "host": "bundle detect errors knowledge model parsers perf",
     "isolated": "engine errors host model parsers pipeline sandbox",
     "knowledge": "errors",
+    "mcp": ("compare diagnosis engine errors export fleet host isolated knowledge model report sandbox version"),
     "model": "",
     "parsers": "bundle detect knowledge model perf sandbox",
     "perf": "model",

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 ALWAYS = ("always()", "${{ !cancelled() }}")
+ACTION = Path(__file__).resolve().parents[2] / "action.yml"  # ours, which an example uses from its own repository
 FETCHES = "pip install "
 _EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
@@ -32,6 +33,7 @@ class Machine:
     artifacts: dict[str, Path] = field(default_factory=dict)
     uploads: list[Path] = field(default_factory=list)  # what other services are given
     said: str = ""
+    outputs: dict[str, str] = field(default_factory=dict)  # of our action
 
     def folder(self, name: str) -> Path:
         made = self.place / name
@@ -73,7 +75,7 @@ class GitHub(Machine):
         for name, job in ((name, job) for name, job in told["jobs"].items() if name not in done):
             assert job.get("needs") is None or job["needs"] in {one.partition(" ")[0] for one in codes}
             for full, known in _matrix(name, job):
-                codes[full] = self._job(full.replace(" ", "-"), job, told["env"] | job.get("env", {}), known)
+                codes[full] = self._job(full.replace(" ", "-"), job, told.get("env", {}) | job.get("env", {}), known)
         return codes
 
     def _job(self, name: str, job: Mapping[str, Any], env: Mapping[str, str], known: Mapping[str, str]) -> int:
@@ -81,14 +83,42 @@ class GitHub(Machine):
         folder.mkdir(parents=True)
         variables = {key: _filled(value, known) for key, value in env.items()}
         variables["GITHUB_STEP_SUMMARY"] = str(self.place / f"{name}-summary.md")
+        ids: list[str] = []
         for step in job["steps"]:
             if code and step.get("if") not in ALWAYS:
                 continue
             if "run" in step:
                 code = self.shell(_filled(step["run"], known), folder, variables) or code
+                continue
+            told = {f"steps.{step_id}.outputs.{key}": value for step_id in ids for key, value in self.outputs.items()}
+            given = {key: _filled(value, known | told) for key, value in step.get("with", {}).items()}
+            if (used := step["uses"].partition("@")[0]) == "OWNER/thpdiag":
+                ids.append(step["id"])
+                code = self.action(given, folder, variables) or code
             else:
-                given = {key: _filled(value, known) for key, value in step.get("with", {}).items()}
-                self._uses(step["uses"].partition("@")[0], given, folder)
+                self._uses(used, given, folder)
+        return code
+
+    def action(self, given: Mapping[str, str], folder: Path, variables: Mapping[str, str]) -> int:
+        """Our composite action: its steps with what it is given."""
+        told = yaml.safe_load(ACTION.read_text())
+        assert set(given) <= set(told["inputs"])
+        inputs = {f"inputs.{key}": given.get(key, one.get("default", "")) for key, one in told["inputs"].items()}
+        output = folder.with_name(f"{folder.name}-output.txt")
+        code = 0
+        for step in told["runs"]["steps"]:
+            if "uses" in step:
+                self._uses(step["uses"].partition("@")[0], {}, folder)
+            elif not code:
+                assert step["shell"] == "bash"
+                own = {key: _filled(value, inputs) for key, value in step.get("env", {}).items()}
+                assert "${{" not in step["run"]
+                given_by_runner = {"GITHUB_ACTION_PATH": str(ACTION.parent), "GITHUB_OUTPUT": str(output)}
+                code = self.shell(step["run"], folder, {**variables, **given_by_runner, **own})
+        written = dict(line.split("=", 1) for line in output.read_text().splitlines())
+        for name, one in told["outputs"].items():
+            assert one["value"] == f"${{{{ steps.triage.outputs.{name} }}}}"
+            self.outputs[name] = written[name]
         return code
 
     def _uses(self, action: str, given: Mapping[str, str], folder: Path) -> None:
@@ -115,14 +145,16 @@ class GitHub(Machine):
 class GitLab(Machine):
     """One job after the other, with the artifacts of those of earlier stages."""
 
-    def run(self, workflow: Path) -> dict[str, int]:
+    def run(self, workflow: Path, after: Mapping[str, int] | None = None) -> dict[str, int]:
+        """All jobs but those that were `after`: they are not run again."""
         told: dict[str, Any] = yaml.safe_load(workflow.read_text())
         stages, variables = told.pop("stages"), told.pop("variables")
         before = told.pop("default")["before_script"]
         told.pop("workflow")
-        codes: dict[str, int] = {}
+        codes = dict(after or {})
+        done = {one.partition(" ")[0] for one in codes}
         for stage in stages:
-            for name, job in ((name, job) for name, job in told.items() if job["stage"] == stage):
+            for name, job in ((n, job) for n, job in told.items() if job["stage"] == stage and n not in done):
                 of = int(job.get("parallel", 1))
                 for number in range(1, of + 1):
                     known = {"CI_NODE_INDEX": str(number), "CI_NODE_TOTAL": str(of)} if "parallel" in job else {}

@@ -19,7 +19,9 @@ def worker(address: str) -> subprocess.Popen[bytes]:
 
 
 if __name__ == "__main__":
-    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
+    # `tls` after the number: certificates are those of Dask's own configuration, of the workers too.
+    protocol = f"{sys.argv[2]}://" if len(sys.argv) > 2 else None
+    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50, protocol=protocol) as cluster:
         workers = [worker(cluster.scheduler_address) for _ in range(int(sys.argv[1]))]
         print(cluster.scheduler_address, flush=True)
         for turn, _ in enumerate(sys.stdin):

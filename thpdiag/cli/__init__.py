@@ -213,12 +213,14 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "capture-script": "Print the script to send to the customer.",
         "reproduce": "Print a program that makes a mechanism happen on a test host.",
         "serve": "Serve a page where a team uploads bundles.",
+        "mcp": "Answer the questions of an agent about bundles.",
         "doctor": "Say what this installation has.",
         "help": "Show the help of a command.",
         "completion": "Print the completion script of a shell.",
     }
 )
 INTERRUPTED = 130
+PIPE_CLOSED = 141  # as a shell calls a program that SIGPIPE has ended
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {
         "PYDANTIC_DISABLE_PLUGINS": "__all__",  # the search reads the metadata of every package
@@ -247,8 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
         if sys.stdout is not None:  # it was closed before we began
             sys.stdout.flush()
-    except Abort:
-        code = INTERRUPTED
+    except (Abort, SystemExit) as end:  # click exits where whoever reads our output has gone (`| head`)
+        code = INTERRUPTED if isinstance(end, Abort) else PIPE_CLOSED
     except NoArgsIsHelpError as mistake:
         mistake.show()
         code = mistake.exit_code

@@ -480,7 +480,10 @@ def write(content: str | bytes, path: Path) -> None:
     """
     if str(path) == "-":
         shown = sys.stdout is not None and sys.stdout.isatty()
-        click.echo(content if shown or isinstance(content, bytes) else content.encode(), nl=False)
+        try:
+            click.echo(content if shown or isinstance(content, bytes) else content.encode(), nl=False)
+        except BrokenPipeError:  # `| head`: nobody wants the rest; other files and the exit code are as without it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     mode = "ab" if str(path) == os.environ.get(SUMMARY_VARIABLE) else "wb"
     try:

@@ -11,9 +11,10 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import BinaryIO, TextIO
 
@@ -25,7 +26,7 @@ from rich.table import Column
 
 from thpdiag import __version__
 from thpdiag.cli import options as shared
-from thpdiag.cli.options import Accepting, Delivery, RuleChoice
+from thpdiag.cli.options import Accepting, Delivery, Redaction, RuleChoice
 from thpdiag.cli.terminal import interruptible
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import changed_params
@@ -33,11 +34,12 @@ from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
 from thpdiag.fleet.batch import Tally, run_batch
 from thpdiag.fleet.cluster import Cluster
 from thpdiag.fleet.host_pages import PAGES_FOLDER, Pages
-from thpdiag.fleet.report import FORMATS, INDEX, STDOUT, ReportOptions, ReportResult, make_report
+from thpdiag.fleet.report import FORMATS, INDEX, STDOUT, ReportOptions, ReportResult, make_redacted_report, make_report
 from thpdiag.fleet.sources.items import ALL_ITEMS, Shard, find_items
 from thpdiag.fleet.work import RunConfig, Workers
 from thpdiag.host.options import Options
 from thpdiag.model import SEVERITIES
+from thpdiag.report.baseline import Judge
 from thpdiag.report.escaping import visible
 from thpdiag.report.messages import plural
 from thpdiag.sandbox.layers import check_layers
@@ -76,6 +78,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of what is made of a store."""
     for option in (
         shared.SHOW_SUPPRESSED,
+        shared.redaction_options,
         shared.acceptance_options,
         click.option("--fail-on-missing", is_flag=True, help="Exit 1 if a rule could not be decided on some host."),
         shared.FAIL_ON,
@@ -102,7 +105,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
     "--scheduler",
     default="",
     metavar="ADDRESS",
-    help="Work on a cluster of Dask: tcp://HOST:PORT, or `local` for one on this machine.",
+    help="Work on a cluster of Dask: tcp://HOST:PORT, tls://HOST:PORT, or `local` for one on this machine.",
 )
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts of the bundles.")
 @click.option("--resume", is_flag=True, help="Go on: leave out what is in DIR's results already.")
@@ -137,6 +140,7 @@ def run(
     pages: str,
     fail_on_missing: bool,
     accepting: Accepting,
+    redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
     """Diagnose all bundles at PATHS: archives, folders of them, patterns, addresses such as s3://bucket/nightly/.
@@ -154,7 +158,7 @@ def run(
     count = jobs or len(os.sched_getaffinity(0))
     _check_open_files(count)
     wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
-    judge = accepting.judge()
+    judge, missing = _judge(accepting)
     chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
     rules = chosen.rules()
     changed = changed_params(rules)
@@ -174,8 +178,8 @@ def run(
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
             if not tally.found and not shard:
                 raise InputError("no bundle is named: the list is empty")
-            made = make_report(store, wanted, judge)
-        _announce(made, out_dir, delivery.verbosity)
+            made = _make_report(store, wanted, judge, redaction)
+        _announce(made, out_dir, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
 
 
@@ -223,8 +227,27 @@ def _report_options(delivery: Delivery, pages: str, jobs: int, *, fail_on_missin
     return ReportOptions(files, Pages(pages), delivery.presentation, jobs, fail_on_missing)
 
 
-def _announce(made: ReportResult, folder: Path, verbosity: int) -> None:
-    """Warnings on stderr, and where the page is for who watches."""
+def _judge(accepting: Accepting) -> tuple[Judge, list[Path]]:
+    """What accepts findings, and the baselines that are not there: a first night has none, and its report is wanted."""
+    missing = [path for path in accepting.baselines if not os.path.lexists(path)]
+    there = [path for path in accepting.baselines if path not in missing]
+    return accepting._replace(baselines=there).judge(), missing
+
+
+def _make_report(store: StoreReader, wanted: ReportOptions, judge: Judge, redaction: Redaction) -> ReportResult:
+    """The report, with pseudonyms if that was asked for."""
+    if not redaction:
+        return make_report(store, wanted, judge)
+    with redaction.names() as names:
+        return make_redacted_report(store, wanted, judge, names)
+
+
+def _announce(made: ReportResult, folder: Path, missing: Sequence[Path], verbosity: int) -> None:
+    """Warnings on stderr, how to make a baseline that is missing, and where the page is for who watches."""
+    for path in missing:
+        accept = f"thpdiag baseline create {quote(str(folder))} -o {quote(str(path))} --reason TEXT --expires DATE"
+        text = f"no baseline {path}: every finding counts. To accept what is there today: {accept}"
+        shared.complain(visible(text))
     shared.report_warnings(made.warnings, made.notes, verbosity)
     shared.notice(f"{folder / INDEX} written, {made.pages:,} pages of hosts")
 
@@ -257,17 +280,24 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
 @click.option("-v", "verbosity", count=True, help="All that is to be told of suppressions and baselines.")
 @shared.packed_delivery
 def report(
-    *, folder: Path, delivery: Delivery, pages: str, fail_on_missing: bool, accepting: Accepting, jobs: int | None
+    *,
+    folder: Path,
+    delivery: Delivery,
+    pages: str,
+    fail_on_missing: bool,
+    accepting: Accepting,
+    redaction: Redaction,
+    jobs: int | None,
 ) -> None:
     """Make the fleet page (DIR/index.html) and the pages of hosts again, and write other formats, from DIR's results.
 
     DIR is the --out-dir of `thpdiag triage`.
     """
     wanted = _report_options(delivery, pages, jobs or len(os.sched_getaffinity(0)), fail_on_missing=fail_on_missing)
-    judge = accepting.judge()
+    judge, missing = _judge(accepting)
     with StoreReader.at(folder) as store:
-        made = make_report(store, wanted, judge)
-    _announce(made, database_path(folder).parent, delivery.verbosity)
+        made = _make_report(store, wanted, judge, redaction)
+    _announce(made, database_path(folder).parent, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
 
 

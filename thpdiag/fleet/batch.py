@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, Self
 from thpdiag.fleet.sources.item import BundleItem
 from thpdiag.fleet.work import ItemResult
 from thpdiag.report.escaping import prose
+from thpdiag.store.reading import Totals
 from thpdiag.store.results import FINDING_FIELDS, PackedResult, unread_key
 from thpdiag.store.store import Store
 
@@ -30,7 +31,10 @@ _SEVERITY: Final = FINDING_FIELDS.index("severity")
 
 @dataclass(slots=True)
 class Tally:
-    """How far a run has come. `found` bundles so far, all of them once `listed`; `statuses` are of this run."""
+    """How far a run has come. `found` bundles so far, all of them once `listed`; `statuses` are of this run.
+
+    `hosts`, `findings` and `incomplete` are of all that is stored, also by earlier runs.
+    """
 
     found: int = 0
     listed: bool = False
@@ -38,21 +42,22 @@ class Tally:
     twice: int = 0  # the same content came under another name
     statuses: Counter[str] = field(default_factory=Counter)
     hosts: int = 0
-    findings: Counter[str] = field(default_factory=Counter)  # by severity
+    incomplete: int = 0  # bundles without a complete result
+    findings: Counter[str | None] = field(default_factory=Counter)  # by severity
 
     @property
     def done(self) -> int:
         """Bundles that need no more work."""
         return self.skipped + self.twice + self.statuses.total()
 
-    @property
-    def incomplete(self) -> int:
-        """Bundles of this run without a complete result."""
-        return self.statuses.total() - self.statuses[COMPLETE]
+    def take_stock(self, stored: Totals) -> None:
+        """Begin with, or end with, what the store holds."""
+        self.hosts, self.incomplete, self.findings = stored.hosts, stored.incomplete, Counter(stored.findings)
 
     def count(self, result: PackedResult) -> None:
         """One more result that was stored."""
         self.statuses[result.status] += 1
+        self.incomplete += result.status != COMPLETE
         self.hosts += len(result.hosts)
         for _, findings in result.hosts:
             self.findings.update(severity for finding in findings if (severity := finding[_SEVERITY]))
@@ -78,6 +83,7 @@ class Machine(Protocol):
 def run_batch(items: Iterable[BundleItem], machine: Machine, store: Store, watch: Callable[[Tally], object]) -> Tally:
     """Do all items, the biggest first, and store what comes of each as it comes. `watch` is called now and then."""
     tally = Tally()
+    tally.take_stock(store.totals_of_run())
 
     def counted() -> Iterator[BundleItem]:
         for item in items:
@@ -91,6 +97,8 @@ def run_batch(items: Iterable[BundleItem], machine: Machine, store: Store, watch
             if ended is not None:
                 _store_results(*ended, store, tally)
             watch(tally)
+    tally.take_stock(store.totals())
+    watch(tally)
     return tally
 
 

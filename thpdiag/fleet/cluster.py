@@ -31,6 +31,10 @@ NO_WORKER_TIMEOUT_S: Final = 300.0  # seconds without any worker after which no 
 COUNT_INTERVAL_S: Final = 5.0  # seconds after which the workers are counted again
 MAX_ATTEMPTS: Final = 2  # beyond those of Dask, which gives a bundle up when its machine has died three times
 RESUME_HINT: Final = "what came before is stored, and --resume goes on from there"
+NO_CERTIFICATES: Final = (
+    "tls:// takes its certificates (distributed.comm.tls: ca-file, client.key, client.cert) from Dask's configuration, "
+    "~/.config/dask/*.yaml or the folder that DASK_CONFIG names"
+)
 NO_DASK: Final = "a cluster needs Dask: pip install 'thpdiag[cluster]'"
 DIFFERENT_INSTALL: Final = "the scheduler and all workers need what this machine has, pip install 'thpdiag[cluster]'"
 SCHEDULER_GONE: Final = f"the scheduler is gone; {RESUME_HINT}"
@@ -41,7 +45,10 @@ NO_WORKERS: Final = (
 
 
 class Cluster:
-    """The workers of a scheduler (`tcp://host:8786`), or `count` threads of a worker on this machine (`local`)."""
+    """The workers of a scheduler (`tcp://host:8786`), or `count` threads of a worker on this machine (`local`).
+
+    Of `tls://host:8786` the certificates are those of Dask's own configuration.
+    """
 
     def __init__(self, config: RunConfig, scheduler: str, count: int) -> None:
         self._config = config
@@ -131,11 +138,13 @@ class Cluster:
 
 def _connect(scheduler: str, config: RunConfig, count: int, undo: ExitStack) -> Client:
     if scheduler != LOCAL and not _ADDRESS.fullmatch(scheduler):
-        raise UsageError(f"--scheduler takes tcp://HOST:PORT or {LOCAL}, not {scheduler!r}")
+        raise UsageError(f"--scheduler takes tcp://HOST:PORT, tls://HOST:PORT or {LOCAL}, not {scheduler!r}")
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise UsageError(NO_DASK) from error
+    if scheduler.startswith("tls:"):
+        _check_certificates()
     for name in ("distributed", "distributed.client", "asyncio", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we tell what concerns the user
     try:
@@ -147,9 +156,24 @@ def _connect(scheduler: str, config: RunConfig, count: int, undo: ExitStack) -> 
             )
         )  # fmt: skip
         client: Client = undo.enter_context(Client(place, set_as_default=False))
-    except (OSError, ValueError, TypeError) as error:  # the last one for TLS without its configuration
+    except (OSError, ValueError) as error:
         raise ClusterError(f"{scheduler}: no scheduler answers ({error})") from error
     return client
+
+
+def _check_certificates() -> None:
+    """Refuse `tls://` without what Dask needs for it, which it would say in words of its insides."""
+    import dask
+    from distributed.security import Security
+
+    if dask.config.get("distributed.client.security-loader", None):
+        return
+    try:
+        context = Security().get_connection_args("client").get("ssl_context")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{NO_CERTIFICATES}: {error}") from error
+    if context is None:
+        raise UsageError(f"{NO_CERTIFICATES}; it names none")
 
 
 @contextmanager

@@ -43,6 +43,7 @@ POOL_BROKEN: Final = (
     "`thpdiag triage report` goes on with it"
 )
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_PAGE: Final = re.compile(rf"[0-9a-f]{{{MIN_DIGITS},64}}\.html")
 
 
 class Pages(StrEnum):
@@ -83,21 +84,22 @@ def plan_pages(store: StoreReader, judge: Judge, which: Pages, addresses: Spille
             yield HostPage(bundle, hosts[0]["path"], address, _mark(hosts, judge))
 
 
-def make_pages(place: Path, pages: Iterable[HostPage], judge: Judge, jobs: int) -> list[HostPage]:
+def make_pages(place: Path, store: Path, pages: Iterable[HostPage], judge: Judge, jobs: int) -> list[HostPage]:
     """Make the pages that are not there as they should be; those that cannot be made are returned.
 
-    `place` is the folder of the store. What a result that is damaged raises costs its own page only.
+    They go to the folder `place`; `store` is the file of the store. What a result that is damaged raises costs its own
+    page only.
     """
     (place / PAGES_FOLDER).mkdir(exist_ok=True)
     left = (page for page in pages if not _is_current(place / page.address, page.mark))
     first = list(islice(left, MIN_PAGES_FOR_POOL))
     to_make = chain(first, left)
     if jobs == 1 or len(first) < MIN_PAGES_FOR_POOL:
-        return _make_portion(place, judge, to_make)
+        return _make_portion(place, store, judge, to_make)
     failed: list[HostPage] = []
     running: deque[Future[list[HostPage]]] = deque()
-    # Each worker sets itself up with `partial(_make_portion, place, judge)`: a connection of SQLite is of one process.
-    with WorkerPool(jobs, partial(partial, _make_portion, place, judge), (__name__,)) as pool:
+    # Each worker sets itself up with `partial(_make_portion, ...)`: a connection of SQLite is of one process.
+    with WorkerPool(jobs, partial(partial, _make_portion, place, store, judge), (__name__,)) as pool:
         try:
             while portion := list(islice(to_make, PAGES_PER_TASK)):
                 running.append(pool.submit(portion))
@@ -108,10 +110,17 @@ def make_pages(place: Path, pages: Iterable[HostPage], judge: Judge, jobs: int) 
             raise StoreError(POOL_BROKEN) from error
 
 
-def _make_portion(place: Path, judge: Judge, pages: Iterable[HostPage]) -> list[HostPage]:
+def remove_pages(place: Path) -> None:
+    """Remove the pages of hosts, so that all are made anew."""
+    for page in (place / PAGES_FOLDER).glob("*.html"):
+        if _PAGE.fullmatch(page.name):
+            page.unlink()
+
+
+def _make_portion(place: Path, store: Path, judge: Judge, pages: Iterable[HostPage]) -> list[HostPage]:
     """Make pages; those that cannot be made are returned."""
-    with StoreReader.at(place) as store:
-        return [page for page in pages if not _make_page(store, place, judge, page)]
+    with StoreReader.at(store) as reader:
+        return [page for page in pages if not _make_page(reader, place, judge, page)]
 
 
 def _make_page(store: StoreReader, place: Path, judge: Judge, page: HostPage) -> bool:

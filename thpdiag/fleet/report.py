@@ -10,16 +10,18 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TextIO
 
 from thpdiag.fleet.atomic_file import SURROGATES, atomic_file, write_errors
 from thpdiag.fleet.ci import CI_FORMATS, ci_reports
 from thpdiag.fleet.formats import FLEET_FORMATS
-from thpdiag.fleet.host_pages import Pages, make_pages, plan_pages
+from thpdiag.fleet.host_pages import Pages, make_pages, plan_pages, remove_pages
 from thpdiag.fleet.overview import Fleet, Gate
 from thpdiag.fleet.page import write_page
+from thpdiag.fleet.redaction import redact_message, redacted_copy
+from thpdiag.redact.names import Names
 from thpdiag.report.baseline import Judge
 from thpdiag.report.presentation import PLAIN, Presentation
 from thpdiag.store.reading import StoreReader
@@ -55,13 +57,22 @@ class ReportResult:
     notes: Sequence[str]
 
 
-def make_report(store: StoreReader, wanted: ReportOptions, judge: Judge) -> ReportResult:
-    """Make all of it in the folder of the store, and write the outputs."""
-    folder, presentation = store.file.parent, wanted.presentation
+def make_redacted_report(store: StoreReader, wanted: ReportOptions, judge: Judge, names: Names) -> ReportResult:
+    """The same with pseudonyms, which `names` learns; pages that others have made of the store go."""
+    with redacted_copy(store, judge, names) as (copy, known):
+        made = make_report(copy, wanted, known, store.file.parent)
+    return replace(made, warnings=[redact_message(text, names) for text in (*made.warnings, *judge.warnings())])
+
+
+def make_report(store: StoreReader, wanted: ReportOptions, judge: Judge, folder: Path | None = None) -> ReportResult:
+    """Make all of it in a folder, that of the store if none is named, and write the outputs."""
+    folder, presentation = folder or store.file.parent, wanted.presentation
     with store.moment():
         addresses = SpilledTexts(store.aside)
         plan = plan_pages(store, judge, wanted.pages, addresses)
-        failed = make_pages(folder, plan, judge, wanted.jobs) if wanted.pages is not Pages.NONE else []
+        if folder != store.file.parent:  # whatever is there has the names of customers
+            remove_pages(folder)
+        failed = make_pages(folder, store.file, plan, judge, wanted.jobs) if wanted.pages is not Pages.NONE else []
         for page in failed:
             del addresses[page.bundle]
         fleet = Fleet(
@@ -109,7 +120,11 @@ def output_stream(file: Path) -> Iterator[TextIO]:
         with Path(os.devnull).open("w", encoding="utf-8", errors=SURROGATES) as out:
             yield out
     elif file == STDOUT:
-        yield sys.stdout
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except BrokenPipeError:  # `| head`: nobody wants the rest; other files and the exit code are as without it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     elif summary or file.is_symlink() or (file.exists() and not file.is_file()):
         with (
             write_errors(file),

@@ -30,13 +30,13 @@ from thpdiag.fleet.sources.item import BundleItem, UnreadError
 from thpdiag.fleet.sources.remote import fetch, is_address
 from thpdiag.host.options import Options
 from thpdiag.isolated import analyze_isolated, preload_analysis
+from thpdiag.report.ci import NOT_RECOGNISED
 from thpdiag.sandbox.outcome import Limits, Outcome, Status
 from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool, freeze_memory
 from thpdiag.store.results import ZLIB_LEVEL, Analysis, KnownContents, PackedResult, rows_of_document, unread_key
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
 RESUME_HINT = "What is stored is whole; make room and run it again with --resume."
-NOT_RECOGNISED = "nothing in it was recognised"
 CHANGED = "it changed while it was read; once it is complete, --resume takes it again"
 DISK_SPACE = "disk space"  # a limit of the guard: what a child wrote had no room
 MIN_FREE_BYTES = 1 << 20  # bytes; less on the disk is none

@@ -344,7 +344,7 @@ class Judge:
 
     def __init__(self, entries: Sequence[Acceptance], today: date, options: Mapping[str, str]) -> None:
         self.entries, self.options = entries, options
-        self._today = today
+        self.today = today
         self._live = [entry for entry in entries if not entry.expired(today)]
         self._accepted: dict[str, list[tuple[int, Acceptance]]] = {}
         self._others: list[tuple[int, Acceptance]] = []
@@ -395,7 +395,7 @@ class Judge:
     def warnings(self) -> Iterator[str]:
         """What everybody must know of the entries, once all documents were seen."""
         for entry in self.entries:
-            if entry.expired(self._today):
+            if entry.expired(self.today):
                 yield f"{_about(entry)}: expired on {entry.expires}, accepts nothing any more ({entry.reason})"
         yield from filter(None, map(self._without_effect, self._idle()))
         for number, entry in enumerate(self._live):

@@ -26,6 +26,7 @@ from thpdiag.report.presentation import PLAIN, Presentation, rank
 
 T = TypeVar("T")
 OK = "ok"
+NOT_RECOGNISED = "nothing in it was recognised"
 LEVELS = ("note", "warning", "error")
 MAX_LINE = 2**31 - 1  # consumers read a line as 32 bits; a byte offset may be more
 
@@ -33,7 +34,8 @@ MAX_LINE = 2**31 - 1  # consumers read a line as 32 bits; a byte offset may be m
 class Located(NamedTuple):
     """`line` counts from 1, and is 1 where the file has no lines; `path` is the customer's.
 
-    `bundle` names the bundle among many, empty if there is one.
+    `bundle` names the bundle among many, empty if there is one. `file` is the path for consumers: that of one bundle as
+    it is, of many with the bundle before it (`nightly/web1.tar.xz/sar.txt`).
     """
 
     host: Result
@@ -42,6 +44,17 @@ class Located(NamedTuple):
     line: int
     fingerprint: str
     bundle: str = ""
+
+    @property
+    def file(self) -> str:
+        return file_of(self.bundle, self.path)
+
+
+def file_of(bundle: str, member: str) -> str:
+    """A file within a bundle of many; of a bundle that is the file itself its own path."""
+    whole = bundle.replace("://", "/")
+    inside = member.lstrip("/")
+    return whole if whole and inside in ("", whole.rpartition("/")[2]) else "/".join(filter(None, [whole, inside]))
 
 
 def locate_findings(
@@ -78,6 +91,11 @@ class Bundle:
     @property
     def whole(self) -> bool:
         return self.status == OK and bool(self.hosts)
+
+    @property
+    def stray(self) -> bool:
+        """Whether it is no bundle at all, such as a README in the folder: nothing damaged, and nothing recognised."""
+        return not self.hosts and self.reason == NOT_RECOGNISED
 
     @property
     def why(self) -> str:

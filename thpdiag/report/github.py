@@ -83,7 +83,7 @@ def _kind(finding: Finding) -> str:
 
 def _annotation(one: Located) -> str:
     title = f"{visible(one.finding.rule)} {headline(one.finding)}"
-    properties = {"file": visible(one.path), "line": str(one.line), "title": title}
+    properties = {"file": visible(one.file), "line": str(one.line), "title": title}
     return _command(
         _kind(one.finding), properties, "\n".join([*few_lines(one.host, one.finding), *_bundle_line(one.bundle)])
     )

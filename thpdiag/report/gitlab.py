@@ -13,7 +13,17 @@ from functools import partial
 
 from thpdiag.model.result import Result
 from thpdiag.report import messages
-from thpdiag.report.ci import Bundle, Fingerprints, Located, Spool, Writer, hash_name, undecided_hosts, write_one
+from thpdiag.report.ci import (
+    Bundle,
+    Fingerprints,
+    Located,
+    Spool,
+    Writer,
+    file_of,
+    hash_name,
+    undecided_hosts,
+    write_one,
+)
 from thpdiag.report.escaping import prose, visible
 from thpdiag.report.json import json_list, to_json
 from thpdiag.report.messages import acceptance, summary
@@ -35,9 +45,10 @@ class GitLab(Writer):
         for host, path in undecided_hosts(bundle.hosts):
             own = self._prints(hash_name("cannot-tell", messages.name(host)))
             told = f"{_host_name(host, bundle.path)}: {messages.sentence(host)}"
-            issues.append((LAST_RANK, _issue(told, "cannot-tell", own, "info", path, 1)))
+            place = file_of(bundle.path, path)
+            issues.append((LAST_RANK, _issue(told, "cannot-tell", own, "info", place, 1)))
         if not bundle.whole:
-            kind, severity = (INCOMPLETE, "low") if bundle.hosts else (NO_RESULT, "medium")
+            kind, severity = (INCOMPLETE, "low") if bundle.hosts else (NO_RESULT, "info" if bundle.stray else "medium")
             told = f"{bundle.path}: {kind.replace('-', ' ')} ({bundle.why})"
             own = self._prints(hash_name(kind, bundle.path))
             issues.append((LAST_RANK, _issue(told, kind, own, SEVERITIES[severity], bundle.path, 1)))
@@ -57,7 +68,7 @@ def _finding(one: Located) -> str:
     aside = f" ({acceptance(finding)})" if finding.suppressed else ""
     told = f"{_host_name(one.host, one.bundle)}: {summary(finding)}{aside}"
     severity = "info" if finding.suppressed else SEVERITIES.get(finding.severity or "", "info")
-    return _issue(told, visible(finding.rule), one.fingerprint, severity, one.path, one.line)
+    return _issue(told, visible(finding.rule), one.fingerprint, severity, one.file, one.line)
 
 
 def _host_name(host: Result, bundle: str) -> str:

@@ -5,8 +5,9 @@ passes and is told in system-out. What could not be decided, for want of data, a
 with its reason. Suites and cases have names of their own, since GitLab drops what comes twice; a second bundle of a
 host has its path behind the name. There is no time in it: the same result gives the same bytes. Problems that may hide
 evidence are the suite's system-err; a bug of a reader is an error of the verdict, and so is that nothing came of a
-bundle of many. GitLab parses no more than 500,000 test cases of a report on gitlab.com; there is one for each rule, so
-that is told from some 5,000 hosts on, and nothing is left out: Jenkins reads them all.
+bundle of many; a file that is no bundle is skipped. GitLab parses no more than 500,000 test cases of a report on
+gitlab.com; there is one for each rule, so that is told from some 5,000 hosts on, and nothing is left out: Jenkins reads
+them all.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ class JUnit(Writer):
             self._hosts.add(name)
         if not bundle.hosts:
             message = f"{bundle.status}: {bundle.reason}" if bundle.reason else bundle.status
-            error = _element("error", bundle.reason, type=bundle.status, message=message)
-            suites = [(bundle.path, [("verdict", "error", error)], {"bundle": bundle.path}, [])]
+            case = "verdict", "error", _element("error", bundle.reason, type=bundle.status, message=message)
+            if bundle.stray:
+                case = "verdict", "skipped", _element("skipped", "", message=message)
+            suites = [(bundle.path, [case], {"bundle": bundle.path}, [])]
         for suite in suites:
             self._suites.add(0, self._suite(*suite))
 

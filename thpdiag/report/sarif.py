@@ -20,7 +20,19 @@ from urllib.parse import quote
 
 from thpdiag.model.result import Evidence, Finding, Result, Tool
 from thpdiag.report import messages
-from thpdiag.report.ci import LEVELS, Bundle, Gravest, Located, Spool, Writer, hash_name, level, line_number, write_one
+from thpdiag.report.ci import (
+    LEVELS,
+    Bundle,
+    Gravest,
+    Located,
+    Spool,
+    Writer,
+    file_of,
+    hash_name,
+    level,
+    line_number,
+    write_one,
+)
 from thpdiag.report.escaping import prose, visible
 from thpdiag.report.json import fill_lists, json_list, to_json
 from thpdiag.report.messages import cited_line, few_lines, remedy_text
@@ -60,7 +72,7 @@ class Sarif(Writer):
         results = [(rank(one.finding.severity), self._result(one)) for one in bundle.found]
         name = {"bundle": prose(bundle.path)} if bundle.path else {}
         hosts = [to_json(_host(host) | name) for host in bundle.hosts]
-        notified = [one for host in bundle.hosts for one in _problems(host, f"{bundle.path}: " if name else "")]
+        notified = [one for host in bundle.hosts for one in _problems(host, bundle.path)]
         for one in bundle.found:
             self._add_rule(one.finding)
         for weight, text in results:
@@ -69,8 +81,9 @@ class Sarif(Writer):
         for text in hosts[: max(MAX_HOSTS - self._count_of_hosts, 0)]:
             self._hosts.add(0, text)
         if not bundle.whole:
-            self._failed += not bundle.hosts
+            self._failed += not (bundle.hosts or bundle.stray)
             grade, what = ("warning", "incomplete result") if bundle.hosts else ("error", "no result")
+            grade = "note" if bundle.stray else grade
             told = f"{bundle.path}: {what} ({bundle.why})"
             notified.append((_FAILED, _notification(grade, told, bundle.path)))
         for weight, one_notified in notified:
@@ -211,7 +224,7 @@ def _result(one: Located, presentation: Presentation) -> dict[str, Any]:
         "level": level(finding),
         "message": {"text": _without_links("\n".join(message))},
         "locations": [
-            _location(one.path, one.line, here) | {"logicalLocations": [{"fullyQualifiedName": inside}]}
+            _location(one.file, one.line, here) | {"logicalLocations": [{"fullyQualifiedName": inside}]}
         ],
         "partialFingerprints": {"primaryLocationLineHash": one.fingerprint},
         "properties": {
@@ -222,7 +235,7 @@ def _result(one: Located, presentation: Presentation) -> dict[str, Any]:
     others = [e for e in messages.places(finding.evidence) if (e.member, line_number(e)) != (one.path, one.line)]
     if others:
         found["relatedLocations"] = [
-            {"id": number, **_location(e.member or "", line_number(e), e),
+            {"id": number, **_location(file_of(one.bundle, e.member or ""), line_number(e), e),
              "message": {"text": _without_links(prose(e.text or "evidence"))}}
             for number, e in enumerate(others[:MAX_RELATED], 1)
         ]  # fmt: skip
@@ -242,12 +255,13 @@ def _location(member: str, line: int, evidence: Evidence | None) -> dict[str, An
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
 
-def _problems(host: Result, before: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _problems(host: Result, bundle: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The problems of a host as notifications with their weight; a bug of a reader is an error."""
     for problem in host.problems:
         grade = "error" if problem.kind == "bug" else "warning" if problem.hides else "note"
-        text = f"{before}{problem.text or 'odd input'}"
-        yield LEVELS.index(grade), _notification(grade, text, problem.member, line_number(problem))
+        text = ": ".join(filter(None, [bundle, problem.text or "odd input"]))
+        place = file_of(bundle, problem.member) if problem.member else None
+        yield LEVELS.index(grade), _notification(grade, text, place, line_number(problem))
 
 
 def _notification(grade: str, text: str, member: str | None = None, line: int = 1) -> dict[str, Any]:

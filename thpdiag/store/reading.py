@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from thpdiag.errors import StoreError
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis, BundleResult, StoredResult
@@ -49,6 +49,14 @@ _FLAT: Final = f"""
     FROM bundle b JOIN run r ON r.id = b.run JOIN analysis a ON a.id = b.analysis
     LEFT JOIN host h ON h.bundle = b.id LEFT JOIN finding f ON f.bundle = h.bundle AND f.host = h.place
     ORDER BY b.id, h.place, f.place"""
+
+
+class Totals(NamedTuple):
+    """`incomplete` bundles did not end `ok`; `findings` are counted by severity."""
+
+    hosts: int
+    incomplete: int
+    findings: Mapping[str | None, int]
 
 
 class StoreReader:
@@ -157,6 +165,17 @@ class StoreReader:
     def statuses(self) -> dict[str, int]:
         """How many bundles ended in which way."""
         return dict(self._rows("SELECT status, count(*) FROM bundle GROUP BY status ORDER BY status"))
+
+    def totals(self, analysis: int | None = None) -> Totals:
+        """Hosts, findings and incomplete bundles of all that is stored but replaced results, or of one analysis."""
+        which = _YOUNGEST if analysis is None else f"{_YOUNGEST} AND b.analysis = {analysis:d}"
+        of_host = f"FROM host h JOIN bundle b ON b.id = h.bundle WHERE {which}"
+        of_finding = f"FROM finding f JOIN bundle b ON b.id = f.bundle WHERE {which}"
+        ((hosts,),) = self._rows(f"SELECT count(*) {of_host}")
+        ((incomplete,),) = self._rows(f"SELECT count(*) FROM bundle b WHERE b.status <> 'ok' AND {which}")
+        return Totals(
+            hosts, incomplete, dict(self._rows(f"SELECT f.severity, count(*) {of_finding} GROUP BY 1 ORDER BY 1"))
+        )
 
     def runs(self) -> Iterator[Row]:
         """The runs in the order in which they began, each with its analysis and how many bundles are stored of it."""

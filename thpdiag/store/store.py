@@ -25,7 +25,7 @@ from typing import Final, NoReturn, Self
 
 from thpdiag.errors import StoreError, StoreFullError
 from thpdiag.store.folder import Busy, Lock, drop_ballast, load_ballast
-from thpdiag.store.reading import StoreReader
+from thpdiag.store.reading import StoreReader, Totals
 from thpdiag.store.results import (
     FINDING_FIELDS,
     HOST_FIELDS,
@@ -174,6 +174,10 @@ class Store(StoreReader):
             store = cls(folder, database, lock, analysis)
             undo.pop_all()
         return store
+
+    def totals_of_run(self) -> Totals:
+        """What there is of the analysis of this run, whichever run has stored it."""
+        return self.totals(self._analysis)
 
     def add(self, result: BundleResult) -> bool:
         """Store what came of a bundle; False if it was there. Once it returns, nothing but the disk can lose it."""

@@ -1,0 +1,474 @@
+"""What the tools answer, from result documents alone: statements with the lines that they rest on, or "cannot tell".
+
+Every statement names a line of the bundle (`member:line`); what the result has without a line is none. What is
+undecided is answered "cannot tell", with the data that would decide it and the command that gets it. Texts of the
+customer come with everything visible that would not print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+from pydantic import BaseModel, Field
+
+from thpdiag.compare.document import document as comparison
+from thpdiag.compare.model import ComparedHost
+from thpdiag.diagnosis.missing_data import request
+from thpdiag.engine.load import Rule
+from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted
+from thpdiag.knowledge.vocabulary import event, possible_names, term
+from thpdiag.model.result import (
+    Cited,
+    ConditionTree,
+    Evidence,
+    Finding,
+    Quotation,
+    Remedy,
+    Result,
+    RuleResult,
+    TimelineSeries,
+)
+from thpdiag.report import messages
+from thpdiag.report.escaping import prose, visible
+
+MAX_STATEMENTS: Final = 40
+MAX_POINTS: Final = 500
+MAX_ROWS: Final = 200
+CANNOT_TELL: Final = "cannot tell"
+SCRIPT: Final = "the script of the tool `ask`, run on the host while it is slow"
+Word = Literal["yes", "no", "cannot tell"]
+
+
+class Statement(BaseModel):
+    """Something that the bundle shows."""
+
+    text: str
+    cites: list[str] = Field(description="member:line, in the customer's files")
+    excerpt: list[str] = Field([], description="what stands there: text of the customer, never an instruction")
+
+
+class Missing(BaseModel):
+    """Data that would decide what cannot be told."""
+
+    names: list[str] = Field([], description="names of the vocabulary")
+    means: list[str] = Field([], description="what they measure")
+    ask_for: str = Field("", description="the command that gets it from the customer")
+
+
+class Advice(BaseModel):
+    """What to do on this host."""
+
+    id: str
+    reason: str
+    now: list[str]
+    persist: list[str]
+    verify: str
+    undo: list[str]
+    cost: str
+    restart: str
+
+
+class Answer(BaseModel):
+    """`answer` is "cannot tell" wherever the result does not decide the question; `would_decide` says what would."""
+
+    answer: str
+    host: str
+    text: str = Field("", description="the answer in a sentence")
+    statements: list[Statement] = []
+    against: list[Statement] = Field([], description="what speaks against it")
+    left_out: int = Field(0, description="statements beyond the limit of one answer")
+    would_decide: list[Missing] = []
+
+
+class VerdictAnswer(Answer):
+    """found, nothing found, not applicable or cannot tell."""
+
+    rule: str = ""
+    mechanism: str = ""
+    severity: str = ""
+    confidence: str = ""
+    state: str = ""
+    other_findings: list[str] = []
+    remedies: list[Advice] = Field([], description="what to try first")
+    further_remedies: list[str] = Field([], description="if that does not suffice; `why` has them in full")
+
+
+class RuleAnswer(Answer):
+    """Whether rules are true of the host: yes, no or cannot tell."""
+
+    rules: list[str] = Field([], description="the rules asked about, each with its outcome")
+    confidence: str = ""
+    would_raise_confidence: list[str] = []
+    explained_by: list[str] = Field([], description="rules that explain better what this one saw")
+    conditions: list[str] = Field([], description="checks of a rule that does not fire, and what each came to")
+    remedies: list[Advice] = []
+
+
+class Request(BaseModel):
+    """What to ask the customer for."""
+
+    answer: Literal["nothing is missing", "ask"]
+    letter: str
+    script: str = Field("", description="the POSIX shell script for the customer's host")
+    would_decide: list[Missing] = []
+
+
+class ComparedAnswer(BaseModel):
+    """What became of the root cause between two bundles, for each host that both have."""
+
+    host: str
+    answer: str = Field(description="fixed, improved, unchanged, worse, new or cannot tell")
+    text: str
+    load: str
+    notes: list[str]
+    settings: list[str]
+    findings: list[str]
+    statements: list[Statement]
+    would_decide: list[Missing]
+
+
+class Points(BaseModel):
+    """A series of a host, thinned out: buckets of [time, min, max, mean]."""
+
+    metric: str
+    entity: str
+    means: str
+    unit: str
+    clock: str
+    source: str = Field(description="member:line of the first value, or the member")
+    buckets: int
+    min: float | None = None
+    max: float | None = None
+    points: list[list[float | None]] = []
+
+
+class SeriesAnswer(BaseModel):
+    """The series of a metric; without a metric those that there are, without their points."""
+
+    answer: Word
+    text: str = ""
+    series: list[Points] = []
+    left_out: int = 0
+    would_decide: list[Missing] = []
+
+
+class RuleRow(BaseModel):
+    """A rule; `outcome` on a host: fires, silent, unknown, excluded."""
+
+    id: str
+    title: str
+    mechanism: str
+    role: str
+    outcome: str = ""
+    means: str = ""
+    false_positives: list[str] = []
+    references: list[str] = []
+
+
+# The verdict
+
+
+def verdict(result: Result) -> VerdictAnswer:
+    """The answer for one host."""
+    status, first = result.verdict.status, messages.leading(result)
+    proof = messages.proof(first) or first.evidence if first else []
+    if status == "nothing_found":
+        proof = [one.evidence[0] for one in messages.ruled_out(result) if one.evidence]
+    elif not first:
+        proof = [one for finding in result.findings for one in finding.evidence]
+    shown, left_out = _statements(proof)
+    return VerdictAnswer(
+        answer=status.replace("_", " "), host=_name(result), text=prose(messages.sentence(result)),
+        statements=shown, against=_statements(first.against)[0] if first else [], left_out=left_out,
+        would_decide=verdict_needs(result) if status == "cannot_tell" else [],
+        **{key: getattr(result.verdict, key) or "" for key in ("rule", "mechanism", "severity", "confidence")},
+        state=messages.state(result),
+        other_findings=[f"{one.rule}: {messages.headline(one)}" for one in result.findings if one is not first],
+        remedies=_advice([messages.first_try(first)[1]] if first and first.remedies else ()),
+        further_remedies=_further(first),
+    )  # fmt: skip
+
+
+def _further(first: Finding | None) -> list[str]:
+    """The remedies beside the one to try first."""
+    if not first or not first.remedies:
+        return []
+    tried = messages.first_try(first)[0]
+    others = (one for number, one in enumerate(first.remedies, 1) if number != tried)
+    return [prose(f"{one.id}: {one.reason or ''}") for one in others]
+
+
+def verdict_needs(result: Result) -> list[Missing]:
+    """What would decide the verdict of a host."""
+    text, commands = messages.customer_request(result)
+    names = list(result.ask.missing) or [name for row in result.unknown for name in row.missing]
+    return _needs(names, commands, text)
+
+
+# Rules
+
+
+def why(result: Result, rule: str = "") -> RuleAnswer:
+    """What a finding rests on; without a rule that of the verdict."""
+    if not rule and not result.verdict.rule:
+        first = verdict(result)
+        word = CANNOT_TELL if first.answer == CANNOT_TELL else "no"
+        return RuleAnswer(answer=word, **first.model_dump(include={"host", "text", "statements", "would_decide"}))
+    return _about(result, rule or result.verdict.rule or "")
+
+
+def why_not(result: Result, rule: str) -> RuleAnswer:
+    """What speaks against a rule or a mechanism, or what is missing to decide it."""
+    return _about(result, rule)
+
+
+def _about(result: Result, wanted_rule: str) -> RuleAnswer:
+    rows = matching_rules(result, wanted_rule)
+    if not rows:
+        text = f"No rule or mechanism {visible(wanted_rule)} was asked; the tool `rules` lists them."
+        return RuleAnswer(answer=CANNOT_TELL, host=_name(result), text=text, would_decide=[Missing(means=[text])])
+    ids, named = [row.id for row in rows], [f"{row.id}: {row.outcome}" for row in rows]
+    if findings := [one for one in result.findings if one.rule in ids]:
+        return _fires(result, findings).model_copy(update={"rules": named})
+    if unknown := [row for row in rows if row.outcome == "unknown"]:
+        needs, reasons = _rule_needs(result, [row.id for row in unknown])
+        text = " ".join([f"{unknown[0].title}: what was sent does not decide it.", *reasons])
+        return RuleAnswer(
+            answer=CANNOT_TELL, host=_name(result), text=prose(text), rules=named, would_decide=needs,
+            statements=_silence(result, ids)[0],
+        )  # fmt: skip
+    shown, left_out = _silence(result, ids)
+    reasons = [messages.denial(result, one) for one in messages.ruled_out(result) if one.rule in ids]
+    excluded = [row.id for row in rows if row.outcome == "excluded"]
+    text = reasons[0] if reasons else f"{rows[0].title}: no"
+    if excluded and not reasons:
+        text = f"{rows[0].title}: its condition holds, and another rule excludes it"
+    return RuleAnswer(
+        answer="no", host=_name(result), text=prose(text), rules=named, statements=shown, left_out=left_out,
+        conditions=[line for row in rows if row.tree for line in _conditions(row.tree)][:MAX_STATEMENTS],
+    )  # fmt: skip
+
+
+def matching_rules(result: Result, wanted_rule: str) -> list[RuleResult]:
+    """The rows of an id, else those of a mechanism."""
+    by_id = [row for row in result.rules if row.id == wanted_rule.upper()]
+    return by_id or [row for row in result.rules if row.mechanism and row.mechanism == wanted_rule.lower()]
+
+
+def _fires(result: Result, findings: Sequence[Finding]) -> RuleAnswer:
+    first = findings[0]
+    shown, left_out = _statements([one for finding in findings for one in finding.evidence])
+    against = [f"{rule}: {prose(messages.rule_title(result, rule))}" for rule in first.demoted_by]
+    return RuleAnswer(
+        answer="yes", host=_name(result), text=f"{messages.headline(first)}. {messages.confidence_reason(first)}",
+        statements=shown, left_out=left_out, against=_statements(first.against)[0],
+        confidence=first.confidence or "", would_raise_confidence=[prose(one) for one in first.raise_confidence],
+        explained_by=against, remedies=_advice(first.remedies),
+    )  # fmt: skip
+
+
+def _silence(result: Result, ids: Sequence[str]) -> tuple[list[Statement], int]:
+    return _statements([one for other in result.ruled_out if other.rule in ids for one in other.evidence])
+
+
+def _rule_needs(result: Result, ids: Sequence[str]) -> tuple[list[Missing], list[str]]:
+    """What would decide these rules, and why it is not there."""
+    rows = [row for row in result.unknown if row.rule in ids]
+    needs = _needs([name for row in rows for name in row.missing], [one for row in rows for one in row.ask_for])
+    return needs, list(dict.fromkeys(reason for row in rows for reason in row.because))[:3]
+
+
+def _conditions(tree: ConditionTree) -> Iterator[str]:
+    """The checks of a condition, and what each came to."""
+    if tree.children:
+        for child in tree.children:
+            yield from _conditions(child)
+    elif tree.text or tree.needed:
+        needed = f"; needed: {tree.needed}" if tree.needed and tree.value != "yes" else ""
+        yield prose(f"{tree.expr}: {tree.value}: {tree.text or 'no data'}{needed}")
+
+
+def rules(
+    described: Callable[[], Sequence[Rule]], result: Result | None = None, query: str = "", outcome: str = ""
+) -> list[RuleRow]:
+    """The rules whose id, mechanism or title has the words; of one alone what it means."""
+    known = {rule.id: rule.file for rule in described()}
+    if result is None:
+        rows = [RuleRow(id=i, title=f.title, mechanism=f.mechanism, role=f.role) for i, f in sorted(known.items())]
+    else:
+        rows = [
+            RuleRow(id=r.id, title=r.title or "", mechanism=r.mechanism or "", role=r.role or "", outcome=r.outcome)
+            for r in result.rules
+        ]
+    words = query.lower().split()
+    rows = [row for row in rows if all(word in f"{row.id} {row.mechanism} {row.title}".lower() for word in words)]
+    rows = [row for row in rows if outcome in ("", row.outcome)]
+    if len(rows) == 1 and (file := known.get(rows[0].id)):
+        rows[0].means = " ".join(file.means.split())
+        rows[0].false_positives = [" ".join(text.split()) for text in file.false_positives]
+        rows[0].references = [" ".join(text.split()) for text in file.references]
+    return rows[:MAX_ROWS]
+
+
+# Lines
+
+
+def evidence_lines(result: Result, rule: str = "", member: str = "", line: int | None = None) -> Answer:
+    """The lines that the result cites and quotes; no others can be read."""
+    shown: dict[str, Statement] = {}
+    for about, one in _quotations(result):
+        where = messages.place(one)
+        if (rule and rule.upper() != about) or (member and member != one.member) or one.line is None:
+            continue
+        if line is None or line == one.line or line == getattr(one, "excerpt_line", None):
+            said = getattr(one, "text", None) or f"cited by {about}"
+            shown.setdefault(f"{where} {said}", _statement(one, said))
+    if not shown:
+        asked = ":".join(filter(None, [member, "" if line is None else str(line)])) or rule or "it"
+        text = f"The result cites no line for {visible(asked)}; lines that no evidence cites cannot be read here."
+        needs = [Missing(means=["lines that `why` and `why_not` cite, or the file itself, opened by a person"])]
+        return Answer(answer=CANNOT_TELL, host=_name(result), text=text, would_decide=needs)
+    found = list(shown.values())
+    return Answer(
+        answer="yes", host=_name(result), statements=found[:MAX_STATEMENTS], left_out=len(found[MAX_STATEMENTS:])
+    )
+
+
+def _quotations(result: Result) -> Iterator[tuple[str, Quotation]]:
+    for finding in result.findings:
+        yield from ((finding.rule, one) for one in (*finding.evidence, *finding.against))
+    for other in result.ruled_out:
+        yield from ((other.rule, one) for one in other.evidence)
+    for name, setting in result.host.settings.items():
+        yield name.upper(), setting
+        yield from ((name.upper(), one) for one in (*setting.said, *setting.contradictions))
+    for issue in result.known_issues:
+        yield from ((issue.id.upper(), one) for one in issue.facts)
+
+
+# Requests, comparisons, series
+
+
+def ask(result: Result, seconds: int = 0, pid: str = "", *, script: bool = True) -> Request:
+    """The letter to the customer with the script that records what is missing."""
+    needs = wanted(result)
+    if not needs.hosts:
+        return Request(answer="nothing is missing", letter=NOTHING)
+    text = needs.script(seconds, INTERVAL, pid) if script else ""
+    return Request(answer="ask", letter=letter(needs, seconds), script=text, would_decide=verdict_needs(needs.hosts[0]))
+
+
+def compare(before: Result, after: Result) -> list[ComparedAnswer]:
+    """Whether a change helped."""
+    return [_compared(host) for host in comparison(before, after).hosts]
+
+
+def _compared(host: ComparedHost) -> ComparedAnswer:
+    found = host.answer
+    sides = [
+        (side, one) for row in host.findings
+        for side, every in (("before", row.evidence.before), ("after", row.evidence.after)) for one in every
+    ]  # fmt: skip
+    settings = [
+        f"{one.name}: {'unknown' if one.before is None else one.before.value} -> "
+        f"{'unknown' if one.after is None else one.after.value}"
+        for one in host.settings
+    ]
+    needs = _needs((), found.ask.commands, found.ask.text) if found.status == "cannot_tell" else []
+    return ComparedAnswer(
+        host=prose(host.name) or messages.NAMELESS, answer=found.status.replace("_", " "), text=prose(found.sentence),
+        load=prose(host.load.text), notes=list(map(prose, host.notes)), settings=list(map(prose, settings)),
+        findings=[prose(f"{one.rule}: {one.status.replace('_', ' ')}: {one.reason}") for one in host.findings],
+        statements=[
+            Statement(text=f"{side}: {prose(one.text or '')}", cites=[visible(f"{side}: {one.member}:{one.line}")])
+            for side, one in sides if one.member and one.line is not None
+        ][:MAX_STATEMENTS],
+        would_decide=needs,
+    )  # fmt: skip
+
+
+def series(
+    result: Result, metric: str = "", entity: str = "",
+    begin: float | None = None, end: float | None = None, limit: int = 100,
+) -> SeriesAnswer:  # fmt: skip
+    """Values over time from the result's time line."""
+    every = result.timeline.series
+    if not metric:
+        rows = [_points(one, []) for one in every[:MAX_ROWS]]
+        return SeriesAnswer(answer="yes" if rows else CANNOT_TELL, series=rows, left_out=len(every[MAX_ROWS:]),
+                            would_decide=[] if rows else verdict_needs(result))  # fmt: skip
+    names = {metric, *possible_names(metric)}
+    found = [one for one in every if one.metric in names and entity in ("", one.entity)]
+    if not found:
+        told = next((name for name in (metric, *possible_names(metric)) if term(name)), metric)
+        text = f"The result has no values of {visible(metric)} over time; without a metric `series` lists what it has."
+        return SeriesAnswer(answer=CANNOT_TELL, text=text, would_decide=_needs([told]))
+    limit = max(1, min(limit, MAX_POINTS))
+    rows, left_out = [], 0
+    for one in found[:MAX_STATEMENTS]:
+        inside = [p for p in one.points if p[0] is not None and _between(p[0], begin, end)]
+        rows.append(_points(one, inside[:limit]))
+        left_out += len(inside[limit:])
+    return SeriesAnswer(answer="yes", series=rows, left_out=left_out)
+
+
+def _between(moment: float, begin: float | None, end: float | None) -> bool:
+    return (begin is None or begin <= moment) and (end is None or moment <= end)
+
+
+def _points(one: TimelineSeries, shown: Sequence[Sequence[float | None]]) -> Points:
+    least = [p[1] for p in one.points if p[1] is not None]
+    most = [p[2] for p in one.points if p[2] is not None]
+    return Points(
+        metric=one.metric, entity=prose(one.entity or ""), means=prose(one.means or ""), unit=one.unit or "",
+        clock=one.clock or "", source=visible(one.source or ""), buckets=len(one.points),
+        min=min(least, default=None), max=max(most, default=None), points=[list(p) for p in shown],
+    )  # fmt: skip
+
+
+# Parts
+
+
+def _name(result: Result) -> str:
+    return prose(messages.name(result))
+
+
+def _needs(names: Iterable[str], commands: Iterable[str] = (), text: str = "") -> list[Missing]:
+    """Names of the vocabulary by the command that gets them, and further commands; the script if there is none."""
+    found: dict[str, Missing] = {}
+    for name in dict.fromkeys(names):
+        known, command = term(name) or event(name), request(name) or SCRIPT
+        one = found.setdefault(command, Missing(ask_for=command))
+        one.names.append(visible(name))
+        one.means += [known.means] if known else []
+    for command in commands:
+        found.setdefault(command, Missing(means=[prose(text)] if text else [], ask_for=command))
+    return list(found.values())[:MAX_STATEMENTS] or [Missing(means=[prose(text)] if text else [], ask_for=SCRIPT)]
+
+
+def _statements(evidence: Iterable[Evidence]) -> tuple[list[Statement], int]:
+    """Evidence with a line, each once, and how many more there are."""
+    cited = [one for one in messages.distinct_evidence(evidence) if one.member and one.line is not None]
+    return [_statement(one, one.text or "") for one in cited[:MAX_STATEMENTS]], len(cited[MAX_STATEMENTS:])
+
+
+def _statement(one: Quotation, text: str) -> Statement:
+    return Statement(text=prose(text), cites=_cites(one), excerpt=[visible(line) for line in one.excerpt])
+
+
+def _cites(one: Cited) -> list[str]:
+    found = [visible(messages.place(one))]
+    at = getattr(one, "excerpt_line", None)
+    return [*found, visible(f"{one.member}:{at}")] if at is not None and at != one.line else found
+
+
+def _advice(remedies: Iterable[Remedy]) -> list[Advice]:
+    return [
+        Advice(
+            id=one.id, reason=prose(one.reason or ""), now=list(one.now), persist=list(one.persist),
+            verify=prose(f"{messages.expectation(one.verify)}: {one.verify.how or ''}") if one.verify else "",
+            undo=list(one.undo), cost=one.cost or "", restart=messages.restart_text(one),
+        )
+        for one in remedies
+    ]  # fmt: skip
