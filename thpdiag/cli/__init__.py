@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import rich_click as click
+from click.core import ParameterSource
 from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 from click.exceptions import UsageError as ClickUsageError
 
@@ -74,10 +75,13 @@ def similar_command(word: str, known: Iterable[str], cutoff: float = 0.55) -> st
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _command_of(module: str, name: str) -> click.Command:
+def _command_of(module: str, *words: str) -> click.Command:
+    """A command of a module, by its names, with what `--config` and variables add to its options."""
     found = importlib.import_module(f"thpdiag.cli.{module}")
-    command: click.Command = found.COMMANDS[name] if hasattr(found, "COMMANDS") else found.command
-    return command
+    command: click.Command = found.COMMANDS[words[-1]] if hasattr(found, "COMMANDS") else found.command
+    from thpdiag.cli.config import configurable
+
+    return configurable(command, *words)
 
 
 class DefaultingGroup(DeferredGroup):
@@ -119,7 +123,7 @@ class TriageGroup(DefaultingGroup):
 
     def load(self, name: str) -> click.Command:
         check_linux("triage")
-        return _command_of("triage", name)
+        return _command_of("triage", "triage", name)
 
 
 class ServeGroup(DefaultingGroup):
@@ -128,7 +132,7 @@ class ServeGroup(DefaultingGroup):
     def load(self, name: str) -> click.Command:
         check_linux("serve")
         try:
-            return _command_of("serve", name)
+            return _command_of("serve", "serve", name)
         except ModuleNotFoundError as missing:
             package = str(missing.name).partition(".")[0]
             if package not in SERVE_PACKAGES:
@@ -229,12 +233,24 @@ GC_THRESHOLD: Final = 200_000  # new containers between two collections: most of
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is sent to
 
 
+def remember_config(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    """A variable that named a file of the current folder would find one in a customer's data."""
+    if file and not file.is_absolute() and context.get_parameter_source("config") is ParameterSource.ENVIRONMENT:
+        raise UsageError(f"THPDIAG_CONFIG={file}: has to be an absolute path")
+    context.meta["thpdiag.cli.config"] = file
+
+
 @click.group(
     cls=DeferredGroup,
     known=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="thpdiag")
+@click.option(
+    "--config", metavar="FILE", envvar="THPDIAG_CONFIG", expose_value=False, callback=remember_config,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file with defaults of options (THPDIAG_CONFIG); it may also be given after the command.",
+)  # fmt: skip
 def cli() -> None:
     """Is the kernel's huge-page machinery hurting this host? Reads what a customer sent, proves it, says what to do."""
 

@@ -18,12 +18,14 @@ from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted, with_scri
 from thpdiag.pipeline import analyze_paths
 from thpdiag.report import AnyResult
 
-TEXT, SCRIPT = "text", "script"
+LETTER, TEXT, SCRIPT = "letter", "text", "script"
 
 
 @click.command()
 @shared.PATHS_OF_FILES
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write to this file, not to stdout.")
+@shared.output_option(
+    "Write to this file, not to stdout; `script=PATH` or the suffix .sh is the script without the text"
+)
 @click.option("--text-only", "parts", flag_value=TEXT, default="", help="The text without the script.")
 @click.option("--script-only", "parts", flag_value=SCRIPT, help="The script without the text.")
 @click.option("--seconds", type=click.IntRange(1, 86400), help="How long to record (120, or 1 if once is enough).")
@@ -37,7 +39,7 @@ TEXT, SCRIPT = "text", "script"
 def ask(
     *,
     paths: tuple[Path, ...],
-    output: Path | None,
+    outputs: tuple[str, ...],
     parts: str,
     seconds: int | None,
     interval: int,
@@ -46,17 +48,22 @@ def ask(
     chosen: RuleChoice,
 ) -> None:
     """Write what to ask the customer for, ready to paste: what is missing in PATHS (a result, or what was sent)."""
+    wholes = (LETTER, TEXT, SCRIPT)
+    targets = shared.parse_outputs(outputs, wholes, default=parts or LETTER, suffixes={"sh": SCRIPT})
     document = _document(paths, chosen)
     try:
         missing = wanted(redaction.apply(document))
         text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
     except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
         raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
-    if not missing.hosts or (parts == SCRIPT and not shell):
-        shared.complain(NOTHING if not missing.hosts else "no script can record what is missing")
+    if not missing.hosts:
+        shared.complain(NOTHING)
         return
-    whole = {TEXT: text, SCRIPT: shell}.get(parts, with_script(text, shell))
-    shared.write(whole, output or Path("-"))
+    for name, path in targets or [(parts or LETTER, Path("-"))]:
+        if name == SCRIPT and not shell:
+            shared.complain("no script can record what is missing")
+        else:
+            shared.write({TEXT: text, SCRIPT: shell}.get(name, with_script(text, shell)), path)
 
 
 def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:

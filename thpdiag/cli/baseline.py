@@ -30,12 +30,12 @@ def command() -> None:
 
 @command.command()
 @shared.PATHS_OF_FILES
-@click.option("-o", "--output", "output", required=True, type=click.Path(path_type=Path), help="The file to write.")
+@shared.output_option("Write the baseline to this file", required=True)
 @click.option("--reason", required=True, help="Why the findings are accepted.")
 @click.option("--expires", default="", metavar="DATE", help="The last day (YYYY-MM-DD) on which they are.")
 @shared.rule_options
 @shared.PROGRESS
-def create(*, paths: tuple[Path, ...], output: Path, reason: str, expires: str, chosen: RuleChoice) -> None:
+def create(*, paths: tuple[Path, ...], outputs: tuple[str, ...], reason: str, expires: str, chosen: RuleChoice) -> None:
     """Write a baseline of all findings in PATHS: results of thpdiag (JSON or HTML), or what a customer sent.
 
     A folder that `thpdiag triage` wrote stands for all results in it.
@@ -43,10 +43,12 @@ def create(*, paths: tuple[Path, ...], output: Path, reason: str, expires: str, 
     if not reason.strip():
         raise UsageError("--reason is empty; say why the findings are accepted")
     until = parse_day(expires, "--expires") if expires else None
+    targets = shared.parse_outputs(outputs, ("json",), default="json")
     found = baseline(documents(paths, chosen), reason.strip(), until)
-    shared.write(baseline_text(found), output)
     accepts = plural(len(found["accepted"]), "finding")
-    shared.complain(visible(f"{output} accepts {accepts}{f' until {until}' if until else ', with no last day'}"))
+    for _, output in targets:
+        shared.write(baseline_text(found), output)
+        shared.complain(visible(f"{output} accepts {accepts}{f' until {until}' if until else ', with no last day'}"))
 
 
 def documents(paths: Sequence[Path], chosen: RuleChoice) -> Iterator[Result]:

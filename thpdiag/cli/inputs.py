@@ -28,7 +28,7 @@ MAX_GAPS = 3  # that are listed without -v
 @click.command()
 @shared.PATHS
 @shared.format_option()
-@click.option("-v", "verbosity", count=True, help="All gaps, and the SHA-256 of each file.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Show all gaps, and the SHA-256 of each file.")
 @shared.redaction_options
 @shared.rule_options
 def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:

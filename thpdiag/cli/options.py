@@ -95,11 +95,17 @@ def format_option(formats: Collection[str] = ("text", "json"), default: str = "t
 
 FORMAT = format_option(FORMATS)
 PATHS_OF_FILES = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-OUTPUT = click.option(
-    "-o", "--output", "outputs", multiple=True, metavar="PATH",
-    help="Also write the report to this file, in the format of its suffix (or FORMAT=PATH); may be given several "
-    "times, `-` is stdout.",
-)  # fmt: skip
+
+
+def output_option(help: str, *, required: bool = False) -> _Decorator:
+    """`-o`: a file, in the format of its suffix, or `FORMAT=PATH`; as often as wanted."""
+    return click.option(
+        "-o", "--output", "outputs", multiple=True, required=required, metavar="[FORMAT=]PATH",
+        help=f"{help}; may be given several times, `-` is stdout.",
+    )  # fmt: skip
+
+
+OUTPUT = output_option("Also write the report to this file, in the format of its suffix (or FORMAT=PATH)")
 VERBOSE = click.option(
     "-v", "--verbose", "verbosity", count=True, help="Text with all details, as --full; twice: the match trees too."
 )
@@ -180,7 +186,10 @@ PROGRESS = stack(
         "--progress", type=ProgressKind(), expose_value=False, callback=remember,
         help="`auto`: a line on a terminal, nothing elsewhere; `log`: a line now and then; `json`: for programs.",
     ),
-    click.option("--no-progress", "progress", flag_value="none", hidden=True, expose_value=False, callback=remember),
+    click.option(
+        "--no-progress", "without", is_flag=True, default=None, hidden=True, expose_value=False,
+        callback=lambda context, _parameter, given: given and context.meta.update({"thpdiag.cli.progress": "none"}),
+    ),
     QUIET,
 )  # fmt: skip
 STRICT = click.option("--strict", is_flag=True, hidden=True)
@@ -386,20 +395,37 @@ def _is_empty(path: Path) -> bool:
         return False
 
 
-def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
-    """The (format, file) pairs of `-o`; a path alone decides by its suffix."""
+def parse_outputs(
+    outputs: Sequence[str],
+    formats: Collection[str] = FORMATS,
+    *,
+    default: str = "",
+    suffixes: Mapping[str, str] = SUFFIXES,
+) -> list[tuple[str, Path]]:
+    """The (format, file) pairs of `-o`; a path alone decides by its suffix, and `default` is for a suffix of no format.
+
+    Where a command has such a format, `FORMAT=` in front of a path is that of one of its formats only.
+    """
     found = []
     for text in outputs:
         name, sign, rest = text.partition("=")
-        if not sign:  # by what the file's name ends with; `.sarif.json` is the longer of the two endings of SARIF
-            name, rest = "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text, text
-        known = SUFFIXES.get(name, name)
+        if not sign or (default and name not in formats):  # of stacks.speedscope.json the longer ending
+            double = next((one for one in formats if text.endswith(f".{one}.json")), "")
+            name, rest = double or Path(text).suffix.lstrip(".") or text, text
+        known = suffixes.get(name, name)
+        if default and known not in formats and known not in DRAWN:
+            known = default
         if known not in formats or not rest:
             wrong = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
+            if default:
+                wrong = f"-o {text!r}: this command does not write {known}; write FORMAT=PATH"
             raise UsageError(f"{wrong}; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
     _check_outputs([path for _, path in found])
     return found
+
+
+DRAWN = frozenset(("html", "htm", "pdf", "png", "svg"))  # suffixes that promise what such a command does not write
 
 
 def _check_outputs(paths: Sequence[Path]) -> None:

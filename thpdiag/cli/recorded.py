@@ -41,8 +41,8 @@ PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "node
 @click.argument("path", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("metrics", nargs=-1, metavar="METRIC...")
 @shared.format_option(("csv", "json", "parquet"), "csv")
-@click.option("-o", "--output", default="", metavar="FILE",
-              help="Write to this file, in the format of its suffix (or FORMAT=FILE), not to stdout.")  # fmt: skip
+@click.option("-o", "--output", default="", metavar="[FORMAT=]PATH",
+              help="Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the metrics of PATH.")
 @shared.selection_options
 def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, listing: bool, reading: Reading) -> None:
@@ -152,11 +152,13 @@ STACKS_LOST = {
 }
 
 
+STACK_FORMATS = ("folded", "json", "speedscope")
+
+
 @click.command()
 @shared.PATHS
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path, allow_dash=True), default="-", metavar="FILE",
-              help="Write to this file; `-`, the default, is stdout.")  # fmt: skip
-@shared.format_option(("folded", "json", "speedscope"), "folded")
+@shared.output_option("Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout")
+@shared.format_option(STACK_FORMATS, "folded")
 @click.option("--event", default="", help="The event, where several were recorded.")
 @click.option(
     "--member", default="", metavar="PATH", help="The file in the input, or the end of its path, or PATH:LINE."
@@ -171,7 +173,7 @@ STACKS_LOST = {
 def flame(
     *,
     paths: tuple[Path, ...],
-    target: Path,
+    outputs: tuple[str, ...],
     form: str,
     event: str,
     member: str,
@@ -185,6 +187,8 @@ def flame(
 
     Names are those of the recording: nothing is redacted.
     """
+    endings = {"json": "speedscope"} if form == "speedscope" else {}  # its files are called so as well
+    targets = shared.parse_outputs(outputs, STACK_FORMATS, default=form, suffixes=endings)
     options = reading._replace(process="").options()  # which the whole recording has, for its clock
     with shared.progress_of() as show:
         given = read_input(paths, options, stdin=sys.stdin.buffer, progress=show)
@@ -193,7 +197,8 @@ def flame(
         raise shared.missing_path(paths) or InputError(_why_no_profile(given, options))
     chosen = choose(profiles, event, member)
     told = {"by": by, **({"idle": idle} if idle else {}), **reading.named_options(())}
-    shared.write(_text(chosen, form, weight, mark, told), target)
+    for name, path in targets or [(form, Path("-"))]:
+        shared.write(_text(chosen, name, weight, mark, told), path)
     _describe_profile(chosen, profiles, options.window)
     if mistake := shared.missing_path(paths):
         raise mistake

@@ -17,7 +17,16 @@ from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.known_issues import complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
-from thpdiag.cli.options import RULES, SET, check_rule_folders, format_option, rule_by_id, write
+from thpdiag.cli.options import (
+    RULES,
+    SET,
+    check_rule_folders,
+    format_option,
+    output_option,
+    parse_outputs,
+    rule_by_id,
+    write,
+)
 from thpdiag.engine.lint import lint_names, lint_rules
 from thpdiag.engine.lint.issue import cases_beside
 from thpdiag.engine.load import rule_places, rule_set
@@ -25,6 +34,7 @@ from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.errors import UsageError
 from thpdiag.knowledge.known_issues import catalogue as known_issues
 from thpdiag.knowledge.vocabulary import term, terms
+from thpdiag.parsers import parsers_of_names
 from thpdiag.report.layout import fold
 
 
@@ -184,10 +194,12 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
 
 @command.command("docs")
 @RULES
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file.")
-def docs(folders: tuple[Path, ...], output: Path | None) -> None:
+@output_option("Write it to this file, not to stdout")
+def docs(folders: tuple[Path, ...], outputs: tuple[str, ...]) -> None:
     """The catalogue of all rules as one page of Markdown: what each looks for, means and advises."""
-    write(catalogue(rule_set(folders)), output or Path("-"))
+    targets = parse_outputs(outputs, ("markdown",), default="markdown")
+    for _, path in targets or [("markdown", Path("-"))]:
+        write(catalogue(rule_set(folders)), path)
 
 
 @command.command("facts")
@@ -195,10 +207,12 @@ def docs(folders: tuple[Path, ...], output: Path | None) -> None:
 @RULES
 @format_option()
 def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
-    """List what a rule can ask for: name, unit, meaning, the command that prints it, and the rules that use it.
+    """List what a rule can ask for: name, unit, meaning, the command that prints it, the parsers that read it and
+    the rules that use it.
 
     With WORDs only what has all of them in its name or meaning.
     """
+    read = parsers_of_names()
     uses: dict[str, list[str]] = {}
     for rule in rule_set(folders):
         for name in sorted({name for check in rule.checks.values() for name in check.needs}):
@@ -212,15 +226,25 @@ def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
     if not found:
         raise UsageError(f"nothing in the vocabulary has {' '.join(words)!r}; `thpdiag rules facts` lists all of it")
     if form == "json":
-        rows = [{**one._asdict(), "rules": sorted(uses.get(one.name, ()))} for one in found]
+        rows = [
+            {**one._asdict(), "parsers": _parsers(one.name, read), "rules": sorted(uses.get(one.name, ()))}
+            for one in found
+        ]
         click.echo(json.dumps(rows, indent=2))
         return
     for one in found:
         unit = "" if one.unit in ("", "1") else f", {one.unit}"
         used = f"; used by {', '.join(sorted(uses[one.name]))}" if one.name in uses else ""
         click.echo(f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})")
-        told = [*fold(f"{one.means}{used}", "    "), *([f"    $ {one.ask_for}"] if one.ask_for else [])]
-        click.echo("\n".join(told))
+        source = ", ".join(_parsers(one.name, read)) or "thpdiag derives it from others"
+        rows = [*fold(f"{one.means}{used}", "    "), *([f"    $ {one.ask_for}"] if one.ask_for else [])]
+        click.echo("\n".join([*rows, *fold(source, "    read by: ", "        ")]))
+
+
+def _parsers(name: str, read: Mapping[str, list[str]]) -> list[str]:
+    """The parsers that give a name; of a member of a family those of the family."""
+    family = term(name)
+    return read.get(name) or (read.get(family.name, []) if family else [])
 
 
 WIDTH = 80

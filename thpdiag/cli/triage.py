@@ -25,8 +25,8 @@ from rich.table import Column
 
 from thpdiag import __version__
 from thpdiag.cli import options as shared
-from thpdiag.cli.options import Accepting, Delivery, RuleChoice
-from thpdiag.cli.terminal import interruptible
+from thpdiag.cli.options import Accepting, Delivery, ProgressKind, RuleChoice
+from thpdiag.cli.terminal import interruptible, setting
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import changed_params
 from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
@@ -52,7 +52,6 @@ from thpdiag.store.store import Store
 
 SCRATCH = ".thpdiag-scratch"
 TEXT_TABLES = ("csv", "jsonl")  # what standard output is good for
-PROGRESS_KINDS = ("auto", "no", "log", "json")
 LINE_INTERVAL_S = {"log": 30.0, "json": 1.0}
 BEAT_S = 30.0  # after which a line comes although nothing has ended
 PROGRESS_SCHEMA = "thpdiag/progress/1"
@@ -110,11 +109,12 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
 @WAIT
 @click.option(
     "--progress",
-    type=click.Choice(PROGRESS_KINDS),
+    type=ProgressKind(),
     default="auto",
     show_default=True,
-    help="`auto` is a bar on a terminal and a line every 30 s elsewhere; `json` is for machines.",
+    help="`auto`: a bar on a terminal, a line every 30 s elsewhere; `log`: lines; `json`: for programs; `none`.",
 )
+@shared.QUIET
 @shared.REQUIRE_SANDBOX
 @report_options
 @shared.VERBOSE
@@ -170,7 +170,7 @@ def run(
             limits = Limits(every_layer=bool(require_sandbox))
             config = RunConfig(analysis, scratch, *chosen, options, limits, left_out)
             engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
-            with watching(progress) as watch, engine:
+            with watching("none" if setting("quiet") else progress) as watch, engine:
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
             if not tally.found and not shard:
                 raise InputError("no bundle is named: the list is empty")
@@ -254,7 +254,7 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
 @STORE
 @report_options
 @JOBS
-@click.option("-v", "verbosity", count=True, help="All that is to be told of suppressions and baselines.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Show all warnings about suppressions and baselines.")
 @shared.packed_delivery
 def report(
     *, folder: Path, delivery: Delivery, pages: str, fail_on_missing: bool, accepting: Accepting, jobs: int | None
@@ -314,7 +314,7 @@ def watching(kind: str, out: TextIO | None = None, clock: Clock = time.monotonic
     out = out or sys.stderr
     if kind == "auto":
         kind = "bar" if out.isatty() else "log"
-    if kind == "no":
+    if kind == "none":
         yield lambda _tally: None
     elif kind == "bar":
         columns = (
