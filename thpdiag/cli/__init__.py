@@ -236,7 +236,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is
 def remember_config(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
     """A variable that named a file of the current folder would find one in a customer's data."""
     if file and not file.is_absolute() and context.get_parameter_source("config") is ParameterSource.ENVIRONMENT:
-        raise UsageError(f"THPDIAG_CONFIG={file}: has to be an absolute path")
+        raise UsageError(f"THPDIAG_CONFIG={file}: write an absolute path; a relative one may lead into analyzed data")
     context.meta["thpdiag.cli.config"] = file
 
 
@@ -295,9 +295,19 @@ def _describe(mistake: ClickException) -> str:
     context = getattr(mistake, "ctx", None)
     if not isinstance(mistake, ClickUsageError) or context is None:
         return text
-    if "did you mean" in text:
-        return f"{text[:1].lower()}{text[1:]}"
-    return f"{text[:1].lower()}{text[1:]}; see `{context.command_path} --help`"
+    text = f"{text[:1].lower()}{text[1:]}"
+    if variable := _variable(mistake, context):
+        return f"{variable}: {text}"
+    return text if "did you mean" in text else f"{text}; see `{context.command_path} --help`"
+
+
+def _variable(mistake: ClickUsageError, context: click.Context) -> str:
+    """The variable of the environment that holds the wrong value, if one does."""
+    option = getattr(mistake, "param", None)
+    if option is None or context.get_parameter_source(option.name) is not ParameterSource.ENVIRONMENT:
+        return ""
+    names = [option.envvar] if isinstance(option.envvar, str) else option.envvar
+    return next((name for name in names if os.environ.get(name)), "")
 
 
 def program() -> NoReturn:

@@ -9,20 +9,22 @@
     format = "markdown"
 
 The command line wins over a variable, a variable over the file, and in the file the narrower table. A file is never
-searched for: one that lies beside a customer's data would choose rules and hide findings.
+searched for, and variables name paths from the root: what lies beside a customer's data would choose rules and hide
+findings.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import rich_click as click
 from click.exceptions import ClickException
 
-from thpdiag.cli import COMMANDS
+from thpdiag.cli import COMMANDS, DeferredGroup
 from thpdiag.cli.terminal import setting
 from thpdiag.errors import ThpdiagError, UsageError
 from thpdiag.knowledge.yaml_nodes import suggestion
@@ -71,10 +73,11 @@ def variables(words: tuple[str, ...], key: str) -> Iterator[str]:
 
 def _apply(context: click.Context, _parameter: click.Parameter, file: Path | None) -> None:
     """Give the command the file's values as defaults, each read as the option reads it."""
+    options, defaults = options_of(context.command), {}
+    _check_variables(options.values())
     file = file or setting("config")
     if file is None:
         return
-    options, defaults = options_of(context.command), {}
     for table, key, value in _values(file, context):
         if (option := options.get(key)) is None:  # of another part of the group
             continue
@@ -86,6 +89,20 @@ def _apply(context: click.Context, _parameter: click.Parameter, file: Path | Non
             raise UsageError(f"{file}: {key} in [{table}]: {text.rstrip('.')}") from mistake
         defaults[str(option.name)] = given
     context.default_map = defaults
+
+
+def _check_variables(options: Iterable[click.Option]) -> None:
+    """Refuse paths of the current folder."""
+    for option in options:
+        names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+        name = next((one for one in names if os.environ.get(one)), "")
+        if name and isinstance(option.type, click.Path):
+            for path in os.environ[name].split(os.pathsep) if option.multiple else [os.environ[name]]:
+                if path and not Path(path).is_absolute():
+                    raise UsageError(f"{name}={path}: {ABSOLUTE}")
+
+
+ABSOLUTE: Final = "write an absolute path; a relative one may lead into analyzed data"
 
 
 def _values(file: Path, context: click.Context) -> Iterator[tuple[str, str, Any]]:
@@ -120,11 +137,10 @@ def _known(context: click.Context, levels: int) -> list[str]:
     """What a table may have: options of the command, or of a group the names of its parts and all their options."""
     if not levels or context.parent is None:
         return list(options_of(context.command))
-    group, known = context.parent.command, []
-    for name in group.list_commands(context) if isinstance(group, click.Group) else ():
-        part = getattr(group, "load", lambda name: group.get_command(context, name))(name)
-        known += [name, *options_of(part)]
-    return known
+    group: Any = context.parent.command
+    load = group.load if isinstance(group, DeferredGroup) else group.commands.__getitem__
+    parts = {name: load(name) for name in group.list_commands(context)}
+    return [*parts, *(key for part in parts.values() for key in options_of(part))]
 
 
 def read_config(file: Path) -> Mapping[str, Mapping[str, Any]]:

@@ -33,7 +33,7 @@ from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.errors import UsageError
 from thpdiag.knowledge.known_issues import catalogue as known_issues
-from thpdiag.knowledge.vocabulary import term, terms
+from thpdiag.knowledge.vocabulary import Term, term, terms
 from thpdiag.parsers import parsers_of_names
 from thpdiag.report.layout import fold
 
@@ -212,7 +212,6 @@ def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
 
     With WORDs only what has all of them in its name or meaning.
     """
-    read = parsers_of_names()
     uses: dict[str, list[str]] = {}
     for rule in rule_set(folders):
         for name in sorted({name for check in rule.checks.values() for name in check.needs}):
@@ -225,26 +224,25 @@ def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
     found = [one for one in every if all(word.lower() in f"{one.name} {one.means}".lower() for word in words)]
     if not found:
         raise UsageError(f"nothing in the vocabulary has {' '.join(words)!r}; `thpdiag rules facts` lists all of it")
+    sources = parsers_of_names()
+    parsers = {one.name: sources.get(one.name) or sources.get(getattr(term(one.name), "name", ""), []) for one in found}
     if form == "json":
-        rows = [
-            {**one._asdict(), "parsers": _parsers(one.name, read), "rules": sorted(uses.get(one.name, ()))}
-            for one in found
-        ]
-        click.echo(json.dumps(rows, indent=2))
+        used = {one.name: {"parsers": parsers[one.name], "rules": sorted(uses.get(one.name, ()))} for one in found}
+        click.echo(json.dumps([one._asdict() | used[one.name] for one in found], indent=2))
         return
     for one in found:
-        unit = "" if one.unit in ("", "1") else f", {one.unit}"
-        used = f"; used by {', '.join(sorted(uses[one.name]))}" if one.name in uses else ""
-        click.echo(f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})")
-        source = ", ".join(_parsers(one.name, read)) or "thpdiag derives it from others"
-        rows = [*fold(f"{one.means}{used}", "    "), *([f"    $ {one.ask_for}"] if one.ask_for else [])]
-        click.echo("\n".join([*rows, *fold(source, "    read by: ", "        ")]))
+        click.echo("\n".join(_term_lines(one, parsers[one.name], sorted(uses.get(one.name, ())))))
 
 
-def _parsers(name: str, read: Mapping[str, list[str]]) -> list[str]:
-    """The parsers that give a name; of a member of a family those of the family."""
-    family = term(name)
-    return read.get(name) or (read.get(family.name, []) if family else [])
+def _term_lines(one: Term, parsers: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
+    unit = "" if one.unit in ("", "1") else f", {one.unit}"
+    used = f"; used by {', '.join(rules)}" if rules else ""
+    yield f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})"
+    yield from fold(f"{one.means}{used}", "    ")
+    if one.ask_for:
+        yield f"    $ {one.ask_for}"
+    label = "read by" if parsers else "computed from"
+    yield from fold(", ".join(parsers) or "other facts and metrics", f"    {label}: ", "        ")
 
 
 WIDTH = 80
