@@ -86,7 +86,7 @@ def test_an_archive_without_members_is_a_document_in_json(tmp_path: Path, run: R
         assert done.document["verdict"]["status"] == "cannot_tell"
 
 
-@pytest.mark.parametrize("words", [("fault-compaction",), ("FAULT-COMPACTION",), ("compact", "memory", "themselves")])
+@pytest.mark.parametrize("words", [("fault-compaction",), ("FAULT-COMPACTION",), ("direct", "thp", "faults")])
 def test_a_rule_is_found_by_mechanism_and_words(words: tuple[str, ...], run: Run) -> None:
     """Of several the gravest cause."""
     assert run("rules", "show", *words).out.startswith("id: THP-010")
