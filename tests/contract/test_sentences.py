@@ -686,7 +686,7 @@ def test_the_figures_of_a_sentence_follow_from_the_lines_that_it_cites(group: st
 
 
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?: (?:%|[KMGT]iB|min|h|s)(?:/s)?)?")
-MESSAGE = re.compile(r"^The kernel reports what the input does not explain: .+?\. ")
+MESSAGE = re.compile(r"^The kernel reports a problem that the input does not explain: .+?\. ")
 WATCHED = re.compile(r" The counters were watched for \d+ s(?: only; .+|, which .+)?$| Not watched over time, but .+$")
 
 

@@ -74,7 +74,7 @@ def test_what_is_confirmed_needs_no_letter(run: Run, tmp_path: Path) -> None:
 def test_the_letter_says_all_that_somebody_must_know_before_running_it_as_root() -> None:
     """What is known and missing, and why, how to run it, how long, what it costs, what it names and does not read."""
     text = letter(asked(SUDO))
-    assert re.findall(r"^[A-Z].*[^.,\n]$", text, re.MULTILINE)[0] == "What we know so far"
+    assert re.findall(r"^[A-Z].*[^.,\n]$", text, re.MULTILINE)[0] == "Known so far"
     assert "- Host node4: Somebody tried to change the huge-page setting" in text
     assert "- call stacks of what runs on the CPUs: which function takes the time\n- the kernel's counters over" in text
     assert "WHILE THE HOST IS SLOW, as root: `sh thp-capture.sh`. It takes about 140" in text

@@ -62,7 +62,7 @@ def test_the_limit_is_the_one_of_one_bundle(tmp_path: Path, fail_on: str, failin
     assert judged(tmp_path, [grave(1, "medium")], [], fail_on).overview.gate.failing == failing
 
 
-NONE_GRAVE = "no finding that nobody accepts is high or graver"
+NONE_GRAVE = "all findings that are not accepted are below high or graver"
 UNREAD = "3 bundles without a complete result may have more"
 UNDECIDED = "on 2 of the hosts and bundles some rule could not be decided"
 

@@ -65,7 +65,7 @@ def test_two_fixed_versions_of_one_defect_contradict() -> None:
     assert "another fixed version for mainline" in complaints(Catalogue((GOOD, other), "2026-11-28"))[0]
     further = other._replace(kernels=(Range("mainline", "6.12", "6.12.10"),))
     assert complaints(Catalogue((GOOD, further), "2026-11-28")) == []
-    assert "the id stands twice" in "".join(complaints(Catalogue((GOOD, GOOD), "2026-11-28")))
+    assert "duplicate id" in "".join(complaints(Catalogue((GOOD, GOOD), "2026-11-28")))
 
 
 @pytest.mark.parametrize(

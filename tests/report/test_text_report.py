@@ -95,7 +95,7 @@ def test_the_order_is_the_order_of_reading() -> None:
         "Undo:    echo always",
         "Verify:  collectl",
         "Why:",
-        "What speaks against it:",
+        "Evidence against it:",
         "Not the cause:",
         "Not garbage collection: SpinPause has 0.7 %",
         "To last:",

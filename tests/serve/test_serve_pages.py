@@ -217,7 +217,7 @@ def test_a_comparison_of_other_things_says_so(whole: Whole) -> None:
     )
     assert "the same case twice" in words(text(whole, f"/cases/{one}/compare?with={one}", 404))
     for absent in ("", "x", "0" * 32):
-        assert "is not there" in words(text(whole, f"/cases/{one}/compare?with={absent}", 404))
+        assert "does not exist" in words(text(whole, f"/cases/{one}/compare?with={absent}", 404))
     assert whole.ask("GET", f"/cases/{one}/comparison").status == 404
 
 

@@ -22,7 +22,7 @@ from thpdiag.store.results import Analysis, BundleResult
 from thpdiag.store.store import Store
 
 GRADES = ("critical", "high", "medium", "low", "info")
-WELL = "No huge-page problem: every mechanism that could hurt was measured and none is at work."
+WELL = "No huge-page problem: all known huge-page problems were checked; none was found."
 
 
 def found(severity: str, **more: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def complaints(known: Catalogue) -> list[str]:
         checks = (_words(issue, known.date), _conditions(issue), _workaround(issue), _ranges(issue))
         found += [(issue.id, what) for check in checks for what in check]
     ids = [issue.id for issue in known.issues]
-    found += [(name, "the id stands twice") for name in dict.fromkeys(ids) if ids.count(name) > 1]
+    found += [(name, "duplicate id") for name in dict.fromkeys(ids) if ids.count(name) > 1]
     found += [(one.id, what) for one, other in combinations(known.issues, 2) for what in _contradictions(one, other)]
     return [f"{name}: {what}" for name, what in found]
 
@@ -55,7 +55,7 @@ def _words(issue: KnownIssue, checked: str) -> Iterator[str]:
     elif day.isoformat() > checked:
         yield f"the source is of {issue.date}, after the catalogue was checked ({checked})"
     elif found and not found[3] and not issue.doubt:
-        yield "a date that is not exact is said to be so in doubt"
+        yield "give the reason for an inexact date in `doubt`"
 
 
 def _conditions(issue: KnownIssue) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _conditions(issue: KnownIssue) -> Iterator[str]:
         if not needed or set(needed) - CONDITIONS:
             yield f"{name}: a condition is one of {', '.join(sorted(CONDITIONS))}"
         if "matches" in needed and not _compiles(str(needed["matches"])):
-            yield f"{name}: the pattern is none of RE2"
+            yield f"{name}: not a valid RE2 pattern"
 
 
 def _compiles(pattern: str) -> bool:
@@ -85,7 +85,7 @@ def _compiles(pattern: str) -> bool:
 def _workaround(issue: KnownIssue) -> Iterator[str]:
     work = issue.workaround
     if (work.sets or work.run) and not work.until:
-        yield "a workaround says until when it is needed"
+        yield "a workaround needs `until`"
     if set(work.back) - set(work.sets):
         yield "back has only settings that the workaround sets"
     if work.remedy and work.remedy not in remedies():

@@ -178,7 +178,7 @@ class Intake:
     def _zip_entries(self, place: Place, archive: ZipFile, space: Namespace) -> Iterator[Entry | Problem]:
         memory = self.limits.codec_memory >> place.codecs
         if archive.first:
-            text = f"{archive.first} bytes of another archive stand before the zip and were not read"
+            text = f"{archive.first} bytes before the zip archive were not read"
             yield damage(text).problem(place.path, hides=True)
         try:
             yield from archive.links(memory)

@@ -153,17 +153,17 @@ SERVE_PACKAGES = frozenset(
     cls=TriageGroup,
     known={
         "run": "Diagnose many bundles (`run` can be left out).",
-        "merge": "Put the results of shards together.",
-        "report": "Make the fleet page, pages of hosts and files for CI again.",
-        "export": "Write the results as CSV, JSON Lines or Parquet.",
+        "merge": "Merge the results of shards.",
+        "report": "Rebuild the fleet page, host pages, and CI files.",
+        "export": "Export the results as CSV, JSON Lines, or Parquet.",
     },
 )
 def triage() -> None:
-    """Diagnose many bundles at once; one that is hostile, huge or broken costs itself only.
+    """Diagnose many bundles; a hostile, huge, or broken bundle cannot affect the others.
 
-    `thpdiag triage PATH... --out-dir DIR`: PATHs are archives, folders of archives, patterns or addresses (s3://). The
-    results of all go into one store in DIR, with the fleet as one page, DIR/index.html. `thpdiag triage run --help` has
-    the options.
+    `thpdiag triage PATH... --out-dir DIR`: each PATH is an archive, a folder of archives, a pattern, or an address
+    (s3://). All results go into one store in DIR, with the fleet page DIR/index.html. For the options, see `thpdiag
+    triage run --help`.
     """
 
 
@@ -171,20 +171,20 @@ def triage() -> None:
     cls=ServeGroup,
     known={
         "run": "Start the server (`run` can be left out).",
-        "token": "Make, list and end the tokens of the API.",
-        "upload": "List and end unfinished uploads.",
-        "prune": "Remove what is past its time, now.",
-        "check": "Check the database against the data folder, and repair it.",
+        "token": "Create, list, and revoke API tokens.",
+        "upload": "List and cancel unfinished uploads.",
+        "prune": "Delete expired bundles and cases now.",
+        "check": "Check and repair the database and the data folder.",
         "backup": "Back up the database and the key.",
         "restore": "Restore a backup.",
     },
     no_args_is_help=False,
 )
 def serve() -> None:
-    """Serve a page where a team uploads bundles and reads what was found.
+    """Run a page where a team uploads bundles and reads the diagnoses.
 
-    `thpdiag serve` alone is enough to try it: it can be reached from this machine only, and needs no login. `thpdiag
-    serve run --help` has the options, docs/how-to/serve.md how to run it for others.
+    To try it, run `thpdiag serve`: it listens on this machine only and needs no login. For the options, see `thpdiag
+    serve run --help`; to run it for others, see docs/how-to/serve.md.
     """
 
 
@@ -202,24 +202,24 @@ MODULES: Mapping[str, str] = MappingProxyType(
 )
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "analyze": "Diagnose what a customer sent.",
-        "triage": "Diagnose many bundles at once, in CI or on a cluster.",
-        "compare": "Say whether a fix worked: before and after.",
+        "analyze": "Diagnose the data that a customer sent.",
+        "triage": "Diagnose many bundles, in CI or on a cluster.",
+        "compare": "Compare before and after: did the fix work?",
         "render": "Print a saved result or comparison in another format.",
-        "explain": "Say what a rule means, and why it fires or not.",
-        "rules": "List, show, begin, check, test and document the rules.",
-        "inputs": "Say what was recognised, and what each rule lacks.",
-        "series": "Print the values of a metric over time, for other programs.",
-        "flame": "Print call stacks, folded, for flame graphs.",
+        "explain": "Explain a rule, and why it fires or does not.",
+        "rules": "List, show, create, lint, test, and document rules.",
+        "inputs": "List the recognized files, and what each rule lacks.",
+        "series": "Print a metric over time, for other programs.",
+        "flame": "Print folded call stacks for flame graphs.",
         "redact": "Replace the customer's names in a saved result.",
-        "baseline": "Accept what is found today; only new and graver fails.",
-        "ask": "Write what to ask the customer for, with the script for it.",
-        "capture-script": "Print the script to send to the customer.",
-        "reproduce": "Print a program that makes a mechanism happen on a test host.",
-        "serve": "Serve a page where a team uploads bundles.",
-        "doctor": "Say what this installation has.",
+        "baseline": "Accept current findings so that only new or worse ones fail.",
+        "ask": "Write a request for missing data, with a capture script.",
+        "capture-script": "Print the capture script for the customer.",
+        "reproduce": "Print a program that reproduces a mechanism on a test host.",
+        "serve": "Run an upload page for a team.",
+        "doctor": "Check this installation.",
         "help": "Show the help of a command.",
-        "completion": "Print the completion script of a shell.",
+        "completion": "Print the completion script for a shell.",
     }
 )
 INTERRUPTED = 130
@@ -249,10 +249,10 @@ def remember_config(context: click.Context, parameter: click.Parameter, file: Pa
 @click.option(
     "--config", metavar="FILE", envvar="THPDIAG_CONFIG", expose_value=False, callback=remember_config,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file with defaults of options (THPDIAG_CONFIG); it may also be given after the command.",
+    help="A TOML file with default options (or THPDIAG_CONFIG); also accepted after the command.",
 )  # fmt: skip
 def cli() -> None:
-    """Is the kernel's huge-page machinery hurting this host? Reads what a customer sent, proves it, says what to do."""
+    """Find out whether the kernel's huge-page machinery slows down a host: cause, proof, fix, and how to undo it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -26,13 +26,13 @@ LETTER, TEXT, SCRIPT = "letter", "text", "script"
 @shared.output_option(
     "Write to this file, not to stdout; `script=PATH` or the suffix .sh is the script without the text"
 )
-@click.option("--text-only", "parts", flag_value=TEXT, default="", help="The text without the script.")
-@click.option("--script-only", "parts", flag_value=SCRIPT, help="The script without the text.")
-@click.option("--seconds", type=click.IntRange(1, 86400), help="How long to record (120, or 1 if once is enough).")
+@click.option("--text-only", "parts", flag_value=TEXT, default="", help="Write the text without the script.")
+@click.option("--script-only", "parts", flag_value=SCRIPT, help="Write the script without the text.")
+@click.option("--seconds", type=click.IntRange(1, 86400), help="Seconds to record (120, or 1 if one sample is enough).")
 @click.option(
-    "--interval", default=INTERVAL, show_default=True, type=click.IntRange(1, 3600), help="Between two looks."
+    "--interval", default=INTERVAL, show_default=True, type=click.IntRange(1, 3600), help="Seconds between samples."
 )
-@click.option("--pid", default="", help="Watch this process.")
+@click.option("--pid", default="", help="Also record this process.")
 @shared.redaction_options
 @shared.rule_options
 @shared.PROGRESS
@@ -47,7 +47,7 @@ def ask(
     redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
-    """Write what to ask the customer for, ready to paste: what is missing in PATHS (a result, or what was sent)."""
+    """Write a request to the customer, ready to paste, for the data that is missing in PATHS (a result or the data)."""
     wholes = (LETTER, TEXT, SCRIPT)
     targets = shared.parse_outputs(outputs, wholes, default=parts or LETTER, suffixes={"sh": SCRIPT})
     document = _document(paths, chosen)
@@ -83,13 +83,15 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
 
 
 @click.command("capture-script")
-@click.option("--for", "ids", multiple=True, metavar="RULE", help="Only what this rule needs; may be repeated.")
-@click.option("--seconds", default=120, show_default=True, type=click.IntRange(1, 86400), help="How long to record.")
+@click.option(
+    "--for", "ids", multiple=True, metavar="RULE", help="Record only what this rule needs; may be given several times."
+)
+@click.option("--seconds", default=120, show_default=True, type=click.IntRange(1, 86400), help="Seconds to record.")
 @click.option("--interval", default=10, show_default=True, type=click.IntRange(1, 3600), help="Seconds between rounds.")
-@click.option("--pid", default="", help="Watch this process.")
+@click.option("--pid", default="", help="Also record this process.")
 @shared.RULES
 def capture_script(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
-    """Print a POSIX sh script that records what the rules need; what it writes is a bundle that `analyze` reads."""
+    """Print a POSIX sh script that records what the rules need and writes a bundle for `analyze`."""
     rules = rule_set(folders)
     asked = with_earlier([shared.rule_by_id(wanted, rules) for wanted in ids], rules)
     names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None

@@ -45,7 +45,7 @@ def command(
     redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
-    """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
+    """Compare BEFORE and AFTER to see whether a fix worked. Each is a bundle or a result of thpdiag (JSON or HTML)."""
     targets, paths = shared.parse_outputs(delivery.outputs, FORMATS), (before, after)
     saved = []
     for path in paths:

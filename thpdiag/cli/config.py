@@ -52,7 +52,7 @@ def configurable(command: click.Command, *words: str) -> click.Command:
         command.params.append(
             click.RichOption(
                 ["--config"], metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                is_eager=True, expose_value=False, callback=_apply, help="A TOML file with defaults of options.",
+                is_eager=True, expose_value=False, callback=_apply, help="A TOML file with default options.",
             )
         )  # fmt: skip
     return command

@@ -32,7 +32,7 @@ MAX_GAPS = 3  # that are listed without -v
 @shared.redaction_options
 @shared.rule_options
 def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:
-    """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
+    """List the recognized files in PATHS, their sampling intervals, and which rules lack data."""
     options = Options(every_input=True)
     result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer))
     document = _document(as_document(result))

@@ -43,16 +43,16 @@ PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "node
 @shared.format_option(("csv", "json", "parquet"), "csv")
 @click.option("-o", "--output", default="", metavar="[FORMAT=]PATH",
               help="Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout.")  # fmt: skip
-@click.option("--list", "listing", is_flag=True, help="List the metrics of PATH.")
+@click.option("--list", "listing", is_flag=True, help="List the metrics in PATH.")
 @shared.selection_options
 def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, listing: bool, reading: Reading) -> None:
-    """Print every row that PATH has of METRIC, with its time, entity, file and line.
+    """Print every row of METRIC in PATH with its time, entity, file, and line.
 
-    METRIC is a name of `--list`, a pattern ('node_vmstat_compact_*'), or what the kernel, sar, PCP or collectl call it.
-    Names are those of the files: nothing is redacted.
+    METRIC is a name from `--list`, a pattern ('node_vmstat_compact_*'), or a name of the kernel, sar, PCP, or collectl.
+    Names are not redacted.
     """
     if not metrics and not listing:
-        raise UsageError("which metric? --list tells which there are")
+        raise UsageError("name a metric; --list shows the available ones")
     options = reading.options()
     with shared.progress_of() as show:
         given = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
@@ -83,7 +83,7 @@ def _write(every: Sequence[Case], metrics: Sequence[str], output: str) -> set[st
     if isinstance(content, str) or str(file) != "-":
         shared.write(content, file)
     elif sys.stdout.isatty():
-        raise UsageError("Parquet is no text for a terminal: -o parquet=FILE")
+        raise UsageError("Parquet is binary; write it to a file: -o parquet=FILE")
     else:
         sys.stdout.buffer.write(content)
     return {one.member for one in rows}
@@ -159,16 +159,16 @@ STACK_FORMATS = ("folded", "json", "speedscope")
 @shared.PATHS
 @shared.output_option("Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout")
 @shared.format_option(STACK_FORMATS, "folded")
-@click.option("--event", default="", help="The event, where several were recorded.")
+@click.option("--event", default="", help="The event, if several were recorded.")
 @click.option(
-    "--member", default="", metavar="PATH", help="The file in the input, or the end of its path, or PATH:LINE."
+    "--member", default="", metavar="PATH", help="The file in the input: its path, the end of its path, or PATH:LINE."
 )
 @click.option("--by", "by", type=click.Choice(["comm", "pid", "tid", "cpu", "none"]), default="comm", show_default=True,
-              help="What stands at the root of a stack.")  # fmt: skip
+              help="The root of each stack.")  # fmt: skip
 @click.option("--weight", type=click.Choice(["samples", "period"]), default="samples", show_default=True,
-              help="What is counted.")  # fmt: skip
-@click.option("--idle", flag_value="included", default="", help="Keep the samples of idle CPUs.")
-@click.option("--kernel-marks", "mark", flag_value="_[k]", default="", help="Mark functions of the kernel with _[k].")
+              help="The weight to count.")  # fmt: skip
+@click.option("--idle", flag_value="included", default="", help="Include samples of idle CPUs.")
+@click.option("--kernel-marks", "mark", flag_value="_[k]", default="", help="Mark kernel functions with _[k].")
 @shared.selection_options
 def flame(
     *,
@@ -183,9 +183,9 @@ def flame(
     mark: str,
     reading: Reading,
 ) -> None:
-    """Print the call stacks in PATHS, folded, for flamegraph.pl, inferno, speedscope and others.
+    """Print the folded call stacks in PATHS for flamegraph.pl, inferno, speedscope, and others.
 
-    Names are those of the recording: nothing is redacted.
+    Names are not redacted.
     """
     endings = {"json": "speedscope"} if form == "speedscope" else {}  # its files are called so as well
     targets = shared.parse_outputs(outputs, STACK_FORMATS, default=form, suffixes=endings)
@@ -237,7 +237,7 @@ def _text(chosen: Profile, form: str, weight: str, mark: str, told: Mapping[str,
         return compact(document(known, told)) + "\n"
     stacks = label_stacks(known, Weight(weight), mark)
     if stacks.unit != weight:
-        shared.notice(f"counts are {stacks.unit}: the source tells no {weight}")
+        shared.notice(f"counts are {stacks.unit}: the source has no {weight}")
     return folded_text(stacks) if form == "folded" else compact(speedscope(stacks, title(chosen))) + "\n"
 
 

@@ -90,7 +90,7 @@ def find_result(path: Path) -> Result | None:
 @shared.QUIET
 @shared.packed_delivery
 def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction: Redaction) -> None:
-    """Render RESULT (JSON or HTML page, also of `thpdiag compare`) again; no bundle is needed."""
+    """Print RESULT (JSON or HTML, also from `thpdiag compare`) in another format; no bundle is needed."""
     try:
         data = sys.stdin.buffer.read() if str(result) == "-" else result.read_bytes()
         document = parse_result_or_comparison(data.decode("utf-8-sig"), result)
@@ -126,7 +126,7 @@ def _render_comparison(document: Comparison, delivery: Delivery) -> bool:
 @shared.OUTPUT
 @shared.redaction_map_option
 def redact(*, result: Path, outputs: tuple[str, ...], redaction: Redaction) -> None:
-    """Replace the customer's names in RESULT (JSON, or an HTML report); prints JSON unless `-o` says otherwise."""
+    """Replace the customer's names in RESULT (JSON or an HTML report), and print JSON unless `-o` is given."""
     targets = shared.parse_outputs(outputs)
     if not result.exists():
         raise InputError(f"{result}: no such file; expected a result of thpdiag")

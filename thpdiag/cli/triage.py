@@ -64,11 +64,13 @@ OUT_DIR = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default="thpdiag-triage",
     show_default=True,
-    help="The folder of the results.",
+    help="The folder for the results.",
 )
 STORE = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-WAIT = click.option("--wait", is_flag=True, help="Wait for another run that writes to the same folder.")
-JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Processes; as many as CPUs if not given.")
+WAIT = click.option("--wait", is_flag=True, help="Wait for another run that uses the same folder.")
+JOBS = click.option(
+    "-j", "--jobs", type=click.IntRange(1), help="The number of processes; the default is the number of CPUs."
+)
 
 
 def report_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,7 +85,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice([one.value for one in Pages]),
             default=Pages.FINDINGS.value,
             show_default=True,
-            help="Which bundles get a page of their own: those with a finding graver than info, all, none.",
+            help="Which bundles get their own page: those with findings above severity info, all, or none.",
         ),
         shared.OUTPUT,
         shared.format_option(FORMATS),
@@ -95,17 +97,17 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("run")
 @click.argument("paths", nargs=-1)
 @OUT_DIR
-@click.option("--from", "lists", multiple=True, metavar="FILE", help="A list of bundles, one a line; `-` is stdin.")
+@click.option("--from", "lists", multiple=True, metavar="FILE", help="A list of bundles, one per line; `-` is stdin.")
 @JOBS
 @click.option(
     "--scheduler",
     default="",
     metavar="ADDRESS",
-    help="Work on a cluster of Dask: tcp://HOST:PORT, or `local` for one on this machine.",
+    help="Run on a Dask cluster: tcp://HOST:PORT, or `local` for one on this machine.",
 )
-@click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts of the bundles.")
-@click.option("--resume", is_flag=True, help="Go on: leave out what is in DIR's results already.")
-@click.option("--retry-failed", is_flag=True, help="With --resume: those too that were ended (a limit, a crash).")
+@click.option("--shard", default="", metavar="I/N", help="Diagnose only the I-th of N parts of the bundles.")
+@click.option("--resume", is_flag=True, help="Continue: skip bundles that already have results in DIR.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: also retry bundles that hit a limit or crashed.")
 @WAIT
 @click.option(
     "--progress",
@@ -139,15 +141,15 @@ def run(
     accepting: Accepting,
     chosen: RuleChoice,
 ) -> None:
-    """Diagnose all bundles at PATHS: archives, folders of them, patterns, addresses such as s3://bucket/nightly/.
+    """Diagnose all bundles at PATHS: archives, folders, patterns, and addresses such as s3://bucket/nightly/.
 
-    What is stored when it ends, however it ends, is whole. Exit codes: 1 a finding fails --fail-on; 5 a bundle has no
-    complete result, its status and reason are in the results; 6 no room for results, or a cluster was lost; else 0.
+    Stored results are complete, however the run ends. Exit codes: 1 if a finding fails --fail-on; 5 if a bundle has no
+    complete result (the results have the reason); 6 if there is no room for results or the cluster failed; otherwise 0.
     """
     if not paths and not lists:
         raise UsageError("no bundles are named: give paths, or a list with --from")
     if retry_failed and not resume:
-        raise UsageError("--retry-failed goes with --resume")
+        raise UsageError("--retry-failed needs --resume")
     _check_out_dir(out_dir, resume=resume)
     if require_sandbox and not scheduler:
         check_layers()
@@ -163,7 +165,7 @@ def run(
     part = Shard.parse(shard) if shard else ALL_ITEMS
     items = find_items(paths, [out_dir], lists, _standard_input() if "-" in lists else None, part)
     busy = Busy.WAIT if wait else Busy.REFUSE
-    with interruptible(f"what is stored in {out_dir} is whole, and --resume goes on from there") as check:
+    with interruptible(f"the results in {out_dir} are complete; --resume continues from there") as check:
         with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
             known = store.known(analysis) if resume else ()
             left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
@@ -191,7 +193,7 @@ def _check_out_dir(out_dir: Path, *, resume: bool) -> None:
     """Refuse what would be written over: results without `--resume`, and files of somebody else."""
     if (out_dir / DATABASE_NAME).exists():
         if not resume:
-            raise UsageError(f"{out_dir} has results already: --resume goes on with them, or name another --out-dir")
+            raise UsageError(f"{out_dir} already has results: add --resume to continue, or choose another --out-dir")
     elif there := [name for name in (INDEX, PAGES_FOLDER) if (out_dir / name).exists()]:
         raise UsageError(f"{out_dir} has a {there[0]} that is no result of triage; name another --out-dir")
 
@@ -234,7 +236,7 @@ def _announce(made: ReportResult, folder: Path, verbosity: int) -> None:
 @OUT_DIR
 @WAIT
 def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
-    """Put the results of SHARDS (folders of triage, or results.sqlite) into one. Doing it again changes nothing."""
+    """Merge the results of SHARDS (triage folders or results.sqlite files). Merging again changes nothing."""
     if any(shard.resolve() == out_dir.resolve() for shard in shards):
         raise UsageError(f"{out_dir} cannot be merged into itself; name another --out-dir")
     for shard in shards:
@@ -259,7 +261,7 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
 def report(
     *, folder: Path, delivery: Delivery, pages: str, fail_on_missing: bool, accepting: Accepting, jobs: int | None
 ) -> None:
-    """Make the fleet page (DIR/index.html) and the pages of hosts again, and write other formats, from DIR's results.
+    """Rebuild the fleet page (DIR/index.html) and the host pages, and write other formats, from the results in DIR.
 
     DIR is the --out-dir of `thpdiag triage`.
     """
@@ -278,19 +280,19 @@ def report(
     "--output",
     required=True,
     metavar="FILE",
-    help="A file that ends in .csv, .jsonl or .parquet, or FORMAT=FILE; csv=- and jsonl=- are standard output.",
+    help="A file that ends in .csv, .jsonl, or .parquet, or FORMAT=FILE; csv=- and jsonl=- are stdout.",
 )
 def export_table(folder: Path, output: str) -> None:
-    """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table: a row per finding.
+    """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table with a row per finding.
 
-    A host without findings and a bundle without a host have one row. Names are those of the files: nothing is redacted.
+    A host without findings and a bundle without a host have one row. Names are not redacted.
     """
     form, file = _table_target(output)
     if file != STDOUT:
         export(folder, file, form)
         shared.notice(f"{file} written")
     elif form not in TEXT_TABLES:
-        raise UsageError(f"{form} is no text for standard output: -o {form}=FILE")
+        raise UsageError(f"{form} is binary; write it to a file: -o {form}=FILE")
     elif sys.stdout is not None:  # else it was closed before we began: nobody wants it
         with StoreReader.at(folder) as store:
             TABLE_FORMATS[form](store, sys.stdout.buffer)

@@ -120,10 +120,10 @@ class ComparedFinding(Document):
     status: Status = Field(description="What became of it.")
     reason: Sentence = Field(description="Why, with the numbers.")
     suppressed: Acceptance | None = Field(description="By which file it is accepted; it then fails no gate.")
-    outcomes: Outcomes = Field(description="What its rule said.")
+    outcomes: Outcomes = Field(description="The outcome of its rule.")
     numbers: list[ComparedFigure] = Field(description="Its own figures on both sides.")
     evidence: EvidenceOfSides = Field(
-        description="What was seen, where; of a rule that is silent after what speaks against it."
+        description="What was seen, where; for a rule that is silent after, the evidence against it."
     )
 
 
@@ -195,7 +195,7 @@ class Remaining(Document):
 
 
 class Request(Document):
-    """What would decide what cannot be told."""
+    """What to send to decide an unknown outcome."""
 
     text: Sentence = Field(description="What to write to the customer.")
     commands: list[Command] = Field(description="Commands that get it.")
@@ -207,10 +207,10 @@ class Answer(Document):
     status: Status = Field(
         description="What became of the root cause of BEFORE, or of that of AFTER if BEFORE has none."
     )
-    sentence: Sentence = Field(description="The answer in one sentence for people.")
+    sentence: Sentence = Field(description="The answer in one sentence.")
     root_cause_differs: bool = Field(description="Whether AFTER has another root cause than BEFORE.")
     remains: list[Remaining] = Field(description="What AFTER still or newly has.")
-    ask: Request = Field(description="What would decide what cannot be told.")
+    ask: Request = Field(description="What to send to decide an unknown outcome.")
 
 
 class ComparedLoad(Document):
@@ -226,7 +226,7 @@ class ComparedLoad(Document):
 class ComparedHost(Document):
     """A host that both sides have."""
 
-    name: HostName = Field(description="The host's name, empty if neither input tells it.")
+    name: HostName = Field(description="The host's name, empty if neither input has it.")
     same: Literal["same", "different", "unnamed"] = Field(
         description="Whether both are of one host, by its name; different hosts are compared as a good and a bad one."
     )
@@ -250,7 +250,7 @@ class HostOfOneSide(Document):
     """A host of one side only."""
 
     side: Literal["before", "after"] = Field(description="The side that has it.")
-    name: HostName = Field(description="Its name, empty if the input does not tell it.")
+    name: HostName = Field(description="Its name, empty if the input does not have it.")
     sentence: Sentence = Field(description="Its verdict in one sentence.")
     status: Public = Field(description="The status of its verdict.")
 

@@ -204,7 +204,7 @@ def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
 def _what_changed(host: ComparedHost) -> Iterator[str]:
     yield from _heading(changed_heading(host))
     if not host.settings:
-        yield from fold("No setting that both sides know differs.", "  ")
+        yield from fold("No setting that both sides have differs.", "  ")
     for row in host.settings:
         yield from fold(prose(f"{row.name}: {_setting(row.before)} -> {_setting(row.after)}"), "  ", "      ")
         if row.lasting:

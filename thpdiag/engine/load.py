@@ -259,7 +259,7 @@ def assemble_rules(packs: tuple[tuple[Pack, tuple[FileText, ...]], ...]) -> tupl
                 wrong.append(str(error))
                 continue
             if rule.id in rules:
-                message = f"the id {rule.id} stands twice; the other is in {rules[rule.id].source.path}"
+                message = f"duplicate rule ID {rule.id}, also in {rules[rule.id].source.path}"
                 wrong.append(rule.source.complaint(message, ("id",)))
             rules[rule.id] = rule
         if wrong and pack.version and not pack.own:

@@ -111,7 +111,7 @@ class FactCheck(AnyCheck):
         tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
         if not any(t is not None for t in tests):
             raise ValueError(
-                "says nothing about the value; add one of is, one_of, is_not, above, below, matches, present"
+                "does not check the value; add one of is, one_of, is_not, above, below, matches, present"
             )
         return self
 
@@ -143,7 +143,7 @@ class SeriesCheck(AnyCheck):
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         if self.above is None and self.below is None:
-            raise ValueError("says nothing about the values; add above or below")
+            raise ValueError("does not check the values; add above or below")
         return self
 
     @property
@@ -265,7 +265,7 @@ class Process(Strict):
     @model_validator(mode="after")
     def _somebody(self) -> Self:
         if self.app is None and self.comm is None and self.args is None:
-            raise ValueError("names nobody; add app, comm or args")
+            raise ValueError("selects no process; add app, comm, or args")
         return self
 
 

@@ -156,7 +156,7 @@ def with_script(text: str, script: str) -> str:
 
 def _known(wanted: Wanted) -> Iterator[str]:
     """Two sentences for each host."""
-    yield "What we know so far"
+    yield "Known so far"
     for host in wanted.hosts[:MOST_HOSTS]:
         name = messages.name(host)
         about = "The host" if name == messages.NAMELESS else f"Host {name}"

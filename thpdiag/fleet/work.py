@@ -35,7 +35,7 @@ from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool, freeze
 from thpdiag.store.results import ZLIB_LEVEL, Analysis, KnownContents, PackedResult, rows_of_document, unread_key
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
-RESUME_HINT = "What is stored is whole; make room and run it again with --resume."
+RESUME_HINT = "The stored results are complete; free space, and run it again with --resume."
 NOT_RECOGNISED = "nothing in it was recognised"
 CHANGED = "it changed while it was read; once it is complete, --resume takes it again"
 DISK_SPACE = "disk space"  # a limit of the guard: what a child wrote had no room

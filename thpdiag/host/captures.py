@@ -185,7 +185,7 @@ def _excluded_parts(records: Iterable[Record]) -> Iterator[Note]:
     facts = [fact for fact in facts if of_interest(str(fact.value), tool=SUPPORTCONFIG)]
     if facts:
         parts = ", ".join(dict.fromkeys(quoted(str(fact.value).replace("_", " ")) for fact in facts))
-        text = f"{SUPPORTCONFIG} was told to leave out these parts: {parts}; what they would have copied is not known"
+        text = f"{SUPPORTCONFIG} was configured to leave out these parts: {parts}; their content is unknown"
         yield Note(text, facts[0].cite)
 
 

@@ -52,7 +52,7 @@ EvidenceClass = Annotated[
     Field(
         description="A class of evidence: call stacks; the change of a kernel counter; the split of CPU time; "
         "growth, pace or load; an on/off comparison; a total since boot; the state of host and memory; settings; "
-        "kernel messages; what an application says of itself; what an operator did; what somebody wrote of the host."
+        "kernel messages; what an application says of itself; what an operator did; reports by people."
     ),
 ]  # fmt: skip
 Fingerprint = Annotated[Public, Field(json_schema_extra={"pattern": "^[0-9a-f]{16}$"})]
@@ -106,7 +106,7 @@ class Verdict(Worded):
     state: Literal["present", "past", "unknown"] | None = Field(
         None, description="Whether the host is still in the state that hurts; null unless found."
     )
-    sentence: Sentence | None = Field(None, description="The answer in one sentence for people.")
+    sentence: Sentence | None = Field(None, description="The answer in one sentence.")
     window: Window | None = Field(None, description="The time that hurt, as asked for or as found.")
 
 
@@ -121,7 +121,7 @@ class Moment(Document):
 class Evidence(Quotation, Worded):
     """What one check measured, with the line that it stands in."""
 
-    check: Public | None = Field(None, description="The name of the rule's check that speaks.")
+    check: Public | None = Field(None, description="The name of the check that has the evidence.")
     text: Sentence | None = Field(None, description="What was seen, with its numbers.")
     value: Number | Quoted | None = Field(None, description="The measured value in `unit`.")
     unit: Public | None = Field(
@@ -148,7 +148,7 @@ class Raise(Worded):
     to: Confidence | None = Field(description="What the finding would become.")
     classes: list[EvidenceClass] = Field(
         [],
-        description="The classes of evidence that would have to speak for it; none if only other causes have to be "
+        description="The classes of evidence that are still needed for it; none if only other causes have to be "
         "ruled out.",
     )
     ask_for: list[Command] = Field([], description="What to ask the customer for.")
@@ -196,7 +196,7 @@ class Finding(Worded):
         description="A name of this finding that a second bundle of the same host gives again: of rule, host and "
         "what it is about, without lines, times and values.",
     )
-    mechanism: Public | None = Field(None, description="The name of what goes on in the kernel or beside it.")
+    mechanism: Public | None = Field(None, description="The name of the mechanism in the kernel or outside it.")
     title: Public | None = Field(None, description="The finding in one line.")
     severity: Severity | None = Field(None, description="How much it hurts.")
     confidence: Confidence | None = Field(None, description="How sure it is.")
@@ -209,9 +209,9 @@ class Finding(Worded):
         None, description="The stretch in which it holds, if it does not hold over all that was recorded."
     )
     means: Public | None = Field(None, description="What the reader must understand, in plain words.")
-    evidence: list[Evidence] = Field([], description="What speaks for it.")
-    against: list[Evidence] = Field([], description="What speaks against it.")
-    classes_spoken: list[Public] = Field([], description="Classes of evidence that speak for it.")
+    evidence: list[Evidence] = Field([], description="Evidence for it.")
+    against: list[Evidence] = Field([], description="Evidence against it.")
+    classes_spoken: list[Public] = Field([], description="Classes of evidence that support it.")
     classes_missing: list[Public] = Field(
         [],
         description="Classes of evidence that the rules about this mechanism ask for and that the bundle does not "
@@ -300,7 +300,7 @@ class RuleResult(Document):
 
     id: Public = Field(description="The rule.")
     outcome: Literal["fires", "silent", "unknown", "excluded"] = Field(
-        description="What it said; excluded means that another rule took its place."
+        description="Its outcome; excluded means that another rule took its place."
     )
     title: Public | None = Field(None, description="What it would find.")
     role: Role | None = Field(None, description="The role that the rule is written for.")
@@ -311,9 +311,9 @@ class RuleResult(Document):
 class ConfiguredSetting(Quotation, Worded):
     """What one place of the configuration says a setting is to be."""
 
-    value: Quoted | Number | None = Field(None, description="The value that is said.")
+    value: Quoted | Number | None = Field(None, description="The stated value.")
     place: Sentence | None = Field(
-        None, description="What says it: the boot line, the path of a start-up file, a profile of tuned."
+        None, description="What sets it: the boot line, the path of a start-up file, a profile of tuned."
     )
     counts: bool | None = Field(None, description="Whether it can have an effect on the kernel that runs.")
     why: Sentence | None = Field(None, description="Why it has none, or on what it depends.")
@@ -322,15 +322,15 @@ class ConfiguredSetting(Quotation, Worded):
 class NextBoot(Quotation, Worded):
     """The value of a setting after the next boot."""
 
-    value: Quoted | Number | None = Field(None, description="The value; null if it cannot be told.")
-    from_: Sentence | None = Field(None, alias="from", description="What sets it then, or why it cannot be told.")
+    value: Quoted | Number | None = Field(None, description="The value; null if it is unknown.")
+    from_: Sentence | None = Field(None, alias="from", description="What sets it then, or why it is unknown.")
     assumed: bool | None = Field(None, description="Whether it is a default, since nothing in the input sets it.")
 
 
 class Contradiction(Quotation, Worded):
     """Two places that disagree about a setting."""
 
-    text: Sentence | None = Field(None, description="Who says what.")
+    text: Sentence | None = Field(None, description="Statements about it.")
     kind: Literal["overridden", "by_hand", "ineffective", "start_up", "pending", "size", "traces"] | None = Field(
         None,
         description="Overridden later in the boot, changed by hand, a file that cannot work, start-up files that "
@@ -348,7 +348,7 @@ class Setting(Quotation):
     """A setting of the host."""
 
     value: Quoted | Number | None = Field(
-        None, description="The value in force; null if nothing tells it and places only say what it is meant to be."
+        None, description="The value in force; null if it is unknown and places only configure it."
     )
     provenance: Public | None = Field(
         None,
@@ -356,10 +356,10 @@ class Setting(Quotation):
         "file, assumed (a default), unknown.",
     )
     said: list[ConfiguredSetting] = Field(
-        [], description="What boot line, start-up files and profiles say it is to be, in the order of boot."
+        [], description="What the kernel command line, start-up files, and profiles configure, in boot order."
     )
     next_boot: NextBoot | None = Field(
-        None, description="What it will be after the next boot, as far as the input tells."
+        None, description="What it will be after the next boot, as far as the input shows."
     )
     contradictions: list[Contradiction] = Field([], description="Where places disagree, in plain words.")
     other_states: list[OtherStateSetting] = Field(
@@ -457,7 +457,7 @@ class SampleLoss(Worded):
     without_stack: Count | None = Field(None, description="Samples without a call stack.")
     unknown_symbol: Count | None = Field(None, description="Samples whose function has no name.")
     odd: dict[Sentence, int] = Field({}, description="Samples read but not kept, by reason.")
-    lost: int | None = Field(None, description="Samples that the recording itself says it lost.")
+    lost: int | None = Field(None, description="Samples that the recorder reports as lost.")
     lost_share: Share | None = Field(None, description="The share (0..1) of them in all samples that should be there.")
     truncated: Count | None = Field(None, description="Samples whose stack ends at the depth that was recorded.")
     throttled: Count | None = Field(None, description="How often the kernel slowed sampling down.")
@@ -602,7 +602,7 @@ class Problem(Cited, Worded):
 class Note(Cited, Worded):
     """A remark about the input."""
 
-    text: Sentence | None = Field(None, description="What was said.")
+    text: Sentence | None = Field(None, description="The statement.")
 
 
 class Request(Worded):
@@ -664,7 +664,7 @@ class Result(Document):
     )
     verdict: Verdict = Field(description="The answer in one sentence.")
     findings: list[Finding] = Field([], description="Rules that fired, the root cause first.")
-    ruled_out: list[RuledOut] = Field([], description="Explanations that the measurements speak against.")
+    ruled_out: list[RuledOut] = Field([], description="Explanations that the measurements rule out.")
     unknown: list[UnknownRule] = Field([], description="Rules that could not be decided, with what would decide them.")
     rules: list[RuleResult] = Field(
         [], description="Every rule that was asked, with its outcome and the evaluated condition."
@@ -683,7 +683,7 @@ class Result(Document):
     inputs: list[InputFile] = Field([], description="The members of the bundle and who read them.")
     problems: list[Problem] = Field([], description="What could not be read, where and why.")
     notes: list[Note] = Field(
-        [], description="What was said about other hosts or in passing; it has no influence on the verdict."
+        [], description="Statements about other hosts or in passing; they do not affect the verdict."
     )
     ask: Request = Field(
         default_factory=Request.model_construct,

@@ -36,17 +36,17 @@ from thpdiag.report.quantity import duration, moment, percent, quantity
 SENTENCES = {
     "found": "A cause was found.",
     "not_applicable": "This host has no transparent huge pages that could hurt it.",
-    "nothing_found": "Nothing found: the measurements speak against every known huge-page problem.",
-    "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
+    "nothing_found": "Nothing found: the measurements rule out every known huge-page problem.",
+    "cannot_tell": "Cannot tell: there is not enough data to decide whether huge pages hurt this host.",
 }
 NAMELESS = "unnamed host"
 _NOBODY = "host"  # what a document calls a host whose name is not in the input
 REDACTED = "Redacted: names of hosts, users, programs, functions and paths of the customer's own are pseudonyms."
 SAME_SETTINGS = "the settings were the same at the end of what was sent"
 _STATE = {
-    "present": "still so at the end of what was sent",
+    "present": "still happening when the recording ended",
     "past": "over at the end of what was sent",
-    "unknown": "whether it is over cannot be told",
+    "unknown": "unknown whether it is over",
 }
 
 
@@ -113,8 +113,8 @@ CLASSES = {
     "effect": "the growth or pace that was measured",
     "total": "totals since boot",
     "log": "the kernel log",
-    "application": "what the application says of itself",
-    "testimony": "what somebody wrote of the host",
+    "application": "the application's own logs",
+    "testimony": "reports by people",
     "action": "what an operator did",
     "state": "the state of the host",
     "policy": "the settings",
@@ -145,13 +145,13 @@ def leading(result: Result) -> Finding | None:
 def finding_groups(result: Result) -> list[tuple[str, list[Finding]]]:
     """The findings beside the leading one, by what they are to it; those folded under it last."""
     first = leading(result)
-    groups: dict[str, list[Finding]] = {"Belongs to it": [], "Also seen": [], "Follows from it": []}
+    groups: dict[str, list[Finding]] = {"Contributing": [], "Other findings": [], "Consequences": []}
     for finding in result.findings:
         if finding is first:
             continue
         heading = "Also seen"
         if first and finding.rule in first.attached:
-            heading = "Belongs to it"
+            heading = "Contributing"
         elif is_consequence(finding, first):
             heading = "Follows from it"
         groups[heading].append(finding)
@@ -578,7 +578,7 @@ def _losses(loss: SampleLoss) -> Iterator[str]:
     read = loss.read or 0
     if loss.lost:
         share = f", {percent(loss.lost_share)} of all" if loss.lost_share is not None else ""
-        yield f"the recording says it lost {plural(loss.lost, 'sample')}{share}"
+        yield f"the recorder reports that it lost {plural(loss.lost, 'sample')}{share}"
     if loss.throttled:
         yield f"the kernel slowed sampling down {plural(loss.throttled, 'time')}"
     if loss.kept is not None and loss.kept < read:

@@ -484,5 +484,5 @@ def _hearsay(view: StateView, setting: str) -> str:
         return "the setting is known by a heading or the name of a file alone"
     known = setting in view.state.settings or setting.startswith(SERVICE) or setting == OF_PROGRAM
     return (
-        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and nobody measured it"
+        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and it was not measured"
     )

@@ -402,7 +402,7 @@ def threshold_always_met(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 def counter_as_level(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for name, check, known in _series(rule):
         if known.kind == "counter" and check.as_ in LEVELS:
-            message = f"{check.series} is a total since boot; `as: {check.as_}` says nothing of now, write `as: rate`"
+            message = f"{check.series} is a total since boot; `as: {check.as_}` proves nothing now; write `as: rate`"
             yield LintIssue(f"{message} or `as: delta`", ("checks", name, "as" if check.as_ != "level" else "series"))
 
 

@@ -75,8 +75,8 @@ def write_page(fleet: Fleet, out: TextIO, results: str = RESULTS_BESIDE) -> None
         for key, row in change_rows(history):
             changes.add(key, partial(str, row))
     lists = (
-        (HOST_TABLE, "Hosts, the gravest first", "", hosts),
-        (OUTLIER_TABLE, "Hosts that differ from their like", COMPARED, apart),
+        (HOST_TABLE, "Hosts, worst first", "", hosts),
+        (OUTLIER_TABLE, "Outliers", COMPARED, apart),
         (CHANGE_TABLE, "What changed over time", JOINED, changes),
         (INCOMPLETE_TABLE, "Bundles without a complete result", "", incomplete),
     )

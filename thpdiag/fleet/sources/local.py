@@ -174,7 +174,7 @@ def items_of_path(path: Path, label: str, besides: Sequence[Path] = ()) -> Itera
         mode = path.stat().st_mode
         path = path.resolve() if path.is_symlink() else path.absolute()  # the user's own links are followed
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UnreadError("is not there") from error
+        raise UnreadError("does not exist") from error
     except OSError as error:
         raise UnreadError(describe_error(error)) from error
     except ValueError as error:

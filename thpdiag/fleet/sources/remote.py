@@ -282,7 +282,7 @@ def _filesystem_class(scheme: str) -> type[Any]:
         more = f"{scheme}:// needs more than the extra 'thpdiag[remote]': {error}"
         raise UsageError(extra if of_extra else more) from error
     except ValueError as error:
-        raise UsageError(f"{scheme}:// is no kind of address that fsspec knows") from error
+        raise UsageError(f"{scheme}:// is not an address type that fsspec supports") from error
     if not getattr(found, "async_impl", False):
         raise UsageError(f"{scheme}:// is a kind of address that is not read; copy the bundles here first")
     return found
@@ -336,7 +336,7 @@ async def _files_of_pages(system: Any, top: str, enters: Callable[[str], bool]) 
         waiting += folders[:room]
         seen.update(folders[:room])
     if more:
-        raise UnreadError(f"has a list of more than {_MAX_PAGES} pages; what the others name is not known")
+        raise UnreadError(f"has a list of more than {_MAX_PAGES} pages; the other pages were not read")
 
 
 async def _links_of_page(system: Any, page: str) -> set[str]:
@@ -428,7 +428,7 @@ _CLASS_SENTENCES: Final = {
         ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError"),
         "there are no credentials for it",
     ),
-    "ClientConnectorDNSError": "the name of the server is not known",
+    "ClientConnectorDNSError": "unknown server name",
     "ClientPayloadError": "the connection was cut",
     "ServerDisconnectedError": "the connection was cut",
     "ParamValidationError": "no bucket or object can be called so",
@@ -460,7 +460,7 @@ def _describe_failure(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the server does not answer in time"
     if isinstance(error, FileNotFoundError) or code == "404":
-        return "it is not there"
+        return "it does not exist"
     if isinstance(error, PermissionError) or code in {"401", "403"}:
         return f"access is denied{in_brackets}"
     if isinstance(error, OSError) and number in _ERRNO_SENTENCES:

@@ -275,7 +275,7 @@ def _against_recording(profile: Profile, good: Sequence[ClockAnchor]) -> Iterato
     for anchor in _without_drift(profile, good):
         member = path_name(anchor.cite.member)
         if own is None and _ends_after_file_time(anchor, profile):
-            text = f"its file was written before the time of its end that {member} tells ({anchor.how})"
+            text = f"its file was written before the time of its end in {member} ({anchor.how})"
         elif own and profile.end and not anchors_agree(own, replace(anchor, within=anchor.uncertainty(profile.end))):
             text = f"its clock data tell of another boot than {member} ({anchor.how})"
         else:

@@ -203,7 +203,7 @@ def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
     if access.mode is Mode.NONE and (access.origins or access.proxies):
         raise UsageError("others come in by a proxy or another name, and there is no login: name a mode of access")
     if access.mode is not Mode.NONE and not local and not access.origins:
-        raise UsageError("say which address browsers open, such as https://thpdiag.example.org")
+        raise UsageError("set the address that browsers open, such as https://thpdiag.example.org")
     for origin in access.origins:
         _check_origin(origin)
     if access.mode is Mode.PROXY:

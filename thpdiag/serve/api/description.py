@@ -141,12 +141,12 @@ REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     405: ("OtherMethod", "No such method here."),
     408: ("TooSlow", "Too few bytes came for too long."),
     409: ("Conflict", "The upload is at another byte (see `Upload-Offset`), or is finished."),
-    410: ("Gone", "No such upload, or it has expired, or it is somebody else's."),
+    410: ("Gone", "No such upload, or it has expired, or it belongs to someone else."),
     412: ("OtherVersion", "`Tus-Resumable: 1.0.0` is missing."),
     413: ("TooLarge", "More bytes than are taken."),
     414: ("TooLongAddress", "The address is too long."),
     415: ("OtherType", "The bytes are not of the type that is taken."),
-    421: ("OtherName", "The server is not known by this name."),
+    421: ("OtherName", "The server does not accept this host name."),
     422: ("NothingToCompare", "No host of one case is in the other."),
     423: ("Busy", "Another request is writing to this upload."),
     431: ("TooLongHeaders", "The headers are too large."),
@@ -250,7 +250,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("OPTIONS", "/files"): operation(
-        "askUploads", "uploads", "What of tus is spoken here",
+        "askUploads", "uploads", "Supported tus features",
         {
             204: answer(
                 "Version, extensions, largest size.", "Tus-Resumable", "Tus-Version", "Tus-Extension", "Tus-Max-Size",
@@ -271,7 +271,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("OPTIONS", "/files/{id}"): operation(
-        "askUpload", "uploads", "What of tus is spoken here", {204: answer("As of /files.", "Tus-Resumable")},
+        "askUpload", "uploads", "Supported tus features", {204: answer("As of /files.", "Tus-Resumable")},
         parameters=(_UPLOAD,),
     ),
     ("HEAD", "/files/{id}"): operation(
