@@ -39,7 +39,7 @@ WELL = "No huge-page problem: all known huge-page problems were checked; none wa
 OPEN = "The input does not decide it. See "What to send"."
 FAILED = (
     ("timeout", "it took longer than 600 s"),
-    ("refused", "nothing in it was recognised"),
+    ("refused", "nothing in it was recognized"),
     ("out of memory", "it asked for more than 2 GiB"),
     ("signal 11", "the process that read it died"),
 )

@@ -118,4 +118,4 @@ def test_a_consequence_has_no_advice_of_its_own() -> None:
     assert (result["verdict"]["rule"], stalls["remedies"]) == ("THP-010", [])
     assert "THP-012" in leader["consequences"]
     report = text(result, Presentation(verbosity=1))
-    assert report.index("What to do") < report.index("Follows from it") < report.index("THP-012")
+    assert report.index("What to do") < report.index("Consequences") < report.index("THP-012")

@@ -59,7 +59,7 @@ SEEN = {
     "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not say what for."),
     "programs": (vmstat(92, 5, 3), "Programs use the CPU time in user space, and the kernel takes little of it."),
     "rest": (vmstat(8, 2, 90), "The CPUs had time left, so CPU time was not short unless one thread was at its limit."),
-    "between": (vmstat(45, 28, 27), "The input does not decide it. See "What to send"."),
+    "between": (vmstat(45, 28, 27), "The input does not decide it. See what to send."),
     "hang": (HUNG, "The kernel reports a problem that the input does not explain: a task did not run for a long time "),
     "group": (OF_A_GROUP, "A process was OOM-killed at the memory limit of its cgroup."),
     "slabs": (SLABTOP.format(rows=LEAK), "Almost all slab memory of the kernel is in one cache."),

@@ -78,7 +78,7 @@ PLACES = {
 FORM = [
     ("key-order", "status: stable\nseverity: high\n", "severity: high\n«status: stable\n", "after 'title'"),
     ("id-prefix", "id: THP-999", "«id: CTX-999", "an id with CTX is of role context"),
-    ("bad-pattern", "one_of: [always]", "«matches: '(?=always)'", "is no regular expression of RE2"),
+    ("bad-pattern", "one_of: [always]", "«matches: '(?=always)'", "is not an RE2 regular expression"),
     ("pattern-of-everything", "one_of: [always]", "«matches: '.*'", "or `present: true`"),
     ("needless-anchor", "{fact: thp.defrag, one_of: [always]}", "{process: {«comm: '^java$'}}", "without ^ and $"),
     ("missing-example", "references:", "references: [mm/compaction.c]\nexamples: [«stories/nowhere]\n#", "no fixture"),

@@ -70,7 +70,7 @@ def test_without_packs_the_result_names_none(run: Run) -> None:
     ("value", "words"),
     [
         ("acme_rules:nowhere", "there is no folder"),
-        ("acme_gone_rules_of_nobody", "there is no package 'acme_gone_rules_of_nobody'"),
+        ("acme_gone_rules_of_nobody", "no package 'acme_gone_rules_of_nobody'"),
         ("acme_rules:", "it must be PACKAGE or PACKAGE:FOLDER"),
     ],
 )

@@ -234,7 +234,7 @@ def test_a_full_disk_is_no_mistake_of_ours(command: list[str]) -> None:
         done = subprocess.run([sys.executable, "-m", "thpdiag", *command, str(COUNTERS)], cwd=ROOT, stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == "thpdiag: the output cannot be written: No space left on device\n"
+    assert done.stderr == "thpdiag: cannot write the output: No space left on device\n"
 
 
 def test_names_of_meminfo_are_those_with_capitals() -> None:

@@ -223,7 +223,7 @@ def test_a_bundle_that_was_cut_is_told_as_that(tmp_path: Path) -> None:
 def test_what_is_no_bundle_at_all_is_an_error(tmp_path: Path) -> None:
     """Nothing in it was recognised: its document would be a host that passes every test."""
     nothing = {"schema": "thpdiag/result/1", "case": "photo", "verdict": {"status": "cannot_tell"}}
-    found = made(store(tmp_path, bundle(0, nothing, "in/photo.tar", "refused", "nothing in it was recognised")))
+    found = made(store(tmp_path, bundle(0, nothing, "in/photo.tar", "refused", "nothing in it was recognized")))
     (suite,) = JUnitXml.fromstring(found["junit"].encode())
     assert (suite.name, suite.tests, suite.errors) == ("in/photo.tar", 1, 1)
     assert [one["check_name"] for one in issues(found["gitlab"])] == ["no-result"]

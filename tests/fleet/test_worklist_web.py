@@ -129,7 +129,7 @@ def test_each_lost_folder_is_told_and_the_others_are_listed(server: Web) -> None
         ("cut", "cannot be fetched: the connection was cut"),
         ("forbidden", "cannot be fetched: access is denied (403)"),
         ("gone", GONE),
-        ("json", "cannot be listed: it is no page of links"),
+        ("json", "cannot be listed: not a page of links"),
         ("web/b.tar", ""),
     ]
 

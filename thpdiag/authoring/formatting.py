@@ -86,7 +86,7 @@ def format_rules(text: str) -> str:
     try:
         same = load_own(formatted)[0] == before
     except YamlError as error:
-        raise FormatError(f"the formatted text is no YAML: {error}") from error
+        raise FormatError(f"the formatted text is not valid YAML: {error}") from error
     if not same or _comment_words(formatted) != _comment_words(text):
         raise FormatError("formatting would change the content of the file")
     return formatted

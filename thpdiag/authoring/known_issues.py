@@ -97,15 +97,15 @@ def _ranges(issue: KnownIssue) -> Iterator[str]:
     for one in (*issue.kernels, *issue.versions):
         name = one.line or issue.app
         if one in issue.kernels and not _LINE.fullmatch(one.line):
-            yield f"no line of kernels is called '{one.line}'"
+            yield f"unknown line of kernels '{one.line}'"
         if any(text and not numbers(text) for text in (one.since, one.fixed, one.last)):
-            yield f"{name}: a version begins with a number"
+            yield f"{name}: a version must start with a number"
         if one.fixed and one.last:
             yield f"{name}: a range that has a fix has no last version"
         if (one.line == MAINLINE or one in issue.versions) and not (one.fixed or one.last):
-            yield f"{name}: the line goes on, so that a range needs a fix or a last version"
+            yield f"{name}: the line is still maintained, so a range needs a fix or a last version"
         if one.since and numbers(one.since) > numbers(one.fixed or one.last or "9999"):
-            yield f"{name}: the range ends before it begins"
+            yield f"{name}: the range ends before it starts"
     for line, ranges in _by_line((*issue.kernels, *issue.versions)).items():
         for one, other in pairwise(sorted(ranges, key=lambda r: numbers(r.since or "0"))):
             end = numbers(one.fixed or one.last)

@@ -279,11 +279,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = mistake.exit_code
     except Exception as mistake:
         if isinstance(mistake, OSError) and mistake.errno in FULL and mistake.filename is None:
-            click.echo(f"thpdiag: the output cannot be written: {mistake.strerror}", err=True)
+            click.echo(f"thpdiag: cannot write the output: {mistake.strerror}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail again at exit
             sys.exit(UsageError.exit_code)
         traceback.print_exc()
-        click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)
+        click.echo("thpdiag: this is a bug in thpdiag; please report it with the lines above", err=True)
         code = BUG_EXIT_CODE
     sys.exit(code or 0)
 

@@ -55,7 +55,7 @@ def ask(
         missing = wanted(redaction.apply(document))
         text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
     except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
-        raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
+        raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error
     if not missing.hosts:
         shared.complain(NOTHING)
         return
@@ -72,7 +72,7 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
         raise mistake
     results = [result for path in paths if (result := find_result(path)) is not None]
     if results and len(paths) > 1:
-        raise UsageError("one result at a time, or what a customer sent")
+        raise UsageError("give one result, or the data of a customer")
     if results:
         return results[0]
     with shared.progress_of() as show:

@@ -20,7 +20,7 @@ from thpdiag.pipeline import analyze_paths
 from thpdiag.report import AnyResult
 from thpdiag.report.presentation import fails
 
-NOTHING = "nothing to compare: no host of BEFORE is in AFTER"
+NOTHING = "nothing to compare: BEFORE and AFTER have no host in common"
 
 
 @click.command()
@@ -64,7 +64,7 @@ def command(
         failed = any(fails(finding, delivery.fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         if any(saved):  # a saved result that is not what the schema says
-            raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
+            raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error
         raise
     if not comparison.hosts:
         raise InputError(NOTHING)

@@ -89,7 +89,7 @@ def _item(item: dict[str, Any], verbosity: int) -> list[str]:
         lines = fold(", ".join(facts), f"    {item['reader']}: ", MARGIN * 2)
     else:
         begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
-        lines = fold(f"not recognised: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
+        lines = fold(f"not recognized: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
     gaps = item.get("gaps", ())
     for gap in gaps if verbosity else gaps[:MAX_GAPS]:
         lines += fold(

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from thpdiag.sandbox import outcome as sandbox
 
 NOTHING_RECOGNISED = (
-    "nothing in the input was recognised; expected a sosreport, or an archive, folder or text with recordings of one "
+    "nothing in the input was recognized; expected a sosreport, or an archive, folder or text with recordings of one "
     "host, such as vmstat, sar or perf script (`thpdiag inputs` shows each file)"
 )
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
@@ -371,7 +371,7 @@ def _neighbour(path: Path) -> str:
     try:
         names = [entry.name for entry in islice(path.parent.iterdir(), MAX_NEIGHBOURS)]
     except OSError:
-        return f"; there is no folder {path.parent}" if not path.parent.exists() else ""
+        return f"; no such folder: {path.parent}" if not path.parent.exists() else ""
     return visible(suggestion(path.name, names))
 
 
@@ -438,7 +438,7 @@ def _check_outputs(paths: Sequence[Path]) -> None:
         if path.is_dir():
             raise UsageError(f"-o: {path} is a folder")
         if not path.parent.is_dir():
-            raise UsageError(f"-o: {path} cannot be written: there is no folder {path.parent}")
+            raise UsageError(f"-o: {path} cannot be written: no such folder: {path.parent}")
     whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
     twice = [path for path in whole if whole.count(path) > 1]
     if twice:
@@ -526,7 +526,7 @@ def check_timings_file(name: str | None) -> None:
         return
     begin = path.read_bytes()[: len(TITLE)] if path.is_file() else b""
     if begin != TITLE.encode():
-        raise UsageError(f"--timings takes a new file, and {path} is there already (--timings=- is stderr)")
+        raise UsageError(f"--timings takes a new file, and {path} already exists (--timings=- is stderr)")
 
 
 def write_timings(spent: Timings, name: str) -> None:
@@ -703,12 +703,12 @@ def _read_mapping(path: Path) -> str:
         if not path.exists():
             return ""
         if path.stat().st_size > MAX_MAPPING_BYTES:
-            raise InputError(f"{path} is no mapping of names: it has more than {MAX_MAPPING_BYTES >> 20} MiB")
+            raise InputError(f"{path} is not a name mapping: it has more than {MAX_MAPPING_BYTES >> 20} MiB")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no mapping of names: it is not text") from error
+        raise InputError(f"{path} is not a name mapping: it is not text") from error
 
 
 def _write_mapping(path: Path, text: str) -> None:

@@ -143,7 +143,7 @@ def _exit_with_lost_rows(given: ParsedInput, used: Collection[str]) -> NoReturn:
 
 
 NO_PROFILE = (
-    "no recording of call stacks in the input; what is read: perf.data, the text of perf script, perf report or "
+    "no call stacks in the input; supported formats: perf.data, the text of perf script, perf report or "
     "perf top, folded stacks"
 )
 STACKS_LOST = {

@@ -182,7 +182,7 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
     files = {folder / f"{stem}.yaml": made.rule, folder / f"{stem}.cases.yaml": made.cases}
     for path in files:
         if path.exists():
-            raise UsageError(f"{path} is there already; name the files otherwise with --name")
+            raise UsageError(f"{path} already exists; choose another name with --name")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
@@ -222,7 +222,7 @@ def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
     every = [known[name] for name in sorted(known)]
     found = [one for one in every if all(word.lower() in f"{one.name} {one.means}".lower() for word in words)]
     if not found:
-        raise UsageError(f"nothing in the vocabulary has {' '.join(words)!r}; `thpdiag rules facts` lists all of it")
+        raise UsageError(f"no fact or metric matches {' '.join(words)!r}; `thpdiag rules facts` lists all")
     sources = parsers_of_names()
     parsers = {one.name: sources.get(one.name) or sources.get(getattr(term(one.name), "name", ""), []) for one in found}
     if form == "json":

@@ -147,7 +147,7 @@ def run(
     complete result (the results have the reason); 6 if there is no room for results or the cluster failed; otherwise 0.
     """
     if not paths and not lists:
-        raise UsageError("no bundles are named: give paths, or a list with --from")
+        raise UsageError("no bundles given; add paths, or a list with --from")
     if retry_failed and not resume:
         raise UsageError("--retry-failed needs --resume")
     _check_out_dir(out_dir, resume=resume)
@@ -175,7 +175,7 @@ def run(
             with watching("none" if setting("quiet") else progress) as watch, engine:
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
             if not tally.found and not shard:
-                raise InputError("no bundle is named: the list is empty")
+                raise InputError("no bundles given: the list is empty")
             made = make_report(store, wanted, judge)
         _announce(made, out_dir, delivery.verbosity)
     raise Exit(made.gate.exit_code)
@@ -185,7 +185,7 @@ def _check_open_files(jobs: int) -> None:
     """Refuse what would end in the middle: pipes of each worker, the store, and what the report is made of."""
     most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], OWN_FILES + jobs * FILES_PER_JOB
     if most != resource.RLIM_INFINITY and most < needed:
-        text = f"too few files may be open: {most}, and with {plural(jobs, 'job')} it takes {needed}"
+        text = f"the open file limit is {most}, but {plural(jobs, 'job')} need {needed}"
         raise WorkersError(f"{text}: raise the limit (`ulimit -n {needed}`), or use fewer jobs (-j)")
 
 
@@ -195,7 +195,7 @@ def _check_out_dir(out_dir: Path, *, resume: bool) -> None:
         if not resume:
             raise UsageError(f"{out_dir} already has results: add --resume to continue, or choose another --out-dir")
     elif there := [name for name in (INDEX, PAGES_FOLDER) if (out_dir / name).exists()]:
-        raise UsageError(f"{out_dir} has a {there[0]} that is no result of triage; name another --out-dir")
+        raise UsageError(f"{out_dir} has a {there[0]} that is not from triage; choose another --out-dir")
 
 
 def _standard_input() -> BinaryIO:

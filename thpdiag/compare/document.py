@@ -198,7 +198,7 @@ def _notes_of_hosts(pair: Pair) -> Iterator[str]:
     if pair.half_redacted:
         yield (
             f"The names of {'BEFORE' if redacted[0] else 'AFTER'} are pseudonyms, those of the other side are not: "
-            "both are taken for the same host, and programs cannot be recognised. Compare the two originals, with "
+            "both are treated as the same host, and programs cannot be matched. Compare the two originals, with "
             "--redact."
         )
     elif all(redacted) and not any(row.sha256 for one in pair.results for row in one.inputs):

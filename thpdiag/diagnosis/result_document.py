@@ -261,7 +261,7 @@ def _sentence_without_leader(diagnosis: Diagnosis) -> str:
     if seen := next((f.title for f in sorted(beside, key=lambda f: f.role == "risk")), None):
         return f"{symptom}{seen}. There is not enough data to show whether this affects the host."
     brief = _brief_watch(watched_seconds_of_demand(views), LONG_ENOUGH)
-    return f"{symptom or 'Inconclusive. '}See "What to send".{brief}"
+    return f"{symptom or 'Inconclusive. '}See what to send.{brief}"
 
 
 def _symptom(diagnosis: Diagnosis) -> str:

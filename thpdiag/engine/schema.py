@@ -39,7 +39,7 @@ def _is_number(value: str | float) -> str | float:
 
 def _is_duration(value: str) -> str:
     if not (value.startswith("$") or _PART.fullmatch(value.strip())) and split_unit(value)[1] not in _TIMES:
-        raise ValueError(f"'{value}' is no duration; write `30 s`, `3 samples` or `50 % of samples`")
+        raise ValueError(f"'{value}' is not a duration; write `30 s`, `3 samples` or `50 % of samples`")
     return value
 
 
@@ -110,9 +110,7 @@ class FactCheck(AnyCheck):
     def _one_test(self) -> Self:
         tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
         if not any(t is not None for t in tests):
-            raise ValueError(
-                "does not check the value; add one of is, one_of, is_not, above, below, matches, present"
-            )
+            raise ValueError("does not check the value; add one of is, one_of, is_not, above, below, matches, present")
         return self
 
     @property

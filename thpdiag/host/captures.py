@@ -89,8 +89,8 @@ def growth_notes(records: Sequence[Record]) -> Iterator[Note]:
             told = ", ".join(f"{name.removeprefix('node_vmstat_')} +{by:.0f}" for name, by in grown.items())
             span = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
             text = (
-                f"in the {span} since the capture before, under the same boot: {told}; averages over so "
-                "long say nothing about single seconds and have no influence here"
+                f"in the {span} since the capture before, under the same boot: {told}; averages over "
+                "such a time are no evidence about single seconds and are not used"
             )
             yield Note(text, after.cite)
 

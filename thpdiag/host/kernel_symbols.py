@@ -142,7 +142,7 @@ def fitting_tables(
             if share >= _ENTERED:
                 one = replace(one, doubt="", told="which fits the recorded call chains")
             elif share < _ASTRAY and image.address is not None and image.address >= _X86_KERNEL:
-                one = TableRefusal(table, "is of another kernel: call chains would begin where no kernel is entered")
+                one = TableRefusal(table, "is of another kernel: call chains would not start at a kernel entry")
         if isinstance(one, TableFit):
             good.append(one)
         else:

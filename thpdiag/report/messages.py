@@ -149,11 +149,11 @@ def finding_groups(result: Result) -> list[tuple[str, list[Finding]]]:
     for finding in result.findings:
         if finding is first:
             continue
-        heading = "Also seen"
+        heading = "Other findings"
         if first and finding.rule in first.attached:
             heading = "Contributing"
         elif is_consequence(finding, first):
-            heading = "Follows from it"
+            heading = "Consequences"
         groups[heading].append(finding)
     return [(heading, findings) for heading, findings in groups.items() if findings]
 

@@ -353,8 +353,8 @@ def _other_findings(result: Result, first: Finding | None, level: int) -> Iterat
         yield Section(
             heading,
             kept,
-            least=heading != "Follows from it",
-            weight=1 if heading != "Follows from it" else 0.5,
+            least=heading != "Consequences",
+            weight=1 if heading != "Consequences" else 0.5,
             hidden=len(blocks) - len(kept),
         )
 

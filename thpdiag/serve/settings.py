@@ -177,7 +177,7 @@ def data_folder() -> Path:
     try:
         base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
     except RuntimeError as error:
-        raise UsageError("there is no home folder to keep bundles in: name one with --data") from error
+        raise UsageError("there is no home folder for bundles: set --data") from error
     return base / "thpdiag" / "serve"
 
 

@@ -261,7 +261,7 @@ def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tup
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
         changes = [change for change in changes if change.startswith("tuning profile")]  # which goes along
     elif worse.kernel is None and worse.warms and _is_first(contrast, view):
-        found.append("a first run is slower than the next ones whatever is switched")
+        found.append("a first run is slower than later ones regardless of the setting")
     if changes:
         found.append(f"something else was changed as well: {', '.join(changes)}; which of it helped is open")
     return tuple(found)

@@ -170,7 +170,7 @@ class Remote:
             try:
                 server, port = urlsplit(address).hostname, urlsplit(address).port
             except ValueError as error:
-                raise UnreadError("is no address: no server can be called so") from error
+                raise UnreadError("is not a valid address: invalid server name") from error
             if not server or port == 0:
                 raise UnreadError("names no server")
         return remote
@@ -349,7 +349,7 @@ async def _links_of_page(system: Any, page: str) -> set[str]:
     async with asyncio.timeout(_PAGE_S), session.get(system.encode_url(page), **system.kwargs) as answer:
         answer.raise_for_status()
         if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _HTML:
-            raise UnreadError("cannot be listed: it is no page of links")
+            raise UnreadError("cannot be listed: not a page of links")
         try:
             async for chunk in answer.content.iter_any():
                 content += chunk
@@ -414,8 +414,8 @@ _LIBRARY_ERRORS: Final = {
     "azure.core.exceptions": ("AzureError",),
 }
 _ERRNO_SENTENCES: Final = {
-    errno.ENOSPC: "there is no room for scratch files",
-    errno.EDQUOT: "there is no room for scratch files",
+    errno.ENOSPC: "no room for scratch files",
+    errno.EDQUOT: "no room for scratch files",
     errno.ECONNREFUSED: "the connection was refused",
     errno.ECONNRESET: "the connection was cut",
     errno.EPIPE: "the connection was cut",
@@ -426,7 +426,7 @@ _ERRNO_SENTENCES: Final = {
 _CLASS_SENTENCES: Final = {
     **dict.fromkeys(
         ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError"),
-        "there are no credentials for it",
+        "no credentials for it",
     ),
     "ClientConnectorDNSError": "unknown server name",
     "ClientPayloadError": "the connection was cut",

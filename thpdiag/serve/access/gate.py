@@ -326,9 +326,7 @@ class Gate:
         """Who sends it; NOBODY if nothing says so."""
         if self.access.mode is Mode.NONE:
             if any(name in headers for name in FORWARDING_HEADERS):  # loopback is open to whoever reaches the proxy
-                raise RefusedError(
-                    403, "a proxy is in front of this server, which has no login: set --access"
-                )
+                raise RefusedError(403, "a proxy is in front of this server, which has no login: set --access")
             return LOCAL
         authorization = headers.get("authorization")
         if authorization is not None:

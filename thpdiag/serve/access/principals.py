@@ -201,7 +201,7 @@ def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
             "name a mode of access, tokens or proxy"
         )
     if access.mode is Mode.NONE and (access.origins or access.proxies):
-        raise UsageError("others come in by a proxy or another name, and there is no login: name a mode of access")
+        raise UsageError("others can reach the server by a proxy or another name, but it has no login: set --access")
     if access.mode is not Mode.NONE and not local and not access.origins:
         raise UsageError("set the address that browsers open, such as https://thpdiag.example.org")
     for origin in access.origins:

@@ -34,7 +34,7 @@ from thpdiag.serve.access.audit import Action
 from thpdiag.serve.pages.render import error_page, not_found_page, render_page
 from thpdiag.serve.server import Server
 
-NO_CASE: Final = "There is no such case. It may have been deleted, or its time was over."
+NO_CASE: Final = "There is no such case. It may have been deleted or have expired."
 MAX_LINES: Final = 200  # lines at once
 MAX_LINE_CHARS: Final = 2_000  # characters of a line
 CHILD_LIMITS: Final = Limits(cpu_seconds=30, wall_seconds=60.0, memory=512 * MIB, file_size=0, files=64, answer=4 * MIB)

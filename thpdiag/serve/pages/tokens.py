@@ -130,7 +130,7 @@ class TokenRequest:
         if not self.days:
             return None
         if not (self.days.isascii() and self.days.isdigit() and len(self.days) <= len(str(MAX_LIFE_DAYS))):
-            raise UsageError("a token is valid for a whole number of days, or until it is revoked")
+            raise UsageError("a token is valid for a number of days, or until it is revoked")
         if not 1 <= int(self.days) <= MAX_LIFE_DAYS:
             raise UsageError(f"a token is valid for 1 to {MAX_LIFE_DAYS:,} days, or until it is revoked")
         return int(self.days) * DAY
