@@ -203,7 +203,7 @@ def test_a_finding_that_may_have_been_there_is_not_said_to_be_absent() -> None:
     (host,) = document(before, captured("khugepaged-growth"))["hosts"]
 
     assert statuses(host)["THP-030"] == "cannot_tell"
-    assert "whether BEFORE had it cannot be told" in host["answer"]["sentence"]
+    assert "whether BEFORE had it is unknown" in host["answer"]["sentence"]
     assert "BEFORE had no such problem" not in host["answer"]["sentence"]
 
 

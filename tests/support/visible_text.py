@@ -19,7 +19,7 @@ WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 MIN_WORDS = 3
 NO_TEXT = ("ask_for", "now", "persist", "undo", "commands", "pattern", "starts", "script", "run", "path", "regex")  # keys
 NO_SENTENCES = (  # modules whose strings are patterns, markup, statements of SQL or programs
-    "parsers/", "detect/", "cli/assistance.py", "store/", "serve/storage/", "perf/", "knowledge/", "authoring/skeleton.py",
+    "cli/assistance.py", "store/", "serve/storage/", "perf/", "knowledge/", "authoring/skeleton.py",
 )  # fmt: skip
 
 

@@ -336,8 +336,8 @@ class RuleFile(Strict):
         default=None,
         max_length=160,
         description=(
-            "the sentence of the verdict, with {entity} and {pace}: by how much per second a change went on; of a "
-            "context rule, what an undecided verdict says first"
+            "the sentence of the verdict, with {entity} and {pace}: the rate of a change; of a "
+            "context rule, the first sentence of an undecided verdict"
         ),
     )
     status: Status

@@ -232,7 +232,7 @@ def _cost(sections: Sequence[Section]) -> Iterator[str]:
 
 def _privacy(sections: Sequence[Section]) -> Iterator[str]:
     yield "What it names, and what it does not collect"
-    yield from fold(f"In the result stand {shows(sections)}.")
+    yield from fold(f"The archive contains: {shows(sections)}.")
     without = [] if any(section.name == "tasks" for section in sections) else ["command lines of processes"]
     yield from fold(f"It does not read: {', '.join([*without, _NOT_READ])}.")
 

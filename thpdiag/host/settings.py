@@ -683,7 +683,7 @@ def _contradictions_of_setting(
         culprit, _ = last_writer(later)
         if culprit is None and hand is not None:
             wrote = f"{quoted(have.value)} was written at a prompt ({path_name(hand)})"
-            text = f"{one.place} says {quoted(one.value)}; {wrote}"
+            text = f"{one.place} sets {quoted(one.value)}; {wrote}"
             yield contradiction(text, "by_hand", one, "operator")
         else:
             how, by = "", "tuned" if culprit and culprit.profile else "start-up file" if culprit else ""
@@ -692,11 +692,11 @@ def _contradictions_of_setting(
             elif culprit:
                 how = f": {culprit.place} may have written that, as tuned did before version 2.5"
                 by += ", by the kernel's release"
-            text = f"{one.place} says {quoted(one.value)}, the running kernel has {quoted(have.value)}{how}"
+            text = f"{one.place} sets {quoted(one.value)}, the running kernel has {quoted(have.value)}{how}"
             yield contradiction(text, "overridden", one, "" if one.of_log else by)
     for one in differ if hand is None else ():
         if one.broken:
-            text = f"{one.place} says {quoted(one.value)}, and the running kernel has {quoted(have.value)}: {one.why}"
+            text = f"{one.place} sets {quoted(one.value)}, and the running kernel has {quoted(have.value)}: {one.why}"
             yield contradiction(text, "ineffective", one)
     if not working and lines:
         yield contradiction(NONE, "overridden")
@@ -732,7 +732,7 @@ def _differing_start_up(found: Sequence[ConfiguredSetting]) -> Iterator[Fact]:
         shown = last or differ[-1]
         other = next(one for one in reversed(working) if not is_same_value(one.value, shown.value))
         order = f"{shown.place} runs last" if last else "it is unknown which of them runs last"
-        text = f"{other.place} says {quoted(other.value)}, {shown.place} says {quoted(shown.value)}; {order}"
+        text = f"{other.place} sets {quoted(other.value)}, {shown.place} sets {quoted(shown.value)}; {order}"
         yield _contradiction(text, shown.cite, key[0], "start_up", wanted=other.value, other=str(other.cite))
 
 
@@ -757,7 +757,7 @@ def _traces(case: Case, found: Sequence[ConfiguredSetting]) -> Iterator[Fact]:
     if best is None or best.value != "never" or (seen := _last_huge_page_trace(case.states)) is None:
         return
     text = (
-        f"{best.place} says never, yet {seen.values[HUGE_PAGE_TRACE] / 2**20:,.0f} MiB are in huge pages: they were on "
+        f"{best.place} is never, but {seen.values[HUGE_PAGE_TRACE] / 2**20:,.0f} MiB are in huge pages: they were on "
         "at some time since boot, or still are"
     )
     yield _contradiction(text, seen.cite, "thp.enabled", "traces", wanted="never", other=str(best.cite))

@@ -269,7 +269,7 @@ class RuledOut(Worded):
     rule: Public = Field(description="The rule that stayed silent.")
     title: Public | None = Field(None, description="The explanation that is ruled out.")
     because: Sentence | None = Field(None, description="Why, with the number.")
-    evidence: list[Evidence] = Field([], description="Where the number stands.")
+    evidence: list[Evidence] = Field([], description="Where the number is.")
 
 
 class UnknownRule(Worded):
@@ -280,7 +280,7 @@ class UnknownRule(Worded):
     ask_for: list[Command] = Field([], description="Commands that get them from the customer.")
     because: list[Sentence] = Field(
         [],
-        description="Why they are not in the input, where its collector says so: it timed out, left them out, or "
+        description="Why they are not in the input, as reported by its collector: it timed out, left them out, or "
         "does not know them.",
     )
 
@@ -473,7 +473,7 @@ class HeatCell(Document):
     )
     samples: AtLeastOne | None = Field(
         None,
-        description="How many samples a cell of 1 stands for at most; a cell of n for at most n times as many, 9 "
+        description="How many samples a cell of 1 represents at most; a cell of n at most n times as many, 9 "
         "also for more.",
     )
 
@@ -549,7 +549,7 @@ class Profile(Cited, Worded):
     )
     heat: Heat | None = Field(
         None,
-        description="All non-idle samples over time, for a picture; `heat_cell` says what a cell is.",
+        description="All non-idle samples over time, for a picture; `heat_cell` describes a cell.",
     )
     heat_cell: HeatCell | None = Field(None, description="What the cells of `heat` are, here and in `signatures`.")
     signatures: list[StackSignature] = Field(
@@ -572,7 +572,7 @@ class InputFile(Document):
     member: Place = Field(
         description="The customer's path inside the bundle; of a row for several a pattern, as shells have them."
     )
-    files: AtLeastOne | None = Field(None, description="How many members it stands for, if there are very many.")
+    files: AtLeastOne | None = Field(None, description="How many members it represents, if there are very many.")
     reader: Public | None = Field(None, description="The reader that read it; empty if none recognised it.")
     records: Count | None = Field(
         None, description="Samples for recordings of stacks, rows for tables, snapshots for /proc and /sys files."
@@ -638,7 +638,7 @@ class Tool(Document):
         None, description="The date of the catalogue of known issues and its number of entries, if one is named."
     )
     redacted: bool | None = Field(
-        None, description="Whether names of the customer are replaced by pseudonyms; a note says which."
+        None, description="Whether names of the customer are replaced by pseudonyms; a note lists them."
     )
     names_listed: bool | None = Field(
         None,

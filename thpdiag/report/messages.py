@@ -538,7 +538,7 @@ def effect(said: ConfiguredSetting) -> str:
 def next_boot(boot: NextBoot) -> str:
     """What a setting will be, or why that cannot be told."""
     if boot.value is None:
-        return f"cannot be told ({boot.from_})" if boot.from_ else "cannot be told"
+        return f"unknown ({boot.from_})" if boot.from_ else "unknown"
     why = "nothing in the input sets it; assumed" if boot.assumed else f"from {boot.from_}"
     return f"{quantity(boot.value)} ({why})"
 

@@ -37,7 +37,7 @@ def excluded_and_demoted(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for one, other in (("excluded_by", "demoted_by"), ("excluded_by", "raised_by"), ("demoted_by", "raised_by")):
         for name in dict.fromkeys(getattr(file, one)):
             if name in getattr(file, other):
-                yield LintIssue(f"{name} stands in {one} too; keep one of the two", (other,), name)
+                yield LintIssue(f"{name} is also in {one}; keep one of the two", (other,), name)
 
 
 @lint("a duplicate entry in a list")
@@ -396,7 +396,7 @@ def key_order(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for key in keys:
         if key in ORDER and ORDER.index(key) < last:
             after = [k for k in keys if k in ORDER and ORDER.index(k) < ORDER.index(key)]
-            message = f"'{key}' stands further up in a rule, after '{after[-1]}'" if after else f"'{key}' stands first"
+            message = f"'{key}' belongs further up in a rule, after '{after[-1]}'" if after else f"'{key}' stands first"
             yield LintIssue(message, (key,))
         elif key in ORDER:
             last = ORDER.index(key)

@@ -127,7 +127,7 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
         except ValueError as error:
             raise UsageError(f"address of a trusted proxy: {error}") from error
         if network.prefixlen == 0:
-            raise UsageError(f"{text.strip()} trusts every address: anybody could send the header of a proxy")
+            raise UsageError(f"{text.strip()} trusts every address: anyone could send the header of a proxy")
         networks.append(network)
     return tuple(networks)
 
@@ -208,7 +208,7 @@ def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
         _check_origin(origin)
     if access.mode is Mode.PROXY:
         if not access.proxies:
-            raise UsageError("name the addresses of the proxy: from any other its header would be anybody's claim")
+            raise UsageError("name the addresses of the proxy: anyone else could fake its header")
         if not HEADER_NAME.fullmatch(access.user_header) or access.user_header in RESERVED_HEADERS:
             raise UsageError(f"not a header for the name of a user, in small letters: {access.user_header}")
     return access
