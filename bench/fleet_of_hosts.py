@@ -36,7 +36,7 @@ FINDINGS = (  # rule, mechanism, severity, sentence
      "block of memory. {share} times in the kernel log."),
 )  # fmt: skip
 WELL = "No huge-page problem: all known huge-page problems were checked; none was found."
-OPEN = "The input does not decide it. See "What to send"."
+OPEN = "Inconclusive. See what to send."
 FAILED = (
     ("timeout", "it took longer than 600 s"),
     ("refused", "nothing in it was recognized"),

@@ -23,7 +23,7 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --fromat json", 2, "no such option '--fromat'", "--format"),
     ("analyze {story} -f pdf", 2, "'pdf'", "'html'"),
     ("analyze {story} -o report.pdf", 2, "report.pdf", "FORMAT=PATH"),
-    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written", "there is no folder"),
+    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written", "no such folder"),
     ("analyze {story} --fail-on worst", 2, "'worst'", "'critical'"),
     ("analyze {story} --color pink", 2, "'pink'", "'never'"),
     ("analyze {story} --progress bar", 2, "'bar'", "'auto'"),
@@ -35,7 +35,7 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --suppress {tmp}/absent.yaml", 2, "absent.yaml", "read"),
     ("analyze {tmp}/bundel", 3, "no such file or folder", "did you mean 'bundle'?"),
     ("analyze {tmp}/absent", 3, "no such file or folder", "check the path"),
-    ("analyze {tmp}/no/where", 3, "no such file or folder", "there is no folder"),
+    ("analyze {tmp}/no/where", 3, "no such file or folder", "no such folder"),
     (
         "analyze https://example.org/sosreport.tar.xz",
         3,
@@ -49,11 +49,11 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("explain THP-999", 2, "no rule 'THP-999'", "thpdiag rules list"),
     ("explain THP-1", 2, "no rule 'THP-1'", "did you mean 'ALT-01' or 'THP-001'?"),
     ("rules show compation", 2, "no rule 'compation'", "thpdiag rules list"),
-    ("rules facts frobnication", 2, "nothing in the vocabulary", "thpdiag rules facts"),
+    ("rules facts frobnication", 2, "no fact or metric matches", "thpdiag rules facts"),
     ("rules lint {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
-    ("series {story}", 2, "which metric?", "--list"),
+    ("series {story}", 2, "name a metric", "--list"),
     ("baseline create {saved} -o {tmp}/b.json", 2, "missing option '--reason'", "thpdiag baseline create --help"),
 ]
 

@@ -10,7 +10,7 @@ REMEDIES = [
     ("unknown-remedy", "[defrag-never]", "[«defrag-newer]", "did you mean 'defrag-never'?"),
     ("remedy-does-not-cure", "[defrag-never]", "[«numa-settings]", "does not cure fault-compaction"),
     ("cause-without-remedy", "role: root_cause", "«role: root_cause", "a cause has a remedy"),
-    ("cure-without-verification", "role: root_cause", "«role: root_cause", "how its cure is verified"),
+    ("cure-without-verification", "role: root_cause", "«role: root_cause", "a way to verify its cure"),
     (
         "vague-verification",
         "verify: compact_stall stands still.",
@@ -33,7 +33,7 @@ REMEDIES = [
         "means-repeats-title",
         "means: Programs",
         "«means: Page faults compact memory, all the time, on every CPU.\n#",
-        "explain how",
+        "explain the mechanism",
     ),
     ("blaming-word", "means: Programs wait", "means: The host is «misconfigured, and programs wait", "blames"),
     ("advice-in-text", "wants a huge page.", "wants a huge page; «please disable them.", "is an advice"),
@@ -110,7 +110,7 @@ CASES = [
         "looks alike",
     ),
     ("level-without-case", "  confidence: likely\n", "", "1:1", "add one with confidence: likely"),
-    ("case-name-twice", "name: chains elsewhere", "name: the counter rests", "9:3", "say what differs"),
+    ("case-name-twice", "name: chains elsewhere", "name: the counter rests", "9:3", "describe the difference"),
     ("unknown-name-in-case", "{thp.defrag: always}", "{thp.defrg: always}", "2:11", "did you mean 'thp.defrag'?"),
     ("unknown-name-in-case", "kind: oom_kill", "kind: oom_kil", "11:19", "did you mean 'oom_kill'?"),
     (

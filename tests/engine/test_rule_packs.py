@@ -69,7 +69,7 @@ def test_without_packs_the_result_names_none(run: Run) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("acme_rules:nowhere", "there is no folder"),
+        ("acme_rules:nowhere", "no such folder"),
         ("acme_gone_rules_of_nobody", "no package 'acme_gone_rules_of_nobody'"),
         ("acme_rules:", "it must be PACKAGE or PACKAGE:FOLDER"),
     ],

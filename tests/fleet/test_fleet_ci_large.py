@@ -113,7 +113,7 @@ def test_a_full_disk_is_said_before_anything_is_written(large: Path, monkeypatch
     monkeypatch.setattr(SpillFile, "_open", small)
     with (
         StoreReader.at(large) as reading,
-        pytest.raises(StoreFullError, match="no room for reports beside"),
+        pytest.raises(StoreFullError, match="no room for reports in the folder of"),
         ci_reports(reading, CI_FORMATS),
     ):
         pytest.fail("there are reports")

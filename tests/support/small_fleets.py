@@ -35,7 +35,7 @@ def found(severity: str, **more: Any) -> dict[str, Any]:
 
 def said(status: str) -> dict[str, Any]:
     """A verdict without a finding."""
-    return {"status": status, "sentence": WELL if status == "nothing_found" else "The input does not decide it."}
+    return {"status": status, "sentence": WELL if status == "nothing_found" else "Inconclusive."}
 
 
 def host(name: str, verdict: dict[str, Any], **more: Any) -> dict[str, Any]:

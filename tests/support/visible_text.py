@@ -17,10 +17,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 MIN_WORDS = 3
-NO_TEXT = ("ask_for", "now", "persist", "undo", "commands", "pattern", "starts", "script", "run", "path", "regex")  # keys
-NO_SENTENCES = (  # modules whose strings are patterns, markup, statements of SQL or programs
-    "cli/assistance.py", "store/", "serve/storage/", "perf/", "knowledge/", "authoring/skeleton.py",
-)  # fmt: skip
+NO_TEXT = (  # keys
+    *("ask_for", "now", "persist", "undo", "commands", "pattern", "starts", "script", "run", "path", "regex"),
+    *("checks", "when", "confidence"),
+)
+NO_SENTENCES = ("store/", "serve/storage/", "knowledge/", "authoring/skeleton.py")  # statements of SQL, patterns
 
 
 class Text(NamedTuple):
@@ -79,7 +80,7 @@ def _of_yaml(file: Path) -> Iterator[Text]:
     def walk(value: Any, key: str) -> Iterator[Text]:
         if isinstance(value, Mapping):
             for name, part in value.items():
-                if name not in NO_TEXT and name not in ("checks", "when", "confidence"):
+                if name not in NO_TEXT:
                     yield from walk(part, f"{key}.{name}".lstrip("."))
         elif isinstance(value, list):
             for number, part in enumerate(value):
@@ -91,10 +92,10 @@ def _of_yaml(file: Path) -> Iterator[Text]:
 
 
 def of_pages() -> Iterator[Text]:
-    """The words of templates, without markup and statements."""
+    """The words of templates, without markup, statements, and scripts."""
     for file in sorted((ROOT / "thpdiag").rglob("*.html")):
         text = re.sub(r"<(script|style)\b.*?</\1>|\{#.*?#\}", " ", file.read_text(), flags=re.DOTALL)
-        text = re.sub(r"\{%.*?%\}", lambda m: "\n" * m[0].count("\n"), re.sub(r"\{\{.*?\}\}", "{}", text), flags=re.DOTALL)
+        text = re.sub(r"\{%.*?%\}", " ", re.sub(r"\{\{.*?\}\}", "{}", text), flags=re.DOTALL)
         named = re.findall(r'(?:title|aria-label|placeholder|alt)="([^"]*)"', text)
         plain = re.split(r"</?(?:p|li|h\d|td|th|tr|dt|dd|div|section|summary|button|a|label|option)\b[^>]*>", text)
         for part in (*named, *plain):

@@ -25,9 +25,9 @@ SCHEMA: Final = "thpdiag/comparison/1"
 Status = Annotated[
     Literal["fixed", "improved", "unchanged", "worse", "new", "cannot_tell"],
     Field(
-        description="Fixed: its rule is decided and no longer finds it, its own figures fell, at a comparable load. "
-        "Improved: its own figures fell, or across a switch of huge pages the kernel's time under programs that kept "
-        "theirs. Cannot tell: the rule is undecided, the load does not compare, or the figures disagree."
+        description="Fixed: its rule is decided and does not fire, and its own figures fell at a comparable load. "
+        "Improved: its own figures fell, or, after a switch of huge pages, kernel time fell while program time did not."
+        " Cannot tell: the rule is undecided, the load is not comparable, or the figures disagree."
     ),
 ]
 STATUSES: tuple[Status, ...] = ("worse", "new", "cannot_tell", "unchanged", "improved", "fixed")
@@ -74,7 +74,7 @@ class ComparedFigure(Document):
     name: Public = Field(
         description="The name of the vocabulary; `stacks:FAMILY` is the share of samples in a family of functions."
     )
-    text: Public = Field(description="What it is for people.")
+    text: Public = Field(description="Its name for people.")
     unit: Public = Field(description="The unit of the values.")
     before: Value = Field(description="Before.")
     after: Value = Field(description="After.")

@@ -52,7 +52,7 @@ EvidenceClass = Annotated[
     Field(
         description="A class of evidence: call stacks; the change of a kernel counter; the split of CPU time; "
         "growth, pace or load; an on/off comparison; a total since boot; the state of host and memory; settings; "
-        "kernel messages; what an application says of itself; what an operator did; reports by people."
+        "kernel messages; an application's own logs; what an operator did; reports by people."
     ),
 ]  # fmt: skip
 Fingerprint = Annotated[Public, Field(json_schema_extra={"pattern": "^[0-9a-f]{16}$"})]
@@ -77,10 +77,10 @@ class Quotation(Cited):
 
     excerpt: Annotated[list[Excerpt], Field(json_schema_extra={"maxItems": 12})] = Field(
         [],
-        description="What the customer's file says there, as it stands in it: the cited line, below the one that "
-        "names its columns where the text shows that; of a sample of call stacks (kind stack) also its innermost "
-        "frames, below it; of a snapshot the rows that name what was measured. Empty where the file has no lines, "
-        "is a pipe of which too little was kept, has changed since, or shows the number in no single line.",
+        description="The quoted text of the customer's file: the cited line, below the line that "
+        "names its columns if the text has one; of a sample of call stacks (kind stack) also its innermost "
+        "frames, below it; of a snapshot the rows that name what was measured. Empty if the file has no lines, "
+        "is a pipe whose text was not kept, has changed since, or shows the number in no single line.",
     )
 
 
@@ -134,7 +134,7 @@ class Evidence(Quotation, Worded):
     )
     excerpt_line: AtLeastOne | None = Field(
         None,
-        description="Of rows of a snapshot, the line that the first one quoted stands in; the snapshot is cited by "
+        description="For rows of a snapshot, the line of the first quoted row; the snapshot is cited by "
         "its own first line.",
     )
     onset: Moment | None = Field(
@@ -241,7 +241,7 @@ class KnownIssue(Document):
     title: Public | None = Field(None, description="What is known, in one line.")
     state: Literal["affected", "fixed-but-workaround-on", "workaround-on", "possible"] = Field(
         description="All conditions hold; the version has the fix and the settings that worked around the defect are "
-        "still in force; they are in force and needed; or something is missing to tell."
+        "still in force; they are in force and needed; or data is missing to decide it."
     )
     harm: Public | None = Field(
         None,
@@ -573,7 +573,7 @@ class InputFile(Document):
         description="The customer's path inside the bundle; of a row for several a pattern, as shells have them."
     )
     files: AtLeastOne | None = Field(None, description="How many members it represents, if there are very many.")
-    reader: Public | None = Field(None, description="The reader that read it; empty if none recognised it.")
+    reader: Public | None = Field(None, description="The reader that read it; empty if none recognized it.")
     records: Count | None = Field(
         None, description="Samples for recordings of stacks, rows for tables, snapshots for /proc and /sys files."
     )
@@ -581,8 +581,8 @@ class InputFile(Document):
     last: Public | Number | None = Field(None, description="The time of the last record.")
     sha256: Checksum | None = Field(None, description="The SHA-256 of the member as sent.")
     problems: Count | None = Field(None, description="Problems met while reading it.")
-    size: Count | None = Field(None, description="Its bytes, decompressed, if no reader recognised it.")
-    first_line: Quoted | None = Field(None, description="How its text begins, if no reader recognised it.")
+    size: Count | None = Field(None, description="Its bytes, decompressed, if no reader recognized it.")
+    first_line: Quoted | None = Field(None, description="How its text begins, if no reader recognized it.")
     period: Positive | None = Field(None, description="The usual seconds from one row to the next.")
     gaps: list[Gap] | None = Field(None, description="The longest stretches without rows, in time.")
 
@@ -642,8 +642,8 @@ class Tool(Document):
     )
     names_listed: bool | None = Field(
         None,
-        description="True if the customer's names in sentences stand beside these under `fields`. Of documents without "
-        "it (of older versions) redaction takes each sentence for a text of the customer's.",
+        description="True if the customer's names in sentences are listed under `fields`. In documents without "
+        "it (of older versions) redaction treats each sentence as a text of the customer.",
     )
     options: dict[Public, Quoted | Number | bool | list[Quoted | Number | bool | None] | None] = Field(
         {}, description="Options of the run that change the analysis, by name."

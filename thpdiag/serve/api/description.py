@@ -179,8 +179,8 @@ HEADERS: Final[Mapping[str, Schema]] = {
         ("Thpdiag-Job", "Address of the job, once all bytes have come.", TEXT),
         (
             "X-Thpdiag-Exit",
-            "Exit code that `thpdiag analyze --fail-on` would have: 0, 1 (a finding is as grave as `fail-on`), 3 "
-            "(nothing was recognised), 5 (damaged), 6 (cut short, or not analysed), 70.",
+            "Exit code that `thpdiag analyze --fail-on` would have: 0, 1 (a finding of severity `fail-on` or above), "
+            "3 (nothing was recognized), 5 (damaged), 6 (cut short, or not analyzed), 70.",
             {"type": "integer"},
         ),
     )
@@ -245,8 +245,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         body=_bytes_of("application/octet-stream", required=False),
         description=(
             "`curl -fT bundle.tar.xz -H 'Authorization: Bearer TOKEN' 'URL/api/v1/bundles/bundle.tar.xz?wait=1'`. The "
-            "body is the bundle as it is, of announced length or not, whole or not at all. The same content again is "
-            "recognised: it is stored once, and analysed once by the same version and rules."
+            "body is the bundle, with or without a length; an incomplete body is not stored. The same content is stored "
+            "once, and analyzed once by the same version and rules."
         ),
     ),
     ("OPTIONS", "/files"): operation(
@@ -313,8 +313,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {
             200: answer(
                 "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
-                "and `page`, whole each time. The last one, with the id `end`, is that of a job that is done or has "
-                "failed; an event named `gone` says that the job was deleted.",
+                "and `page`, complete each time. The last one, with the id `end`, is for a job that is done or has "
+                "failed; an event named `gone` means that the job was deleted.",
                 "X-Accel-Buffering",
             ) | {"content": {"text/event-stream": {}}},
             204: answer("The last event was heard already (`Last-Event-ID: end`)."),
@@ -389,7 +389,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 "(JUnit), `.sarif`, `.csv` (a row per finding), `.gitlab.json` (code quality), `.github.txt` "
                 "(annotations).", {**TEXT, "enum": [f"report.{ending}" for ending, _ in KINDS.values()]}, required=True,
             ),
-            parameter("redact", "query", "1: pseudonyms stand for all names of the customer's own.", SWITCH),
+            parameter("redact", "query", "1: pseudonyms replace all names of the customer.", SWITCH),
         ),
     ),
     ("GET", "/api/v1/compare/{format}"): operation(
