@@ -565,7 +565,7 @@ KINDS: dict[str, tuple[str, Judge]] = {
         cpu_of_thread,
     ),
     "time since boot": (rf"time since boot: (?P<value>{AMOUNT}) @(?P<line>\d+)", uptime),
-    "available memory": (rf"memory that can be had without swapping: (?P<value>{AMOUNT}) @(?P<line>\d+)", memory_share),
+    "available memory": (rf"available memory: (?P<value>{AMOUNT}) @(?P<line>\d+)", memory_share),
     "unusable memory": (
         r"share of the free memory of a zone that cannot serve a huge page, node (?P<node>\d+) zone (?P<zone>\w+): "
         rf"(?P<value>{AMOUNT}) @(?P<line>\d+)",
@@ -620,6 +620,7 @@ NO_FIGURES = (  # or such as another test counts again
     r"the recording shows callers|no such process among those listed|not among the processes listed.*",
     r"a kernel of the family whose .*|thp\.\S+ (?:of \S+ \S+ )?is .*|sysctl\.\S+ is .*|.+ runs here|.* was found",
     r"what .+ (?:advise|says|writes?) .*|an application's own warning .*|somebody (?:writes|wrote) .*|the write of .*",
+    r"a kernel setting was written.*|a write to vm\.compact_memory.*|the caches were dropped.*|an operator did .*",
     r".* % of the .+",  # tests/diagnosis/test_figures_by_search.py counts the samples
     r".+: (?:0|[1-9]\d*) times in .+",  # test_counts_of_messages.py searches the messages
 )

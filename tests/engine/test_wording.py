@@ -33,7 +33,7 @@ def test_facts_are_sentences() -> None:
     """Settings by their names, other facts by what they mean, without what only rules need to know."""
     assert fact_text("thp.khugepaged.max_ptes_none", "", "511") == "thp.khugepaged/max_ptes_none is 511"
     assert fact_text("thp.applicable", "", "no") == "this kernel has transparent huge pages at all: no"
-    assert fact_text("memory.available_ratio", "", "95.9 %") == "memory that can be had without swapping: 95.9 %"
+    assert fact_text("memory.available_ratio", "", "95.9 %") == "available memory: 95.9 %"
     assert "(label" not in fact_text("memory.unusable_index", "node 0", "100 %")
 
 

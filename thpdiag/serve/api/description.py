@@ -245,7 +245,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         body=_bytes_of("application/octet-stream", required=False),
         description=(
             "`curl -fT bundle.tar.xz -H 'Authorization: Bearer TOKEN' 'URL/api/v1/bundles/bundle.tar.xz?wait=1'`. The "
-            "body is the bundle, with or without a length; an incomplete body is not stored. The same content is stored "
+            "body is the bundle, with or without a length; an incomplete one is not stored. The same content is stored "
             "once, and analyzed once by the same version and rules."
         ),
     ),
