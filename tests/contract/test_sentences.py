@@ -347,8 +347,8 @@ def reported(found: re.Match[str], lines: list[str]) -> bool | None:
 MEMORY = {
     "resident memory of": ("rss",), "virtual size of": ("vsz",), "anonymous memory of": ("huge",),
     "resident memory of a process that is in no huge pages of": ("rss", "huge"),
-    "memory the process gave up but the kernel has not taken of": ("lazy",),
-    "memory the process gave up as a share of its resident memory of": ("lazy", "rss"),
+    "lazily freed memory of": ("lazy",),
+    "lazily freed memory as a share of the resident memory of": ("lazy", "rss"),
     "minor and major faults together of": ("faults",),
 }  # fmt: skip
 PROCESS = r"(?:(?P<comm>\S[^()]*) \((?P<pid>\d+)\)|process (?P<number>\d+|\?))"

@@ -51,5 +51,5 @@ def test_a_process_keeps_its_spelling() -> None:
 def test_series_say_what_they_measure() -> None:
     """The timeline of the page has phrases, not names of ours."""
     series = _document("captures/alloc-churn")["timeline"]["series"]
-    assert {"CPU time in the kernel with interrupts", "compact_stall"} <= {s["means"] for s in series}
+    assert {"kernel CPU time (system + irq)", "compact_stall"} <= {s["means"] for s in series}
     assert not [s["means"] for s in series if re.search(r"\bnode_\w|\bcpu_ratio\b", s["means"])]
