@@ -17,7 +17,7 @@ REMEDIES = [
         "verify: The «problem is gone.",
         "cannot be measured",
     ),
-    ("listed-twice", "[defrag-never]", "[defrag-never, «defrag-never]", "stands twice in remedies"),
+    ("listed-twice", "[defrag-never]", "[defrag-never, «defrag-never]", "is twice in remedies"),
     ("refers-to-itself", "means: Programs", "explains: [«THP-999]\nmeans: Programs", "cannot name itself"),
     (
         "role-against-mechanism",

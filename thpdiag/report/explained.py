@@ -140,7 +140,7 @@ def _other_rule(other: OtherRule) -> Iterator[str]:
 
 def _confidence(finding: ExplainedFinding) -> Iterator[str]:
     yield f"Confidence: {finding.confidence}"
-    for label, classes in (("Spoke", finding.classes_spoken), ("Missing", finding.classes_missing)):
+    for label, classes in (("Support", finding.classes_spoken), ("Missing", finding.classes_missing)):
         if classes:
             yield from fold(", ".join(classes), f"  {label}: ", "    ")
     for text in finding.raise_confidence:

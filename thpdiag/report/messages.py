@@ -134,7 +134,6 @@ _SHORT_CLASSES = {
     "policy": "settings",
 }
 _MISSING_CLASSES = {**CLASSES, "counter": "kernel counters read twice or more", "effect": "growth or pace over time"}
-_PLURAL = frozenset({"stack", "counter", "total", "policy"})
 
 
 def leading(result: Result) -> Finding | None:
@@ -192,11 +191,10 @@ def acting_alone(result: Result) -> Finding | None:
 
 
 def confidence_reason(finding: Finding) -> str:
-    """One or two sentences: which classes of evidence speak, and which the bundle has nothing of."""
+    """One or two sentences: which classes of evidence support it, and which the bundle has nothing of."""
     spoken = _in_order(finding.classes_spoken)
     words = _join([CLASSES.get(name, name) for name in spoken])
-    verb = "speak" if len(spoken) > 1 or set(spoken) & _PLURAL else "speaks"
-    parts = [f"{words[0].upper()}{words[1:]} {verb} for it."] if words else []
+    parts = [f"Supported by {words}."] if words else []
     missing = _missing_classes(finding.classes_missing)
     if missing and finding.confidence != "confirmed":
         parts.append(f"Not in the bundle: {missing}.")

@@ -92,7 +92,7 @@ def _describe(fact: Fact) -> str:
     labels = " ".join(f"{k} {quoted(v)}" for k, v in fact.labels if k != ERROR_LABEL)
     if fact_class(fact.name) == "testimony":
         told = "" if fact.value == "yes" else f": {value}"
-        return f"somebody writes {term_meaning(fact.name)}{told}"
+        return f"reported: {term_meaning(fact.name)}{told}"
     return fact_text(fact.name, labels, value) + PROVENANCE.get(fact.provenance, f" (from {fact.provenance})")
 
 
