@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -54,6 +55,10 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
     ("series {story}", 2, "name a metric", "--list"),
+    ("flame {story} -o {tmp}/flame.svg", 2, "does not write svg", "formats are folded, json, speedscope"),
+    ("rules docs -o {tmp}/rules.html", 2, "does not write html", "formats are markdown"),
+    ("ask {story} -o script={tmp}/none/x.sh", 2, "cannot be written", "no such folder"),
+    ("triage {story} --out-dir {tmp}/out --progress bar", 2, "'bar'", "'none'"),
     ("baseline create {saved} -o {tmp}/b.json", 2, "missing option '--reason'", "thpdiag baseline create --help"),
 ]
 
@@ -123,3 +128,40 @@ def test_series_takes_the_format_as_other_commands_do(run: Run, tmp_path: Path) 
     listed = run("series", bundle, "compact_stall", "-f", "json").out
     run("series", bundle, "compact_stall", "-o", tmp_path / "rows.json")
     assert (tmp_path / "rows.json").read_text() == listed
+
+
+def test_output_takes_a_format_and_a_path_in_every_command(run: Run, tmp_path: Path) -> None:
+    """`-o FORMAT=PATH`, or by suffix; of `.json` the one of both formats that `-f` names."""
+    bundle, quiet = (ROOT / f"fixtures/captures/{name}/bundle" for name in ("storm-always", "churn-never"))
+    names = ("a.folded", "b.json", "c.speedscope.json", "d.json", "e.txt")
+    a, b, c, d, e = (tmp_path / name for name in names)
+    run("flame", bundle, "-o", a, "-o", b, "-o", c, "-o", e)
+    run("flame", bundle, "-f", "speedscope", "-o", d)
+    assert a.read_text() == e.read_text() == run("flame", bundle).out
+    assert json.loads(b.read_text())["by"] == "comm"
+    assert c.read_text() == d.read_text() == run("flame", bundle, "-f", "speedscope").out
+    run("ask", quiet, "-o", tmp_path / "letter", "-o", tmp_path / "x.sh", "-o", f"text={tmp_path / 'y'}")
+    assert (tmp_path / "x.sh").read_text() == run("ask", quiet, "--script-only").out
+    assert (tmp_path / "y").read_text() == run("ask", quiet, "--text-only").out
+    assert (tmp_path / "letter").read_text() == run("ask", quiet).out
+    run("baseline", "create", SAVED, "--reason", "known", "-o", f"json={tmp_path / 'base'}")
+    assert json.loads((tmp_path / "base").read_text())["accepted"]
+    run("rules", "docs", "-o", f"markdown={tmp_path / 'rules'}")
+    assert (tmp_path / "rules").read_text().startswith("#")
+
+
+def test_a_comparison_has_the_colours_of_a_report(run: Run) -> None:
+    """Of what became of the host, headings and labels; none if nobody asked for them."""
+    sides = [ROOT / "fixtures/comparisons/storm-thp-never" / f"{side}.json" for side in ("before", "after")]
+    plain, coloured = (run("compare", *sides, "--color", mode).out for mode in ("never", "always"))
+    assert "\x1b" not in plain
+    assert coloured.startswith("\x1b[1;32m")
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured).split() == plain.split()
+
+
+def test_rules_facts_names_the_parsers(run: Run) -> None:
+    """Those that read a name; of a derived one that it is computed."""
+    (swap,) = json.loads(run("rules", "facts", "node_vmstat_compact_stall", "-f", "json").out)
+    assert "proc_vmstat" in swap["parsers"]
+    assert "read by: " in run("rules", "facts", "numa.nodes").out
+    assert "computed from: other facts and metrics" in run("rules", "facts", "memory.available_ratio").out

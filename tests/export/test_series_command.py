@@ -208,7 +208,7 @@ def test_json_of_a_recording_since_boot_marks_rows(run: Run, tmp_path: Path) -> 
     [
         ("thp_fault_aloc", "did you mean 'node_vmstat_thp_fault_alloc'?"),
         ("stall", "; names with it are "),
-        ("node_vmstat_xyz*", "--list shows the available metrics"),
+        ("node_vmstat_xyz*", "--list shows all"),
         ("", "a metric without a name is not in the input"),
     ],
 )

@@ -100,7 +100,7 @@ def _why_no_metric(word: str, known: Iterable[str]) -> str:
     vocabulary = next((term(name) for name in possible_names(word) if name in spelled_out()), None)
     if vocabulary and not hint:
         return visible(f"{word} is not in the input ({vocabulary.means}); it is printed by: {vocabulary.ask_for}")
-    return visible(f"{word or 'a metric without a name'} is not in the input{hint or '; --list shows the available metrics'}")
+    return visible(f"{word or 'a metric without a name'} is not in the input{hint or '; --list shows all'}")
 
 
 def _similar_name(word: str, names: Sequence[str]) -> str:

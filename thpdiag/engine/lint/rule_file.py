@@ -396,7 +396,7 @@ def key_order(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for key in keys:
         if key in ORDER and ORDER.index(key) < last:
             after = [k for k in keys if k in ORDER and ORDER.index(k) < ORDER.index(key)]
-            message = f"'{key}' belongs further up in a rule, after '{after[-1]}'" if after else f"'{key}' must be first"
+            message = f"'{key}' belongs further up, after '{after[-1]}'" if after else f"'{key}' must be first"
             yield LintIssue(message, (key,))
         elif key in ORDER:
             last = ORDER.index(key)
