@@ -35,11 +35,11 @@ FINDINGS = (  # rule, mechanism, severity, sentence
     ("THP-061", "high-order-allocation-failure", "low", "A driver or another part of the kernel could not get a large "
      "block of memory. {share} times in the kernel log."),
 )  # fmt: skip
-WELL = "No huge-page problem: every mechanism that could hurt was measured and none is at work."
-OPEN = "The input does not decide it. See what to ask for."
+WELL = "No huge-page problem: all known huge-page problems were checked; none was found."
+OPEN = "Inconclusive. See what to send."
 FAILED = (
     ("timeout", "it took longer than 600 s"),
-    ("refused", "nothing in it was recognised"),
+    ("refused", "nothing in it was recognized"),
     ("out of memory", "it asked for more than 2 GiB"),
     ("signal 11", "the process that read it died"),
 )

@@ -8,11 +8,11 @@ from types import MappingProxyType
 # The first that applies of 70, 2, 4, 1, 3, 6, 5, 0 (DESIGN: contracts).
 EXIT_CODES: Mapping[int, str] = MappingProxyType(
     {
-        0: "analysed, whatever was found; single files may be reported as unreadable",
+        0: "the analysis finished, with or without findings; single files may be reported as unreadable",
         1: "a finding at or above `--fail-on` (of `compare`: if it is new or worse), an open rule with "
         "`--fail-on-missing`, a failing case in `rules test`",
         2: "the command line, or a file of suppressions or a baseline that it names, makes no sense",
-        3: "the input is missing, cannot be read, or nothing in it was recognised",
+        3: "the input is missing or unreadable, or nothing in it was recognized",
         4: "a rule file is invalid",
         5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
         6: "a limit (size, number of files, ratio, depth, time, memory) cut the input, the disk has no room for "

@@ -24,14 +24,14 @@ def flipped(data: bytes, at: int) -> bytes:
 
 
 BROKEN = {
-    "noise.tar.xz": (NOISE, "first bytes are of none"),
-    "one-bit.tar.xz": (flipped(PACKED, 0), "first bytes are of none"),
+    "noise.tar.xz": (NOISE, "not the first bytes of one"),
+    "one-bit.tar.xz": (flipped(PACKED, 0), "not the first bytes of one"),
     "one-bit-of-no-name": (flipped(PACKED, 0), "with one bit changed"),
     "zeros.tgz": (bytes(5000), "holds only zeros"),
     "empty.zip": (b"", "is empty"),
     "cut.tar.xz": (PACKED[:20], "xz data end early"),
-    "no-tar-within.tar.xz": (xz(NOISE), "first bytes are of none"),
-    "messages.gz": (NOISE, "first bytes are of none"),
+    "no-tar-within.tar.xz": (xz(NOISE), "not the first bytes of one"),
+    "messages.gz": (NOISE, "not the first bytes of one"),
 }
 
 
@@ -92,7 +92,7 @@ def test_a_zip_before_a_zip_is_named(tmp_path: Path) -> None:
     document = analyze([in_folder(tmp_path, {"a.zip": meminfo + zipped({"ticket.txt": STORY.read_bytes()})})], rules())
     assert "THP-001" in found(document)
     (problem,) = problems_of(document, "a.zip")
-    assert f"{len(meminfo)} bytes of another archive" in problem["text"]
+    assert f"{len(meminfo)} bytes before the zip archive" in problem["text"]
     assert problem["hides"]
 
 

@@ -105,7 +105,7 @@ def test_what_was_left_out_and_what_was_stopped() -> None:
     stopped = {(f.value, f.label("plugin")) for f in case.facts if f.name == "capture.timed_out"}
 
     assert left_out == {"Tuned", "Boot_Files", "SYSFS"}
-    assert any("was told to leave out these parts: Tuned, Boot Files;" in note.text for note in case.notes)
+    assert any("was configured to leave out these parts: Tuned, Boot Files;" in note.text for note in case.notes)
     assert ("sleep 6", "Hardware") in stopped
     assert all("SEMAPHORE" not in str(value) for value, _ in stopped)
 

@@ -203,7 +203,7 @@ def test_a_mistake_of_ours_is_exit_70(monkeypatch: pytest.MonkeyPatch, run: Run)
 
     assert done.code == 70
     assert "ZeroDivisionError" in done.err
-    assert "mistake of thpdiag" in done.err.splitlines()[-1]
+    assert "bug in thpdiag" in done.err.splitlines()[-1]
 
 
 def test_an_interrupted_run_is_exit_130(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -127,7 +127,7 @@ def test_states_excluders_and_confidence_are_told(run: Run) -> None:
 
     assert "On node1: fires: confirmed, root cause" in text
     assert "Would demote it:\n  ALT-10 unknown" in text
-    assert re.search(r"\nConfidence: confirmed\n  Spoke: .*stack.*toggle", text)
+    assert re.search(r"\nConfidence: confirmed\n  Support: .*stack.*toggle", text)
     assert re.search(r"\nIn each of \d states:\n", text)
     assert "| 223182.00 93.8% _spin_lock_irq [kernel.kallsyms]" in text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -23,7 +24,7 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --fromat json", 2, "no such option '--fromat'", "--format"),
     ("analyze {story} -f pdf", 2, "'pdf'", "'html'"),
     ("analyze {story} -o report.pdf", 2, "report.pdf", "FORMAT=PATH"),
-    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written", "there is no folder"),
+    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written", "no such folder"),
     ("analyze {story} --fail-on worst", 2, "'worst'", "'critical'"),
     ("analyze {story} --color pink", 2, "'pink'", "'never'"),
     ("analyze {story} --progress bar", 2, "'bar'", "'auto'"),
@@ -35,7 +36,7 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --suppress {tmp}/absent.yaml", 2, "absent.yaml", "read"),
     ("analyze {tmp}/bundel", 3, "no such file or folder", "did you mean 'bundle'?"),
     ("analyze {tmp}/absent", 3, "no such file or folder", "check the path"),
-    ("analyze {tmp}/no/where", 3, "no such file or folder", "there is no folder"),
+    ("analyze {tmp}/no/where", 3, "no such file or folder", "no such folder"),
     (
         "analyze https://example.org/sosreport.tar.xz",
         3,
@@ -49,11 +50,15 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("explain THP-999", 2, "no rule 'THP-999'", "thpdiag rules list"),
     ("explain THP-1", 2, "no rule 'THP-1'", "did you mean 'ALT-01' or 'THP-001'?"),
     ("rules show compation", 2, "no rule 'compation'", "thpdiag rules list"),
-    ("rules facts frobnication", 2, "nothing in the vocabulary", "thpdiag rules facts"),
+    ("rules facts frobnication", 2, "no fact or metric matches", "thpdiag rules facts"),
     ("rules lint {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
-    ("series {story}", 2, "which metric?", "--list"),
+    ("series {story}", 2, "name a metric", "--list"),
+    ("flame {story} -o {tmp}/flame.svg", 2, "does not write svg", "formats are folded, json, speedscope"),
+    ("rules docs -o {tmp}/rules.html", 2, "does not write html", "formats are markdown"),
+    ("ask {story} -o script={tmp}/none/x.sh", 2, "cannot be written", "no such folder"),
+    ("triage {story} --out-dir {tmp}/out --progress bar", 2, "'bar'", "'none'"),
     ("baseline create {saved} -o {tmp}/b.json", 2, "missing option '--reason'", "thpdiag baseline create --help"),
 ]
 
@@ -86,7 +91,7 @@ def test_an_archive_without_members_is_a_document_in_json(tmp_path: Path, run: R
         assert done.document["verdict"]["status"] == "cannot_tell"
 
 
-@pytest.mark.parametrize("words", [("fault-compaction",), ("FAULT-COMPACTION",), ("compact", "memory", "themselves")])
+@pytest.mark.parametrize("words", [("fault-compaction",), ("FAULT-COMPACTION",), ("direct", "thp", "faults")])
 def test_a_rule_is_found_by_mechanism_and_words(words: tuple[str, ...], run: Run) -> None:
     """Of several the gravest cause."""
     assert run("rules", "show", *words).out.startswith("id: THP-010")
@@ -123,3 +128,40 @@ def test_series_takes_the_format_as_other_commands_do(run: Run, tmp_path: Path) 
     listed = run("series", bundle, "compact_stall", "-f", "json").out
     run("series", bundle, "compact_stall", "-o", tmp_path / "rows.json")
     assert (tmp_path / "rows.json").read_text() == listed
+
+
+def test_output_takes_a_format_and_a_path_in_every_command(run: Run, tmp_path: Path) -> None:
+    """`-o FORMAT=PATH`, or by suffix; of `.json` the one of both formats that `-f` names."""
+    bundle, quiet = (ROOT / f"fixtures/captures/{name}/bundle" for name in ("storm-always", "churn-never"))
+    names = ("a.folded", "b.json", "c.speedscope.json", "d.json", "e.txt")
+    a, b, c, d, e = (tmp_path / name for name in names)
+    run("flame", bundle, "-o", a, "-o", b, "-o", c, "-o", e)
+    run("flame", bundle, "-f", "speedscope", "-o", d)
+    assert a.read_text() == e.read_text() == run("flame", bundle).out
+    assert json.loads(b.read_text())["by"] == "comm"
+    assert c.read_text() == d.read_text() == run("flame", bundle, "-f", "speedscope").out
+    run("ask", quiet, "-o", tmp_path / "letter", "-o", tmp_path / "x.sh", "-o", f"text={tmp_path / 'y'}")
+    assert (tmp_path / "x.sh").read_text() == run("ask", quiet, "--script-only").out
+    assert (tmp_path / "y").read_text() == run("ask", quiet, "--text-only").out
+    assert (tmp_path / "letter").read_text() == run("ask", quiet).out
+    run("baseline", "create", SAVED, "--reason", "known", "-o", f"json={tmp_path / 'base'}")
+    assert json.loads((tmp_path / "base").read_text())["accepted"]
+    run("rules", "docs", "-o", f"markdown={tmp_path / 'rules'}")
+    assert (tmp_path / "rules").read_text().startswith("#")
+
+
+def test_a_comparison_has_the_colours_of_a_report(run: Run) -> None:
+    """Of what became of the host, headings and labels; none if nobody asked for them."""
+    sides = [ROOT / "fixtures/comparisons/storm-thp-never" / f"{side}.json" for side in ("before", "after")]
+    plain, coloured = (run("compare", *sides, "--color", mode).out for mode in ("never", "always"))
+    assert "\x1b" not in plain
+    assert coloured.startswith("\x1b[1;32m")
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured).split() == plain.split()
+
+
+def test_rules_facts_names_the_parsers(run: Run) -> None:
+    """Those that read a name; of a derived one that it is computed."""
+    (swap,) = json.loads(run("rules", "facts", "node_vmstat_compact_stall", "-f", "json").out)
+    assert "proc_vmstat" in swap["parsers"]
+    assert "read by: " in run("rules", "facts", "numa.nodes").out
+    assert "computed from: other facts and metrics" in run("rules", "facts", "memory.available_ratio").out

@@ -20,8 +20,8 @@ def test_without_a_known_change_nothing_is_called_fixed() -> None:
     host = changed("storm-always", "storm-thp-never", _as_before)
 
     assert statuses(host)["THP-010"] == "improved"
-    assert "Improved, though no setting is known to have changed" in host["answer"]["sentence"]
-    assert "No setting that both sides know differs." in FORMATS["text"]({"hosts": [host], "alone": []})
+    assert "Improved, although no known setting changed" in host["answer"]["sentence"]
+    assert "No setting that both sides have differs." in FORMATS["text"]({"hosts": [host], "alone": []})
 
 
 def test_an_assumed_default_is_no_change() -> None:
@@ -203,7 +203,7 @@ def test_a_finding_that_may_have_been_there_is_not_said_to_be_absent() -> None:
     (host,) = document(before, captured("khugepaged-growth"))["hosts"]
 
     assert statuses(host)["THP-030"] == "cannot_tell"
-    assert "whether BEFORE had it cannot be told" in host["answer"]["sentence"]
+    assert "whether BEFORE had it is unknown" in host["answer"]["sentence"]
     assert "BEFORE had no such problem" not in host["answer"]["sentence"]
 
 

@@ -347,8 +347,8 @@ def reported(found: re.Match[str], lines: list[str]) -> bool | None:
 MEMORY = {
     "resident memory of": ("rss",), "virtual size of": ("vsz",), "anonymous memory of": ("huge",),
     "resident memory of a process that is in no huge pages of": ("rss", "huge"),
-    "memory the process gave up but the kernel has not taken of": ("lazy",),
-    "memory the process gave up as a share of its resident memory of": ("lazy", "rss"),
+    "lazily freed memory of": ("lazy",),
+    "lazily freed memory as a share of the resident memory of": ("lazy", "rss"),
     "minor and major faults together of": ("faults",),
 }  # fmt: skip
 PROCESS = r"(?:(?P<comm>\S[^()]*) \((?P<pid>\d+)\)|process (?P<number>\d+|\?))"
@@ -565,7 +565,7 @@ KINDS: dict[str, tuple[str, Judge]] = {
         cpu_of_thread,
     ),
     "time since boot": (rf"time since boot: (?P<value>{AMOUNT}) @(?P<line>\d+)", uptime),
-    "available memory": (rf"memory that can be had without swapping: (?P<value>{AMOUNT}) @(?P<line>\d+)", memory_share),
+    "available memory": (rf"available memory: (?P<value>{AMOUNT}) @(?P<line>\d+)", memory_share),
     "unusable memory": (
         r"share of the free memory of a zone that cannot serve a huge page, node (?P<node>\d+) zone (?P<zone>\w+): "
         rf"(?P<value>{AMOUNT}) @(?P<line>\d+)",
@@ -620,6 +620,7 @@ NO_FIGURES = (  # or such as another test counts again
     r"the recording shows callers|no such process among those listed|not among the processes listed.*",
     r"a kernel of the family whose .*|thp\.\S+ (?:of \S+ \S+ )?is .*|sysctl\.\S+ is .*|.+ runs here|.* was found",
     r"what .+ (?:advise|says|writes?) .*|an application's own warning .*|somebody (?:writes|wrote) .*|the write of .*",
+    r"a kernel setting was written.*|a write to vm\.compact_memory.*|the caches were dropped.*|an operator did .*",
     r".* % of the .+",  # tests/diagnosis/test_figures_by_search.py counts the samples
     r".+: (?:0|[1-9]\d*) times in .+",  # test_counts_of_messages.py searches the messages
 )
@@ -686,7 +687,7 @@ def test_the_figures_of_a_sentence_follow_from_the_lines_that_it_cites(group: st
 
 
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?: (?:%|[KMGT]iB|min|h|s)(?:/s)?)?")
-MESSAGE = re.compile(r"^The kernel reports what the input does not explain: .+?\. ")
+MESSAGE = re.compile(r"^The kernel reports a problem that the input does not explain: .+?\. ")
 WATCHED = re.compile(r" The counters were watched for \d+ s(?: only; .+|, which .+)?$| Not watched over time, but .+$")
 
 

@@ -94,7 +94,7 @@ def checked_full(told: dict[str, Any], *, full: bool) -> None:
     assert told["code"] == 6
     assert "no room for results" in told["text"]
     assert ("database or disk is full" in told["text"]) is full
-    assert f"The results of {count} bundles are stored and whole" in told["text"]
+    assert f"The results of {count} bundles are stored" in told["text"]
     assert count > 20
     assert told["whole"]
     assert told["marks"] == ["disk full"]

@@ -192,7 +192,7 @@ def test_who_asks_for_huge_pages_is_named_before_they_are_taken_away() -> None:
     assert "sap-hana asks for huge pages itself and loses them" in never["cost"]
     older = HostView("sles15", apps=("sap-hana",), os="15.3")
     (never,) = advice(["thp-never"], "huge-page-zeroing", older)
-    assert "The makers of sap-hana advise it, too." in never["reason"]
+    assert "The vendor of sap-hana also advises it." in never["reason"]
     assert "loses" not in never["cost"].replace("lose a tenth", "")
 
 

@@ -107,7 +107,7 @@ def test_who_has_no_suspicion_is_asked_to_switch_nothing(name: str) -> None:
 def test_a_host_without_huge_pages_is_not_said_to_be_perhaps_hurt_by_them() -> None:
     """They are off where an application wants them: what is open is whether that hurts."""
     verdict, _ = _asked("acceptance/mongodb-8-with-never")
-    assert verdict["sentence"].endswith(". Whether that hurts this host cannot be told from the input.")
+    assert verdict["sentence"].endswith(". There is not enough data to show whether this affects the host.")
 
 
 # What a command would bring, as a pattern over members that a reader took; above all what only the script records.

@@ -104,7 +104,7 @@ def test_read_ahead_and_page_faults_are_named_with_their_shares() -> None:
         shown = " ".join(report.split())
         assert "28.0 % of the non-idle samples" in shown
         assert "70.0 % of the non-idle samples" in shown
-        assert "xplained better by ALT-14" in shown
+        assert "uperseded by ALT-14" in shown
     assert both_compact(20, 60)["verdict"]["rule"] == "THP-010"
 
 
@@ -118,4 +118,4 @@ def test_a_consequence_has_no_advice_of_its_own() -> None:
     assert (result["verdict"]["rule"], stalls["remedies"]) == ("THP-010", [])
     assert "THP-012" in leader["consequences"]
     report = text(result, Presentation(verbosity=1))
-    assert report.index("What to do") < report.index("Follows from it") < report.index("THP-012")
+    assert report.index("What to do") < report.index("Consequences") < report.index("THP-012")

@@ -137,7 +137,7 @@ def test_a_process_that_is_said_to_be_absent_is_in_no_list(bundle: Path) -> None
 def test_a_share_of_memory_is_that_of_the_line_that_is_cited(bundle: Path) -> None:
     """What is available of all memory, in kB of meminfo or in MiB of top, at one of the moments that the file holds."""
     for member, text in sentences(bundle):
-        if not (found := re.match(r"memory that can be had without swapping: ([\d.]+) %", text)):
+        if not (found := re.match(r"available memory: ([\d.]+) %", text)):
             continue
         words = (bundle / member).read_text()
         [total, *_] = re.findall(r"(?m)^(?:MemTotal: +|MiB Mem : +)([\d.]+)", words)

@@ -54,7 +54,7 @@ def test_the_strongest_colour_is_the_most_there_is() -> None:
     page = heat_maps(profile(["4321" * 12 + "00"]), "h")
     shares = [len(cells(page, colour)) for colour in LEVELS]
     assert shares == [12, 12, 12, 12]
-    assert "strongest colour: 8 samples in 20 ms" in page
+    assert "strongest color: 8 samples in 20 ms" in page
     assert len(cells(heat_maps(profile(["1" * ROWS]), "h"), LEVELS[-1])) == ROWS
 
 
@@ -64,7 +64,7 @@ def test_what_findings_saw_has_the_same_scale() -> None:
     page = heat_maps(profile([FULL, FULL], signatures=[{"what": "memory compaction", "heat": half}]), "h")
     assert cells(page, FOUND[1]) == {(1, row) for row in range(ROWS)}
     assert len(cells(page, LEVELS[-1])) == 2 * ROWS
-    assert "Of them: memory compaction; strongest colour: 18 samples in 20 ms" in page
+    assert "Of them: memory compaction; strongest color: 18 samples in 20 ms" in page
     assert page.count(f'height="{HEIGHT}" role="img"') == 2
 
 

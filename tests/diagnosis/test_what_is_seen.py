@@ -70,25 +70,25 @@ MiB Swap:      0.0 total,      0.0 free,      0.0 used.  {available} avail Mem
 PAUSES = (FIXTURES / "readers/gc_log/jdk17-dated/gc.log").read_text("utf-8")
 SEEN = {
     "java": (PAUSES, "Pauses of a Java program go into the kernel, as page faults for huge pages and swapping make"),
-    "java8": (PAUSES.replace("User=0.0", "User=2.0"), "The input does not decide it."),
-    "kernel": (vmstat(20, 75, 5), "The kernel takes much of the CPU time, and the input does not say what for."),
+    "java8": (PAUSES.replace("User=0.0", "User=2.0"), "Inconclusive."),
+    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not say what for."),
     "stacks": (
         vmstat(40, 55, 5) + perf_script(CALL, CALL, FAULT, "", ""),
-        "The kernel takes much of the CPU time, and hardly any of it for huge pages or compaction. 40.0 % of the",
+        "The kernel uses much of the CPU time, and hardly any of it for huge pages or compaction. 40.0 % of the",
     ),
     "faults": (
         vmstat(40, 55, 5) + perf_script(FAULT, FAULT, CALL, "", ""),
-        "The kernel time goes into page faults for small pages. 40.0 % of the non-idle samples are in page faults",
+        "Page faults for small pages take the kernel time. 40.0 % of the non-idle samples are in page faults",
     ),
-    "programs": (vmstat(92, 5, 3), "Programs use the CPU time themselves, and the kernel takes little of it."),
+    "programs": (vmstat(92, 5, 3), "Programs use the CPU time in user space, and the kernel takes little of it."),
     "rest": (vmstat(8, 2, 90), "The CPUs had time left, so CPU time was not short unless one thread was at its limit."),
-    "between": (vmstat(45, 28, 27), "The input does not decide it. See what to ask for."),
-    "hang": (HUNG, "The kernel reports what the input does not explain: a task did not run for a long time "),
-    "group": (OF_A_GROUP, "A process was killed because its control group had reached its memory limit."),
-    "slabs": (SLABTOP.format(rows=LEAK), "Nearly all that the kernel keeps in its caches of objects is of one kind."),
-    "names": (SLABTOP.format(rows=LEAK.replace("filter_node", "dentry")), "The input does not decide it."),
-    "memory": (TOP.format(available="  549.4"), "The host is short of memory and works to free some. kswapd0"),
-    "disk": (TOP.format(available="30549.4"), "Programs wait for disks, or the kernel time goes into writing to them."),
+    "between": (vmstat(45, 28, 27), "Inconclusive. See what to send."),
+    "hang": (HUNG, "The kernel reports a problem that the input does not explain: a task did not run for a long time "),
+    "group": (OF_A_GROUP, "A process was OOM-killed at the memory limit of its cgroup."),
+    "slabs": (SLABTOP.format(rows=LEAK), "Almost all slab memory of the kernel is in one cache."),
+    "names": (SLABTOP.format(rows=LEAK.replace("filter_node", "dentry")), "Inconclusive."),
+    "memory": (TOP.format(available="  549.4"), "The host is short of memory and reclaims it. kswapd0"),
+    "disk": (TOP.format(available="30549.4"), "Programs wait for disks, or writing to disks takes the kernel time."),
 }  # fmt: skip
 
 

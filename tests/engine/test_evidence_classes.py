@@ -194,9 +194,9 @@ def test_it_is_told_in_words() -> None:
     told = document([diagnosed(stacks=CHAINS)])
     leader = told["findings"][0]
     reason = messages.confidence_reason(_Finding.model_validate(leader))
-    assert reason.startswith("Call stacks speak for it. Not in the bundle: an on/off comparison")
+    assert reason.startswith("Supported by call stacks. Not in the bundle: an on/off comparison")
     for report in (" ".join(text(told).split()), " ".join(html(told).split())):
-        assert "Call stacks speak for it." in report
+        assert "Supported by call stacks." in report
         assert "It would become confirmed if it shows in" in report
     assert any(
         line.strip() == command for command in leader["raises"][0]["ask_for"] for line in text(told).splitlines()

@@ -78,12 +78,12 @@ PLACES = {
 FORM = [
     ("key-order", "status: stable\nseverity: high\n", "severity: high\n«status: stable\n", "after 'title'"),
     ("id-prefix", "id: THP-999", "«id: CTX-999", "an id with CTX is of role context"),
-    ("bad-pattern", "one_of: [always]", "«matches: '(?=always)'", "is no regular expression of RE2"),
+    ("bad-pattern", "one_of: [always]", "«matches: '(?=always)'", "is not an RE2 regular expression"),
     ("pattern-of-everything", "one_of: [always]", "«matches: '.*'", "or `present: true`"),
     ("needless-anchor", "{fact: thp.defrag, one_of: [always]}", "{process: {«comm: '^java$'}}", "without ^ and $"),
     ("missing-example", "references:", "references: [mm/compaction.c]\nexamples: [«stories/nowhere]\n#", "no fixture"),
     ("reference-form", "[mm/compaction.c]", "[«the internet]", "name a file of the kernel"),
-    ("reference-folder", "[mm/compaction.c]", "[«memory/compaction.c]", "no folder of the kernel's source"),
+    ("reference-folder", "[mm/compaction.c]", "[«memory/compaction.c]", "not a folder of the kernel's source"),
     ("long-line", "references:", f"«false_alarms: {'x' * 400}\nreferences:", ""),
     (
         "allow-of-nothing",
@@ -163,7 +163,7 @@ def test_a_file_is_named_after_its_rule() -> None:
     other = lint_rules([load_rule("bananas.yaml", GOOD)])
 
     one_complaint(shouted, "file-name", "1:1", "call it fault-compaction.yaml")
-    one_complaint(other, "file-name", "2:1", "of which nothing stands in the rule")
+    one_complaint(other, "file-name", "2:1", "which has no words of the rule")
 
 
 def test_a_long_line_is_said() -> None:

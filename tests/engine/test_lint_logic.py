@@ -184,9 +184,9 @@ def test_the_word_in_an_expression_is_pointed_at() -> None:
     ("good", "bad", "words"),
     [
         ("id: THP-999", "«id: THP-9", "such as ACME-01"),
-        ("for: $stall", "«for: soon", "no quantity"),
+        ("for: $stall", "«for: soon", "not a quantity"),
         ("for: $stall", "«for: 5 %", "write `30 s`, `3 samples` or `50 % of samples`"),
-        ("{default: 2 /s", "{«default: $share", "no quantity"),
+        ("{default: 2 /s", "{«default: $share", "not a quantity"),
         ("under: [compaction]", "«under: []", "at least 1 item"),
     ],
 )

@@ -35,7 +35,7 @@ def test_a_quantity_in_base_units(text: str | float, value: float) -> None:
 )
 def test_what_is_no_quantity(text: str) -> None:
     """Misspelt units are an error that names the ones there are."""
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
 
 

@@ -69,8 +69,8 @@ def test_without_packs_the_result_names_none(run: Run) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("acme_rules:nowhere", "there is no folder"),
-        ("acme_gone_rules_of_nobody", "there is no package 'acme_gone_rules_of_nobody'"),
+        ("acme_rules:nowhere", "no such folder"),
+        ("acme_gone_rules_of_nobody", "no package 'acme_gone_rules_of_nobody'"),
         ("acme_rules:", "it must be PACKAGE or PACKAGE:FOLDER"),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_package_has_a_prefix_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(RuleError) as prefix:
         load_rules([builtin_rules(), *installed_packs()])
 
-    assert "the id THP-001 stands twice; the other is in compaction-lock-convoy.yaml" in str(twice.value)
+    assert "duplicate rule ID THP-001, also in compaction-lock-convoy.yaml" in str(twice.value)
     assert f"{folder / 'fault.yaml'}:1:1: ids with THP are those of thpdiag" in str(prefix.value)
     assert "acme-thp 1.2 needs its own prefix" in str(prefix.value)
 

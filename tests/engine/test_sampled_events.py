@@ -39,7 +39,7 @@ def test_counted_events_are_no_evidence(event: str) -> None:
     assert result["profiles"][0]["event"] == event.split(": ")[0].removesuffix(":")
     assert result["verdict"]["status"] == "cannot_tell"
     assert (sure(found(result)), result["ruled_out"]) == ({}, [])
-    assert "does not tell where CPU time goes" in str(result["rules"])
+    assert "does not show where CPU time goes" in str(result["rules"])
 
 
 def test_counted_events_do_not_stand_in_the_way() -> None:

@@ -96,7 +96,7 @@ def test_a_flat_profile_says_that_it_cannot_tell_callers(tmp_path: Path) -> None
     (under_faults,) = (rule["tree"] for rule in result["rules"] if rule["id"] == "THP-010")
     compacting = under_faults["children"][0]
     assert compacting["value"] == "unknown"
-    assert "cannot be told from this source" in compacting["text"]
+    assert "cannot be determined from this source" in compacting["text"]
     texts = str([result["ruled_out"], [r["tree"] for r in result["rules"] if "tree" in r]])
     assert not re.search(r"\b0\.0 % of the non-idle samples (?!that are listed)", texts)
     shares = [e for other in result["ruled_out"] for e in other["evidence"] if "non-idle samples" in e["text"]]

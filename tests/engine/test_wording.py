@@ -33,7 +33,7 @@ def test_facts_are_sentences() -> None:
     """Settings by their names, other facts by what they mean, without what only rules need to know."""
     assert fact_text("thp.khugepaged.max_ptes_none", "", "511") == "thp.khugepaged/max_ptes_none is 511"
     assert fact_text("thp.applicable", "", "no") == "this kernel has transparent huge pages at all: no"
-    assert fact_text("memory.available_ratio", "", "95.9 %") == "memory that can be had without swapping: 95.9 %"
+    assert fact_text("memory.available_ratio", "", "95.9 %") == "available memory: 95.9 %"
     assert "(label" not in fact_text("memory.unusable_index", "node 0", "100 %")
 
 
@@ -51,5 +51,5 @@ def test_a_process_keeps_its_spelling() -> None:
 def test_series_say_what_they_measure() -> None:
     """The timeline of the page has phrases, not names of ours."""
     series = _document("captures/alloc-churn")["timeline"]["series"]
-    assert {"CPU time in the kernel with interrupts", "compact_stall"} <= {s["means"] for s in series}
+    assert {"kernel CPU time (system + irq)", "compact_stall"} <= {s["means"] for s in series}
     assert not [s["means"] for s in series if re.search(r"\bnode_\w|\bcpu_ratio\b", s["means"])]

@@ -273,10 +273,10 @@ def test_a_name_that_fits_none_or_several_is_a_mistake(options: list[str], said:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([str(READERS / "vmstat")], "no recording of call stacks"),
+        ([str(READERS / "vmstat")], "no call stacks in the input"),
         (["nowhere"], "no such file or folder"),
         ([str(SCRIPT), "--since", "9999999"], "no samples in the time asked for; there are script.txt"),
-        ([str(ROOT / "LICENSE")], "nothing in the input was recognised"),
+        ([str(ROOT / "LICENSE")], "nothing in the input was recognized"),
     ],
 )
 def test_without_a_profile_it_says_why(arguments: list[str], said: str, run: Run) -> None:

@@ -208,7 +208,7 @@ def test_json_of_a_recording_since_boot_marks_rows(run: Run, tmp_path: Path) -> 
     [
         ("thp_fault_aloc", "did you mean 'node_vmstat_thp_fault_alloc'?"),
         ("stall", "; names with it are "),
-        ("node_vmstat_xyz*", "--list tells what is"),
+        ("node_vmstat_xyz*", "--list shows all"),
         ("", "a metric without a name is not in the input"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_full_disk_is_no_mistake_of_ours(command: list[str]) -> None:
         done = subprocess.run([sys.executable, "-m", "thpdiag", *command, str(COUNTERS)], cwd=ROOT, stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == "thpdiag: the output cannot be written: No space left on device\n"
+    assert done.stderr == "thpdiag: cannot write the output: No space left on device\n"
 
 
 def test_names_of_meminfo_are_those_with_capitals() -> None:

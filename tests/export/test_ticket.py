@@ -74,12 +74,12 @@ def test_what_is_confirmed_needs_no_letter(run: Run, tmp_path: Path) -> None:
 def test_the_letter_says_all_that_somebody_must_know_before_running_it_as_root() -> None:
     """What is known and missing, and why, how to run it, how long, what it costs, what it names and does not read."""
     text = letter(asked(SUDO))
-    assert re.findall(r"^[A-Z].*[^.,\n]$", text, re.MULTILINE)[0] == "What we know so far"
-    assert "- Host node4: Somebody tried to change the huge-page setting" in text
+    assert re.findall(r"^[A-Z].*[^.,\n]$", text, re.MULTILINE)[0] == "Known so far"
+    assert "- Host node4: A write to the huge-page setting did not reach" in text
     assert "- call stacks of what runs on the CPUs: which function takes the time\n- the kernel's counters over" in text
     assert "WHILE THE HOST IS SLOW, as root: `sh thp-capture.sh`. It takes about 140" in text
     assert "perf looks at each CPU 99 times a second for at most 30 s" in text
-    assert "names of processes, programs and functions" in " ".join(text.partition("In the result stand")[2].split())
+    assert "names of processes, programs and functions" in " ".join(text.partition("The archive contains:")[2].split())
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
 
 
@@ -247,7 +247,7 @@ def test_every_section_says_what_it_is() -> None:
     ("paths", "code", "said"),
     [
         (["absent"], 3, "no such file"),
-        ([SUDO, "result.json"], 2, "one result at a time"),
+        ([SUDO, "result.json"], 2, "give one result"),
         (["odd.json"], 3, "no valid"),
     ],
 )

@@ -198,7 +198,7 @@ def test_a_bundle_without_a_result_is_an_error_and_no_silence(tmp_path: Path) ->
 
     (warning,) = [line for line in found["github"].splitlines() if line.startswith("::warning ")]
     assert warning.startswith(
-        "::warning title=thpdiag triage%3A no whole result of 3 bundles::1 refused, 1 signal 9, 1 timeout"
+        "::warning title=thpdiag triage%3A no complete result of 3 bundles::1 refused, 1 signal 9, 1 timeout"
     )
     assert "%0Ain/signal 9.tar: signal 9%0A" in warning
     assert "1 host in 4 bundles: 1 nothing found" in found["github"]
@@ -217,7 +217,7 @@ def test_a_bundle_that_was_cut_is_told_as_that(tmp_path: Path) -> None:
     assert told["message"]["text"] == "in/big.tar: incomplete result (limit: member a: longer than 64 MiB)"
     assert [(one["check_name"], one["severity"]) for one in issues(found["gitlab"])] == [("incomplete-result", "minor")]
     assert (
-        "::warning title=thpdiag triage%3A no whole result of 1 bundle::1 limit%0Ain/big.tar: limit: "
+        "::warning title=thpdiag triage%3A no complete result of 1 bundle::1 limit%0Ain/big.tar: limit: "
         in found["github"]
     )
 
@@ -225,7 +225,7 @@ def test_a_bundle_that_was_cut_is_told_as_that(tmp_path: Path) -> None:
 def test_what_is_no_bundle_at_all_is_named_and_skipped(tmp_path: Path) -> None:
     """Nothing in it was recognised: no host that passes every test, and no reason to be red each night."""
     nothing = {"schema": "thpdiag/result/1", "case": "photo", "verdict": {"status": "cannot_tell"}}
-    found = made(store(tmp_path, bundle(0, nothing, "in/photo.tar", "refused", "nothing in it was recognised")))
+    found = made(store(tmp_path, bundle(0, nothing, "in/photo.tar", "refused", "nothing in it was recognized")))
     (suite,) = JUnitXml.fromstring(found["junit"].encode())
     assert (suite.name, suite.tests, suite.errors, suite.skipped) == ("in/photo.tar", 1, 0, 1)
     (issue,) = issues(found["gitlab"])

@@ -113,7 +113,7 @@ def test_a_full_disk_is_said_before_anything_is_written(large: Path, monkeypatch
     monkeypatch.setattr(SpillFile, "_open", small)
     with (
         StoreReader.at(large) as reading,
-        pytest.raises(StoreFullError, match="no room for reports beside"),
+        pytest.raises(StoreFullError, match="no room for reports in the folder of"),
         ci_reports(reading, CI_FORMATS),
     ):
         pytest.fail("there are reports")
@@ -158,7 +158,7 @@ def test_what_github_takes_and_does_not_show_is_told(large: Path, monkeypatch: p
     """It keeps the gravest 5,000."""
     assert sarif.SHOWN_RESULTS == 5_000
     monkeypatch.setattr(sarif, "SHOWN_RESULTS", 300)
-    assert sarif_of(large)[1] == ["SARIF: 400 results; GitHub shows the 300 gravest of them"]
+    assert sarif_of(large)[1] == ["SARIF: 400 results; GitHub shows the 300 worst"]
 
 
 def test_more_cases_than_gitlab_reads_are_told(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_of_who_is_in_a_group_not_all_tell_everything(tmp_path: Path) -> None:
 
     (row,) = rows(read(page_of(tmp_path, bundles)), "outliers")
 
-    assert row[4].endswith("12 hosts, 9 of them tell it")
+    assert row[4].endswith("12 hosts, 9 of them with this data")
     assert row[5] == "1 of 9"
 
 

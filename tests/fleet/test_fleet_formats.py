@@ -141,7 +141,7 @@ def test_the_table_tells_what_differs(tmp_path: Path) -> None:
     rows = {row["host"]: row for row in csv.DictReader(io.StringIO(written(tmp_path, "csv", many(300)), newline=""))}
 
     assert rows["web1"]["differs"].startswith(
-        "thp.enabled is never on 2 of the 99 hosts that tell it; always on 97 (99"
+        "thp.enabled is never on 2 of the 99 hosts with this data; always on 97 (99"
     )
     assert rows["web3"]["differs"] == ""
 

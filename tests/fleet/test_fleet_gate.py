@@ -62,7 +62,7 @@ def test_the_limit_is_the_one_of_one_bundle(tmp_path: Path, fail_on: str, failin
     assert judged(tmp_path, [grave(1, "medium")], [], fail_on).overview.gate.failing == failing
 
 
-NONE_GRAVE = "no finding that nobody accepts is high or graver"
+NONE_GRAVE = "no finding of severity high or above is not accepted"
 UNREAD = "3 bundles without a complete result may have more"
 UNDECIDED = "on 2 of the hosts and bundles some rule could not be decided"
 
@@ -72,7 +72,7 @@ UNDECIDED = "on 2 of the hosts and bundles some rule could not be decided"
     [
         (Gate("high"), 0, f"Gate: passed, {NONE_GRAVE}."),
         (Gate("high", failing=1, failing_hosts=1, incomplete=3), FAILED,
-         "Gate: failed, 1 finding on 1 host is high or graver, and accepted by nobody."),
+         "Gate: failed, 1 finding of severity high or above on 1 host is not accepted."),
         (Gate("high", undecided=2, incomplete=3, fail_on_missing=True), FAILED,
          f"Gate: failed, {NONE_GRAVE}; {UNDECIDED}."),
         (Gate("never", undecided=2, fail_on_missing=True), FAILED, f"Gate: failed, {UNDECIDED}."),

@@ -1,4 +1,4 @@
-"""Hosts that differ from the others of their group: planted ones are found, and groups without any have none."""
+"""Outliers in each group of hosts: planted ones are found, and groups without any have none."""
 
 from __future__ import annotations
 

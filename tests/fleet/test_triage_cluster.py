@@ -151,7 +151,7 @@ def test_the_scheduler_dies(tmp_path: Path, run: Run) -> None:
     last = run("triage", place, "--out-dir", out, "-j", "2", "--resume", "--progress", "json")
 
     lines = [line for line in said.splitlines() if not line.startswith(("{", "peak"))]
-    assert (cut.returncode, len(lines), "the scheduler is gone" in lines[0]) == (6, 1, True)
+    assert (cut.returncode, len(lines), "the scheduler does not respond" in lines[0]) == (6, 1, True)
     told = progress(last.err)[-1]
     assert (last.code, told["done"], told["skipped"] >= 2) == (0, 16, True)
 

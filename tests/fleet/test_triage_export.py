@@ -66,7 +66,7 @@ def test_standard_output_has_the_bytes_of_the_file(folder: Path, form: str) -> N
 @pytest.mark.parametrize(
     ("output", "told"),
     [
-        ("parquet=-", "parquet is no text for standard output"),
+        ("parquet=-", "parquet is binary"),
         ("-", "name the format and the file"),
         ("csv", "name the format and the file"),
         ("out.xlsx", "the suffix names no format"),

@@ -133,7 +133,7 @@ def test_a_result_without_its_form_costs_its_own_page_only(tmp_path: Path) -> No
 
     assert pages(tmp_path) == [page(1)]
     (warning,) = told.warnings
-    assert warning.startswith("nightly/5.tar: its result has not the form of a result")
+    assert warning.startswith("nightly/5.tar: its result is malformed")
     assert page(5) not in (tmp_path / "index.html").read_text()
 
 

@@ -98,7 +98,7 @@ def test_names_of_copies_are_harmless(server: Web, tmp_path: Path, path: str, na
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/status/404", "cannot be fetched: it is not there"),
+        ("/status/404", "cannot be fetched: it does not exist"),
         ("/status/401", "cannot be fetched: access is denied (401)"),
         ("/status/403", "cannot be fetched: access is denied (403)"),
         ("/status/410", "cannot be fetched: the server answers 410"),
@@ -117,7 +117,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     with web() as gone:
         address = gone.address
     assert failed(f"{address}/a.tar?token={KEY}", tmp_path) == "cannot be fetched: the connection was refused"
-    assert failed("http://[::1", tmp_path) == "is no address: no server can be called so"
+    assert failed("http://[::1", tmp_path) == "is not a valid address: invalid server name"
 
 
 def test_no_more_is_fetched_than_is_allowed(server: Web, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_copy_from_s3(bucket: Bucket, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bucket")
 def test_what_is_not_in_s3(tmp_path: Path, key: str) -> None:
     """Neither the object nor the bucket."""
-    assert failed(f"s3://{key}", tmp_path) == "cannot be fetched: it is not there"
+    assert failed(f"s3://{key}", tmp_path) == "cannot be fetched: it does not exist"
 
 
 def test_too_large_for_s3(bucket: Bucket, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_without_credentials(bucket: Bucket, tmp_path: Path, monkeypatch: pytest
     bucket.put({"a.tar": b"1"})
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert failed("s3://bucket/a.tar", tmp_path) == "cannot be fetched: there are no credentials for it"
+    assert failed("s3://bucket/a.tar", tmp_path) == "cannot be fetched: no credentials for it"
     monkeypatch.setenv("FSSPEC_S3_ANON", "true")
 
 
@@ -235,7 +235,7 @@ def test_patterns_of_s3(bucket: Bucket, pattern: str, expected: list[str]) -> No
     [
         ("s3://bucket/gone/", "s3://bucket/gone/ holds no bundle"),
         ("s3://bucket/*.zip", "s3://bucket/*.zip is a pattern that nothing fits"),
-        ("s3://nobucket/", "s3://nobucket/ cannot be fetched: it is not there"),
+        ("s3://nobucket/", "s3://nobucket/ cannot be fetched: it does not exist"),
     ],
 )
 def test_a_list_without_a_bundle_is_said_before_anything_begins(bucket: Bucket, name: str, message: str) -> None:
@@ -280,8 +280,8 @@ def test_addresses_in_a_list(bucket: Bucket, tmp_path: Path) -> None:
     assert [(item.label, item.refused) for item in find_items([], lists=[str(tmp_path / "list")])] == [
         ("s3://bucket/n/a.tar", ""),
         ("s3://bucket/n/b.tar", ""),
-        ("s3://nobucket", "cannot be fetched: it is not there"),
-        ("odd://x/y", "odd:// is no kind of address that fsspec knows"),
+        ("s3://nobucket", "cannot be fetched: it does not exist"),
+        ("odd://x/y", "odd:// is not an address type that fsspec supports"),
         ("file:///etc/passwd", "of files of this machine name the path, and of addresses only the file itself"),
         ("s3://bucket/unasked.tar", ""),
     ]
@@ -289,7 +289,7 @@ def test_addresses_in_a_list(bucket: Bucket, tmp_path: Path) -> None:
 
 HERE = "of files of this machine name the path, and of addresses only the file itself"
 KINDS = {
-    "odd://x/y": "odd:// is no kind of address that fsspec knows",
+    "odd://x/y": "odd:// is not an address type that fsspec supports",
     "file:///etc/passwd": HERE,
     "zip://x::s3://bucket/a.zip": HERE,
     "ftp://host/a.tar": "ftp:// is a kind of address that is not read; copy the bundles here first",

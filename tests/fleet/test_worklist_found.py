@@ -107,10 +107,10 @@ def test_folders_have_a_depth_limit() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone.tar", "gone.tar is not there"),
-        ("a.tar/b", "a.tar/b is not there"),
-        ("bad\nname\x1b", "bad\\nname\\x1b is not there"),
-        ("nul\0", "nul\\x00 is no name of a file"),
+        ("gone.tar", "gone.tar does not exist"),
+        ("a.tar/b", "a.tar/b does not exist"),
+        ("bad\nname\x1b", "bad\\nname\\x1b does not exist"),
+        ("nul\0", "nul\\x00 is not a file name"),
         ("-", "- names no bundle; standard input is read as a list of bundles by --from -"),
         ("", "an empty name names no bundle"),
         ("x" * 300, "x" * 300 + " cannot be read: File name too long"),

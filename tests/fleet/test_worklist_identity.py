@@ -129,7 +129,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, which: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "a").touch()
     (tmp_path / "link").symlink_to("a")
-    with pytest.raises(UnreadError, match=r"^(is no regular file|cannot be read: .*)$"):
+    with pytest.raises(UnreadError, match=r"^(is not a regular file|cannot be read: .*)$"):
         identity(tmp_path / which)
 
 

@@ -68,12 +68,12 @@ def test_a_line_that_is_not_there_is_refused_and_the_others_are_read(cases: Path
         + b"\na.tar\n"
     )
     assert listed(cases, content) == {
-        "cases/gone.tar": "is not there",
-        "cases/a.tar/b": "is not there",
+        "cases/gone.tar": "does not exist",
+        "cases/a.tar/b": "does not exist",
         "cases/empty": "holds no bundle",
         "cases/pipe": "is a named pipe (fifo)",
-        "cases/nightly.txt:5/nul\\x00": "is no name of a file",
-        "cases/*.tar": "is not there",
+        "cases/nightly.txt:5/nul\\x00": "is not a file name",
+        "cases/*.tar": "does not exist",
         "cases/" + "x" * 300: "cannot be read: File name too long",
         "cases/nightly.txt:8": f"is a line of more than {MAX_LINE_BYTES} bytes",
         "cases/a.tar": "",
@@ -86,7 +86,7 @@ def test_standard_input_is_relative_to_the_current_folder(cases: Path) -> None:
     assert [(item.label, item.refused) for item in find_items([str(cases / "a.tar")], lists=["-"], stdin=stdin)] == [
         ("a.tar", ""),
         ("here/d.tar", ""),
-        ("here/stdin:2/gone", "is not there"),
+        ("here/stdin:2/gone", "does not exist"),
     ]
 
 
@@ -129,7 +129,7 @@ def test_addresses_in_a_list(cases: Path) -> None:
     [
         ("gone.txt", "the list gone.txt cannot be read: No such file or directory"),
         ("cases", "the list cases cannot be read: Is a directory"),
-        ("bad\n\0", "the list bad\\n\\x00 is no name of a file"),
+        ("bad\n\0", "the list bad\\n\\x00 is not a file name"),
     ],
 )
 def test_a_list_that_is_not_there_is_said_before_anything_begins(cases: Path, name: str, message: str) -> None:

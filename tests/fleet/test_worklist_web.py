@@ -13,7 +13,7 @@ from thpdiag.fleet.sources import remote as lists
 from thpdiag.fleet.sources.item import UnreadError
 from thpdiag.fleet.sources.items import find_items
 
-GONE = "cannot be fetched: it is not there"
+GONE = "cannot be fetched: it does not exist"
 pytestmark = pytest.mark.usefixtures("asked_directly")
 
 
@@ -129,7 +129,7 @@ def test_each_lost_folder_is_told_and_the_others_are_listed(server: Web) -> None
         ("cut", "cannot be fetched: the connection was cut"),
         ("forbidden", "cannot be fetched: access is denied (403)"),
         ("gone", GONE),
-        ("json", "cannot be listed: it is no page of links"),
+        ("json", "cannot be listed: not a page of links"),
         ("web/b.tar", ""),
     ]
 
@@ -155,7 +155,7 @@ def test_a_list_of_too_many_pages(server: Web, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(lists, "_MAX_PAGES", 3)
     server.files["/n/"] = b"".join(b'<a href="%d/">' % number for number in range(9))
     server.files |= {f"/n/{number}/": b'<a href="a.tar">' for number in range(9)}
-    why = "has a list of more than 3 pages; what the others name is not known"
+    why = "has a list of more than 3 pages; the other pages were not read"
     assert listed(server) == [("0/a.tar", ""), ("1/a.tar", ""), ("(what is lost)", why)]
     monkeypatch.setattr(lists, "_MAX_PAGES", 10)
     assert listed(server) == [(f"{number}/a.tar", "") for number in range(9)]

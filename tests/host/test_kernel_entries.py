@@ -47,7 +47,7 @@ def test_call_chains_that_begin_at_entries_leave_no_doubt() -> None:
 def test_a_table_of_another_kernel_is_refused(wrong: dict[str, int]) -> None:
     """Although it lies where a kernel may lie; builds that are nearly the same have their entries at the same place."""
     named, (problem,) = symbolize(recording(MANY, HERE), [table(wrong)])
-    assert "call chains would begin where no kernel is entered" in problem.text
+    assert "call chains would not start at a kernel entry" in problem.text
     assert samples(named) == {"[unknown]": 5}
 
 

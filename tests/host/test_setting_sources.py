@@ -145,7 +145,7 @@ ROWS = [
         EL79, PLAIN_LINE, unit("madvise"), {"etc/tmpfiles.d/thp.conf": f"w /{THP}enabled - - - - never\n"}],
         ("madvise", "rc file"), "madvise", {"start_up": "thp.service runs last"}),
     Row("a unit and rc.local differ since systemd", [EL79, PLAIN_LINE, unit("madvise"), rc_local("never")],
-        None, "unknown", {"start_up": "which of them runs last cannot be told"}),
+        None, "unknown", {"start_up": "it is unknown which of them runs last"}),
     Row("an init script and rc.local differ on RHEL 6", [
         EL66, PLAIN_LINE, rc_local("never"), {"etc/init.d/thp": echo("madvise")}],
         ("never", "rc file"), "never", {"start_up": "rc.local runs last"}),

@@ -133,7 +133,7 @@ def test_parts_in_the_wrong_order_are_sorted() -> None:
     assert (np.diff(times) > 0).all()
     assert series(records)[HOST].values[HUGE].tolist() == series(raw(growth()))[HOST].values[HUGE].tolist()
     assert [text for text, _ in problems(records)] == [
-        "parts of the recording stand in the wrong order; they were sorted by time"
+        "parts of the recording are in the wrong order; they were sorted by time"
     ]
 
 

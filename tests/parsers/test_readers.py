@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,10 @@ from golden_records import compare, dump
 from thpdiag.bundle import members
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.knowledge.paths import system_path
-from thpdiag.model import Problem
+from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Fact, Problem, Sample, Series
 from thpdiag.model.parser import Content
-from thpdiag.parsers import all_parsers, bulk_parsers
+from thpdiag.parsers import SOURCES_FILE, all_parsers, bulk_parsers
 
 FOLDER = ROOT / "fixtures" / "readers"
 CASES = sorted(case for reader in FOLDER.iterdir() if reader.is_dir() for case in reader.iterdir() if case.is_dir())
@@ -72,3 +75,19 @@ def test_no_reader_lies_where_it_is_not_found() -> None:
 def test_every_fixture_folder_says_where_it_comes_from() -> None:
     """ORIGIN.md names kernel, command, and what was reconstructed."""
     assert [c.parent.name for c in CASES if not (c.parent / "ORIGIN.md").is_file()] == []
+
+
+def test_the_sources_of_each_fact_are_up_to_date() -> None:
+    """`rules facts` names the parsers that give a fact, as they do in their fixtures. BLESS=1 writes the table."""
+    sources: dict[str, set[str]] = defaultdict(set)
+    for case in CASES:
+        for record in (found.record for found in readings(case)):
+            names = [record.name] if isinstance(record, Fact) else ()
+            names = list(record.values) if isinstance(record, Sample | Series) else names
+            for known in filter(None, map(term, names)):
+                sources[known.name].add(case.parent.name)
+    rows = [f"{json.dumps(name)}: {json.dumps(sorted(sources[name]))}" for name in sorted(sources)]
+    text = "{\n" + ",\n".join(rows) + "\n}\n"
+    if os.environ.get("BLESS") == "1":
+        SOURCES_FILE.write_text(text, "utf-8")
+    assert SOURCES_FILE.read_text("utf-8") == text

@@ -245,11 +245,11 @@ def test_screens_of_watch(first: str, second: str) -> None:
 
 
 def test_a_reboot_between_two_outputs() -> None:
-    """Counters that fall began anew: the two are no pair, and a problem says so."""
+    """Counters that fall began anew: the two are cannot be compared, and a problem says so."""
     text = f"{PROMPT}{GREP}; sleep 300; {GREP}\n{out(100000)}{out(20)}"
     assert times(text) == []
     problems = [r.record.text for r in readings(text.encode()) if isinstance(r.record, Problem)]
-    assert any("no pair" in problem for problem in problems)
+    assert any("cannot be compared" in problem for problem in problems)
 
 
 def test_what_is_typed_by_hand_may_have_taken_longer() -> None:

@@ -112,7 +112,7 @@ def test_a_group_that_claims_too_many_members_is_odd() -> None:
     raw = File(told(event, replace(THREE[0], read=(2**63,)), replace(THREE[0], read=(1, 1))), [event]).written()
     windows = read(raw)[1]
     assert rows(windows) == [THREE[0]]
-    assert odd(windows) == {"the record is shorter than its event says": 1}
+    assert odd(windows) == {"the record is shorter than its event declares": 1}
 
 
 def test_what_an_event_does_not_record_is_unknown() -> None:
@@ -296,7 +296,7 @@ def test_a_sample_too_short_for_its_fields_is_odd() -> None:
     short = LITTLE.record(perf.SAMPLE, bytes(16))
     windows = read(File(short + told(PLAIN, THREE[0]) + short).written())[1]
     assert rows(windows) == [THREE[0]]
-    assert odd(windows) == {"the record is shorter than its event says": 2}
+    assert odd(windows) == {"the record is shorter than its event declares": 2}
 
 
 @pytest.mark.parametrize("raw", [b"", b"PERF", b"PERFILE2", b"\x7fELF" * 40, b"PERFILE2" + LITTLE.pack("Q", 104)])

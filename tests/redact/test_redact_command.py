@@ -141,7 +141,7 @@ def test_numbers_are_given_once() -> None:
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("{", "is no mapping of names"), ("[]", "is no mapping of names"), ('{"a": 1}', "is no mapping of names"),
+    ("{", "is not a name mapping"), ("[]", "is not a name mapping"), ('{"a": 1}', "is not a name mapping"),
     ('{"hostname_map": {"a": 1}}', "hostname_map holds something else"),
     ('{"ip_map": [1]}', "ip_map holds something else"),
 ])  # fmt: skip
@@ -167,4 +167,4 @@ def test_an_odd_result(run: Run, tmp_path: Path) -> None:
     """What only says that it is a result is told as such."""
     odd = tmp_path / "odd.json"
     odd.write_text('{"schema": "thpdiag/result/1", "profiles": [3], "verdict": {"status": "found"}}')
-    assert "holds no valid result" in run("redact", odd).err
+    assert "no valid thpdiag result" in run("redact", odd).err

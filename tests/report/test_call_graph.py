@@ -155,7 +155,7 @@ def test_the_script_searches_walks_and_zooms(show: Show) -> None:
     assert told["nothing"] == "0 boxes, in 0.0 % of the samples"
     assert told["left"] == [True, "", 0]
     assert told["walk"] == [
-        "all that is not idle: 100.0 %",
+        "all non-idle samples: 100.0 %",
         "java: 80.0 % (task)",
         "main: 80.0 % (program)",
         "page_fault: 60.0 %, own 10.0 % (kernel)",
@@ -165,7 +165,7 @@ def test_the_script_searches_walks_and_zooms(show: Show) -> None:
     ]
     assert told["zoomed"] == ["100.000%", "100.000%", "83.333%", "none", "none"]
     assert told["labels"] == [
-        "all that is not idle",
+        "all non-idle samples",
         "java",
         "main",
         "page_fault",

@@ -170,7 +170,7 @@ def test_a_counter_that_stood_still_is_told_in_words() -> None:
         "p",
     )
     assert page.count("<figure") == 1
-    assert 'Watched, and 0 in all samples: compact_stall <code class="place">a:2</code>' in page
+    assert 'Recorded, always 0: compact_stall <code class="place">a:2</code>' in page
 
 
 def test_marks_are_whole_times_with_room_between() -> None:

@@ -128,7 +128,7 @@ def test_the_picture_has_the_places_of_the_tree() -> None:
     """Percent across, a row for each caller, and a tooltip with the share and what of it is the function's own."""
     found = {text: (y, x, width) for _, y, x, width, text in drawn(STACKS).frames}
     assert found == {
-        "all that is not idle: 100.0 %": (0, 0, 100),
+        "all non-idle samples: 100.0 %": (0, 0, 100),
         "java: 90.0 %": (ROW, 0, 90),
         "cc: 10.0 %": (ROW, 90, 10),
         "main: 90.0 %": (2 * ROW, 0, 90),
@@ -149,7 +149,7 @@ def test_what_findings_rest_on_is_outlined_where_they_do() -> None:
     assert len(fills) == len(LOOKS)
     assert all(float(LOOKS[MARKED][3]) > float(look[3]) for name, look in LOOKS.items() if name != MARKED)
     page = icicle(profile(STACKS, matched=["compact_zone"], matched_stacks=[0]), "i", 3000)
-    assert "what the findings speak of (outlined)" in page
+    assert "cited by a finding (outlined)" in page
     assert "outlined" not in icicle(profile(STACKS), "i", 3000)
 
 
@@ -165,7 +165,7 @@ def test_tasks_programs_and_the_kernel_are_told_apart() -> None:
 def test_small_functions_are_folded_and_it_is_said() -> None:
     """Below 0.05 % of the samples nothing is drawn; the caller has it as its own share."""
     told = icicle(profile([["a;b", 0.9992], ["a;b;c", 0.0004], ["a;d", 0.0004]]), "i", 3000)
-    assert {text.partition(":")[0] for *_, text in _Drawn(told).frames} == {"all that is not idle", "a", "b"}
+    assert {text.partition(":")[0] for *_, text in _Drawn(told).frames} == {"all non-idle samples", "a", "b"}
     assert "Functions of less than 0.05 % are not drawn but counted to their callers (0.08 % of the samples)." in told
     assert "b: 100.0 %, all own" in told
     assert "Every function is drawn." in icicle(profile(STACKS), "i", 3000)
@@ -252,6 +252,6 @@ def test_names_stand_where_they_fit() -> None:
     """A wide frame has its name, a narrow one the tooltip alone, and a long name is shortened."""
     page = icicle(profile([["a;" + "n" * 300, 0.97], ["a;narrow", 0.03]]), "i", 3000)
     labels = re.findall("<text[^>]*>([^<]*)</text>", page)
-    assert labels[:2] == ["all that is not idle", "a"]
+    assert labels[:2] == ["all non-idle samples", "a"]
     assert re.fullmatch("n{100,160}…", labels[2])
     assert len(labels) == 3

@@ -171,11 +171,11 @@ def test_relative_times_are_no_times() -> None:
 
 
 def test_both_reports_show_the_losses() -> None:
-    """What the recording says it lost, with its share."""
+    """What the recorder reports that it lost, with its share."""
     result = judged(lost=200)
     assert profile(result)["loss"]["lost_share"] == pytest.approx(0.2)
     for report in (text.render(result), plain(html.render(result))):
-        assert "the recording says it lost 200 samples, 20.0 % of all" in " ".join(report.split())
+        assert "the recorder reports that it lost 200 samples, 20.0 % of all" in " ".join(report.split())
     assert "says it lost" not in text.render(judged())
 
 
@@ -203,7 +203,7 @@ def test_lost_samples_of_perf_report_reach_the_ledger() -> None:
     )
     result = document(report.encode())
     assert profile(result)["loss"]["lost"] == 250
-    assert "the recording says it lost 250 samples" in text.render(result)
+    assert "the recorder reports that it lost 250 samples" in text.render(result)
 
 
 def test_small_branches_are_counted_to_their_callers() -> None:

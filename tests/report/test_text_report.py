@@ -95,7 +95,7 @@ def test_the_order_is_the_order_of_reading() -> None:
         "Undo:    echo always",
         "Verify:  collectl",
         "Why:",
-        "What speaks against it:",
+        "Evidence against it:",
         "Not the cause:",
         "Not garbage collection: SpinPause has 0.7 %",
         "To last:",
@@ -190,13 +190,13 @@ def test_what_may_hide_evidence_is_listed_at_once() -> None:
     """Other problems are only counted until somebody asks; the count says that there are such."""
     document = _document("found")
     lost = {"member": "var.tar.gz", "kind": "damaged", "text": "is no archive", "hides": True}
-    odd = {"member": "vmstat.txt", "kind": "odd", "text": "a line that is no row of vmstat"}
+    odd = {"member": "vmstat.txt", "kind": "odd", "text": "not a row of vmstat"}
     document["problems"] = [lost, odd]
     assert "Problems that may hide evidence" in render(document)
     assert "var.tar.gz  damaged: is no archive" in render(document)
     assert "no row" not in render(document)
     assert "2 problems (1 damaged, 1 odd); --full lists them." in " ".join(render(document).split())
-    assert "vmstat.txt  odd: a line that is no row of vmstat" in render(document, FULL)
+    assert "vmstat.txt  odd: not a row of vmstat" in render(document, FULL)
     assert "1 problem (1 damaged).\n" in render({**document, "problems": [lost]})
     assert "Problems that may" not in render({**document, "problems": [odd]})
 

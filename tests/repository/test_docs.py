@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import manual
 import pytest
 
 from conftest import ROOT
@@ -167,6 +168,13 @@ def test_the_rule_list_is_up_to_date() -> None:
     file, wanted = ROOT / "rules" / "README.md", rule_list()
 
     agree(file, file.read_text() if file.exists() else "", wanted, wanted)
+
+
+def test_the_manual_page_is_up_to_date() -> None:
+    """`man thpdiag` has every command and option."""
+    wanted = manual.page()
+
+    agree(manual.PAGE, manual.PAGE.read_text() if manual.PAGE.exists() else "", wanted, wanted)
 
 
 def test_every_role_has_a_heading() -> None:

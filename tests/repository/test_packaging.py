@@ -85,7 +85,9 @@ def test_the_wheel_carries_all_data_of_the_package(wheel: Path) -> None:
 
 def test_the_wheel_carries_nothing_else(wheel: Path) -> None:
     """No fixtures, no tests, no caches."""
-    assert {n.split("/")[0] for n in names(wheel)} == {"thpdiag", f"thpdiag-{__version__}.dist-info"}
+    own = f"thpdiag-{__version__}"
+    assert {n.split("/")[0] for n in names(wheel)} == {"thpdiag", f"{own}.dist-info", f"{own}.data"}
+    assert [n for n in names(wheel) if n.startswith(f"{own}.data/")] == [f"{own}.data/data/share/man/man1/thpdiag.1"]
     assert [n for n in names(wheel) if "__pycache__" in n] == []
 
 
@@ -118,6 +120,11 @@ def test_an_installed_thpdiag_analyses(installed: Path, tmp_path: Path) -> None:
     run(installed / "bin" / "thpdiag", "analyze", bundle, "-o", "page.html", "-o", "page.json", cwd=tmp_path)
 
     assert {f.name for f in tmp_path.iterdir()} == {"page.html", "page.json"}
+
+
+def test_an_installed_thpdiag_has_its_manual(installed: Path) -> None:
+    """Where `man` looks beside the folder of programs."""
+    assert (installed / "share/man/man1/thpdiag.1").read_text() == (ROOT / "docs/man/thpdiag.1").read_text()
 
 
 def test_the_checkout_has_the_same_rules() -> None:

@@ -129,7 +129,7 @@ def test_an_analysis_that_takes_all_memory_has_a_document(bad: Callable[[str], P
     """Outside of a reader too: one sentence, and no traceback."""
     done = thpdiag("analyze", "--max-memory", "512 MiB", "-f", "json", bad("answers"), mode="greedy")
     document = json.loads(done.stdout)
-    text = "the analysis needed more than 512.0 MiB of memory (limit --max-memory); nothing of the input is known"
+    text = "the analysis needed more than 512.0 MiB of memory (limit --max-memory); there is no result"
 
     assert (done.returncode, done.stderr.decode()) == (6, f"thpdiag: {text}\n")
     assert [(p["kind"], p["text"]) for p in document["problems"]] == [("limit", text)]

@@ -61,7 +61,7 @@ def test_with_a_login_it_may_listen_anywhere() -> None:
 @pytest.mark.parametrize(
     ("access", "told"),
     [
-        (Access(Mode.TOKENS, "0.0.0.0"), "which address browsers open"),
+        (Access(Mode.TOKENS, "0.0.0.0"), "the address that browsers open"),
         (Access(Mode.PROXY, "0.0.0.0", ORIGINS), "name the addresses of the proxy"),
         (Access(Mode.PROXY, proxies=PROXIES, user_header="cookie"), "not a header"),
         (Access(Mode.PROXY, proxies=PROXIES, user_header="x-forwarded-for"), "not a header"),

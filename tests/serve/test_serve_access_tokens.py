@@ -195,5 +195,5 @@ def test_the_key_of_a_server_stays_and_is_its_own(tmp_path: Path) -> None:
         sessions.load_key(file)
     file.chmod(0o600)
     file.write_bytes(key[:31])
-    with pytest.raises(UsageError, match="is no key"):
+    with pytest.raises(UsageError, match="must be a key"):
         sessions.load_key(file)

@@ -307,7 +307,7 @@ def test_a_mistake_of_ours_is_told_in_place_of_waiting(storage: Storage, monkeyp
     look = FleetCache(storage, storage.clock).look(LONG)
 
     assert (look.made, look.waits) == (None, False)
-    assert look.mistake.endswith("the log of the server says why")
+    assert look.mistake.endswith("see the server log")
     assert [one.exc_type for one in logged] == [KeyError]
 
 

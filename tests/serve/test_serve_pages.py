@@ -217,7 +217,7 @@ def test_a_comparison_of_other_things_says_so(whole: Whole) -> None:
     )
     assert "the same case twice" in words(text(whole, f"/cases/{one}/compare?with={one}", 404))
     for absent in ("", "x", "0" * 32):
-        assert "is not there" in words(text(whole, f"/cases/{one}/compare?with={absent}", 404))
+        assert "does not exist" in words(text(whole, f"/cases/{one}/compare?with={absent}", 404))
     assert whole.ask("GET", f"/cases/{one}/comparison").status == 404
 
 
@@ -255,9 +255,9 @@ def test_lines_of_a_bundle_that_is_gone_are_the_excerpt(whole: Whole) -> None:
     whole.hands.now = BEGIN + 15 * DAY
     assert whole.storage.retention.prune(whole.server.terms).bundles == 1
     page = words(text(whole, link))
-    assert "no longer stored" in page
+    assert "has expired" in page
     assert "13 0 0 9796000 120000" in page
-    assert "no longer stored since" in words(text(whole, f"/cases/{key}"))
+    assert "has expired since" in words(text(whole, f"/cases/{key}"))
 
 
 def test_keeping_releasing_and_deleting(whole: Whole) -> None:

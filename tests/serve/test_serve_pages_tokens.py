@@ -65,17 +65,17 @@ def test_a_token_without_days_lasts_until_it_is_revoked(whole: Whole) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"name": " "}, "needs a name"),
-        ({"name": "a\x1bb"}, "needs a name"),
+        ({"name": " "}, "needs a printable name"),
+        ({"name": "a\x1bb"}, "needs a printable name"),
         ({"name": "a" * 101}, "100 characters"),
         ({"scope": []}, "needs a scope"),
         ({"scope": ["root"]}, "no such scope: root"),
         ({"scope": ["admin", "\x00"]}, "no such scope"),
         ({"days": "0"}, "1 to 3,650 days"),
-        ({"days": "-1"}, "whole number of days"),
-        ({"days": "9" * 400}, "whole number of days"),
-        ({"days": "1e3"}, "whole number of days"),
-        ({"days": "٣"}, "whole number of days"),
+        ({"days": "-1"}, "a number of days"),
+        ({"days": "9" * 400}, "a number of days"),
+        ({"days": "1e3"}, "a number of days"),
+        ({"days": "٣"}, "a number of days"),
         ({"days": "3651"}, "1 to 3,650 days"),
     ],
 )

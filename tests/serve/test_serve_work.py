@@ -48,7 +48,7 @@ def test_each_bundle_becomes_its_case(storage: Storage) -> None:
     assert storage.cases.document(storm.case) == analysed(archive(STORM), "shop one.tar")
     found = storage.cases.find(nothing.case)
     assert found is not None
-    assert (found.status, found.reason) == ("refused", "nothing in it was recognised")
+    assert (found.status, found.reason) == ("refused", "nothing in it was recognized")
     assert (storm.attempts, storage.bundles.total()) == (1, 2)
 
 

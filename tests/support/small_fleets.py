@@ -22,7 +22,7 @@ from thpdiag.store.results import Analysis, BundleResult
 from thpdiag.store.store import Store
 
 GRADES = ("critical", "high", "medium", "low", "info")
-WELL = "No huge-page problem: every mechanism that could hurt was measured and none is at work."
+WELL = "No huge-page problem: all known huge-page problems were checked; none was found."
 
 
 def found(severity: str, **more: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def found(severity: str, **more: Any) -> dict[str, Any]:
 
 def said(status: str) -> dict[str, Any]:
     """A verdict without a finding."""
-    return {"status": status, "sentence": WELL if status == "nothing_found" else "The input does not decide it."}
+    return {"status": status, "sentence": WELL if status == "nothing_found" else "Inconclusive."}
 
 
 def host(name: str, verdict: dict[str, Any], **more: Any) -> dict[str, Any]:

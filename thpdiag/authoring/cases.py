@@ -115,7 +115,7 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation, measures: Measure
     for line in lines:
         found = _STACK.fullmatch(line.strip())
         if not found:
-            raise ValueError(f"'{line}' is no stack; write 'leaf < caller WEIGHT [comm]'")
+            raise ValueError(f"'{line}' is not a stack; write 'leaf < caller WEIGHT [comm]'")
         names = [n.strip() for n in found["frames"].split(" < ")]
         stack = tuple(frames.setdefault(n, len(frames)) for n in names)
         weight = float(found["weight"])
@@ -142,7 +142,7 @@ def _samples(series: Mapping[str, str], cite: Citation) -> Iterator[Sample]:
     for spelled, notation in series.items():
         found = _NAME.fullmatch(spelled.strip())
         if not found:
-            raise ValueError(f"'{spelled}' is no metric name")
+            raise ValueError(f"'{spelled}' is not a metric name")
         known = term(found["metric"])
         if known is None:
             raise ValueError(f"'{found['metric']}' is not in the vocabulary")
@@ -162,7 +162,7 @@ def _samples(series: Mapping[str, str], cite: Citation) -> Iterator[Sample]:
 def _values(notation: str) -> tuple[float, list[float | None]]:
     found = _SERIES.fullmatch(notation.strip())
     if not found:
-        raise ValueError(f"'{notation}' is no series")
+        raise ValueError(f"'{notation}' is not a series")
     step = parse_quantity(f"{found['step']} {found['unit']}") if found["step"] else 0.0
     values: list[float | None] = []
     for word in found["values"].split():

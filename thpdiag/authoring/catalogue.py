@@ -160,7 +160,7 @@ ROLES = {
     "contributing": "What makes it worse",
     "configuration": "Configuration",
     "risk": "Risks",
-    "alternative": "Causes that look alike and are none of huge pages",
+    "alternative": "Look-alike causes that have nothing to do with huge pages",
     "context": "Context",
 }
 LISTS = (

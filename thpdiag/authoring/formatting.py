@@ -81,14 +81,14 @@ def format_rules(text: str) -> str:
     if node is None:
         return text
     if isinstance(node, yaml.ScalarNode):
-        raise FormatError("neither a rule nor a list of cases")
+        raise FormatError("not a rule and not a list of cases")
     formatted = _Writer(text, node).document()
     try:
         same = load_own(formatted)[0] == before
     except YamlError as error:
-        raise FormatError(f"the formatted text is no YAML: {error}") from error
+        raise FormatError(f"the formatted text is not valid YAML: {error}") from error
     if not same or _comment_words(formatted) != _comment_words(text):
-        raise FormatError("formatting would change what the file says")
+        raise FormatError("formatting would change the content of the file")
     return formatted
 
 

@@ -31,7 +31,7 @@ def complaints(known: Catalogue) -> list[str]:
         checks = (_words(issue, known.date), _conditions(issue), _workaround(issue), _ranges(issue))
         found += [(issue.id, what) for check in checks for what in check]
     ids = [issue.id for issue in known.issues]
-    found += [(name, "the id stands twice") for name in dict.fromkeys(ids) if ids.count(name) > 1]
+    found += [(name, "duplicate id") for name in dict.fromkeys(ids) if ids.count(name) > 1]
     found += [(one.id, what) for one, other in combinations(known.issues, 2) for what in _contradictions(one, other)]
     return [f"{name}: {what}" for name, what in found]
 
@@ -55,7 +55,7 @@ def _words(issue: KnownIssue, checked: str) -> Iterator[str]:
     elif day.isoformat() > checked:
         yield f"the source is of {issue.date}, after the catalogue was checked ({checked})"
     elif found and not found[3] and not issue.doubt:
-        yield "a date that is not exact is said to be so in doubt"
+        yield "give the reason for an inexact date in `doubt`"
 
 
 def _conditions(issue: KnownIssue) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _conditions(issue: KnownIssue) -> Iterator[str]:
         if not needed or set(needed) - CONDITIONS:
             yield f"{name}: a condition is one of {', '.join(sorted(CONDITIONS))}"
         if "matches" in needed and not _compiles(str(needed["matches"])):
-            yield f"{name}: the pattern is none of RE2"
+            yield f"{name}: not a valid RE2 pattern"
 
 
 def _compiles(pattern: str) -> bool:
@@ -85,7 +85,7 @@ def _compiles(pattern: str) -> bool:
 def _workaround(issue: KnownIssue) -> Iterator[str]:
     work = issue.workaround
     if (work.sets or work.run) and not work.until:
-        yield "a workaround says until when it is needed"
+        yield "a workaround needs `until`"
     if set(work.back) - set(work.sets):
         yield "back has only settings that the workaround sets"
     if work.remedy and work.remedy not in remedies():
@@ -97,15 +97,15 @@ def _ranges(issue: KnownIssue) -> Iterator[str]:
     for one in (*issue.kernels, *issue.versions):
         name = one.line or issue.app
         if one in issue.kernels and not _LINE.fullmatch(one.line):
-            yield f"no line of kernels is called '{one.line}'"
+            yield f"unknown line of kernels '{one.line}'"
         if any(text and not numbers(text) for text in (one.since, one.fixed, one.last)):
-            yield f"{name}: a version begins with a number"
+            yield f"{name}: a version must start with a number"
         if one.fixed and one.last:
             yield f"{name}: a range that has a fix has no last version"
         if (one.line == MAINLINE or one in issue.versions) and not (one.fixed or one.last):
-            yield f"{name}: the line goes on, so that a range needs a fix or a last version"
+            yield f"{name}: the line is still maintained, so a range needs a fix or a last version"
         if one.since and numbers(one.since) > numbers(one.fixed or one.last or "9999"):
-            yield f"{name}: the range ends before it begins"
+            yield f"{name}: the range ends before it starts"
     for line, ranges in _by_line((*issue.kernels, *issue.versions)).items():
         for one, other in pairwise(sorted(ranges, key=lambda r: numbers(r.since or "0"))):
             end = numbers(one.fixed or one.last)

@@ -75,8 +75,8 @@ def _rule(identity: str, mechanism: Mechanism) -> str:
     if role != "context":
         parts.append(_cure(mechanism))
     look = look_alikes(mechanism.name) or ("something else",)
-    parts.append("false_positives:   # what looks like it, and what tells it apart")
-    parts += [f"  - TODO what tells {name} from it." for name in look]
+    parts.append("false_positives:   # look-alikes, and how to distinguish them")
+    parts += [f"  - TODO what distinguishes {name} from it." for name in look]
     parts.append(
         "references:   # a file of the kernel, a manual page, a URL, project#number, or what was measured where"
     )

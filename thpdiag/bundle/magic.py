@@ -61,13 +61,13 @@ def broken_promise(path: str, head: bytes, *, unpacked: bool) -> str:
     """
     named = bool(_TAR_NAME.search(path)) or (not unpacked and bool(_ZIP_OR_COMPRESSED_NAME.search(path)))
     if named and not head.strip(b"\0"):
-        return f"is named as an archive or a compressed file and {'holds only zeros' if head else 'is empty'}"
+        return f"has the name of an archive or a compressed file and {'holds only zeros' if head else 'is empty'}"
     if is_text(head):
         return ""
     if named:
-        return "is named as an archive or a compressed file, but its first bytes are of none"
+        return "has the name of an archive or a compressed file, but not the first bytes of one"
     if any(_one_bit_away(head, magic, at) for magic, at in _FAMILIAR):
-        return "begins like an archive or a compressed file with one bit changed"
+        return "starts like an archive or a compressed file with one bit changed"
     return ""
 
 

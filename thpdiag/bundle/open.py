@@ -134,7 +134,7 @@ class Intake:
             yield (stream.failure or damage(f"{reason}; nothing in it was read")).problem(place.path, hides=True)
         elif place.wanted:
             if named_as_archive(place.path) and not place.codecs:
-                yield damage("is named as an archive and is a text; it was read as one").problem(place.path, hides=True)
+                yield damage("has the name of an archive and is text; read as text").problem(place.path, hides=True)
             self.budget.count_wanted()
             absolute = place.form is NameForm.ABSOLUTE
             yield Member(
@@ -178,7 +178,7 @@ class Intake:
     def _zip_entries(self, place: Place, archive: ZipFile, space: Namespace) -> Iterator[Entry | Problem]:
         memory = self.limits.codec_memory >> place.codecs
         if archive.first:
-            text = f"{archive.first} bytes of another archive stand before the zip and were not read"
+            text = f"{archive.first} bytes before the zip archive were not read"
             yield damage(text).problem(place.path, hides=True)
         try:
             yield from archive.links(memory)
@@ -340,7 +340,7 @@ def _open_input(path: Path, name: str, intake: Intake, stdin: BinaryIO | None) -
     elif (kind := _file_type(path)) == stat.S_IFDIR:
         yield from intake.directory(path, name)
     elif kind not in {stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK}:
-        raise StreamError(ProblemKind.REFUSED, "is no file, pipe or directory")
+        raise StreamError(ProblemKind.REFUSED, "is not a file, pipe, or directory")
     else:
         try:  # the user's own links are followed
             file = path.open("rb", buffering=0)
@@ -354,7 +354,7 @@ def _late_members(path: Path, name: str, intake: Intake) -> Iterator[Member | Pr
     """Members whose links stood behind them: a file is read a second time for them, a pipe cannot be."""
     late = intake.late
     if not is_rereadable(path):
-        text = "is wanted by a link that came after it, and a stream cannot be read twice"
+        text = "is the target of a later link, and a stream cannot be read twice"
         yield from (Problem(Citation(member), text, ProblemKind.UNREADABLE) for member in late)
     elif late:
         for found in _open_input(path, name, Intake(late.__contains__, intake.budget), None):

@@ -220,7 +220,7 @@ class TarWalker:
         stream.skip(BLOCK)
         if self._zeros >= 2:
             self._problems.add(
-                "end", Problem(Citation(self._archive), "bytes that are no tar follow the end of the archive")
+                "end", Problem(Citation(self._archive), "bytes that are not tar follow the end of the archive")
             )
         else:
             self._note_loss(f"{where}; members from there on are lost")

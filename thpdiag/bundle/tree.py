@@ -426,7 +426,7 @@ def open_regular(name: str | Path, folder: int | None = None) -> int:
         raise unreadable(error) from error
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise StreamError(ProblemKind.REFUSED, "is no regular file")
+        raise StreamError(ProblemKind.REFUSED, "is not a regular file")
     return opened
 
 

@@ -138,7 +138,7 @@ class ZipFile:
             crc = zlib.crc32(chunk, crc)
             given += len(chunk)
             if given > entry.size:
-                raise corruption("holds more than the zip says")
+                raise corruption("holds more than the zip declares")
             yield chunk
         if given < entry.size or crc != entry.crc:
             raise corruption("does not fit its checksum in the zip")

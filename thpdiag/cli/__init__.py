@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import rich_click as click
+from click.core import ParameterSource
 from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 from click.exceptions import UsageError as ClickUsageError
 
@@ -74,10 +75,13 @@ def similar_command(word: str, known: Iterable[str], cutoff: float = 0.55) -> st
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _command_of(module: str, name: str) -> click.Command:
+def _command_of(module: str, *words: str) -> click.Command:
+    """A command of a module, by its names, with what `--config` and variables add to its options."""
     found = importlib.import_module(f"thpdiag.cli.{module}")
-    command: click.Command = found.COMMANDS[name] if hasattr(found, "COMMANDS") else found.command
-    return command
+    command: click.Command = found.COMMANDS[words[-1]] if hasattr(found, "COMMANDS") else found.command
+    from thpdiag.cli.config import configurable
+
+    return configurable(command, *words)
 
 
 class DefaultingGroup(DeferredGroup):
@@ -119,7 +123,7 @@ class TriageGroup(DefaultingGroup):
 
     def load(self, name: str) -> click.Command:
         check_linux("triage")
-        return _command_of("triage", name)
+        return _command_of("triage", "triage", name)
 
 
 class ServeGroup(DefaultingGroup):
@@ -128,7 +132,7 @@ class ServeGroup(DefaultingGroup):
     def load(self, name: str) -> click.Command:
         check_linux("serve")
         try:
-            return _command_of("serve", name)
+            return _command_of("serve", "serve", name)
         except ModuleNotFoundError as missing:
             package = str(missing.name).partition(".")[0]
             if package not in SERVE_PACKAGES:
@@ -149,17 +153,17 @@ SERVE_PACKAGES = frozenset(
     cls=TriageGroup,
     known={
         "run": "Diagnose many bundles (`run` can be left out).",
-        "merge": "Put the results of shards together.",
-        "report": "Make the fleet page, pages of hosts and files for CI again.",
-        "export": "Write the results as CSV, JSON Lines or Parquet.",
+        "merge": "Merge the results of shards.",
+        "report": "Rebuild the fleet page, host pages, and CI files.",
+        "export": "Export the results as CSV, JSON Lines, or Parquet.",
     },
 )
 def triage() -> None:
-    """Diagnose many bundles at once; one that is hostile, huge or broken costs itself only.
+    """Diagnose many bundles; a hostile, huge, or broken bundle cannot affect the others.
 
-    `thpdiag triage PATH... --out-dir DIR`: PATHs are archives, folders of archives, patterns or addresses (s3://). The
-    results of all go into one store in DIR, with the fleet as one page, DIR/index.html. `thpdiag triage run --help` has
-    the options.
+    `thpdiag triage PATH... --out-dir DIR`: each PATH is an archive, a folder of archives, a pattern, or an address
+    (s3://). All results go into one store in DIR, with the fleet page DIR/index.html. For the options, see `thpdiag
+    triage run --help`.
     """
 
 
@@ -167,20 +171,20 @@ def triage() -> None:
     cls=ServeGroup,
     known={
         "run": "Start the server (`run` can be left out).",
-        "token": "Make, list and end the tokens of the API.",
-        "upload": "List and end unfinished uploads.",
-        "prune": "Remove what is past its time, now.",
-        "check": "Check the database against the data folder, and repair it.",
+        "token": "Create, list, and revoke API tokens.",
+        "upload": "List and cancel unfinished uploads.",
+        "prune": "Delete expired bundles and cases now.",
+        "check": "Check and repair the database and the data folder.",
         "backup": "Back up the database and the key.",
         "restore": "Restore a backup.",
     },
     no_args_is_help=False,
 )
 def serve() -> None:
-    """Serve a page where a team uploads bundles and reads what was found.
+    """Run a page where a team uploads bundles and reads the diagnoses.
 
-    `thpdiag serve` alone is enough to try it: it can be reached from this machine only, and needs no login. `thpdiag
-    serve run --help` has the options, docs/how-to/serve.md how to run it for others.
+    To try it, run `thpdiag serve`: it listens on this machine only and needs no login. For the options, see `thpdiag
+    serve run --help`; to run it for others, see docs/how-to/serve.md.
     """
 
 
@@ -198,25 +202,25 @@ MODULES: Mapping[str, str] = MappingProxyType(
 )
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "analyze": "Diagnose what a customer sent.",
-        "triage": "Diagnose many bundles at once, in CI or on a cluster.",
-        "compare": "Say whether a fix worked: before and after.",
+        "analyze": "Diagnose the data that a customer sent.",
+        "triage": "Diagnose many bundles, in CI or on a cluster.",
+        "compare": "Compare before and after: did the fix work?",
         "render": "Print a saved result or comparison in another format.",
-        "explain": "Say what a rule means, and why it fires or not.",
-        "rules": "List, show, begin, check, test and document the rules.",
-        "inputs": "Say what was recognised, and what each rule lacks.",
-        "series": "Print the values of a metric over time, for other programs.",
-        "flame": "Print call stacks, folded, for flame graphs.",
+        "explain": "Explain a rule, and why it fires or does not.",
+        "rules": "List, show, create, lint, test, and document rules.",
+        "inputs": "List the recognized files, and what each rule lacks.",
+        "series": "Print a metric over time, for other programs.",
+        "flame": "Print folded call stacks for flame graphs.",
         "redact": "Replace the customer's names in a saved result.",
-        "baseline": "Accept what is found today; only new and graver fails.",
-        "ask": "Write what to ask the customer for, with the script for it.",
-        "capture-script": "Print the script to send to the customer.",
-        "reproduce": "Print a program that makes a mechanism happen on a test host.",
-        "serve": "Serve a page where a team uploads bundles.",
-        "mcp": "Answer the questions of an agent about bundles.",
-        "doctor": "Say what this installation has.",
+        "baseline": "Accept current findings so that only new or worse ones fail.",
+        "ask": "Write a request for missing data, with a capture script.",
+        "capture-script": "Print the capture script for the customer.",
+        "reproduce": "Print a program that reproduces a mechanism on a test host.",
+        "serve": "Run an upload page for a team.",
+        "mcp": "Answer an agent's questions about bundles.",
+        "doctor": "Check this installation.",
         "help": "Show the help of a command.",
-        "completion": "Print the completion script of a shell.",
+        "completion": "Print the completion script for a shell.",
     }
 )
 INTERRUPTED = 130
@@ -231,14 +235,26 @@ GC_THRESHOLD: Final = 200_000  # new containers between two collections: most of
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is sent to
 
 
+def remember_config(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    """A variable that named a file of the current folder would find one in a customer's data."""
+    if file and not file.is_absolute() and context.get_parameter_source("config") is ParameterSource.ENVIRONMENT:
+        raise UsageError(f"THPDIAG_CONFIG={file}: write an absolute path; a relative one may lead into analyzed data")
+    context.meta["thpdiag.cli.config"] = file
+
+
 @click.group(
     cls=DeferredGroup,
     known=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="thpdiag")
+@click.option(
+    "--config", metavar="FILE", envvar="THPDIAG_CONFIG", expose_value=False, callback=remember_config,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file with default options (or THPDIAG_CONFIG); also accepted after the command.",
+)  # fmt: skip
 def cli() -> None:
-    """Is the kernel's huge-page machinery hurting this host? Reads what a customer sent, proves it, says what to do."""
+    """Find out whether the kernel's huge-page machinery slows down a host: cause, proof, fix, and how to undo it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -265,11 +281,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = mistake.exit_code
     except Exception as mistake:
         if isinstance(mistake, OSError) and mistake.errno in FULL and mistake.filename is None:
-            click.echo(f"thpdiag: the output cannot be written: {mistake.strerror}", err=True)
+            click.echo(f"thpdiag: cannot write the output: {mistake.strerror}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail again at exit
             sys.exit(UsageError.exit_code)
         traceback.print_exc()
-        click.echo("thpdiag: this is a mistake of thpdiag itself; please report it with the lines above", err=True)
+        click.echo("thpdiag: this is a bug in thpdiag; please report it with the lines above", err=True)
         code = BUG_EXIT_CODE
     sys.exit(code or 0)
 
@@ -281,9 +297,19 @@ def _describe(mistake: ClickException) -> str:
     context = getattr(mistake, "ctx", None)
     if not isinstance(mistake, ClickUsageError) or context is None:
         return text
-    if "did you mean" in text:
-        return f"{text[:1].lower()}{text[1:]}"
-    return f"{text[:1].lower()}{text[1:]}; see `{context.command_path} --help`"
+    text = f"{text[:1].lower()}{text[1:]}"
+    if variable := _variable(mistake, context):
+        return f"{variable}: {text}"
+    return text if "did you mean" in text else f"{text}; see `{context.command_path} --help`"
+
+
+def _variable(mistake: ClickUsageError, context: click.Context) -> str:
+    """The variable of the environment that holds the wrong value, if one does."""
+    option = getattr(mistake, "param", None)
+    if option is None or context.get_parameter_source(option.name) is not ParameterSource.ENVIRONMENT:
+        return ""
+    names = [option.envvar] if isinstance(option.envvar, str) else option.envvar
+    return next((name for name in names if os.environ.get(name)), "")
 
 
 def program() -> NoReturn:

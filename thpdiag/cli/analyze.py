@@ -44,10 +44,10 @@ NO_MEMORY = "annot allocate memory"  # of a library that was to be loaded
 @shared.SINCE
 @shared.UNTIL
 @shared.AT
-@click.option("--case", default="", help="A name for the case in the report.")
-@click.option("--process", default="", help="Look at this process only (pid or command name).")
+@click.option("--case", default="", help="The name of the case in the report.")
+@click.option("--process", default="", help="Analyze only this process (PID or command name).")
 @shared.redaction_options
-@click.option("--isolate", is_flag=True, help="Analyse in a child process with limits.")
+@click.option("--isolate", is_flag=True, help="Analyze in a child process with limits.")
 @shared.REQUIRE_SANDBOX
 @shared.ceiling_options
 @shared.rule_options
@@ -56,7 +56,7 @@ NO_MEMORY = "annot allocate memory"  # of a library that was to be loaded
     is_flag=False,
     flag_value="-",
     metavar="[FILE]",
-    help="Also write how long stages and rules took, to stderr or to a new FILE; never into the result.",
+    help="Also write the time of each stage and rule to stderr or to a new FILE.",
 )
 @shared.EXTENT
 @shared.VERBOSE
@@ -80,7 +80,7 @@ def command(
     chosen: RuleChoice,
     timings: str | None,
 ) -> None:
-    """Diagnose what is at PATHS (folders, archives, files; `-` is standard input).
+    """Diagnose the data at PATHS: folders, archives, or files (`-` is stdin).
 
     --require-sandbox implies --isolate.
     """
@@ -127,9 +127,7 @@ class MemoryCeilingError(ThpdiagError):
 
     def __init__(self, most: int) -> None:
         size = format_quantity(most, "bytes")
-        super().__init__(
-            f"the analysis needed more than {size} of memory (limit --max-memory); nothing of the input is known"
-        )
+        super().__init__(f"the analysis needed more than {size} of memory (limit --max-memory); there is no result")
 
 
 @contextmanager
@@ -173,4 +171,4 @@ def _analyze_in_child(
         return json.loads(outcome.content), None
     if outcome.status is Status.REFUSED:
         raise IsolationError(outcome)
-    return document_of_failure(outcome, rules, options), IsolationError(outcome, "; nothing of the input is known")
+    return document_of_failure(outcome, rules, options), IsolationError(outcome, "; there is no result")

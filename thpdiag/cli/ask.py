@@ -18,26 +18,28 @@ from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted, with_scri
 from thpdiag.pipeline import analyze_paths
 from thpdiag.report import AnyResult
 
-TEXT, SCRIPT = "text", "script"
+LETTER, TEXT, SCRIPT = "letter", "text", "script"
 
 
 @click.command()
 @shared.PATHS_OF_FILES
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write to this file, not to stdout.")
-@click.option("--text-only", "parts", flag_value=TEXT, default="", help="The text without the script.")
-@click.option("--script-only", "parts", flag_value=SCRIPT, help="The script without the text.")
-@click.option("--seconds", type=click.IntRange(1, 86400), help="How long to record (120, or 1 if once is enough).")
-@click.option(
-    "--interval", default=INTERVAL, show_default=True, type=click.IntRange(1, 3600), help="Between two looks."
+@shared.output_option(
+    "Write to this file, not to stdout; `script=PATH` or the suffix .sh is the script without the text"
 )
-@click.option("--pid", default="", help="Watch this process.")
+@click.option("--text-only", "parts", flag_value=TEXT, default="", help="Write the text without the script.")
+@click.option("--script-only", "parts", flag_value=SCRIPT, help="Write the script without the text.")
+@click.option("--seconds", type=click.IntRange(1, 86400), help="Seconds to record (120, or 1 if one sample is enough).")
+@click.option(
+    "--interval", default=INTERVAL, show_default=True, type=click.IntRange(1, 3600), help="Seconds between samples."
+)
+@click.option("--pid", default="", help="Also record this process.")
 @shared.redaction_options
 @shared.rule_options
 @shared.PROGRESS
 def ask(
     *,
     paths: tuple[Path, ...],
-    output: Path | None,
+    outputs: tuple[str, ...],
     parts: str,
     seconds: int | None,
     interval: int,
@@ -45,18 +47,23 @@ def ask(
     redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
-    """Write what to ask the customer for, ready to paste: what is missing in PATHS (a result, or what was sent)."""
+    """Write a request to the customer, ready to paste, for the data that is missing in PATHS (a result or the data)."""
+    wholes = (LETTER, TEXT, SCRIPT)
+    targets = shared.parse_outputs(outputs, wholes, default=parts or LETTER, suffixes={"sh": SCRIPT})
     document = _document(paths, chosen)
     try:
         missing = wanted(redaction.apply(document))
         text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
     except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
-        raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
-    if not missing.hosts or (parts == SCRIPT and not shell):
-        shared.complain(NOTHING if not missing.hosts else "no script can record what is missing")
+        raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error
+    if not missing.hosts:
+        shared.complain(NOTHING)
         return
-    whole = {TEXT: text, SCRIPT: shell}.get(parts, with_script(text, shell))
-    shared.write(whole, output or Path("-"))
+    for name, path in targets or [(parts or LETTER, Path("-"))]:
+        if name == SCRIPT and not shell:
+            shared.complain("no script can record what is missing")
+        else:
+            shared.write({TEXT: text, SCRIPT: shell}.get(name, with_script(text, shell)), path)
 
 
 def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
@@ -65,7 +72,7 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
         raise mistake
     results = [result for path in paths if (result := find_result(path)) is not None]
     if results and len(paths) > 1:
-        raise UsageError("one result at a time, or what a customer sent")
+        raise UsageError("give one result, or the data of a customer")
     if results:
         return results[0]
     with shared.progress_of() as show:
@@ -76,13 +83,15 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
 
 
 @click.command("capture-script")
-@click.option("--for", "ids", multiple=True, metavar="RULE", help="Only what this rule needs; may be repeated.")
-@click.option("--seconds", default=120, show_default=True, type=click.IntRange(1, 86400), help="How long to record.")
+@click.option(
+    "--for", "ids", multiple=True, metavar="RULE", help="Record only what this rule needs; may be given several times."
+)
+@click.option("--seconds", default=120, show_default=True, type=click.IntRange(1, 86400), help="Seconds to record.")
 @click.option("--interval", default=10, show_default=True, type=click.IntRange(1, 3600), help="Seconds between rounds.")
-@click.option("--pid", default="", help="Watch this process.")
+@click.option("--pid", default="", help="Also record this process.")
 @shared.RULES
 def capture_script(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
-    """Print a POSIX sh script that records what the rules need; what it writes is a bundle that `analyze` reads."""
+    """Print a POSIX sh script that records what the rules need and writes a bundle for `analyze`."""
     rules = rule_set(folders)
     asked = with_earlier([shared.rule_by_id(wanted, rules) for wanted in ids], rules)
     names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None

@@ -20,7 +20,7 @@ VARIABLE = "_THPDIAG_COMPLETE"
 @click.argument("names", metavar="[COMMAND]...", nargs=-1)
 @click.pass_context
 def help_(context: click.Context, names: tuple[str, ...]) -> None:
-    """Show the help of COMMAND, as `COMMAND --help` does; without one the list of commands."""
+    """Show the help of COMMAND, like `COMMAND --help`; without COMMAND, list the commands."""
     from thpdiag.cli import cli
 
     words, command, path = list(names), cast("Any", cli), "thpdiag"
@@ -38,7 +38,7 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
 @click.command("completion")
 @click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS, case_sensitive=False))
 def completion(shell: str) -> None:
-    """Print the script that completes commands and options in SHELL.
+    """Print the completion script for SHELL.
 
     bash: `thpdiag completion bash > ~/.local/share/bash-completion/completions/thpdiag`. fish: `thpdiag completion
     fish > ~/.config/fish/completions/thpdiag.fish`. zsh: `source <(thpdiag completion zsh)` in ~/.zshrc.

@@ -25,28 +25,30 @@ from thpdiag.store.schema import DATABASE_NAME
 
 @click.group()
 def command() -> None:
-    """Accept the findings of today, so that only new and graver ones fail a gate."""
+    """Accept current findings, so that only new or worse ones fail --fail-on."""
 
 
 @command.command()
 @shared.PATHS_OF_FILES
-@click.option("-o", "--output", "output", required=True, type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--reason", required=True, help="Why the findings are accepted.")
-@click.option("--expires", default="", metavar="DATE", help="The last day (YYYY-MM-DD) on which they are.")
+@shared.output_option("Write the baseline to this file", required=True)
+@click.option("--reason", required=True, help="The reason for accepting the findings.")
+@click.option("--expires", default="", metavar="DATE", help="The last day (YYYY-MM-DD) of the acceptance.")
 @shared.rule_options
 @shared.PROGRESS
-def create(*, paths: tuple[Path, ...], output: Path, reason: str, expires: str, chosen: RuleChoice) -> None:
-    """Write a baseline of all findings in PATHS: results of thpdiag (JSON or HTML), or what a customer sent.
+def create(*, paths: tuple[Path, ...], outputs: tuple[str, ...], reason: str, expires: str, chosen: RuleChoice) -> None:
+    """Write a baseline of all findings in PATHS: results of thpdiag (JSON or HTML) or bundles.
 
-    A folder that `thpdiag triage` wrote stands for all results in it.
+    For a folder of `thpdiag triage`, the baseline covers all of its results.
     """
     if not reason.strip():
-        raise UsageError("--reason is empty; say why the findings are accepted")
+        raise UsageError("--reason is empty; give a reason for accepting the findings")
     until = parse_day(expires, "--expires") if expires else None
+    targets = shared.parse_outputs(outputs, ("json",), default="json")
     found = baseline(documents(paths, chosen), reason.strip(), until)
-    shared.write(baseline_text(found), output)
     accepts = plural(len(found["accepted"]), "finding")
-    shared.complain(visible(f"{output} accepts {accepts}{f' until {until}' if until else ', with no last day'}"))
+    for _, output in targets:
+        shared.write(baseline_text(found), output)
+        shared.complain(visible(f"{output} accepts {accepts}{f' until {until}' if until else ', with no last day'}"))
 
 
 def documents(paths: Sequence[Path], chosen: RuleChoice) -> Iterator[Result]:
@@ -98,7 +100,7 @@ def _findings_of_store(path: Path) -> Iterator[Result]:
 @click.argument("file", type=click.Path(path_type=Path))
 @TODAY
 def show(file: Path, today: str) -> None:
-    """What a baseline accepts, host by host."""
+    """Show what a baseline accepts, host by host."""
     now, host = today_or(today), None
     for row in rows(file):
         if row.get("host") != host:

@@ -20,7 +20,7 @@ from thpdiag.pipeline import analyze_paths
 from thpdiag.report import AnyResult
 from thpdiag.report.presentation import fails
 
-NOTHING = "nothing to compare: no host of BEFORE is in AFTER"
+NOTHING = "nothing to compare: BEFORE and AFTER have no host in common"
 
 
 @click.command()
@@ -45,7 +45,7 @@ def command(
     redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
-    """Say whether a fix worked: compare BEFORE and AFTER, each a bundle, or a result of thpdiag (JSON or HTML)."""
+    """Compare BEFORE and AFTER to see whether a fix worked. Each is a bundle or a result of thpdiag (JSON or HTML)."""
     targets, paths = shared.parse_outputs(delivery.outputs, FORMATS), (before, after)
     saved = []
     for path in paths:
@@ -64,7 +64,7 @@ def command(
         failed = any(fails(finding, delivery.fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         if any(saved):  # a saved result that is not what the schema says
-            raise InputError(f"no valid result of thpdiag ({type(error).__name__}: {error})") from error
+            raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error
         raise
     if not comparison.hosts:
         raise InputError(NOTHING)

@@ -26,7 +26,7 @@ PROGRAMS = {
 @click.command()
 @RULES
 def command(folders: tuple[Path, ...]) -> None:
-    """Say what this installation has."""
+    """Check this installation."""
     rules = rule_set(folders)
     click.echo(f"thpdiag {__version__}, Python {platform.python_version()}, {platform.system()}")
     click.echo(f"rules: {len(rules)} (digest {digest(rules)}), readers: {len(all_parsers())}")

@@ -30,9 +30,9 @@ from thpdiag.report.json import render
 def command(
     *, id: str, paths: tuple[Path, ...], form: str, redaction: Redaction, chosen: RuleChoice, reading: Reading
 ) -> None:
-    """Explain a rule; with PATHS, why it fires there or does not, and what would have turned it.
+    """Explain a rule; with PATHS, why it fires there or does not, and what would change that.
 
-    ID is that of a rule, a mechanism (fault-compaction), or quoted words of a title ('zone lock').
+    ID is a rule ID, a mechanism (fault-compaction), or quoted words of a title ('zone lock').
     """
     rules = chosen.rules()
     rule = shared.rule_by_id(id, rules)

@@ -28,11 +28,11 @@ MAX_GAPS = 3  # that are listed without -v
 @click.command()
 @shared.PATHS
 @shared.format_option()
-@click.option("-v", "verbosity", count=True, help="All gaps, and the SHA-256 of each file.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Show all gaps, and the SHA-256 of each file.")
 @shared.redaction_options
 @shared.rule_options
 def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:
-    """Say what of PATHS was recognised, how often it was recorded, and which rules lack data."""
+    """List the recognized files in PATHS, their sampling intervals, and which rules lack data."""
     options = Options(every_input=True)
     result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer))
     document = _document(as_document(result))
@@ -89,7 +89,7 @@ def _item(item: dict[str, Any], verbosity: int) -> list[str]:
         lines = fold(", ".join(facts), f"    {item['reader']}: ", MARGIN * 2)
     else:
         begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
-        lines = fold(f"not recognised: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
+        lines = fold(f"not recognized: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
     gaps = item.get("gaps", ())
     for gap in gaps if verbosity else gaps[:MAX_GAPS]:
         lines += fold(

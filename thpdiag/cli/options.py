@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from thpdiag.sandbox import outcome as sandbox
 
 NOTHING_RECOGNISED = (
-    "nothing in the input was recognised; expected a sosreport, or an archive, folder or text with recordings of one "
+    "nothing in the input was recognized; expected a sosreport, or an archive, folder or text with recordings of one "
     "host, such as vmstat, sar or perf script (`thpdiag inputs` shows each file)"
 )
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
@@ -89,23 +89,29 @@ def format_option(formats: Collection[str] = ("text", "json"), default: str = "t
     """`-f` with these formats."""
     choice = click.Choice(sorted(formats), case_sensitive=False)
     return click.option(
-        "-f", "--format", "form", type=choice, default=default, show_default=True, help="What to print."
+        "-f", "--format", "form", type=choice, default=default, show_default=True, help="The format to print."
     )
 
 
 FORMAT = format_option(FORMATS)
 PATHS_OF_FILES = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-OUTPUT = click.option(
-    "-o", "--output", "outputs", multiple=True, metavar="PATH",
-    help="Also write the report to this file, in the format of its suffix (or FORMAT=PATH); may be given several "
-    "times, `-` is stdout.",
-)  # fmt: skip
+
+
+def output_option(help: str, *, required: bool = False) -> _Decorator:
+    """`-o`: a file, in the format of its suffix, or `FORMAT=PATH`; as often as wanted."""
+    return click.option(
+        "-o", "--output", "outputs", multiple=True, required=required, metavar="[FORMAT=]PATH",
+        help=f"{help}; may be given several times, `-` is stdout.",
+    )  # fmt: skip
+
+
+OUTPUT = output_option("Also write the report to this file, in the format of its suffix (or FORMAT=PATH)")
 VERBOSE = click.option(
-    "-v", "--verbose", "verbosity", count=True, help="Text with all details, as --full; twice: the match trees too."
+    "-v", "--verbose", "verbosity", count=True, help="Text: print all details, as --full; twice: also the match trees."
 )
 SHOW_SUPPRESSED = click.option(
     "--show-suppressed", "suppressed", flag_value=Suppressed.SHOWN.value, default=Suppressed.LEFT_OUT.value,
-    help="Also list findings that a suppression or a baseline accepts.",
+    help="Also list findings that a suppression or baseline accepts.",
 )  # fmt: skip
 
 
@@ -121,16 +127,18 @@ def stack(*options: _Decorator) -> _Decorator:
 
 
 EXTENT = stack(
-    click.option("--short", "extent", flag_value="short", help="Text: only the first block, to paste into a ticket."),
-    click.option("--full", "extent", flag_value="full", help="Text: everything, with the lines that evidence cites."),
+    click.option(
+        "--short", "extent", flag_value="short", help="Text: print only the first block, to paste into a ticket."
+    ),
+    click.option("--full", "extent", flag_value="full", help="Text: print everything, including the cited lines."),
 )
 COLOR = click.option(
     "--color", type=click.Choice(["auto", "always", "never"], case_sensitive=False), expose_value=False,
-    callback=remember, help="Colours of text: `auto` on a terminal. NO_COLOR and FORCE_COLOR have their usual meaning.",
+    callback=remember, help="When to color text: `auto` colors on a terminal and respects NO_COLOR and FORCE_COLOR.",
 )  # fmt: skip
 QUIET = click.option(
     "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=remember,
-    help="No progress and no notices on stderr, only errors.",
+    help="Print only errors on stderr: no progress, no notices.",
 )  # fmt: skip
 PROGRESS_KINDS = ("auto", "log", "json", "none")
 
@@ -150,8 +158,8 @@ def _fail_on(text: str) -> _Decorator:
     return click.option("--fail-on", type=severities, default="never", show_default=True, help=text)
 
 
-FAIL_ON = _fail_on("Exit 1 if there is a finding of this severity or a higher one.")
-FAIL_ON_CHANGE = _fail_on("Exit 1 if a finding of this severity or a higher one is new or worse.")
+FAIL_ON = _fail_on("Exit 1 if there is a finding of this severity or higher.")
+FAIL_ON_CHANGE = _fail_on("Exit 1 if a finding of this severity or higher is new or worse.")
 
 
 def check_rule_folders(_context: click.Context, parameter: click.Parameter, folders: Sequence[Path]) -> Sequence[Path]:
@@ -165,26 +173,29 @@ def check_rule_folders(_context: click.Context, parameter: click.Parameter, fold
 RULES = click.option(
     "--rules", "folders", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
     callback=check_rule_folders,
-    help="A folder with further rules; may be given several times.",
+    help="A folder with additional rules; may be given several times.",
 )  # fmt: skip
 SET = click.option(
     "--set", "changes", multiple=True, metavar="RULE.PARAM=VALUE",
-    help="Another value of a rule's parameter, such as 'THP-013.often=0.1 /s'; may be given several times.",
+    help="Override a parameter of a rule, such as 'THP-013.often=0.1 /s'; may be given several times.",
 )  # fmt: skip
 FAIL_ON_MISSING = click.option("--fail-on-missing", is_flag=True, help="Exit 1 if a rule could not be decided.")
-SINCE = click.option("--since", help="Only what happened from this time of the host on.")
-UNTIL = click.option("--until", help="Only what happened up to this time.")
-AT = click.option("--at", help="Only five minutes before and after this time.")
+SINCE = click.option("--since", help="Ignore data before this time (host clock).")
+UNTIL = click.option("--until", help="Ignore data after this time (host clock).")
+AT = click.option("--at", help="Use only five minutes before and after this time.")
 PROGRESS = stack(
     click.option(
         "--progress", type=ProgressKind(), expose_value=False, callback=remember,
-        help="`auto`: a line on a terminal, nothing elsewhere; `log`: a line now and then; `json`: for programs.",
+        help="`auto`: a line on a terminal only; `log`: periodic lines; `json`: for programs; `none`: nothing.",
     ),
-    click.option("--no-progress", "progress", flag_value="none", hidden=True, expose_value=False, callback=remember),
+    click.option(
+        "--no-progress", "without", is_flag=True, default=None, hidden=True, expose_value=False,
+        callback=lambda context, _parameter, given: given and context.meta.update({"thpdiag.cli.progress": "none"}),
+    ),
     QUIET,
 )  # fmt: skip
 STRICT = click.option("--strict", is_flag=True, hidden=True)
-PROCESS = click.option("--process", default="", help="This process only (pid or command name).")
+PROCESS = click.option("--process", default="", help="Analyze only this process (PID or command name).")
 
 
 class RuleChoice(NamedTuple):
@@ -239,15 +250,15 @@ def quantity_callback(like: str, least: str) -> Callable[[click.Context, click.P
 
 _MAX_MEMORY = click.option(
     "--max-memory", metavar="SIZE", callback=quantity_callback("4 GiB", "256 MiB"),
-    help="Stop at this much memory, such as '8 GiB'; 4 GiB if not given, 2 GiB with --isolate.",
+    help="Stop at this much memory, such as '8 GiB'; the default is 4 GiB, or 2 GiB with --isolate.",
 )  # fmt: skip
 _MAX_TIME = click.option(
     "--max-time", metavar="TIME", callback=quantity_callback("10 min", "1 s"),
-    help="Stop reading, or judging, after this time, such as '20 min'; after 5 min of CPU time or 1 h if not given.",
+    help="Stop after this time, such as '20 min'; the default is 5 min of CPU time or 1 h.",
 )  # fmt: skip
 REQUIRE_SANDBOX = click.option(
     "--require-sandbox", is_flag=True, default=None,
-    help="Refuse to read anything if this machine lacks a layer of the sandbox (`thpdiag doctor` lists them).",
+    help="Read nothing if this machine lacks a layer of the sandbox (`thpdiag doctor` lists them).",
 )  # fmt: skip
 
 
@@ -360,7 +371,7 @@ def _neighbour(path: Path) -> str:
     try:
         names = [entry.name for entry in islice(path.parent.iterdir(), MAX_NEIGHBOURS)]
     except OSError:
-        return f"; there is no folder {path.parent}" if not path.parent.exists() else ""
+        return f"; no such folder: {path.parent}" if not path.parent.exists() else ""
     return visible(suggestion(path.name, names))
 
 
@@ -386,20 +397,37 @@ def _is_empty(path: Path) -> bool:
         return False
 
 
-def parse_outputs(outputs: tuple[str, ...], formats: Collection[str] = FORMATS) -> list[tuple[str, Path]]:
-    """The (format, file) pairs of `-o`; a path alone decides by its suffix."""
+def parse_outputs(
+    outputs: Sequence[str],
+    formats: Collection[str] = FORMATS,
+    *,
+    default: str = "",
+    suffixes: Mapping[str, str] = SUFFIXES,
+) -> list[tuple[str, Path]]:
+    """The (format, file) pairs of `-o`; a path alone decides by its suffix, and `default` is for a suffix of no format.
+
+    Where a command has such a format, `FORMAT=` in front of a path is that of one of its formats only.
+    """
     found = []
     for text in outputs:
         name, sign, rest = text.partition("=")
-        if not sign:  # by what the file's name ends with; `.sarif.json` is the longer of the two endings of SARIF
-            name, rest = "sarif" if text.endswith(".sarif.json") else Path(text).suffix.lstrip(".") or text, text
-        known = SUFFIXES.get(name, name)
+        if not sign or (default and name not in formats):  # of stacks.speedscope.json the longer ending
+            double = next((one for one in formats if text.endswith(f".{one}.json")), "")
+            name, rest = double or Path(text).suffix.lstrip(".") or text, text
+        known = suffixes.get(name, name)
+        if default and known not in formats and known not in DRAWN:
+            known = default
         if known not in formats or not rest:
             wrong = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
+            if default:
+                wrong = f"-o {text!r}: this command does not write {known}; write FORMAT=PATH"
             raise UsageError(f"{wrong}; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
     _check_outputs([path for _, path in found])
     return found
+
+
+DRAWN = frozenset(("html", "htm", "pdf", "png", "svg"))  # suffixes that promise what such a command does not write
 
 
 def _check_outputs(paths: Sequence[Path]) -> None:
@@ -410,7 +438,7 @@ def _check_outputs(paths: Sequence[Path]) -> None:
         if path.is_dir():
             raise UsageError(f"-o: {path} is a folder")
         if not path.parent.is_dir():
-            raise UsageError(f"-o: {path} cannot be written: there is no folder {path.parent}")
+            raise UsageError(f"-o: {path} cannot be written: no such folder: {path.parent}")
     whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
     twice = [path for path in whole if whole.count(path) > 1]
     if twice:
@@ -501,7 +529,7 @@ def check_timings_file(name: str | None) -> None:
         return
     begin = path.read_bytes()[: len(TITLE)] if path.is_file() else b""
     if begin != TITLE.encode():
-        raise UsageError(f"--timings takes a new file, and {path} is there already (--timings=- is stderr)")
+        raise UsageError(f"--timings takes a new file, and {path} already exists (--timings=- is stderr)")
 
 
 def write_timings(spent: Timings, name: str) -> None:
@@ -555,11 +583,11 @@ def today_or(text: str) -> date:
 TODAY = click.option("--today", default="", hidden=True)
 _SUPPRESS = click.option(
     "--suppress", "suppress", type=click.Path(path_type=Path), multiple=True,
-    help="A YAML file of findings that are accepted (rule, host, entity, reason, expires); they fail no gate.",
+    help="A YAML file of accepted findings (rule, host, entity, reason, expires); they do not fail --fail-on.",
 )  # fmt: skip
 _BASELINE = click.option(
     "--baseline", "baselines", type=click.Path(path_type=Path), multiple=True,
-    help="A file of `thpdiag baseline create`; what it accepted fails no gate until it gets graver.",
+    help="A file from `thpdiag baseline create`; accepted findings do not fail --fail-on unless they get worse.",
 )  # fmt: skip
 
 
@@ -609,11 +637,11 @@ def report_warnings(warnings: Sequence[str], notes: Sequence[str], verbosity: in
 
 _REDACT = click.option(
     "--redact", is_flag=True,
-    help="Replace hosts, addresses, users, paths and programs of the customer's own by pseudonyms.",
+    help="Replace the customer's hosts, addresses, users, paths, and programs with pseudonyms.",
 )  # fmt: skip
 _MAPS = click.option(
     "--redact-map", "maps", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep who is who in this file, and use those in it; one of `sos clean` is read only. Implies --redact.",
+    help="Read and save the name mapping here; a `sos clean` mapping is only read. Implies --redact.",
 )  # fmt: skip
 
 
@@ -678,12 +706,12 @@ def _read_mapping(path: Path) -> str:
         if not path.exists():
             return ""
         if path.stat().st_size > MAX_MAPPING_BYTES:
-            raise InputError(f"{path} is no mapping of names: it has more than {MAX_MAPPING_BYTES >> 20} MiB")
+            raise InputError(f"{path} is not a name mapping: it has more than {MAX_MAPPING_BYTES >> 20} MiB")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no mapping of names: it is not text") from error
+        raise InputError(f"{path} is not a name mapping: it is not text") from error
 
 
 def _write_mapping(path: Path, text: str) -> None:

@@ -41,18 +41,18 @@ PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "node
 @click.argument("path", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("metrics", nargs=-1, metavar="METRIC...")
 @shared.format_option(("csv", "json", "parquet"), "csv")
-@click.option("-o", "--output", default="", metavar="FILE",
-              help="Write to this file, in the format of its suffix (or FORMAT=FILE), not to stdout.")  # fmt: skip
-@click.option("--list", "listing", is_flag=True, help="List the metrics of PATH.")
+@click.option("-o", "--output", default="", metavar="[FORMAT=]PATH",
+              help="Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List the metrics in PATH.")
 @shared.selection_options
 def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, listing: bool, reading: Reading) -> None:
-    """Print every row that PATH has of METRIC, with its time, entity, file and line.
+    """Print every row of METRIC in PATH with its time, entity, file, and line.
 
-    METRIC is a name of `--list`, a pattern ('node_vmstat_compact_*'), or what the kernel, sar, PCP or collectl call it.
-    Names are those of the files: nothing is redacted.
+    METRIC is a name from `--list`, a pattern ('node_vmstat_compact_*'), or a name of the kernel, sar, PCP, or collectl.
+    Names are not redacted.
     """
     if not metrics and not listing:
-        raise UsageError("which metric? --list tells which there are")
+        raise UsageError("name a metric; --list shows the available ones")
     options = reading.options()
     with shared.progress_of() as show:
         given = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
@@ -83,7 +83,7 @@ def _write(every: Sequence[Case], metrics: Sequence[str], output: str) -> set[st
     if isinstance(content, str) or str(file) != "-":
         shared.write(content, file)
     elif sys.stdout.isatty():
-        raise UsageError("Parquet is no text for a terminal: -o parquet=FILE")
+        raise UsageError("Parquet is binary; write it to a file: -o parquet=FILE")
     else:
         sys.stdout.buffer.write(content)
     return {one.member for one in rows}
@@ -100,7 +100,7 @@ def _why_no_metric(word: str, known: Iterable[str]) -> str:
     vocabulary = next((term(name) for name in possible_names(word) if name in spelled_out()), None)
     if vocabulary and not hint:
         return visible(f"{word} is not in the input ({vocabulary.means}); it is printed by: {vocabulary.ask_for}")
-    return visible(f"{word or 'a metric without a name'} is not in the input{hint or '; --list tells what is'}")
+    return visible(f"{word or 'a metric without a name'} is not in the input{hint or '; --list shows all'}")
 
 
 def _similar_name(word: str, names: Sequence[str]) -> str:
@@ -143,7 +143,7 @@ def _exit_with_lost_rows(given: ParsedInput, used: Collection[str]) -> NoReturn:
 
 
 NO_PROFILE = (
-    "no recording of call stacks in the input; what is read: perf.data, the text of perf script, perf report or "
+    "no call stacks in the input; supported formats: perf.data, the text of perf script, perf report or "
     "perf top, folded stacks"
 )
 STACKS_LOST = {
@@ -152,26 +152,28 @@ STACKS_LOST = {
 }
 
 
+STACK_FORMATS = ("folded", "json", "speedscope")
+
+
 @click.command()
 @shared.PATHS
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path, allow_dash=True), default="-", metavar="FILE",
-              help="Write to this file; `-`, the default, is stdout.")  # fmt: skip
-@shared.format_option(("folded", "json", "speedscope"), "folded")
-@click.option("--event", default="", help="The event, where several were recorded.")
+@shared.output_option("Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout")
+@shared.format_option(STACK_FORMATS, "folded")
+@click.option("--event", default="", help="The event, if several were recorded.")
 @click.option(
-    "--member", default="", metavar="PATH", help="The file in the input, or the end of its path, or PATH:LINE."
+    "--member", default="", metavar="PATH", help="The file in the input: its path, the end of its path, or PATH:LINE."
 )
 @click.option("--by", "by", type=click.Choice(["comm", "pid", "tid", "cpu", "none"]), default="comm", show_default=True,
-              help="What stands at the root of a stack.")  # fmt: skip
+              help="The root of each stack.")  # fmt: skip
 @click.option("--weight", type=click.Choice(["samples", "period"]), default="samples", show_default=True,
-              help="What is counted.")  # fmt: skip
-@click.option("--idle", flag_value="included", default="", help="Keep the samples of idle CPUs.")
-@click.option("--kernel-marks", "mark", flag_value="_[k]", default="", help="Mark functions of the kernel with _[k].")
+              help="The weight to count.")  # fmt: skip
+@click.option("--idle", flag_value="included", default="", help="Include samples of idle CPUs.")
+@click.option("--kernel-marks", "mark", flag_value="_[k]", default="", help="Mark kernel functions with _[k].")
 @shared.selection_options
 def flame(
     *,
     paths: tuple[Path, ...],
-    target: Path,
+    outputs: tuple[str, ...],
     form: str,
     event: str,
     member: str,
@@ -181,10 +183,12 @@ def flame(
     mark: str,
     reading: Reading,
 ) -> None:
-    """Print the call stacks in PATHS, folded, for flamegraph.pl, inferno, speedscope and others.
+    """Print the folded call stacks in PATHS for flamegraph.pl, inferno, speedscope, and others.
 
-    Names are those of the recording: nothing is redacted.
+    Names are not redacted.
     """
+    endings = {"json": "speedscope"} if form == "speedscope" else {}  # its files are called so as well
+    targets = shared.parse_outputs(outputs, STACK_FORMATS, default=form, suffixes=endings)
     options = reading._replace(process="").options()  # which the whole recording has, for its clock
     with shared.progress_of() as show:
         given = read_input(paths, options, stdin=sys.stdin.buffer, progress=show)
@@ -193,7 +197,8 @@ def flame(
         raise shared.missing_path(paths) or InputError(_why_no_profile(given, options))
     chosen = choose(profiles, event, member)
     told = {"by": by, **({"idle": idle} if idle else {}), **reading.named_options(())}
-    shared.write(_text(chosen, form, weight, mark, told), target)
+    for name, path in targets or [(form, Path("-"))]:
+        shared.write(_text(chosen, name, weight, mark, told), path)
     _describe_profile(chosen, profiles, options.window)
     if mistake := shared.missing_path(paths):
         raise mistake
@@ -232,7 +237,7 @@ def _text(chosen: Profile, form: str, weight: str, mark: str, told: Mapping[str,
         return compact(document(known, told)) + "\n"
     stacks = label_stacks(known, Weight(weight), mark)
     if stacks.unit != weight:
-        shared.notice(f"counts are {stacks.unit}: the source tells no {weight}")
+        shared.notice(f"counts are {stacks.unit}: the source has no {weight}")
     return folded_text(stacks) if form == "folded" else compact(speedscope(stacks, title(chosen))) + "\n"
 
 

@@ -12,11 +12,11 @@ from thpdiag.knowledge.yaml_nodes import suggestion
 @click.command()
 @click.argument("mechanism", required=False)
 def command(*, mechanism: str | None) -> None:
-    """Print a POSIX sh script that makes MECHANISM happen on a TEST host; without MECHANISM, list them.
+    """Print a POSIX sh script that reproduces MECHANISM on a TEST host; without MECHANISM, list them.
 
-    The script says at its top what it takes and changes, compiles a small C program, runs it for a limited time and
-    puts each setting back. With -r it does the same under the remedy. Run `sh reproduce.sh -c capture.sh` with what
-    `thpdiag capture-script` prints as capture.sh, and analyze the recording.
+    The script begins with its needs and changes, compiles a small C program, runs it for a limited time, and restores
+    each setting. With -r, it applies the remedy first. To record, run `sh reproduce.sh -c capture.sh`, where
+    capture.sh is the output of `thpdiag capture-script`, and analyze the recording.
     """
     known = mechanisms()
     if mechanism is None:

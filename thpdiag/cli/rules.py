@@ -17,26 +17,36 @@ from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.known_issues import complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
-from thpdiag.cli.options import RULES, SET, check_rule_folders, format_option, rule_by_id, write
+from thpdiag.cli.options import (
+    RULES,
+    SET,
+    check_rule_folders,
+    format_option,
+    output_option,
+    parse_outputs,
+    rule_by_id,
+    write,
+)
 from thpdiag.engine.lint import lint_names, lint_rules
 from thpdiag.engine.lint.issue import cases_beside
 from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.errors import UsageError
 from thpdiag.knowledge.known_issues import catalogue as known_issues
-from thpdiag.knowledge.vocabulary import term, terms
+from thpdiag.knowledge.vocabulary import Term, term, terms
+from thpdiag.parsers import parsers_of_names
 from thpdiag.report.layout import fold
 
 
 @click.group()
 def command() -> None:
-    """List, show, check and test the rules."""
+    """List, show, check, and test the rules."""
 
 
 @command.command("list")
 @RULES
 def list_(folders: tuple[Path, ...]) -> None:
-    """One line per rule; of rules that are not ours, where they come from."""
+    """List the rules, one per line; third-party rules with their origin."""
     for rule in sorted(rule_set(folders), key=lambda r: r.id):
         file, pack = rule.file, rule.source.pack
         origin = "" if pack is None or pack.own else f"  [{pack.label}]"
@@ -47,7 +57,7 @@ def list_(folders: tuple[Path, ...]) -> None:
 @click.argument("id", metavar="ID|MECHANISM|WORDS", nargs=-1, required=True)
 @RULES
 def show(id: tuple[str, ...], folders: tuple[Path, ...]) -> None:
-    """A rule as it stands in its file: of an id, a mechanism, or words of its title."""
+    """Print the file of a rule, by ID, mechanism, or words of its title."""
     click.echo(rule_by_id(" ".join(id), rule_set(folders)).source.text.rstrip())
 
 
@@ -60,11 +70,11 @@ def show(id: tuple[str, ...], folders: tuple[Path, ...]) -> None:
     callback=check_rule_folders,
 )
 @RULES
-@click.option("--list", "names", is_flag=True, help="The names of all checks, with a line each.")
+@click.option("--list", "names", is_flag=True, help="List all checks with their descriptions.")
 def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> None:
-    """Check the shipped rules and those in FOLDERS: names, numbers, logic, evidence, words, cases.
+    """Check the shipped rules and those in FOLDERS: names, numbers, logic, evidence, wording, and cases.
 
-    Exit 4 if one is wrong. `# lint: allow NAME REASON` in a rule file excepts it from a check.
+    Exit 4 if a check fails. `# lint: allow NAME REASON` in a rule file disables a check.
     """
     if names:
         for name, says in lint_names().items():
@@ -85,15 +95,15 @@ def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> 
 @click.argument("ids", nargs=-1)
 @RULES
 @SET
-@click.option("--no-mutate", "cases_only", is_flag=True, help="Do not look for what no case notices.")
-@click.option("--gaps", is_flag=True, help="List what is known to go unnoticed too.")
+@click.option("--no-mutate", "cases_only", is_flag=True, help="Run the cases only, without mutations.")
+@click.option("--gaps", is_flag=True, help="Also list the mutations that are known to survive.")
 def test(
     *, ids: tuple[str, ...], folders: tuple[Path, ...], changes: tuple[str, ...], cases_only: bool, gaps: bool
 ) -> None:
-    """Run the cases beside the rules (of IDS, or of all), and make one thing wrong at a time to see if a case notices.
+    """Run the test cases of the rules (IDS, or all), and mutate the rules to check that a case fails for each mutation.
 
-    A check always yes or no, a threshold doubled or halved, a level of confidence or a relation less, `or` for `and`.
-    What a folder's unnoticed.txt lists is let pass. Exit 1 if a case fails, or if anything else goes unnoticed.
+    Mutations: a check that is always yes or no, a threshold doubled or halved, a confidence level or relation removed,
+    `or` for `and`. Mutations in a folder's unnoticed.txt are ignored. Exit 1 if a case fails or a mutation survives.
     """
     rules, found = rule_set(folders, changes), rule_places(folders)
     chosen = [rule_by_id(i, rules) for i in ids] or rules
@@ -123,11 +133,11 @@ def test(
 
 @command.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not in this form.")
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not formatted.")
 def fmt(paths: tuple[Path, ...], *, check: bool) -> None:
-    """Write rule and case files in one form: blocks, 100 columns, comments kept.
+    """Format rule and case files: block style, 100 columns, comments kept.
 
-    PATH is a file or a folder; the current folder if none is given.
+    PATH is a file or a folder; the default is the current folder.
     """
     changed = 0
     for path in (file for place in paths or (Path(),) for file in rule_and_case_files(place)):
@@ -143,7 +153,7 @@ def fmt(paths: tuple[Path, ...], *, check: bool) -> None:
 
 @command.command()
 def schema() -> None:
-    """JSON Schema of a rule file, for editors."""
+    """Print the JSON Schema of rule files, for editors."""
     document = RuleFile.model_json_schema(by_alias=True)
     definitions = document.setdefault("$defs", {})
     for name, model in CHECKS.items():
@@ -158,13 +168,13 @@ def schema() -> None:
 @command.command("new")
 @click.argument("wanted", metavar="ID|MECHANISM")
 @click.option("--rules", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path(),
-              help="The folder to write into; the current one if it is not given.")  # fmt: skip
-@click.option("--mechanism", default="", help="The mechanism of a rule that is named by its id.")
-@click.option("--name", default="", help="What the two files are called; the mechanism if it is not given.")
+              help="The folder to write to; the default is the current folder.")  # fmt: skip
+@click.option("--mechanism", default="", help="The mechanism, if the rule is named by its ID.")
+@click.option("--name", default="", help="The name of the two files; the default is the mechanism.")
 def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
-    """Write a commented rule and its cases to begin with, for an id (ACME-01) or for a mechanism.
+    """Create a commented rule and its cases for an ID (ACME-01) or a mechanism.
 
-    `thpdiag rules lint FOLDER` says what is left to do. Files that are there are not touched.
+    `thpdiag rules lint FOLDER` lists what to complete. Existing files are not changed.
     """
     others = (folder,) if folder.is_dir() else ()
     made = skeleton(wanted, rule_set(others), mechanism)
@@ -172,7 +182,7 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
     files = {folder / f"{stem}.yaml": made.rule, folder / f"{stem}.cases.yaml": made.cases}
     for path in files:
         if path.exists():
-            raise UsageError(f"{path} is there already; name the files otherwise with --name")
+            raise UsageError(f"{path} already exists; choose another name with --name")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
@@ -184,10 +194,12 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
 
 @command.command("docs")
 @RULES
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file.")
-def docs(folders: tuple[Path, ...], output: Path | None) -> None:
-    """The catalogue of all rules as one page of Markdown: what each looks for, means and advises."""
-    write(catalogue(rule_set(folders)), output or Path("-"))
+@output_option("Write it to this file, not to stdout")
+def docs(folders: tuple[Path, ...], outputs: tuple[str, ...]) -> None:
+    """Print the catalog of all rules in Markdown: what each rule checks, means, and advises."""
+    targets = parse_outputs(outputs, ("markdown",), default="markdown")
+    for _, path in targets or [("markdown", Path("-"))]:
+        write(catalogue(rule_set(folders)), path)
 
 
 @command.command("facts")
@@ -195,9 +207,9 @@ def docs(folders: tuple[Path, ...], output: Path | None) -> None:
 @RULES
 @format_option()
 def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
-    """List what a rule can ask for: name, unit, meaning, the command that prints it, and the rules that use it.
+    """List the facts and metrics for rules: name, unit, meaning, command, parsers, and the rules that use them.
 
-    With WORDs only what has all of them in its name or meaning.
+    With WORDs, list only those with all WORDs in the name or meaning.
     """
     uses: dict[str, list[str]] = {}
     for rule in rule_set(folders):
@@ -210,17 +222,26 @@ def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
     every = [known[name] for name in sorted(known)]
     found = [one for one in every if all(word.lower() in f"{one.name} {one.means}".lower() for word in words)]
     if not found:
-        raise UsageError(f"nothing in the vocabulary has {' '.join(words)!r}; `thpdiag rules facts` lists all of it")
+        raise UsageError(f"no fact or metric matches {' '.join(words)!r}; `thpdiag rules facts` lists all")
+    sources = parsers_of_names()
+    parsers = {one.name: sources.get(one.name) or sources.get(getattr(term(one.name), "name", ""), []) for one in found}
     if form == "json":
-        rows = [{**one._asdict(), "rules": sorted(uses.get(one.name, ()))} for one in found]
-        click.echo(json.dumps(rows, indent=2))
+        used = {one.name: {"parsers": parsers[one.name], "rules": sorted(uses.get(one.name, ()))} for one in found}
+        click.echo(json.dumps([one._asdict() | used[one.name] for one in found], indent=2))
         return
     for one in found:
-        unit = "" if one.unit in ("", "1") else f", {one.unit}"
-        used = f"; used by {', '.join(sorted(uses[one.name]))}" if one.name in uses else ""
-        click.echo(f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})")
-        told = [*fold(f"{one.means}{used}", "    "), *([f"    $ {one.ask_for}"] if one.ask_for else [])]
-        click.echo("\n".join(told))
+        click.echo("\n".join(_term_lines(one, parsers[one.name], sorted(uses.get(one.name, ())))))
+
+
+def _term_lines(one: Term, parsers: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
+    unit = "" if one.unit in ("", "1") else f", {one.unit}"
+    used = f"; used by {', '.join(rules)}" if rules else ""
+    yield f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})"
+    yield from fold(f"{one.means}{used}", "    ")
+    if one.ask_for:
+        yield f"    $ {one.ask_for}"
+    label = "read by" if parsers else "computed from"
+    yield from fold(", ".join(parsers) or "other facts and metrics", f"    {label}: ", "        ")
 
 
 WIDTH = 80
@@ -230,8 +251,8 @@ WIDTH = 80
 @RULES
 @format_option()
 def coverage(folders: tuple[Path, ...], form: str) -> None:
-    """Say which mechanisms, remedies, applications, events, functions and metrics no rule covers, and which
-    rules lack a kind of case."""
+    """List mechanisms, remedies, applications, events, functions, and metrics that no rule uses, and rules that lack a
+    kind of case."""
     rules = rule_set(folders)
     found = rule_coverage(rules)
     lacking = without_cases(rules, cases_beside(rule_places(folders), rules)[0])

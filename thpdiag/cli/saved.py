@@ -34,7 +34,7 @@ def parse_result(text: str, name: object) -> Result:
     """The result in a text; InputError if there is none in it."""
     document = parse_result_or_comparison(text, name)
     if isinstance(document, Comparison):
-        raise InputError(f"{name} is a comparison of two results, which only `thpdiag render` takes")
+        raise InputError(f"{name} is a comparison; only `thpdiag render` accepts it")
     return document
 
 
@@ -43,19 +43,19 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} holds no result of thpdiag: {error}") from error
+        raise InputError(f"{name} contains no thpdiag result: {error}") from error
     except InputError as error:
         raise InputError(f"{name}: {error}; give the JSON or the HTML page of `thpdiag analyze`") from error
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith(
         ("thpdiag/result/", _COMPARISON)
     ):
-        raise InputError(f"{name} holds no result of thpdiag")
+        raise InputError(f"{name} contains no thpdiag result")
     try:
         if document["schema"].startswith(_COMPARISON):
             return read_document(Comparison, document)
         return as_result(document)
     except (ValueError, RecursionError) as error:  # damaged, or of a later version
-        raise InputError(f"{name} holds no valid result of thpdiag ({error})") from error
+        raise InputError(f"{name} contains no valid thpdiag result ({error})") from error
 
 
 def find_result(path: Path) -> Result | None:
@@ -73,7 +73,7 @@ def find_result(path: Path) -> Result | None:
     try:
         return parse_result(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} holds no result of thpdiag: it is not text") from error
+        raise InputError(f"{path} contains no thpdiag result: it is not text") from error
 
 
 @click.command()
@@ -90,17 +90,17 @@ def find_result(path: Path) -> Result | None:
 @shared.QUIET
 @shared.packed_delivery
 def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction: Redaction) -> None:
-    """Render RESULT (JSON or HTML page, also of `thpdiag compare`) again; no bundle is needed."""
+    """Print RESULT (JSON or HTML, also from `thpdiag compare`) in another format; no bundle is needed."""
     try:
         data = sys.stdin.buffer.read() if str(result) == "-" else result.read_bytes()
         document = parse_result_or_comparison(data.decode("utf-8-sig"), result)
     except OSError as error:
         raise InputError(f"{result} cannot be read: {error.strerror}; expected a result of thpdiag") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{result} holds no result of thpdiag: it is not text") from error
+        raise InputError(f"{result} contains no thpdiag result: it is not text") from error
     if isinstance(document, Comparison):
         if accepting or redaction:
-            raise UsageError("a comparison is made of accepted or redacted results; give this to `thpdiag compare`")
+            raise UsageError("a comparison cannot be changed afterwards; use these options with `thpdiag compare`")
         failed = _render_comparison(document, delivery)
     else:
         targets = shared.parse_outputs(delivery.outputs)
@@ -114,7 +114,7 @@ def _render_comparison(document: Comparison, delivery: Delivery) -> bool:
     """Write a comparison; whether a finding in it fails the gate."""
     if delivery.form not in COMPARISON_FORMATS:
         formats = ", ".join(sorted(COMPARISON_FORMATS))
-        raise UsageError(f"-f {delivery.form} is no format of a comparison; formats are {formats}")
+        raise UsageError(f"-f {delivery.form} is not a format for comparisons; formats are {formats}")
     delivery.deliver(
         document, shared.parse_outputs(delivery.outputs, COMPARISON_FORMATS), COMPARISON_FORMATS, watched=False
     )
@@ -126,14 +126,14 @@ def _render_comparison(document: Comparison, delivery: Delivery) -> bool:
 @shared.OUTPUT
 @shared.redaction_map_option
 def redact(*, result: Path, outputs: tuple[str, ...], redaction: Redaction) -> None:
-    """Replace the customer's names in RESULT (JSON, or an HTML report); prints JSON unless `-o` says otherwise."""
+    """Replace the customer's names in RESULT (JSON or an HTML report), and print JSON unless `-o` is given."""
     targets = shared.parse_outputs(outputs)
     if not result.exists():
         raise InputError(f"{result}: no such file; expected a result of thpdiag")
     document = find_result(result)
     if document is None:
         raise InputError(
-            f"{result} is no result of thpdiag; for the report of a bundle run `thpdiag analyze --redact` on it, "
+            f"{result} is not a thpdiag result; for the report of a bundle run `thpdiag analyze --redact` on it, "
             "and to clean the bundle itself `sos clean`"
         )
     done = redaction.apply(document)

@@ -49,14 +49,14 @@ storage_options = as_one(
     "place", Place,
     click.option(
         "--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-        help="The folder of bundles and results; thpdiag/serve in your data folder if not given.",
+        help="The folder for bundles and results; the default is thpdiag/serve in your data folder.",
     ),
     click.option(
-        "--database", metavar="URL", help="postgresql+psycopg://USER@HOST/NAME, in place of a file in DIR.",
+        "--database", metavar="URL", help="postgresql+psycopg://USER@HOST/NAME, instead of a file in DIR.",
     ),
     click.option(
         "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-        help="A TOML file with settings; options win over it.",
+        help="A TOML file with settings; options override it.",
     ),
 )  # fmt: skip
 
@@ -78,55 +78,72 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 
 @click.command("run")
 @storage_options
-@click.option("--host", help="Where to listen; 127.0.0.1 if not given.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="8765 if not given; 0 is a free one.")
+@click.option("--host", help="The address to listen on; the default is 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="The port; the default is 8765, and 0 is any free port.")
 @click.option(
-    "--workers", type=click.IntRange(1, 256), metavar="N", help="Analyses at a time; half of the CPUs if not given."
+    "--workers", type=click.IntRange(1, 256), metavar="N", help="Parallel analyses; the default is half of the CPUs."
 )
 @click.option(
     "--access", type=click.Choice([str(mode) for mode in Mode]),
-    help="Who comes in: `none` without login, on this machine only; `tokens`; `proxy` lets one do the login.",
+    help="Authentication: `none` (local machine only), `tokens`, or `proxy` (a reverse proxy authenticates).",
 )  # fmt: skip
 @click.option(
     "--origin", "origins", multiple=True, metavar="URL",
-    help="How browsers name the server, such as https://thpdiag.example.org; may be given several times.",
+    help="The URL of the server in browsers, such as https://thpdiag.example.org; may be given several times.",
 )  # fmt: skip
 @click.option(
     "--proxy", "proxies", multiple=True, metavar="ADDRESS",
-    help="An address or network of proxies whose headers are trusted; may be given several times.",
+    help="The address or network of a trusted proxy; may be given several times.",
 )  # fmt: skip
-@click.option("--user-header", metavar="NAME", help="The header with the user; x-forwarded-user if not given.")
+@click.option("--user-header", metavar="NAME", help="The header with the user; the default is x-forwarded-user.")
 @click.option(
     "--admin", "admins", multiple=True, metavar="USER",
-    help="A user of the proxy who may delete and make tokens; may be given several times.",
+    help="A user of the proxy with administrator rights (delete, create tokens); may be given several times.",
 )  # fmt: skip
-@click.option("--upload-limit", callback=_SIZE, metavar="SIZE", help="Of one bundle; 8 GiB if not given.")
-@click.option("--quota", callback=_SIZE, metavar="SIZE", help="Of all bundles; as the disk has room if not given.")
-@click.option("--spare", callback=_SIZE, metavar="SIZE", help="What stays free on the disk; 1 GiB if not given.")
+@click.option(
+    "--upload-limit", callback=_SIZE, metavar="SIZE", help="The maximum size of a bundle; the default is 8 GiB."
+)
+@click.option(
+    "--quota",
+    callback=_SIZE,
+    metavar="SIZE",
+    help="The maximum size of all bundles; the default is the room on the disk.",
+)
+@click.option("--spare", callback=_SIZE, metavar="SIZE", help="Disk space to keep free; the default is 1 GiB.")
 @click.option(
     "--owner-quota", callback=_SIZE, metavar="SIZE",
-    help="Bundles and uploads of one token or user; with a login, half of the room if not given.",
+    help="The maximum size per token or user; with a login, the default is half of the room.",
 )  # fmt: skip
 @click.option(
-    "--owner-cases", type=click.IntRange(1), metavar="N", help="Cases of one token or user; 100,000 if not given."
+    "--owner-cases",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The maximum number of cases per token or user; the default is 100,000.",
 )
 @click.option(
     "--owner-uploads", type=click.IntRange(1), metavar="N",
-    help="Unfinished uploads of one token or user; 500 if not given.",
+    help="The maximum number of unfinished uploads per token or user; the default is 500.",
 )  # fmt: skip
 @click.option(
     "--owner-jobs", type=click.IntRange(1, 256), metavar="N",
-    help="Running analyses of one token or user; with a login, all workers but one if not given.",
+    help="Parallel analyses per token or user; with a login, the default is all workers but one.",
 )  # fmt: skip
-@click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="Bundles stay so long; 14 d if not given.")
-@click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results stay so long; 180 d if not given.")
-@click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
-@click.option("--keep-uploads", callback=_TIME, metavar="TIME", help="Unfinished uploads; 1 d if not given.")
+@click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="How long to keep bundles; the default is 14 d.")
+@click.option("--keep-cases", callback=_TIME, metavar="TIME", help="How long to keep results; the default is 180 d.")
+@click.option(
+    "--keep-audit",
+    callback=_TIME,
+    metavar="TIME",
+    help="How long to keep lines of the audit log; the default is 400 d.",
+)
+@click.option(
+    "--keep-uploads", callback=_TIME, metavar="TIME", help="How long to keep unfinished uploads; the default is 1 d."
+)
 @shared.REQUIRE_SANDBOX
 def run_server(place: Place, access: str | None, **options: Any) -> None:
-    """Start the server; Ctrl-C or SIGTERM ends it. What is uploaded then is whole, and analyses begin again.
+    """Start the server; Ctrl-C or SIGTERM stops it. Finished uploads are kept, and analyses restart next time.
 
-    Nobody outside of this machine reaches it unless a --host and a mode of --access are named.
+    Only this machine can reach the server unless you set --host and --access.
     """
     mode = None if access is None else Mode(access)
     run(place.settings({**options, "access": mode}), lambda line: click.echo(visible(line)))
@@ -134,37 +151,46 @@ def run_server(place: Place, access: str | None, **options: Any) -> None:
 
 @click.command("prune")
 @storage_options
-@click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="Bundles older than this go; 14 d if not given.")
-@click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results older than this go; 180 d if not given.")
-@click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
+@click.option(
+    "--keep-bundles", callback=_TIME, metavar="TIME", help="Delete bundles older than this; the default is 14 d."
+)
+@click.option(
+    "--keep-cases", callback=_TIME, metavar="TIME", help="Delete results older than this; the default is 180 d."
+)
+@click.option(
+    "--keep-audit",
+    callback=_TIME,
+    metavar="TIME",
+    help="How long to keep lines of the audit log; the default is 400 d.",
+)
 def prune_now(place: Place, **options: Any) -> None:
-    """Remove what is past its time, and say what went. Cases that are marked to be kept stay with their bundles.
+    """Delete expired bundles and cases, and print what was deleted. Cases that are marked to keep stay.
 
-    It may be called while the server runs, and makes room on a full disk.
+    You can run it while the server runs, for example to free space on a full disk.
     """
     chosen = place.settings(options)
     with closing(open_storage(chosen)) as storage:
         click.echo(f"pruned: {describe_pruned(prune(storage, chosen.terms, COMMAND_PRINCIPAL))}")
 
 
-SHOWN_ONCE = "this is shown once; whoever has it may do what its scopes say"
+SHOWN_ONCE = "this token is shown only once; anyone who has it can use its scopes"
 
 
 @click.group()
 def token() -> None:
-    """Make, list and end tokens: `upload` sends bundles, `read` sees cases, `admin` may do all."""
+    """Create, list, and revoke tokens: `upload` sends bundles, `read` sees cases, `admin` can do everything."""
 
 
 @token.command()
 @click.argument("name")
 @click.option(
     "--scope", "names", multiple=True, required=True, type=click.Choice([str(scope) for scope in Scope]),
-    help="What it may do; may be given several times.",
+    help="A permission of the token; may be given several times.",
 )  # fmt: skip
-@click.option("--expires", "lasts", callback=_TIME, metavar="TIME", help="When it ends, such as '90 d'.")
+@click.option("--expires", "lasts", callback=_TIME, metavar="TIME", help="The lifetime of the token, such as '90 d'.")
 @storage_options
 def create(name: str, names: tuple[str, ...], lasts: float | None, place: Place) -> None:
-    """Make a token and print it, this once. NAME is for the list: who has it, and what for."""
+    """Create a token and print it once. NAME describes its owner and purpose."""
     with place.open() as storage:
         now = storage.clock()
         secret, token = mint_token(name, parse_scopes(names), now, None if lasts is None else now + lasts)
@@ -177,7 +203,7 @@ def create(name: str, names: tuple[str, ...], lasts: float | None, place: Place)
 @token.command(name="list")
 @storage_options
 def list_tokens(place: Place) -> None:
-    """List the tokens, oldest first: prefix, scopes, made, used last, ends, name; separated by tabs."""
+    """List the tokens, oldest first: prefix, scopes, created, last used, expires, name (separated by tabs)."""
     with place.open() as storage:
         for token in storage.tokens.all():
             times = (token.created, token.used, token.expires)
@@ -189,7 +215,7 @@ def list_tokens(place: Place) -> None:
 @click.argument("prefix")
 @storage_options
 def revoke(prefix: str, place: Place) -> None:
-    """End the token with this PREFIX, from the next request on; sessions begun with it end too."""
+    """Revoke the token with this PREFIX, including its sessions, from the next request on."""
     with place.open() as storage:
         known = prefix.removeprefix("thpdiag_").partition("_")[0]
         if not storage.tokens.remove(known):
@@ -199,13 +225,13 @@ def revoke(prefix: str, place: Place) -> None:
 
 @click.command("check")
 @storage_options
-@click.option("--repair", is_flag=True, help="Repair what can be repaired; the server has to be stopped.")
+@click.option("--repair", is_flag=True, help="Repair problems where possible. Stop the server first.")
 @click.option("--content", is_flag=True, help="Read every bundle and compare it with its digest.")
 def check_store(place: Place, *, repair: bool, content: bool) -> None:
-    """Check the database by itself and against the data folder; print what is wrong, and what was repaired.
+    """Check the database and the data folder, and print problems and repairs.
 
-    With --repair, bundles that the database does not know are queued to be analyzed; if there is no database, one is
-    made. Exit code 3 if something is wrong that was not repaired.
+    With --repair, bundles that are missing in the database are queued for analysis; a missing database is created.
+    Exit code 3 if a problem is not repaired.
     """
     chosen = place.settings({})
     analysis, all_flaws, left = Analysis(__version__, digest(rule_set())), 0, 0
@@ -224,11 +250,11 @@ def check_store(place: Place, *, repair: bool, content: bool) -> None:
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @storage_options
-@click.option("--bundles", is_flag=True, help="With all bundles, too.")
+@click.option("--bundles", is_flag=True, help="Include all bundles.")
 def back_up_store(file: Path, place: Place, *, bundles: bool) -> None:
-    """Write FILE, a tar archive with the database as it is at one moment, and the key; the server may run.
+    """Write FILE, a tar archive with a consistent copy of the database and the key. The server can run meanwhile.
 
-    Of a database in PostgreSQL use pg_dump.
+    For a PostgreSQL database, use pg_dump.
     """
     with place.open() as storage:
         back_up(storage, file, bundles=bundles)
@@ -238,19 +264,19 @@ def back_up_store(file: Path, place: Place, *, bundles: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @storage_options
 def restore_store(file: Path, place: Place) -> None:
-    """Put a backup into the data folder, which must have no database; the server has to be stopped."""
+    """Restore a backup into the data folder, which must have no database. Stop the server first."""
     restore(place.settings({}).data, file)
 
 
 @click.group()
 def upload() -> None:
-    """List and end unfinished uploads, whoever sends them."""
+    """List and cancel unfinished uploads of all senders."""
 
 
 @upload.command(name="list")
 @storage_options
 def list_uploads(place: Place) -> None:
-    """List unfinished uploads, oldest first: id, owner, bytes received, bytes announced, begun, expires, name."""
+    """List unfinished uploads, oldest first: ID, owner, bytes received, bytes announced, started, expires, name."""
     with place.open() as storage:
         for one in storage.uploads.unfinished():
             size = "-" if one.size is None else str(one.size)
@@ -262,7 +288,7 @@ def list_uploads(place: Place) -> None:
 @click.argument("key", metavar="ID")
 @storage_options
 def end(key: str, place: Place) -> None:
-    """End the unfinished upload with this ID and delete what was received; its sender is refused from then on."""
+    """Cancel the unfinished upload with this ID, delete the received data, and refuse its sender from then on."""
     with place.open() as storage:
         if not storage.uploads.abandon(key):
             raise UsageError(f"no unfinished upload has the id {visible(key)}; see `thpdiag serve upload list`")

@@ -26,8 +26,8 @@ from rich.table import Column
 
 from thpdiag import __version__
 from thpdiag.cli import options as shared
-from thpdiag.cli.options import Accepting, Delivery, Redaction, RuleChoice
-from thpdiag.cli.terminal import interruptible
+from thpdiag.cli.options import Accepting, Delivery, ProgressKind, Redaction, RuleChoice
+from thpdiag.cli.terminal import interruptible, setting
 from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import changed_params
 from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
@@ -54,7 +54,6 @@ from thpdiag.store.store import Store
 
 SCRATCH = ".thpdiag-scratch"
 TEXT_TABLES = ("csv", "jsonl")  # what standard output is good for
-PROGRESS_KINDS = ("auto", "no", "log", "json")
 LINE_INTERVAL_S = {"log": 30.0, "json": 1.0}
 BEAT_S = 30.0  # after which a line comes although nothing has ended
 PROGRESS_SCHEMA = "thpdiag/progress/1"
@@ -67,11 +66,13 @@ OUT_DIR = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default="thpdiag-triage",
     show_default=True,
-    help="The folder of the results.",
+    help="The folder for the results.",
 )
 STORE = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-WAIT = click.option("--wait", is_flag=True, help="Wait for another run that writes to the same folder.")
-JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Processes; as many as CPUs if not given.")
+WAIT = click.option("--wait", is_flag=True, help="Wait for another run that uses the same folder.")
+JOBS = click.option(
+    "-j", "--jobs", type=click.IntRange(1), help="The number of processes; the default is the number of CPUs."
+)
 
 
 def report_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -87,7 +88,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice([one.value for one in Pages]),
             default=Pages.FINDINGS.value,
             show_default=True,
-            help="Which bundles get a page of their own: those with a finding graver than info, all, none.",
+            help="Which bundles get their own page: those with findings above severity info, all, or none.",
         ),
         shared.OUTPUT,
         shared.format_option(FORMATS),
@@ -99,25 +100,26 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("run")
 @click.argument("paths", nargs=-1)
 @OUT_DIR
-@click.option("--from", "lists", multiple=True, metavar="FILE", help="A list of bundles, one a line; `-` is stdin.")
+@click.option("--from", "lists", multiple=True, metavar="FILE", help="A list of bundles, one per line; `-` is stdin.")
 @JOBS
 @click.option(
     "--scheduler",
     default="",
     metavar="ADDRESS",
-    help="Work on a cluster of Dask: tcp://HOST:PORT, tls://HOST:PORT, or `local` for one on this machine.",
+    help="Run on a Dask cluster: tcp://HOST:PORT, tls://HOST:PORT, or `local` for one on this machine.",
 )
-@click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts of the bundles.")
-@click.option("--resume", is_flag=True, help="Go on: leave out what is in DIR's results already.")
-@click.option("--retry-failed", is_flag=True, help="With --resume: those too that were ended (a limit, a crash).")
+@click.option("--shard", default="", metavar="I/N", help="Diagnose only the I-th of N parts of the bundles.")
+@click.option("--resume", is_flag=True, help="Continue: skip bundles that already have results in DIR.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: also retry bundles that hit a limit or crashed.")
 @WAIT
 @click.option(
     "--progress",
-    type=click.Choice(PROGRESS_KINDS),
+    type=ProgressKind(),
     default="auto",
     show_default=True,
-    help="`auto` is a bar on a terminal and a line every 30 s elsewhere; `json` is for machines.",
+    help="`auto`: a bar on a terminal, a line every 30 s elsewhere; `log`: lines; `json`: for programs; `none`.",
 )
+@shared.QUIET
 @shared.REQUIRE_SANDBOX
 @report_options
 @shared.VERBOSE
@@ -143,15 +145,15 @@ def run(
     redaction: Redaction,
     chosen: RuleChoice,
 ) -> None:
-    """Diagnose all bundles at PATHS: archives, folders of them, patterns, addresses such as s3://bucket/nightly/.
+    """Diagnose all bundles at PATHS: archives, folders, patterns, and addresses such as s3://bucket/nightly/.
 
-    What is stored when it ends, however it ends, is whole. Exit codes: 1 a finding fails --fail-on; 5 a bundle has no
-    complete result, its status and reason are in the results; 6 no room for results, or a cluster was lost; else 0.
+    Stored results are complete, however the run ends. Exit codes: 1 if a finding fails --fail-on; 5 if a bundle has no
+    complete result (the results have the reason); 6 if there is no room for results or the cluster failed; otherwise 0.
     """
     if not paths and not lists:
-        raise UsageError("no bundles are named: give paths, or a list with --from")
+        raise UsageError("no bundles given; add paths, or a list with --from")
     if retry_failed and not resume:
-        raise UsageError("--retry-failed goes with --resume")
+        raise UsageError("--retry-failed needs --resume")
     _check_out_dir(out_dir, resume=resume)
     if require_sandbox and not scheduler:
         check_layers()
@@ -167,17 +169,17 @@ def run(
     part = Shard.parse(shard) if shard else ALL_ITEMS
     items = find_items(paths, [out_dir], lists, _standard_input() if "-" in lists else None, part)
     busy = Busy.WAIT if wait else Busy.REFUSE
-    with interruptible(f"what is stored in {out_dir} is whole, and --resume goes on from there") as check:
+    with interruptible(f"the results in {out_dir} are complete; --resume continues from there") as check:
         with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
             known = store.known(analysis) if resume else ()
             left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
             limits = Limits(every_layer=bool(require_sandbox))
             config = RunConfig(analysis, scratch, *chosen, options, limits, left_out)
             engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
-            with watching(progress) as watch, engine:
+            with watching("none" if setting("quiet") else progress) as watch, engine:
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
             if not tally.found and not shard:
-                raise InputError("no bundle is named: the list is empty")
+                raise InputError("no bundles given: the list is empty")
             made = _make_report(store, wanted, judge, redaction)
         _announce(made, out_dir, missing, delivery.verbosity)
     raise Exit(made.gate.exit_code)
@@ -187,7 +189,7 @@ def _check_open_files(jobs: int) -> None:
     """Refuse what would end in the middle: pipes of each worker, the store, and what the report is made of."""
     most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], OWN_FILES + jobs * FILES_PER_JOB
     if most != resource.RLIM_INFINITY and most < needed:
-        text = f"too few files may be open: {most}, and with {plural(jobs, 'job')} it takes {needed}"
+        text = f"the open file limit is {most}, but {plural(jobs, 'job')} need {needed}"
         raise WorkersError(f"{text}: raise the limit (`ulimit -n {needed}`), or use fewer jobs (-j)")
 
 
@@ -195,9 +197,9 @@ def _check_out_dir(out_dir: Path, *, resume: bool) -> None:
     """Refuse what would be written over: results without `--resume`, and files of somebody else."""
     if (out_dir / DATABASE_NAME).exists():
         if not resume:
-            raise UsageError(f"{out_dir} has results already: --resume goes on with them, or name another --out-dir")
+            raise UsageError(f"{out_dir} already has results: add --resume to continue, or choose another --out-dir")
     elif there := [name for name in (INDEX, PAGES_FOLDER) if (out_dir / name).exists()]:
-        raise UsageError(f"{out_dir} has a {there[0]} that is no result of triage; name another --out-dir")
+        raise UsageError(f"{out_dir} has a {there[0]} that is not from triage; choose another --out-dir")
 
 
 def _standard_input() -> BinaryIO:
@@ -257,7 +259,7 @@ def _announce(made: ReportResult, folder: Path, missing: Sequence[Path], verbosi
 @OUT_DIR
 @WAIT
 def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
-    """Put the results of SHARDS (folders of triage, or results.sqlite) into one. Doing it again changes nothing."""
+    """Merge the results of SHARDS (triage folders or results.sqlite files). Merging again changes nothing."""
     if any(shard.resolve() == out_dir.resolve() for shard in shards):
         raise UsageError(f"{out_dir} cannot be merged into itself; name another --out-dir")
     for shard in shards:
@@ -277,7 +279,7 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
 @STORE
 @report_options
 @JOBS
-@click.option("-v", "verbosity", count=True, help="All that is to be told of suppressions and baselines.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Show all warnings about suppressions and baselines.")
 @shared.packed_delivery
 def report(
     *,
@@ -289,7 +291,7 @@ def report(
     redaction: Redaction,
     jobs: int | None,
 ) -> None:
-    """Make the fleet page (DIR/index.html) and the pages of hosts again, and write other formats, from DIR's results.
+    """Rebuild the fleet page (DIR/index.html) and the host pages, and write other formats, from the results in DIR.
 
     DIR is the --out-dir of `thpdiag triage`.
     """
@@ -308,19 +310,19 @@ def report(
     "--output",
     required=True,
     metavar="FILE",
-    help="A file that ends in .csv, .jsonl or .parquet, or FORMAT=FILE; csv=- and jsonl=- are standard output.",
+    help="A file that ends in .csv, .jsonl, or .parquet, or FORMAT=FILE; csv=- and jsonl=- are stdout.",
 )
 def export_table(folder: Path, output: str) -> None:
-    """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table: a row per finding.
+    """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table with a row per finding.
 
-    A host without findings and a bundle without a host have one row. Names are those of the files: nothing is redacted.
+    A host without findings and a bundle without a host have one row. Names are not redacted.
     """
     form, file = _table_target(output)
     if file != STDOUT:
         export(folder, file, form)
         shared.notice(f"{file} written")
     elif form not in TEXT_TABLES:
-        raise UsageError(f"{form} is no text for standard output: -o {form}=FILE")
+        raise UsageError(f"{form} is binary; write it to a file: -o {form}=FILE")
     elif sys.stdout is not None:  # else it was closed before we began: nobody wants it
         with StoreReader.at(folder) as store:
             TABLE_FORMATS[form](store, sys.stdout.buffer)
@@ -344,7 +346,7 @@ def watching(kind: str, out: TextIO | None = None, clock: Clock = time.monotonic
     out = out or sys.stderr
     if kind == "auto":
         kind = "bar" if out.isatty() else "log"
-    if kind == "no":
+    if kind == "none":
         yield lambda _tally: None
     elif kind == "bar":
         columns = (

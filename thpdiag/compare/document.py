@@ -55,7 +55,7 @@ _HEADS = {
     "unchanged": "Unchanged",
     "worse": "Regression",
     "new": "Regression",
-    "cannot_tell": "Cannot tell whether it helped",
+    "cannot_tell": "Cannot determine whether it helped",
 }
 _BETTER = ("Fixed", "Improved")
 _APART = {
@@ -63,7 +63,7 @@ _APART = {
     "improved": "found on {before}, less or not looked at on {after}",
     "unchanged": "found on both",
     "worse": "more of it on {after}",
-    "cannot_tell": "how they differ in this cannot be told",
+    "cannot_tell": "how they differ here is unknown",
 }
 _AT_LOAD = {"same": "at a comparable load", "more": "with more work", "less": "with less work"}
 _AGAIN = "Record AFTER once more while the host does the work that it did in BEFORE, for as long, with the same script."
@@ -192,13 +192,13 @@ def _notes_of_hosts(pair: Pair) -> Iterator[str]:
     redacted = [bool(one.tool.redacted) for one in pair.results]
     if pair.same == "different":
         yield (
-            f"These are two hosts, {before} and {after}: what follows tells how they differ, not whether a change on "
-            "one of them worked."
+            f"These are two hosts, {before} and {after}: the comparison shows how they differ, not whether a change "
+            "on one of them worked."
         )
     if pair.half_redacted:
         yield (
             f"The names of {'BEFORE' if redacted[0] else 'AFTER'} are pseudonyms, those of the other side are not: "
-            "both are taken for the same host, and programs cannot be recognised. Compare the two originals, with "
+            "both are treated as the same host, and programs cannot be matched. Compare the two originals, with "
             "--redact."
         )
     elif all(redacted) and not any(row.sha256 for one in pair.results for row in one.inputs):
@@ -218,8 +218,8 @@ def _notes_of_order(pair: Pair) -> Iterator[str]:
         yield "AFTER was recorded before BEFORE, by the clocks in both; were the two swapped?"
     if pair.rebooted:
         yield (
-            f"The host was booted in between ({pair.rebooted}): memory is whole again and processes began anew, which "
-            "alone ends many of these problems for days; totals since boot do not compare."
+            f"The host was booted in between ({pair.rebooted}): memory is defragmented and processes restarted, "
+            "which alone ends many of these problems for days; totals since boot are not comparable."
         )
 
 
@@ -304,7 +304,7 @@ def _with_switch(pair: Pair, outcome: str) -> str:
         more = len(pair.switched) - len(changes)
         return f"{outcome} after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''}"
     odd = not pair.changed and outcome in _BETTER
-    return f"{outcome}, though no setting is known to have changed" if odd else outcome
+    return f"{outcome}, although no known setting changed" if odd else outcome
 
 
 def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[Status, str]:
@@ -323,15 +323,15 @@ def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[Status, str]:
     if pair.after.verdict.status == "cannot_tell":
         return "cannot_tell", f"BEFORE had no huge-page problem; AFTER does not decide it. {after}"
     if any(one.status in ("new", "worse") for one in judged):
-        return "unchanged", "No huge-page problem was at work before or after; but something lesser is new or worse."
-    return "unchanged", "No huge-page problem was at work before or after."
+        return "unchanged", "No huge-page problem was found before or after; but a lesser finding is new or worse."
+    return "unchanged", "No huge-page problem was found before or after."
 
 
 def _regression(own: Judged, pair: Pair) -> str:
     """What AFTER has and BEFORE is not known to have had: what rose from what to what."""
     title, reason = _title(own.finding), own.reason.rstrip(".")
     if own.status not in ("new", "worse"):
-        head = "AFTER has a problem, and whether BEFORE had it cannot be told"
+        head = "AFTER has a problem; whether BEFORE had it is unknown"
         return f"{head}: {title}. {_capital(reason)}."
     if pair.same == "different":
         return f"BEFORE had no such problem, AFTER has: {title}. {_capital(reason)}."

@@ -22,9 +22,9 @@ from thpdiag.compare.text import describe_changes
 from thpdiag.model.result import Finding, Result
 
 OF_SETTINGS = ("configuration", "risk")
-_PSEUDONYMS = "but the names of one side are pseudonyms: whether it was about the same cannot be told"
-_UNCHANGED = "; no setting is known to have changed, so it may come back"
-_SINCE_BOOT = "a total since boot, which says nothing about now"
+_PSEUDONYMS = "but the names of one side are pseudonyms, so the subjects cannot be matched"
+_UNCHANGED = "; no known setting changed, so it may come back"
+_SINCE_BOOT = "a total since boot, which is no evidence about now"
 _UNDECIDED = {
     "absent": "The rule was not asked after.",
     "excluded": "After, another rule took its place.",
@@ -120,7 +120,7 @@ def _found_again(before: Finding, after: Finding, changes: Sequence[Change], pai
     way, load, moved = direction(changes), pair.load_of(before), describe_changes(changes)
     judged = partial(Judged, before=before, after=after, changes=changes)
     if not pair.looked_twice(before, after):
-        reason = "AFTER rests on the same lines of the same files as BEFORE, which is no second look"
+        reason = "AFTER cites the same lines of the same files as BEFORE, so it is no second measurement"
         return Judged("cannot_tell", reason, before, after)
     if way == "apart":
         return judged("cannot_tell", f"found again; its figures disagree: {moved}")
@@ -207,7 +207,7 @@ def _decided(before: Finding, outcome: str, changes: Sequence[Change], pair: Pai
     """The rule says no, or the all-clear does: what do the mechanism's own figures say?"""
     way, load, moved = direction(changes), pair.load_of(before), describe_changes(changes)
     fixed: Status = "fixed" if pair.changed and not load.weak else "improved"
-    why = "its rule finds nothing" if outcome == "silent" else "the mechanism was measured and is not at work"
+    why = "its rule finds nothing" if outcome == "silent" else "the mechanism was measured and is not active"
     back = "" if pair.changed else _UNCHANGED
 
     def judged(status: Status, reason: str, *, needs_load: bool = False) -> Judged:
@@ -218,7 +218,7 @@ def _decided(before: Finding, outcome: str, changes: Sequence[Change], pair: Pai
     if way == "apart":
         return judged("cannot_tell", f", but its figures disagree: {moved}")
     if way == "same":
-        return judged("cannot_tell", f", but its own figures hardly changed: {moved}")
+        return judged("cannot_tell", f", but its own figures barely changed: {moved}")
     if not own_names(before) and load.weak:
         return judged("cannot_tell", f", but {load.weak}", needs_load=True)
     if not own_names(before):

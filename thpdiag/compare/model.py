@@ -25,9 +25,9 @@ SCHEMA: Final = "thpdiag/comparison/1"
 Status = Annotated[
     Literal["fixed", "improved", "unchanged", "worse", "new", "cannot_tell"],
     Field(
-        description="Fixed: its rule is decided and no longer finds it, its own figures fell, at a comparable load. "
-        "Improved: its own figures fell, or across a switch of huge pages the kernel's time under programs that kept "
-        "theirs. Cannot tell: the rule is undecided, the load does not compare, or the figures disagree."
+        description="Fixed: its rule is decided and does not fire, and its own figures fell at a comparable load. "
+        "Improved: its own figures fell, or, after a switch of huge pages, kernel time fell while program time did not."
+        " Cannot tell: the rule is undecided, the load is not comparable, or the figures disagree."
     ),
 ]
 STATUSES: tuple[Status, ...] = ("worse", "new", "cannot_tell", "unchanged", "improved", "fixed")
@@ -74,7 +74,7 @@ class ComparedFigure(Document):
     name: Public = Field(
         description="The name of the vocabulary; `stacks:FAMILY` is the share of samples in a family of functions."
     )
-    text: Public = Field(description="What it is for people.")
+    text: Public = Field(description="Its name for people.")
     unit: Public = Field(description="The unit of the values.")
     before: Value = Field(description="Before.")
     after: Value = Field(description="After.")
@@ -120,10 +120,10 @@ class ComparedFinding(Document):
     status: Status = Field(description="What became of it.")
     reason: Sentence = Field(description="Why, with the numbers.")
     suppressed: Acceptance | None = Field(description="By which file it is accepted; it then fails no gate.")
-    outcomes: Outcomes = Field(description="What its rule said.")
+    outcomes: Outcomes = Field(description="The outcome of its rule.")
     numbers: list[ComparedFigure] = Field(description="Its own figures on both sides.")
     evidence: EvidenceOfSides = Field(
-        description="What was seen, where; of a rule that is silent after what speaks against it."
+        description="What was seen, where; for a rule that is silent after, the evidence against it."
     )
 
 
@@ -195,7 +195,7 @@ class Remaining(Document):
 
 
 class Request(Document):
-    """What would decide what cannot be told."""
+    """What to send to decide an unknown outcome."""
 
     text: Sentence = Field(description="What to write to the customer.")
     commands: list[Command] = Field(description="Commands that get it.")
@@ -207,10 +207,10 @@ class Answer(Document):
     status: Status = Field(
         description="What became of the root cause of BEFORE, or of that of AFTER if BEFORE has none."
     )
-    sentence: Sentence = Field(description="The answer in one sentence for people.")
+    sentence: Sentence = Field(description="The answer in one sentence.")
     root_cause_differs: bool = Field(description="Whether AFTER has another root cause than BEFORE.")
     remains: list[Remaining] = Field(description="What AFTER still or newly has.")
-    ask: Request = Field(description="What would decide what cannot be told.")
+    ask: Request = Field(description="What to send to decide an unknown outcome.")
 
 
 class ComparedLoad(Document):
@@ -226,7 +226,7 @@ class ComparedLoad(Document):
 class ComparedHost(Document):
     """A host that both sides have."""
 
-    name: HostName = Field(description="The host's name, empty if neither input tells it.")
+    name: HostName = Field(description="The host's name, empty if neither input has it.")
     same: Literal["same", "different", "unnamed"] = Field(
         description="Whether both are of one host, by its name; different hosts are compared as a good and a bad one."
     )
@@ -250,7 +250,7 @@ class HostOfOneSide(Document):
     """A host of one side only."""
 
     side: Literal["before", "after"] = Field(description="The side that has it.")
-    name: HostName = Field(description="Its name, empty if the input does not tell it.")
+    name: HostName = Field(description="Its name, empty if the input does not have it.")
     sentence: Sentence = Field(description="Its verdict in one sentence.")
     status: Public = Field(description="The status of its verdict.")
 

@@ -74,12 +74,12 @@ def load(before: Figures, after: Figures) -> Load:
     """By the best measure that both sides have."""
     name = next((name for name in LOAD_MEASURES if name in before and name in after), None)
     if name is None:
-        return Load("unknown", "nothing that both sides have tells how much work was done")
+        return Load("unknown", "no figure of both sides shows how much work was done")
     measured = change(before[name], after[name])
     old, new, unit = before[name].value, after[name].value, before[name].unit
     told = f"{LOAD_MEASURES[name]} {quantity(old, unit)} before, {quantity(new, after[name].unit)} after"
     if old <= _IDLE.get(name, 1.0) and new <= _IDLE.get(name, 1.0):
-        return Load("unknown", f"hardly any work was done on either side ({told})", measured)
+        return Load("unknown", f"almost no work was done on either side ({told})", measured)
     ratio = new / old if old > 0 else float("inf")
     word: LoadWord = "less" if ratio < LESS else "more" if ratio > MORE else "same"
     weak = "of which programs is not known" if name.startswith("cpu_ratio") else ""

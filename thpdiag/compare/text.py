@@ -17,7 +17,7 @@ from thpdiag.compare.model import (
     Value,
 )
 from thpdiag.report.escaping import lines, prose, visible
-from thpdiag.report.layout import columns, fold
+from thpdiag.report.layout import Line, columns, fold, paint
 from thpdiag.report.messages import REDACTED, acceptance_text, plural, with_aside
 from thpdiag.report.presentation import PLAIN, Presentation
 from thpdiag.report.quantity import quantity
@@ -161,25 +161,35 @@ def render(comparison: Comparison, presentation: Presentation = PLAIN) -> str:
         out += fold(prose(told), "  ", "      ")
     if comparison.redacted:
         out += ["", *fold(REDACTED)]
-    return "\n".join(line.rstrip() for line in out) + "\n"
+    return "\n".join(paint(line) if presentation.color else line.rstrip() for line in out) + "\n"
 
 
 def _heading(text: str) -> list[str]:
-    return ["", text, "-" * columns(text)]
+    return ["", Line(text, "bold"), "-" * columns(text)]
+
+
+def _labelled(text: str, label: str, rest: str = "  ") -> list[str]:
+    """Folded, with the label in bold."""
+    first, *others = fold(prose(text), label, rest)
+    return [Line(first, "", len(label.rstrip())), *others]
+
+
+_STYLES = {"fixed": "good", "improved": "good", "worse": "high", "new": "high", "unchanged": "medium"}
 
 
 def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
-    yield from fold(prose(host.answer.sentence))
+    style = "bold" if host.same == "different" else _STYLES.get(host.answer.status, "bold")
+    yield from (Line(line, style) for line in fold(prose(host.answer.sentence)))
     yield ""
     if host.name:
-        yield from fold(prose(host.name), "Host ", "  ")
+        yield from _labelled(host.name, "Host ")
     for label, side in (("BEFORE", host.before), ("AFTER", host.after)):
-        yield from fold(prose(f"{side.case}: {side.sentence}"), f"{label}: ", "  ")
-    yield from fold(prose(host.load.text), "Load: ", "  ")
+        yield from _labelled(f"{side.case}: {side.sentence}", f"{label}: ")
+    yield from _labelled(host.load.text, "Load: ")
     if more := newly(host):
-        yield from fold(prose(more), "New or worse: ", "  ")
+        yield from _labelled(more, "New or worse: ")
     if left := remains(host):
-        yield from fold(prose(left), "Remains: ", "  ")
+        yield from _labelled(left, "Remains: ")
     for note in host.notes:
         yield from fold(prose(note), "! ", "  ")
     yield from _what_changed(host)
@@ -194,7 +204,7 @@ def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
 def _what_changed(host: ComparedHost) -> Iterator[str]:
     yield from _heading(changed_heading(host))
     if not host.settings:
-        yield from fold("No setting that both sides know differs.", "  ")
+        yield from fold("No setting that both sides have differs.", "  ")
     for row in host.settings:
         yield from fold(prose(f"{row.name}: {_setting(row.before)} -> {_setting(row.after)}"), "  ", "      ")
         if row.lasting:
@@ -217,7 +227,7 @@ def _findings(host: ComparedHost, verbosity: int) -> Iterator[str]:
         word = status_word(finding.status, host).upper()
         title = with_aside(finding.title or "", finding.entity or "")
         label = f"  {word:{_STATUS_WIDTH}}{visible(finding.rule)}  "
-        yield from fold(prose(f"{finding.severity or ''}: {title}".lstrip(": ")), label, "      ")
+        yield from _labelled(f"{finding.severity or ''}: {title}".lstrip(": "), label, "      ")
         yield from fold(prose(finding.reason), "      ")
         if finding.suppressed:
             yield from fold(prose(acceptance_text(finding.suppressed)), "      ")

@@ -280,7 +280,7 @@ class SessionClock:
             if before is not None and value < FALLEN * before and not WRAPPED[0] < before < WRAPPED[1]:
                 fallen = fallen or ((known := term(name)) is not None and known.kind == "counter")
         if fallen:
-            text = "counters began anew since the output above, so the two are no pair"
+            text = "counters restarted since the output above, so the two cannot be compared"
             self._held.append((replace(reading, record=Problem(record.cite, text, ProblemKind.ODD)), None))
         return fallen
 

@@ -49,7 +49,7 @@ from thpdiag.model.text import sentence
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 OPS = {"and": "all of", "or": "any of", "not": "not"}
-DAMAGED = "part of the input could not be read, so that a no is none"
+DAMAGED = "part of the input could not be read, so a no is uncertain"
 OUTSIDE = "it fires only outside of the time that was asked for, or that time does not decide it"
 Quotes = Mapping[Citation, tuple[int, str]]  # the line that says it, which may stand below the one that is cited
 

@@ -380,7 +380,7 @@ def _remedy(row: Row, mechanism: str, host: HostView, stays: str) -> Remedy:
     lasting: Mapping[str, str] = values or row.get("keeps", {})
     old, back = list(write_old_values(values or noted, host)), _own_commands(row, "undo", host)
     makers = [app.name for app, stance in host.stances() if stance.word == "disable" and row["id"] == "thp-never"]
-    advised = f" The makers of {' and '.join(makers)} advise it, too." if makers else ""
+    advised = f" The vendor of {' and '.join(makers)} also advises it." if makers else ""
     # The settings are the kernel's, so a container sees them read-only.
     writes = "values" in row or any(_OF_HOST.search(text) for text in row.get("now", ()))
     on_node = ["# on the node, as root; a container cannot change this"] if host.container and writes else []

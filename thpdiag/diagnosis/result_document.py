@@ -265,19 +265,19 @@ def _sentence_without_leader(diagnosis: Diagnosis) -> str:
     if diagnosis.status == "nothing_found":
         brief = _brief_watch(watched_seconds_of_demand(views)) + _zero_since_boot(*zero_counters(views))
         if still_open := [finding for finding in diagnosis.findings if _stays_open(finding)]:
-            clear = f"None of the main huge-page problems was at work in what was measured.{brief}"
+            clear = f"None of the main huge-page problems was found in the measurements.{brief}"
             unanswered = next((f.title for f in still_open if not f.demoted_by), None)
             return f"{clear} Still open: {unanswered}." if unanswered else clear
-        return f"No huge-page problem: every mechanism that could hurt was measured and none is at work.{brief}"
+        return f"No huge-page problem: all known huge-page problems were checked; none was found.{brief}"
     if not any(row.reader for row in diagnosis.case.inputs):
-        return "Nothing can be said: no file of the input was recognised."
+        return "No diagnosis: none of the files was recognized."
     symptom = _symptom(diagnosis)
     beside = [f for f in diagnosis.findings if f.role in BESIDE and not f.demoted_by]
     # A risk alone is worth the sentence too, behind what is wrong or takes part.
     if seen := next((f.title for f in sorted(beside, key=lambda f: f.role == "risk")), None):
-        return f"{symptom}{seen}. Whether that hurts this host cannot be told from the input."
+        return f"{symptom}{seen}. There is not enough data to show whether this affects the host."
     brief = _brief_watch(watched_seconds_of_demand(views), LONG_ENOUGH)
-    return f"{symptom or 'The input does not decide it. '}See what to ask for.{brief}"
+    return f"{symptom or 'Inconclusive. '}See what to send.{brief}"
 
 
 def _symptom(diagnosis: Diagnosis) -> str:
@@ -287,7 +287,7 @@ def _symptom(diagnosis: Diagnosis) -> str:
     trouble = ""
     if message:  # cut as a Text, which keeps the names of the customer's in it
         complaint = message.text[message.text.index(": ") + 2 :]
-        trouble = f"The kernel reports what the input does not explain: {complaint}. "
+        trouble = f"The kernel reports a problem that the input does not explain: {complaint}. "
     contexts = [f for f in diagnosis.findings if f.role == "context" and not f.past]
     able = [(f, text) for f in contexts if (text := diagnosis.rule_by_id[f.outcome.rule].file.headline)]
     if not able:

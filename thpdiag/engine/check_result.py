@@ -12,7 +12,7 @@ Classes of evidence, and which of them are independent of one another:
 - `toggle`: the same with the setting on and off.
 - `log`: kernel messages. `application`: what a program says of itself. `action`: what an operator did. They support: a
   program warns of a setting, not of what the setting does; a message says that something hung, not why.
-- `testimony`: what somebody wrote of the host. It makes a finding `likely`, and adds nothing to a measurement.
+- `testimony`: reports by people. It makes a finding `likely`, and adds nothing to a measurement.
 
 CPU split and growth are two faces of one thing, what it did to the host: one kind of DESIGN 1's three, `effect`.
 

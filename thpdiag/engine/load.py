@@ -94,10 +94,10 @@ def _pack(point: EntryPoint) -> Pack:
     parts = [*inner, *(found["folder"] or "").split(".")] if found["folder"] else inner
     folder = _package_folder(top)
     if folder is None:
-        raise _pack_error(name, version, point, f"there is no package '{top}'")
+        raise _pack_error(name, version, point, f"no package '{top}'")
     folder = folder.joinpath(*parts)
     if not folder.is_dir():
-        raise _pack_error(name, version, point, f"there is no folder {folder}")
+        raise _pack_error(name, version, point, f"no such folder: {folder}")
     return Pack(name, version, folder)
 
 
@@ -259,7 +259,7 @@ def assemble_rules(packs: tuple[tuple[Pack, tuple[FileText, ...]], ...]) -> tupl
                 wrong.append(str(error))
                 continue
             if rule.id in rules:
-                message = f"the id {rule.id} stands twice; the other is in {rules[rule.id].source.path}"
+                message = f"duplicate rule ID {rule.id}, also in {rules[rule.id].source.path}"
                 wrong.append(rule.source.complaint(message, ("id",)))
             rules[rule.id] = rule
         if wrong and pack.version and not pack.own:
@@ -504,7 +504,7 @@ def _value(rule: Rule, name: str, text: str) -> str | float:
     try:
         number, unit = split_unit(float(text) if _PLAIN.fullmatch(text) else text)
     except ValueError as error:
-        raise UsageError(f"--set {rule.id}.{name}: {text!r} is no number; the rule has {default}") from error
+        raise UsageError(f"--set {rule.id}.{name}: {text!r} is not a number; the rule has {default}") from error
     if unit not in units:
         given = f"the unit {unit}" if unit else "no unit"
         raise UsageError(f"--set {rule.id}.{name}: {text!r} has {given}; the rule has {default}, so it takes {wanted}")

@@ -29,7 +29,7 @@ def parse_quantity(text: str | float) -> float:
         return float(text)
     found = _QUANTITY.fullmatch(text.strip())
     if not found or found["unit"] not in UNITS:
-        raise ValueError(f"'{text}' is no quantity; write a number with one of {', '.join(u for u in UNITS if u)}")
+        raise ValueError(f"'{text}' is not a quantity; write a number with one of {', '.join(u for u in UNITS if u)}")
     return float(found["number"]) * UNITS[found["unit"]]
 
 

@@ -39,7 +39,7 @@ def _is_number(value: str | float) -> str | float:
 
 def _is_duration(value: str) -> str:
     if not (value.startswith("$") or _PART.fullmatch(value.strip())) and split_unit(value)[1] not in _TIMES:
-        raise ValueError(f"'{value}' is no duration; write `30 s`, `3 samples` or `50 % of samples`")
+        raise ValueError(f"'{value}' is not a duration; write `30 s`, `3 samples` or `50 % of samples`")
     return value
 
 
@@ -110,9 +110,7 @@ class FactCheck(AnyCheck):
     def _one_test(self) -> Self:
         tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
         if not any(t is not None for t in tests):
-            raise ValueError(
-                "says nothing about the value; add one of is, one_of, is_not, above, below, matches, present"
-            )
+            raise ValueError("does not check the value; add one of is, one_of, is_not, above, below, matches, present")
         return self
 
     @property
@@ -143,7 +141,7 @@ class SeriesCheck(AnyCheck):
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         if self.above is None and self.below is None:
-            raise ValueError("says nothing about the values; add above or below")
+            raise ValueError("does not check the values; add above or below")
         return self
 
     @property
@@ -269,7 +267,7 @@ class Process(Strict):
     @model_validator(mode="after")
     def _somebody(self) -> Self:
         if self.app is None and self.comm is None and self.args is None:
-            raise ValueError("names nobody; add app, comm or args")
+            raise ValueError("selects no process; add app, comm, or args")
         return self
 
 
@@ -342,8 +340,8 @@ class RuleFile(Strict):
         default=None,
         max_length=160,
         description=(
-            "the sentence of the verdict, with {entity} and {pace}: by how much per second a change went on; of a "
-            "context rule, what an undecided verdict says first"
+            "the sentence of the verdict, with {entity} and {pace}: the rate of a change; of a "
+            "context rule, the first sentence of an undecided verdict"
         ),
     )
     status: Status

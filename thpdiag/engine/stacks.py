@@ -143,5 +143,5 @@ def measure_words(profile: Profile) -> str:
     if samples_cpu_time(profile):
         return "shows the program alone, and not what the kernel did"
     if profile.measures is None:
-        return f"counts {quoted(profile.event)}, which does not tell where CPU time goes"
-    return f"counts {NOT_CPU_TIME[profile.measures]}, which does not tell where CPU time goes"
+        return f"counts {quoted(profile.event)}, which does not show where CPU time goes"
+    return f"counts {NOT_CPU_TIME[profile.measures]}, which does not show where CPU time goes"

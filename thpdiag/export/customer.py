@@ -156,7 +156,7 @@ def with_script(text: str, script: str) -> str:
 
 def _known(wanted: Wanted) -> Iterator[str]:
     """Two sentences for each host."""
-    yield "What we know so far"
+    yield "Known so far"
     for host in wanted.hosts[:MOST_HOSTS]:
         name = messages.name(host)
         about = "The host" if name == messages.NAMELESS else f"Host {name}"
@@ -232,7 +232,7 @@ def _cost(sections: Sequence[Section]) -> Iterator[str]:
 
 def _privacy(sections: Sequence[Section]) -> Iterator[str]:
     yield "What it names, and what it does not collect"
-    yield from fold(f"In the result stand {shows(sections)}.")
+    yield from fold(f"The archive contains: {shows(sections)}.")
     without = [] if any(section.name == "tasks" for section in sections) else ["command lines of processes"]
     yield from fold(f"It does not read: {', '.join([*without, _NOT_READ])}.")
 

@@ -41,7 +41,7 @@ PERCENT = 1000  # counts per percent: perf prints two decimals, shares of shares
 
 
 class By(StrEnum):
-    """What stands at the root of a stack."""
+    """The root of each stack."""
 
     COMM = "comm"
     PID = "pid"

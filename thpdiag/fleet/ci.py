@@ -50,7 +50,7 @@ CI_FORMATS: Final[Mapping[str, type[Writer]]] = MappingProxyType(
 def open_bundle(stored: StoredResult, presentation: Presentation, marks: Marks, prints: Fingerprints) -> Bundle:
     """A bundle with its findings.
 
-    Of what was refused because nothing in it was recognised there is a document, which says no more than that.
+    Of what was refused because nothing in it was recognized there is a document, which says no more than that.
     """
     result, tool, document = stored.result, stored.analysis, stored.result.document
     made_by = Tool.model_construct(version=tool.tool_version, rules_digest=tool.rules_digest)
@@ -112,5 +112,5 @@ def ci_reports(
                         report.add(_damaged_bundle(bundle, error))
             aside.flush()
         except StoreFullError as error:
-            raise StoreFullError(f"no room for reports beside {store.file} ({error})") from error
+            raise StoreFullError(f"no room for reports in the folder of {store.file} ({error})") from error
         yield made

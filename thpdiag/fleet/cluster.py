@@ -30,14 +30,14 @@ FIRST_WORKER_TIMEOUT_S: Final = 60.0  # seconds in which the first worker must h
 NO_WORKER_TIMEOUT_S: Final = 300.0  # seconds without any worker after which no more is waited for
 COUNT_INTERVAL_S: Final = 5.0  # seconds after which the workers are counted again
 MAX_ATTEMPTS: Final = 2  # beyond those of Dask, which gives a bundle up when its machine has died three times
-RESUME_HINT: Final = "what came before is stored, and --resume goes on from there"
+RESUME_HINT: Final = "earlier results are stored, and --resume continues from there"
 NO_CERTIFICATES: Final = (
     "tls:// takes its certificates (distributed.comm.tls: ca-file, client.key, client.cert) from Dask's configuration, "
     "~/.config/dask/*.yaml or the folder that DASK_CONFIG names"
 )
 NO_DASK: Final = "a cluster needs Dask: pip install 'thpdiag[cluster]'"
 DIFFERENT_INSTALL: Final = "the scheduler and all workers need what this machine has, pip install 'thpdiag[cluster]'"
-SCHEDULER_GONE: Final = f"the scheduler is gone; {RESUME_HINT}"
+SCHEDULER_GONE: Final = f"the scheduler does not respond; {RESUME_HINT}"
 NO_FIRST_WORKER: Final = f"no worker has come to the scheduler within {FIRST_WORKER_TIMEOUT_S:.0f} s"
 NO_WORKERS: Final = (
     f"all workers have left the scheduler, and none has come within {NO_WORKER_TIMEOUT_S:.0f} s; {RESUME_HINT}"
@@ -97,7 +97,7 @@ class Cluster:
             told = "the machines that worked on it were lost, one after the other"
             return [unread_result(item, "lost", told, attempt)] if attempt >= MAX_ATTEMPTS else None
         if isinstance(error, ImportError):
-            raise UsageError(f"a worker cannot begin ({error}); {DIFFERENT_INSTALL}") from error
+            raise UsageError(f"a worker cannot start ({error}); {DIFFERENT_INSTALL}") from error
         if isinstance(error, ThpdiagError):
             raise error
         return [failed_result(item, error, attempt)] if attempt >= MAX_ATTEMPTS else None
@@ -127,7 +127,7 @@ class Cluster:
             self._client.register_plugin(CleanupPlugin(self._client.id, name), name=name)
             self._client.register_plugin(WorkersPlugin(self._config), name=name)
         except ImportError as error:
-            raise UsageError(f"the cluster cannot begin ({error}); {DIFFERENT_INSTALL}") from error
+            raise UsageError(f"the cluster cannot start ({error}); {DIFFERENT_INSTALL}") from error
         try:
             yield name
         finally:

@@ -29,7 +29,7 @@ class WorkersPlugin(WorkerPlugin):  # type: ignore[misc]
     def __init__(self, config: RunConfig) -> None:
         self._config = config
         self._workers: Workers | None = None
-        self._trouble = "the worker has not begun"
+        self._trouble = "the worker did not start"
 
     def setup(self, worker: Worker) -> None:
         """Begin; raises UsageError where another thpdiag or other rules would give other results."""

@@ -46,10 +46,10 @@ SCHEMA: Final[Literal["thpdiag/fleet/1"]] = "thpdiag/fleet/1"
 
 
 def describe_outlier(one: Outlier) -> str:
-    """`thp.enabled is always on 1 of the 11 hosts that tell it; never on 10 (12 hosts: redis on el8 with ...)`."""
+    """`thp.enabled is always on 1 of the 11 hosts with this data; never on 10 (12 hosts: redis on el8 with ...)`."""
     group = f"({plural(one.hosts, 'host')}: {one.group.definition})"
     if isinstance(one.distribution, ValueDistribution):
-        told = f"{one.title} is {one.value} on {one.same:,} of the {one.distribution.n:,} hosts that tell it"
+        told = f"{one.title} is {one.value} on {one.same:,} of the {one.distribution.n:,} hosts with this data"
         counts = one.distribution.counts[:MAX_VALUES]
         others = ", ".join(f"{value} on {count:,}" for value, count in counts if value != str(one.value))
         return f"{told}; {others} {group}"
@@ -70,7 +70,7 @@ def describe_history(one: History) -> Iterator[str]:
 
 def describe_order(one: History) -> str:
     """How many bundles, and whether anybody knows which was first."""
-    known = "" if one.ordered else "; in which order they were recorded is not known"
+    known = "" if one.ordered else "; the order of their recordings is unknown"
     return f"{one.bundles:,} bundles name this host{known}"
 
 
@@ -94,10 +94,10 @@ def describe_gate(found: Gate) -> str:
 
 def _describe_severe(found: Gate) -> str:
     if not found.failing:
-        return f"no finding that nobody accepts is {found.fail_on} or graver"
+        return f"no finding of severity {found.fail_on} or above is not accepted"
     findings, hosts = plural(found.failing, "finding"), plural(found.failing_hosts, "host")
     are = "is" if found.failing == 1 else "are"
-    return f"{findings} on {hosts} {are} {found.fail_on} or graver, and accepted by nobody"
+    return f"{findings} of severity {found.fail_on} or above on {hosts} {are} not accepted"
 
 
 def _describe_numbers(group: NumberDistribution, what: str, unit: str | None) -> str:
@@ -151,14 +151,14 @@ class Section(NamedTuple):
 
 def _sections(overview: Overview) -> Iterator[Section]:
     found, outliers = overview.found, overview.outliers
-    yield Section("Hosts with a finding, the gravest first", [*map(_found_entry, found.items[:MAX_ROWS])], found.all)
+    yield Section("Hosts with a finding, worst first", [*map(_found_entry, found.items[:MAX_ROWS])], found.all)
     yield Section(
-        "Hosts that differ from the others of their group",
+        "Outliers in each group of hosts",
         [Entry(one.host.label, one.host.path, describe_outlier(one)) for one in outliers.items[:MAX_ROWS]],
         outliers.all,
     )
     yield Section(
-        "The same host over time, as far as its name tells",
+        "The same host over time, by name",
         [
             Entry(one.name, one.name, describe_order(one), events=list(describe_history(one)))
             for one in overview.histories.items[:MAX_ROWS]

@@ -1,4 +1,4 @@
-"""Hosts that differ from the others of their group, each with the group's distribution and the number of hosts in it.
+"""Outliers in each group of hosts, each with the group's distribution and the number of hosts in it.
 
 Compared are settings and kernels as values, rates and shares as numbers. Two passes over the hosts: the first takes the
 numbers of all groups together (8 bytes each, in at most three groups) and how many hosts have which value, the second

@@ -86,7 +86,7 @@ def make_report(store: StoreReader, wanted: ReportOptions, judge: Judge, folder:
             write_page(fleet, out)
         warnings = [
             *_write_outputs(fleet, wanted),
-            *(f"{page.path}: its result has not the form of a result; there is no page of it" for page in failed),
+            *(f"{page.path}: its result is malformed, so it has no page" for page in failed),
             *judge.warnings(),
         ]
     return ReportResult(fleet.overview.gate, len(addresses), warnings, list(judge.notes()))

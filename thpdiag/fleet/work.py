@@ -36,7 +36,7 @@ from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool, freeze
 from thpdiag.store.results import ZLIB_LEVEL, Analysis, KnownContents, PackedResult, rows_of_document, unread_key
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
-RESUME_HINT = "What is stored is whole; make room and run it again with --resume."
+RESUME_HINT = "The stored results are complete; free space, and run it again with --resume."
 CHANGED = "it changed while it was read; once it is complete, --resume takes it again"
 DISK_SPACE = "disk space"  # a limit of the guard: what a child wrote had no room
 MIN_FREE_BYTES = 1 << 20  # bytes; less on the disk is none

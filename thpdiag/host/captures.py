@@ -90,8 +90,8 @@ def growth_notes(records: Sequence[Record]) -> Iterator[Note]:
             told = ", ".join(f"{name.removeprefix('node_vmstat_')} +{by:.0f}" for name, by in grown.items())
             span = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
             text = (
-                f"in the {span} since the capture before, under the same boot: {told}; averages over so "
-                "long say nothing about single seconds and have no influence here"
+                f"in the {span} since the capture before, under the same boot: {told}; averages over "
+                "such a time are no evidence about single seconds and are not used"
             )
             yield Note(text, after.cite)
 
@@ -199,7 +199,7 @@ def _excluded_parts(records: Iterable[Record]) -> Iterator[Note]:
     facts = [fact for fact in facts if of_interest(str(fact.value), tool=SUPPORTCONFIG)]
     if facts:
         parts = ", ".join(dict.fromkeys(quoted(str(fact.value).replace("_", " ")) for fact in facts))
-        text = f"{SUPPORTCONFIG} was told to leave out these parts: {parts}; what they would have copied is not known"
+        text = f"{SUPPORTCONFIG} was configured to leave out these parts: {parts}; their content is unknown"
         yield Note(text, facts[0].cite)
 
 

@@ -113,10 +113,10 @@ def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[lis
         if (speaker, host) in measured or (speaker == MAIN and (not measured or not host)):
             hosts.setdefault(host, HostRecords(host, root)).records.extend(records)
         elif facts := [r for r in records if isinstance(r, Fact) and r.name in MENTIONED_FACTS]:
-            who = f"{quoted(speaker)} speaks" if speaker else "the text speaks"
+            who = f"{quoted(speaker)} mentions" if speaker else "the text mentions"
             what = "; ".join(dict.fromkeys(f"{f.name} {quoted(f.value)}" for f in facts))
             name = f"another host ({host_name(host)})" if host else "a host"
-            text = f"{who} of {name}: {what}; it was not measured here and has no influence"
+            text = f"{who} {name}: {what}; it was not measured here and has no influence"
             notes.append(Note(text, facts[0].cite))
     return list(hosts.values()), [*notes, *_reason_of_split(hosts)]
 

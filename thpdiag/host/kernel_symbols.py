@@ -142,7 +142,7 @@ def fitting_tables(
             if share >= _ENTERED:
                 one = replace(one, doubt="", told="which fits the recorded call chains")
             elif share < _ASTRAY and image.address is not None and image.address >= _X86_KERNEL:
-                one = TableRefusal(table, "is of another kernel: call chains would begin where no kernel is entered")
+                one = TableRefusal(table, "is of another kernel: call chains would not start at a kernel entry")
         if isinstance(one, TableFit):
             good.append(one)
         else:
@@ -225,7 +225,7 @@ def _place_table(
         return TableFit(table, slide, modules=same_boot and modules_agree is not False)
     if _share_inside(image, table, slide, addresses) < _ENOUGH_INSIDE:
         return TableRefusal(table, "is of another kernel: most of what was recorded lies outside of it")
-    doubt = "nothing tells the release or build id on both sides; accepted because the address of the kernel fits"
+    doubt = "no release or build ID on both sides; accepted because the address of the kernel matches"
     return TableFit(table, slide, modules=same_boot and modules_agree is not False, doubt=doubt)
 
 
@@ -452,7 +452,7 @@ def _nameless_modules(image: KernelImage, best: TableFit, names: _Names) -> Iter
         some = ", ".join([*map(module_name, found[:5]), *(["..."] if len(found) > 5 else [])])
         text = (
             f"functions of modules have no names ({some}):"
-            " only /proc/kallsyms of the boot that was recorded, or the modules' own files, tell them"
+            " only /proc/kallsyms of the boot that was recorded, or the modules' own files, have them"
         )
         yield Problem(best.table.cite, text, count=int((module != NOWHERE).sum()))
 

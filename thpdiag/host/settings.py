@@ -51,7 +51,7 @@ _OTHER_SPELLING = {"yes": "1", "no": "0"}  # RHEL 6 prints yes where others prin
 _NOT_CLAIMED = frozenset({"el6", "el6.0"})  # 6.0 knows madvise, 6.1 to 6.4 do not
 _WHY_BROKEN = {
     "no shell": "a unit has no shell, so the > is one more word for echo",
-    "below exit": "it stands below an exit",
+    "below exit": "it is below an exit",
     "sysctl": "sysctl cannot set files of /sys",
 }
 _AFTER_TUNED = 0.5
@@ -131,7 +131,7 @@ class BootConfig:
         if words is None and self.platform not in _NOT_CLAIMED and (self.era or setting != "thp.defrag"):
             words = platforms.accepted_words(setting.removeprefix("thp.").replace(".", "/"), self.platform, self.era)
         known = words is None or value in words or value.isdigit()
-        return "" if known else f"this kernel does not know the word {quoted(value)} there"
+        return "" if known else f"this kernel does not accept the value {quoted(value)} there"
 
 
 def boot_config(facts: Sequence[Fact], states: Sequence[State]) -> BootConfig:
@@ -407,7 +407,7 @@ def _rank_profiles(found: Sequence[ConfiguredSetting], have: BootConfig) -> Iter
         first[one.key] = min(first.get(one.key, weight(one)), weight(one))
     for one in found:
         again = one.profile and not one.why and weight(one) != first[one.key]
-        yield one.without_effect("another file of the active profile says it again") if again else one
+        yield one.without_effect("another file of the active profile sets it again") if again else one
 
 
 def last_writer(found: Iterable[ConfiguredSetting]) -> tuple[ConfiguredSetting | None, list[ConfiguredSetting]]:
@@ -587,7 +587,7 @@ def _next_boot(
         waiting = (s for s in own if not s.rank and not s.later and s.place != BOOT_LINE)
         one = next((s for s in waiting if base is None or not is_same_value(s.value, base.value)), None)
         if one is not None:
-            why = f"{one.place} says {quoted(one.value)}, and whether the boot menu was made anew is not in the input"
+            why = f"{one.place} sets {quoted(one.value)}, and the input does not show if the boot menu was regenerated"
             return UNKNOWN, one, sentence(why)
     if differ:
         return UNKNOWN, differ[0], "places that differ, and it is not known which runs last"
@@ -682,8 +682,8 @@ def _contradictions_of_setting(
         later = (s for s in here if not s.why and s.runs and s.rank > one.rank and is_same_value(s.value, have.value))
         culprit, _ = last_writer(later)
         if culprit is None and hand is not None:
-            wrote = f"somebody wrote {quoted(have.value)} at a prompt ({path_name(hand)})"
-            text = f"{one.place} says {quoted(one.value)}; {wrote}"
+            wrote = f"{quoted(have.value)} was written at a prompt ({path_name(hand)})"
+            text = f"{one.place} sets {quoted(one.value)}; {wrote}"
             yield contradiction(text, "by_hand", one, "operator")
         else:
             how, by = "", "tuned" if culprit and culprit.profile else "start-up file" if culprit else ""
@@ -692,11 +692,11 @@ def _contradictions_of_setting(
             elif culprit:
                 how = f": {culprit.place} may have written that, as tuned did before version 2.5"
                 by += ", by the kernel's release"
-            text = f"{one.place} says {quoted(one.value)}, the running kernel has {quoted(have.value)}{how}"
+            text = f"{one.place} sets {quoted(one.value)}, the running kernel has {quoted(have.value)}{how}"
             yield contradiction(text, "overridden", one, "" if one.of_log else by)
     for one in differ if hand is None else ():
         if one.broken:
-            text = f"{one.place} says {quoted(one.value)}, and the running kernel has {quoted(have.value)}: {one.why}"
+            text = f"{one.place} sets {quoted(one.value)}, and the running kernel has {quoted(have.value)}: {one.why}"
             yield contradiction(text, "ineffective", one)
     if not working and lines:
         yield contradiction(NONE, "overridden")
@@ -731,8 +731,8 @@ def _differing_start_up(found: Sequence[ConfiguredSetting]) -> Iterator[Fact]:
         last, differ = last_writer(working)
         shown = last or differ[-1]
         other = next(one for one in reversed(working) if not is_same_value(one.value, shown.value))
-        order = f"{shown.place} runs last" if last else "which of them runs last cannot be told"
-        text = f"{other.place} says {quoted(other.value)}, {shown.place} says {quoted(shown.value)}; {order}"
+        order = f"{shown.place} runs last" if last else "it is unknown which of them runs last"
+        text = f"{other.place} sets {quoted(other.value)}, {shown.place} sets {quoted(shown.value)}; {order}"
         yield _contradiction(text, shown.cite, key[0], "start_up", wanted=other.value, other=str(other.cite))
 
 
@@ -757,7 +757,7 @@ def _traces(case: Case, found: Sequence[ConfiguredSetting]) -> Iterator[Fact]:
     if best is None or best.value != "never" or (seen := _last_huge_page_trace(case.states)) is None:
         return
     text = (
-        f"{best.place} says never, yet {seen.values[HUGE_PAGE_TRACE] / 2**20:,.0f} MiB are in huge pages: they were on "
+        f"{best.place} is never, but {seen.values[HUGE_PAGE_TRACE] / 2**20:,.0f} MiB are in huge pages: they were on "
         "at some time since boot, or still are"
     )
     yield _contradiction(text, seen.cite, "thp.enabled", "traces", wanted="never", other=str(best.cite))

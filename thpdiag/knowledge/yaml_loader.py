@@ -160,7 +160,7 @@ def _build(
         if key == "<<":
             raise YamlError("merge keys are not taken", place)
         if key in result:
-            raise YamlError(f"the key '{key}' stands twice", place)
+            raise YamlError(f"duplicate key '{key}'", place)
         places[(*path, key)] = place or Place(1, 1)
         result[key] = _build(value_node, (*path, key), places, scalars)
     return result

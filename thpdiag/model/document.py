@@ -103,16 +103,16 @@ class NameInText(Document):
 
     kind: Literal["host", "process", "entity", "function", "path", "module", "quoted"] = Field(
         description="What it is the name of: a host, a program, a process with its pid (or a zone, cpu, device), a "
-        "function of a call stack, a path, a kernel module; quoted is anything else that the customer's files say."
+        "function of a call stack, a path, a kernel module; quoted is anything else that the customer's files contain."
     )
-    value: Quoted = Field(description="The name as it stands in the sentence.")
+    value: Quoted = Field(description="The name in the sentence.")
 
 
 class Worded(Document):
     """An object with sentences of ours."""
 
     fields: list[NameInText] = Field(
-        [], description="The customer's names that stand in the sentences and commands of this object; absent if none."
+        [], description="The customer's names in the sentences and commands of this object; absent if none."
     )
 
 

@@ -104,7 +104,7 @@ class Node(Worded):
         None, description="The line that names it: of a snapshot of many lines `line` is the first."
     )
     source: Quoted | None = Field(
-        None, description="What stands in source_line, shortened; null if it cannot be read again."
+        None, description="The text of source_line, shortened; null if it cannot be read again."
     )
     window: ExplainedWindow | None = None
     weak: bool | None = None
@@ -119,7 +119,7 @@ class Level(Document):
     level: Confidence | None
     expr: Public
     value: Outcome3
-    checks: list[Node] = Field(description="Checks that do not stand in the condition.")
+    checks: list[Node] = Field(description="Checks that are not in the condition.")
 
 
 class OtherRule(Worded):

@@ -52,7 +52,7 @@ EvidenceClass = Annotated[
     Field(
         description="A class of evidence: call stacks; the change of a kernel counter; the split of CPU time; "
         "growth, pace or load; an on/off comparison; a total since boot; the state of host and memory; settings; "
-        "kernel messages; what an application says of itself; what an operator did; what somebody wrote of the host."
+        "kernel messages; an application's own logs; what an operator did; reports by people."
     ),
 ]  # fmt: skip
 Fingerprint = Annotated[Public, Field(json_schema_extra={"pattern": "^[0-9a-f]{16}$"})]
@@ -77,10 +77,10 @@ class Quotation(Cited):
 
     excerpt: Annotated[list[Excerpt], Field(json_schema_extra={"maxItems": 12})] = Field(
         [],
-        description="What the customer's file says there, as it stands in it: the cited line, below the one that "
-        "names its columns where the text shows that; of a sample of call stacks (kind stack) also its innermost "
-        "frames, below it; of a snapshot the rows that name what was measured. Empty where the file has no lines, "
-        "is a pipe of which too little was kept, has changed since, or shows the number in no single line.",
+        description="The quoted text of the customer's file: the cited line, below the line that "
+        "names its columns if the text has one; of a sample of call stacks (kind stack) also its innermost "
+        "frames, below it; of a snapshot the rows that name what was measured. Empty if the file has no lines, "
+        "is a pipe whose text was not kept, has changed since, or shows the number in no single line.",
     )
 
 
@@ -106,7 +106,7 @@ class Verdict(Worded):
     state: Literal["present", "past", "unknown"] | None = Field(
         None, description="Whether the host is still in the state that hurts; null unless found."
     )
-    sentence: Sentence | None = Field(None, description="The answer in one sentence for people.")
+    sentence: Sentence | None = Field(None, description="The answer in one sentence.")
     window: Window | None = Field(None, description="The time that hurt, as asked for or as found.")
 
 
@@ -121,7 +121,7 @@ class Moment(Document):
 class Evidence(Quotation, Worded):
     """What one check measured, with the line that it stands in."""
 
-    check: Public | None = Field(None, description="The name of the rule's check that speaks.")
+    check: Public | None = Field(None, description="The name of the check that has the evidence.")
     text: Sentence | None = Field(None, description="What was seen, with its numbers.")
     value: Number | Quoted | None = Field(None, description="The measured value in `unit`.")
     unit: Public | None = Field(
@@ -134,7 +134,7 @@ class Evidence(Quotation, Worded):
     )
     excerpt_line: AtLeastOne | None = Field(
         None,
-        description="Of rows of a snapshot, the line that the first one quoted stands in; the snapshot is cited by "
+        description="For rows of a snapshot, the line of the first quoted row; the snapshot is cited by "
         "its own first line.",
     )
     onset: Moment | None = Field(
@@ -148,7 +148,7 @@ class Raise(Worded):
     to: Confidence | None = Field(description="What the finding would become.")
     classes: list[EvidenceClass] = Field(
         [],
-        description="The classes of evidence that would have to speak for it; none if only other causes have to be "
+        description="The classes of evidence that are still needed for it; none if only other causes have to be "
         "ruled out.",
     )
     ask_for: list[Command] = Field([], description="What to ask the customer for.")
@@ -196,7 +196,7 @@ class Finding(Worded):
         description="A name of this finding that a second bundle of the same host gives again: of rule, host and "
         "what it is about, without lines, times and values.",
     )
-    mechanism: Public | None = Field(None, description="The name of what goes on in the kernel or beside it.")
+    mechanism: Public | None = Field(None, description="The name of the mechanism in the kernel or outside it.")
     title: Public | None = Field(None, description="The finding in one line.")
     severity: Severity | None = Field(None, description="How much it hurts.")
     confidence: Confidence | None = Field(None, description="How sure it is.")
@@ -209,9 +209,9 @@ class Finding(Worded):
         None, description="The stretch in which it holds, if it does not hold over all that was recorded."
     )
     means: Public | None = Field(None, description="What the reader must understand, in plain words.")
-    evidence: list[Evidence] = Field([], description="What speaks for it.")
-    against: list[Evidence] = Field([], description="What speaks against it.")
-    classes_spoken: list[Public] = Field([], description="Classes of evidence that speak for it.")
+    evidence: list[Evidence] = Field([], description="Evidence for it.")
+    against: list[Evidence] = Field([], description="Evidence against it.")
+    classes_spoken: list[Public] = Field([], description="Classes of evidence that support it.")
     classes_missing: list[Public] = Field(
         [],
         description="Classes of evidence that the rules about this mechanism ask for and that the bundle does not "
@@ -241,7 +241,7 @@ class KnownIssue(Document):
     title: Public | None = Field(None, description="What is known, in one line.")
     state: Literal["affected", "fixed-but-workaround-on", "workaround-on", "possible"] = Field(
         description="All conditions hold; the version has the fix and the settings that worked around the defect are "
-        "still in force; they are in force and needed; or something is missing to tell."
+        "still in force; they are in force and needed; or data is missing to decide it."
     )
     harm: Public | None = Field(
         None,
@@ -269,7 +269,7 @@ class RuledOut(Worded):
     rule: Public = Field(description="The rule that stayed silent.")
     title: Public | None = Field(None, description="The explanation that is ruled out.")
     because: Sentence | None = Field(None, description="Why, with the number.")
-    evidence: list[Evidence] = Field([], description="Where the number stands.")
+    evidence: list[Evidence] = Field([], description="Where the number is.")
 
 
 class UnknownRule(Worded):
@@ -280,7 +280,7 @@ class UnknownRule(Worded):
     ask_for: list[Command] = Field([], description="Commands that get them from the customer.")
     because: list[Sentence] = Field(
         [],
-        description="Why they are not in the input, where its collector says so: it timed out, left them out, or "
+        description="Why they are not in the input, as reported by its collector: it timed out, left them out, or "
         "does not know them.",
     )
 
@@ -300,7 +300,7 @@ class RuleResult(Document):
 
     id: Public = Field(description="The rule.")
     outcome: Literal["fires", "silent", "unknown", "excluded"] = Field(
-        description="What it said; excluded means that another rule took its place."
+        description="Its outcome; excluded means that another rule took its place."
     )
     title: Public | None = Field(None, description="What it would find.")
     role: Role | None = Field(None, description="The role that the rule is written for.")
@@ -311,9 +311,9 @@ class RuleResult(Document):
 class ConfiguredSetting(Quotation, Worded):
     """What one place of the configuration says a setting is to be."""
 
-    value: Quoted | Number | None = Field(None, description="The value that is said.")
+    value: Quoted | Number | None = Field(None, description="The stated value.")
     place: Sentence | None = Field(
-        None, description="What says it: the boot line, the path of a start-up file, a profile of tuned."
+        None, description="What sets it: the boot line, the path of a start-up file, a profile of tuned."
     )
     counts: bool | None = Field(None, description="Whether it can have an effect on the kernel that runs.")
     why: Sentence | None = Field(None, description="Why it has none, or on what it depends.")
@@ -322,15 +322,15 @@ class ConfiguredSetting(Quotation, Worded):
 class NextBoot(Quotation, Worded):
     """The value of a setting after the next boot."""
 
-    value: Quoted | Number | None = Field(None, description="The value; null if it cannot be told.")
-    from_: Sentence | None = Field(None, alias="from", description="What sets it then, or why it cannot be told.")
+    value: Quoted | Number | None = Field(None, description="The value; null if it is unknown.")
+    from_: Sentence | None = Field(None, alias="from", description="What sets it then, or why it is unknown.")
     assumed: bool | None = Field(None, description="Whether it is a default, since nothing in the input sets it.")
 
 
 class Contradiction(Quotation, Worded):
     """Two places that disagree about a setting."""
 
-    text: Sentence | None = Field(None, description="Who says what.")
+    text: Sentence | None = Field(None, description="Statements about it.")
     kind: Literal["overridden", "by_hand", "ineffective", "start_up", "pending", "size", "traces"] | None = Field(
         None,
         description="Overridden later in the boot, changed by hand, a file that cannot work, start-up files that "
@@ -348,7 +348,7 @@ class Setting(Quotation):
     """A setting of the host."""
 
     value: Quoted | Number | None = Field(
-        None, description="The value in force; null if nothing tells it and places only say what it is meant to be."
+        None, description="The value in force; null if it is unknown and places only configure it."
     )
     provenance: Public | None = Field(
         None,
@@ -356,10 +356,10 @@ class Setting(Quotation):
         "file, assumed (a default), unknown.",
     )
     said: list[ConfiguredSetting] = Field(
-        [], description="What boot line, start-up files and profiles say it is to be, in the order of boot."
+        [], description="What the kernel command line, start-up files, and profiles configure, in boot order."
     )
     next_boot: NextBoot | None = Field(
-        None, description="What it will be after the next boot, as far as the input tells."
+        None, description="What it will be after the next boot, as far as the input shows."
     )
     contradictions: list[Contradiction] = Field([], description="Where places disagree, in plain words.")
     other_states: list[OtherStateSetting] = Field(
@@ -457,7 +457,7 @@ class SampleLoss(Worded):
     without_stack: Count | None = Field(None, description="Samples without a call stack.")
     unknown_symbol: Count | None = Field(None, description="Samples whose function has no name.")
     odd: dict[Sentence, int] = Field({}, description="Samples read but not kept, by reason.")
-    lost: int | None = Field(None, description="Samples that the recording itself says it lost.")
+    lost: int | None = Field(None, description="Samples that the recorder reports as lost.")
     lost_share: Share | None = Field(None, description="The share (0..1) of them in all samples that should be there.")
     truncated: Count | None = Field(None, description="Samples whose stack ends at the depth that was recorded.")
     throttled: Count | None = Field(None, description="How often the kernel slowed sampling down.")
@@ -473,7 +473,7 @@ class HeatCell(Document):
     )
     samples: AtLeastOne | None = Field(
         None,
-        description="How many samples a cell of 1 stands for at most; a cell of n for at most n times as many, 9 "
+        description="How many samples a cell of 1 represents at most; a cell of n at most n times as many, 9 "
         "also for more.",
     )
 
@@ -549,7 +549,7 @@ class Profile(Cited, Worded):
     )
     heat: Heat | None = Field(
         None,
-        description="All non-idle samples over time, for a picture; `heat_cell` says what a cell is.",
+        description="All non-idle samples over time, for a picture; `heat_cell` describes a cell.",
     )
     heat_cell: HeatCell | None = Field(None, description="What the cells of `heat` are, here and in `signatures`.")
     signatures: list[StackSignature] = Field(
@@ -572,8 +572,8 @@ class InputFile(Document):
     member: Place = Field(
         description="The customer's path inside the bundle; of a row for several a pattern, as shells have them."
     )
-    files: AtLeastOne | None = Field(None, description="How many members it stands for, if there are very many.")
-    reader: Public | None = Field(None, description="The reader that read it; empty if none recognised it.")
+    files: AtLeastOne | None = Field(None, description="How many members it represents, if there are very many.")
+    reader: Public | None = Field(None, description="The reader that read it; empty if none recognized it.")
     records: Count | None = Field(
         None, description="Samples for recordings of stacks, rows for tables, snapshots for /proc and /sys files."
     )
@@ -581,8 +581,8 @@ class InputFile(Document):
     last: Public | Number | None = Field(None, description="The time of the last record.")
     sha256: Checksum | None = Field(None, description="The SHA-256 of the member as sent.")
     problems: Count | None = Field(None, description="Problems met while reading it.")
-    size: Count | None = Field(None, description="Its bytes, decompressed, if no reader recognised it.")
-    first_line: Quoted | None = Field(None, description="How its text begins, if no reader recognised it.")
+    size: Count | None = Field(None, description="Its bytes, decompressed, if no reader recognized it.")
+    first_line: Quoted | None = Field(None, description="How its text begins, if no reader recognized it.")
     period: Positive | None = Field(None, description="The usual seconds from one row to the next.")
     gaps: list[Gap] | None = Field(None, description="The longest stretches without rows, in time.")
 
@@ -602,7 +602,7 @@ class Problem(Cited, Worded):
 class Note(Cited, Worded):
     """A remark about the input."""
 
-    text: Sentence | None = Field(None, description="What was said.")
+    text: Sentence | None = Field(None, description="The statement.")
 
 
 class Request(Worded):
@@ -638,12 +638,12 @@ class Tool(Document):
         None, description="The date of the catalogue of known issues and its number of entries, if one is named."
     )
     redacted: bool | None = Field(
-        None, description="Whether names of the customer are replaced by pseudonyms; a note says which."
+        None, description="Whether names of the customer are replaced by pseudonyms; a note lists them."
     )
     names_listed: bool | None = Field(
         None,
-        description="True if the customer's names in sentences stand beside these under `fields`. Of documents without "
-        "it (of older versions) redaction takes each sentence for a text of the customer's.",
+        description="True if the customer's names in sentences are listed under `fields`. In documents without "
+        "it (of older versions) redaction treats each sentence as a text of the customer.",
     )
     options: dict[Public, Quoted | Number | bool | list[Quoted | Number | bool | None] | None] = Field(
         {}, description="Options of the run that change the analysis, by name."
@@ -664,7 +664,7 @@ class Result(Document):
     )
     verdict: Verdict = Field(description="The answer in one sentence.")
     findings: list[Finding] = Field([], description="Rules that fired, the root cause first.")
-    ruled_out: list[RuledOut] = Field([], description="Explanations that the measurements speak against.")
+    ruled_out: list[RuledOut] = Field([], description="Explanations that the measurements rule out.")
     unknown: list[UnknownRule] = Field([], description="Rules that could not be decided, with what would decide them.")
     rules: list[RuleResult] = Field(
         [], description="Every rule that was asked, with its outcome and the evaluated condition."
@@ -683,7 +683,7 @@ class Result(Document):
     inputs: list[InputFile] = Field([], description="The members of the bundle and who read them.")
     problems: list[Problem] = Field([], description="What could not be read, where and why.")
     notes: list[Note] = Field(
-        [], description="What was said about other hosts or in passing; it has no influence on the verdict."
+        [], description="Statements about other hosts or in passing; they do not affect the verdict."
     )
     ask: Request = Field(
         default_factory=Request.model_construct,

@@ -23,6 +23,7 @@ from types import ModuleType
 from thpdiag.model.parser import BulkParser, Parser
 
 FORMATS_FILE = Path(__file__).with_name("formats.json")
+SOURCES_FILE = Path(__file__).with_name("sources.json")
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,13 @@ def _modules() -> Iterator[ModuleType]:
                 for m in inner
                 if not m.ispkg and m.name[0] != "_"
             )
+
+
+@cache
+def parsers_of_names() -> dict[str, list[str]]:
+    """The parsers that give each fact and metric of the vocabulary; of what is derived from others there are none.
+
+    Written by `BLESS=1` and tests/parsers/test_readers.py from what all parsers read in their fixtures.
+    """
+    found: dict[str, list[str]] = json.loads(SOURCES_FILE.read_text("utf-8"))
+    return found

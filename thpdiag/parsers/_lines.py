@@ -66,7 +66,7 @@ def undecoded_problems(source: Source, undecoded: LineDamage, reader: str) -> It
         text = "lines that are too long for their format: what is beyond was not read"
         yield Problem(Citation(source.member, undecoded.first_cut), text, ProblemKind.LIMIT, reader, undecoded.cut)
     if undecoded.undecodable:
-        text = "lines with bytes that are no text"
+        text = "lines with bytes that are not text"
         cite = Citation(source.member, undecoded.first_undecodable)
         yield Problem(cite, text, ProblemKind.DAMAGED, reader, undecoded.undecodable)
 

@@ -81,7 +81,7 @@ def _counter(line: str) -> str | None:
 
 PARSER = Parser(
     name="app_notes",
-    title="applications' warnings about huge pages, and counters said to rise",
+    title="applications' warnings about huge pages, and counters reported to rise",
     read=read,
     opens=_OPENS,
     continues=lambda _: False,

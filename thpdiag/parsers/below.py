@@ -149,7 +149,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             first = first if pairs else (number, text)
             pairs[found["key"]] = found["value"].strip()
         else:
-            odd.note(number, text, "a line that is none of below")
+            odd.note(number, text, "not a line of below")
     yield from dump.take(pairs, *first) if pairs else ()
     yield from odd.problems()
 

@@ -157,7 +157,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             yield from dump.end_zone()
             dump.node = found[1] or dump.node
         elif text.strip() and not _is_heading(text):
-            odd.note(line, text, "a line that is none of crash's kmem -i, -f or -V")
+            odd.note(line, text, "not a line of crash kmem -i, -f or -V")
     yield from dump.finish()
     yield from odd.problems()
 

@@ -220,7 +220,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif run.columns and ROW.match(text):
             yield from run.row(number, text)
         elif text.strip():
-            odd.note(number, text, "a line that is none of dstat's")
+            odd.note(number, text, "not a line of dstat")
     yield from odd.problems()
 
 

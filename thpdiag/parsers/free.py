@@ -67,7 +67,7 @@ def _tables(lines: Lines, odd: ParseErrors) -> list[tuple[list[str], list[Row]]]
                 tables.append(([], []))
             tables[-1][1].append((line, text))
         elif text.strip():
-            odd.note(line, text, "a line that is no row of free")
+            odd.note(line, text, "not a row of free")
     return tables
 
 

@@ -51,7 +51,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     for line, text in lines:
         found = TIMES.match(text) or OLD_TIMES.search(text)
         if found is None and text.strip() and not belongs(text):
-            odd.note(line, text, "a line that is none of a log of garbage collections")
+            odd.note(line, text, "not a line of a log of garbage collections")
         time = _moment(text) or time
         if found:
             totals = [round(total + float(spent), 2) for total, spent in zip(totals, found.groups(), strict=True)]

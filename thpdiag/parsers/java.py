@@ -50,7 +50,7 @@ def read_flags(source: Source, lines: Lines) -> Iterator[Record]:
                 labels = (("option", found["name"]), ("origin", origin))
                 yield Fact("java.option", printable(found["value"]), source.cite(number, text), labels, source.time)
         elif text.strip() and not _FLAGS_HEAD.match(text):
-            odd.note(number, text, "a line that is none of the list of options")
+            odd.note(number, text, "not a line of the list of options")
     yield from odd.problems()
 
 
@@ -92,7 +92,7 @@ def read_nmt(source: Source, lines: Lines) -> Iterator[Record]:
         elif found := _THREADS.match(text):
             yield Fact("java.threads", int(found["threads"]), cite, (), source.time)
         elif not _AROUND.match(text):
-            odd.note(number, text, "a line that is none of native memory tracking")
+            odd.note(number, text, "not a line of native memory tracking")
     yield from odd.problems()
 
 

@@ -49,7 +49,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             yield from _facts(source, fields)
             fields = {}
         elif text.strip() and not _BEGIN.match(text):
-            odd.note(number, text, "a line that is none of this event")
+            odd.note(number, text, "not a line of this event")
     yield from _facts(source, fields)
     yield from odd.problems()
 

@@ -63,7 +63,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     trace = _Trace(source, errors)
     for number, text in lines:
         if not trace.line(number, text) and text.strip():
-            errors.note(number, text, "a line that no tracer of the kernel's events prints")
+            errors.note(number, text, "not a line of a tracer of kernel events")
     yield from errors.problems()
     yield from trace.durations.records()
 

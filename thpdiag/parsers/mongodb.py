@@ -50,7 +50,7 @@ def read_log(source: Source, lines: Lines) -> Iterator[Record]:
         found = _LOG_LINE.match(text)
         if not found:
             if text.strip():
-                odd.note(number, text, "a line that is none of MongoDB's log")
+                odd.note(number, text, "not a line of MongoDB log")
         elif '"CONTROL"' in text:
             time = parse_timestamp(found["time"])
             if started := _STARTS.search(text):
@@ -120,7 +120,7 @@ def _process(source: Source, values: dict[str, str], first: tuple[int, str], odd
         if value is not None and value < 1e18:
             numbers[metric] = value * unit
         elif metric:
-            odd.note(*first, "a value of MongoDB that is no number")
+            odd.note(*first, "a value of MongoDB that is not a number")
     if numbers:
         time = source.time or parse_timestamp(values.get("localTime", ""))
         entity = (("pid", printable(values.get("pid", ""))[:10] or "?"), ("comm", values.get("process", "mongod")[:15]))

@@ -172,7 +172,7 @@ class Recording:
     def line(self, number: int, text: str) -> Iterator[Record]:
         found = _LINE.match(text)
         if not found:
-            self.odd.note(number, text, "a line that is none of nmon's")
+            self.odd.note(number, text, "not a line of nmon")
             return
         section, self.separator, rest = found[1], found[2], text[found.end() :]
         if section == "AAA":
@@ -211,7 +211,7 @@ class Recording:
         seconds = day_seconds(clock)
         midnight = _midnight(date) if date else self.midnight
         if seconds is None or not _SNAPSHOT.fullmatch(snapshot):
-            self.odd.note(number, text, "a time of nmon that is none")
+            self.odd.note(number, text, "an invalid time of nmon")
         elif midnight is None:
             self.times[snapshot] = Moment(seconds, Clock.DAY)
         else:

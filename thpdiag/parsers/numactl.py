@@ -48,7 +48,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif row:
             cpus[row[1]] = len(row[2].split())
         elif text.strip() and not DISTANCES.match(text):
-            odd.note(line, text, "a line that is none of numactl's")
+            odd.note(line, text, "not a line of numactl")
     for node, (values, line, text) in nodes.items():
         quanta = dict.fromkeys(values, MIB)
         yield Sample("node", values, source.cite(line, text), "numactl", (("node", node),), source.time, quanta)

@@ -161,7 +161,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif row := ROW.match(text):
             yield from _row(table, odd, (line, text), row[1] or row[3] or row[5], (row[2] or row[4] or row[6]).split())
         elif text.strip() and not RULE.match(text) and not WARNING.match(text):
-            odd.note(line, text, "a line that is none of numastat's")
+            odd.note(line, text, "not a line of numastat")
     yield from table.samples()
     yield from odd.problems()
 

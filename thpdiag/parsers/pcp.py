@@ -240,7 +240,7 @@ class Rows:
                 name = where.rate if where.counter and cell.converted else where.name
                 value = parse_number(cell.text)
                 if value is None:
-                    self.odd.note(cite.line or 0, cite.text, "a value of PCP that is no number: left out")
+                    self.odd.note(cite.line or 0, cite.text, "a value of PCP that is not a number: left out")
                 elif name in CPU_MODES:
                     cpu_times.setdefault((where.kind, where.entity), {})[name] = value
                 elif name:
@@ -487,7 +487,7 @@ def _read_json(source: Source, pieces: Iterator[str]) -> Iterator[Record]:
                     odd.note(line, "", "a member of @metrics without a time: not used")
             hosts += 1
     except BrokenJsonError as error:
-        text = f"JSON of pcp2json: {error}; what stands before was read"
+        text = f"JSON of pcp2json: {error}; what precedes it was read"
         yield Problem(source.cite(line), text, ProblemKind.DAMAGED, PCP2JSON_NAME)
     yield from odd.problems()
 

@@ -77,7 +77,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             name, _, value = text.partition("|")
             row[name.strip()] = row.get(name.strip()) or value.strip()
         elif text.strip() and not _RULER.match(text):
-            odd.note(number, text, "a line that is none of psql's")
+            odd.note(number, text, "not a line of psql")
     counts.take(row) if "wait_event" in row else None
     yield from counts.facts(source, first) if first[0] else ()
     yield from odd.problems()

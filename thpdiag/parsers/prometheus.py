@@ -246,7 +246,7 @@ def _take(series: SeriesOfHosts, answer: object, line: int) -> Iterator[str]:
         if isinstance(seconds, int | float) and FIRST_EPOCH <= seconds < LAST_EPOCH and value is not None:
             into.add(float(seconds), value, line)
         elif text != "NaN":
-            yield "a point that is no time and number: not used"
+            yield "a point that is not a time and a number: not used"
 
 
 def _read_json(source: Source, pieces: Iterator[str], first_line: int = 1) -> Iterator[Record]:
@@ -261,7 +261,7 @@ def _read_json(source: Source, pieces: Iterator[str], first_line: int = 1) -> It
         broken = str(error)
     yield from series.records()
     if broken:
-        text = f"an answer of Prometheus: {broken}; what stands before was read"
+        text = f"an answer of Prometheus: {broken}; what precedes it was read"
         yield Problem(source.cite(line), text, ProblemKind.DAMAGED, JSON_NAME)
     yield from odd.problems()
 
@@ -349,7 +349,7 @@ class Text:
         if where is None or found[3] == "NaN":
             return
         if value is None:
-            self.odd.note(number, text, "a value that is no number from 0 to 2^63: left out")
+            self.odd.note(number, text, "a value that is not a number from 0 to 2^63: left out")
         elif stamp:
             self._add_dated(number, text, where, value, labels, stamp)
         else:
@@ -366,7 +366,7 @@ class Text:
         seconds = sample_value(stamp) or 0.0
         seconds = seconds / 1000 if seconds >= LAST_EPOCH else seconds
         if not FIRST_EPOCH <= seconds < LAST_EPOCH:
-            self.odd.note(number, text, "a time that is none: the value is left out")
+            self.odd.note(number, text, "an invalid time: the value is left out")
         elif (points := self.series.points(where, labels)) is None:
             self.odd.note(number, text, _ONE_IS_USED)
         else:

@@ -58,7 +58,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             if key in VERSIONS and re.fullmatch(r"\d{1,3}(?:\.\d{1,3}){1,2}", value):
                 yield Fact("app.version", value, source.cite(number, text), (("app", "redis"),), source.time)
         elif text.strip():
-            odd.note(number, text, "a line that is none of INFO")
+            odd.note(number, text, "not a line of INFO")
     yield from _sample(source, values, first)
     yield from odd.problems()
 

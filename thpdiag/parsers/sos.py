@@ -56,9 +56,7 @@ def parse_sos_manifest(source: Source, content: Content) -> Iterator[Record]:
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
-        yield Problem(
-            source.cite(1), "is no JSON; what sos gave up on is not known", ProblemKind.ODD, SOS_MANIFEST.name
-        )
+        yield Problem(source.cite(1), "is not JSON; what sos gave up on is unknown", ProblemKind.ODD, SOS_MANIFEST.name)
         return
     yield from _Manifest(source, text, _map(whole)).records()
 

@@ -75,7 +75,7 @@ class _Times:
         if self.first is None:
             return
         if len(self.seconds) - len(of_memory) < MIN_OTHERS or CHOICE.search(source.command):
-            odd.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which tell no share")
+            odd.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which have no shares")
         elif total >= MIN_SECONDS and of_memory:
             most = max(of_memory, key=lambda name: of_memory[name])
             ratio = round(sum(of_memory.values()) / total, 6)
@@ -106,7 +106,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 who = process_entity(call["pid"] or call["of"] or "?")
                 yield Fact("process.thp_enabled", int(off["on"] == "0"), source.cite(number, text), who, source.time)
         elif text.strip() and not _fits(text):
-            odd.note(number, text, "a line that is none of strace's, or broken")
+            odd.note(number, text, "not a line of strace, or broken")
     yield from times.facts(source, odd)
     if untimed and not times.first:
         odd.note(*untimed, "system calls without their times, and page faults are none: send a perf recording")

@@ -73,7 +73,7 @@ def _timed_out(source: Source, number: int, line: str, command: str, part: str =
 
 PARSER = Parser(
     name="supportconfig",
-    title="what supportconfig says of its run",
+    title="the log of the supportconfig run",
     read=read,
     opens=_OPENS,
     continues=_CONTINUES.match,

@@ -102,9 +102,9 @@ MAX_VALUE = 2**50
 MAX_PERCENT = 105  # sums of rounded percents may exceed 100 a little
 SHARES = tuple(min(i / 100, 1.0) for i in range(MAX_PERCENT + 1))
 
-NO_ROW = "a line that is no row of vmstat"
+NO_ROW = "not a row of vmstat"
 OTHER_COLUMNS = "a row of vmstat with other columns than its header"
-NO_TIME = "a row of vmstat with a time that is none"
+NO_TIME = "a row of vmstat with an invalid time"
 UNKNOWN_UNIT = "the unit of the memory columns is not known (vmstat -S?): they are not used"
 FROZEN = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once): only the first is used"
 BAD_CPU = "CPU columns of vmstat that do not add up to 100 %: not used"
@@ -675,7 +675,7 @@ def read_stats(source: Source, lines: Lines) -> Iterator[Record]:
     for number, text in lines:
         if not (line := STATS_LINE.match(text)):
             if text.strip():
-                errors.note(number, text, "a line that is no counter of vmstat -s")
+                errors.note(number, text, "not a counter of vmstat -s")
             continue
         first = first or (number, text)
         metric = _stats_metric(int(line[1]), line[2], line[3].strip())

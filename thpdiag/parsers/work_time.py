@@ -83,7 +83,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             continue
         found = _times_of_line(text, name)
         if not found and text.strip() and not belongs(text):
-            odd.note(line, text, "a line that is no time of a job")
+            odd.note(line, text, "not a time of a job")
         for what, kind, value in found:
             if value is None:
                 odd.note(line, text, "an impossible time of a job: not used")

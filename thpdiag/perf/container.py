@@ -64,7 +64,7 @@ from thpdiag.perf.stream import (
     walk_ragged,
 )
 
-SHORT = "the record is shorter than its event says"
+SHORT = "the record is shorter than its event declares"
 OVERLONG = "the call chain is longer than the record"
 STRANGE = "of an event that the recording does not describe"
 MAX_WORDS = 1 << 13  # a record has no more
@@ -244,7 +244,7 @@ class Contents:
                 try:
                     self._read_side_record(kind, raw, misc, time, window)
                 except struct.error:
-                    text = f"{Kind(kind).name} records are too short for what they should say"
+                    text = f"{Kind(kind).name} records are too short for their fields"
                     self.troubles[text, DAMAGED] += 1
         return window
 
@@ -253,7 +253,7 @@ class Contents:
             window.odd["before any event was described"] = len(at)
             return
         if len(self.events) > 1 and not self.events.tables.id_place:
-            text = "does not say which of its events a sample is of: all count as the first"
+            text = "does not show which of its events a sample is of: all count as the first"
             self.troubles[text, ProblemKind.ODD] += len(at)
         odd: Counter[str] = Counter()
         window.samples = read_samples(view, at, offset, self.events.tables, odd)
@@ -400,7 +400,7 @@ class Recording:
         if not len(self._contents.events):
             troubles["describes no event that can be read, so its samples cannot be either", DAMAGED] += 1
         if stream.position > header.data.offset:
-            troubles["says that its records begin inside its header", DAMAGED] += 1
+            troubles["declares that its records begin inside its header", DAMAGED] += 1
             return None
         if not header.data.size:
             text = "was not closed by perf (its header gives no size): read to the end, without features"

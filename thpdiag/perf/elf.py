@@ -76,7 +76,7 @@ class Elf:
             return []
         raw = self.held.part(offset, number * form.size)
         if raw is None:
-            raise ElfError("the table of its sections, at the end of the file, is not there")
+            raise ElfError("the table of its sections, at the end of the file, does not exist")
         return [Section(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[8]) for f in form.iter_unpack(raw)]
 
     def bytes_of(self, section: Section) -> bytes:

@@ -23,10 +23,9 @@ from thpdiag.redact.names import OF_SOS, OWN, Names
 from thpdiag.redact.words import Words
 
 NOTE = (
-    "This result was redacted: hosts, addresses, users, mail, paths, programs and functions of the customer's own are "
-    "pseudonyms, the same for the same name, and checksums of files are left out. It is no promise that nobody can be "
-    "recognised: times, numbers, versions, settings, kernel functions and names of well-known programs are as they "
-    "were. Read it before it leaves the house."
+    "This result is redacted: pseudonyms replace the customer's hosts, addresses, users, mail, paths, programs, and "
+    "functions, and checksums of files are removed. This does not guarantee anonymity: times, numbers, versions, "
+    "settings, kernel functions, and names of well-known programs are unchanged. Review it before you share it."
 )
 _SYSCTL = re.compile(r"^sysctl\.((?:vm|kernel)\.\w+)$")  # names of kernel settings, as sysctl prints them
 _METRIC = re.compile(r"[a-z_]+(\.\w+)*(:rate)?(\{size=\w+\})?|node_\w+(:rate)?")

@@ -113,16 +113,16 @@ def read(text: str, name: object) -> tuple[dict[str, dict[str, str]], bool]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} is no mapping of names: {error}") from error
+        raise InputError(f"{name} is not a name mapping: {error}") from error
     if not isinstance(content, dict) or not (set(content) & (set(_KINDS) | {MARK})):
-        raise InputError(f"{name} is no mapping of names; expected one of --redact-map or of sos clean")
+        raise InputError(f"{name} is not a name mapping; expected one of --redact-map or of sos clean")
     known: dict[str, dict[str, str]] = {}
     for section, kind in _KINDS.items():
         pairs = content.get(section) or {}
         if section == _SIX and isinstance(pairs, dict) and "networks" in pairs:
             pairs = _of_networks(pairs["networks"])
         if not isinstance(pairs, dict) or not all(isinstance(alias, str) and alias for alias in pairs.values()):
-            raise InputError(f"{name} is no mapping of names: {section} holds something else")
+            raise InputError(f"{name} is not a name mapping: {section} holds something else")
         known[kind] = {
             name: given
             for real, alias in pairs.items()

@@ -53,7 +53,7 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise ValueError(f"{text} is no day: {error}") from error
+        raise ValueError(f"{text} is not a date: {error}") from error
 
 
 def _day_mistake(text: str) -> str:
@@ -172,7 +172,7 @@ def parse_suppressions(path: str, text: str) -> list[Suppression]:
         raise AcceptanceError(point_at(path, text, str(error), error.place)) from error
     entries = [] if data is None else data
     if not isinstance(entries, list):
-        message = f"suppressions are a list, each entry begins with `- rule:`, not {_kind_of_value(entries)}"
+        message = f"suppressions must be a list, where each entry starts with `- rule:`, not {_kind_of_value(entries)}"
         raise AcceptanceError(point_at(path, text, message, places.get(())))
     wrong = [
         point_at(path, text, message, places.get(where) or places.get(where[:1]))

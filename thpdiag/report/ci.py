@@ -26,7 +26,7 @@ from thpdiag.report.presentation import PLAIN, Presentation, rank
 
 T = TypeVar("T")
 OK = "ok"
-NOT_RECOGNISED = "nothing in it was recognised"
+NOT_RECOGNISED = "nothing in it was recognized"
 LEVELS = ("note", "warning", "error")
 MAX_LINE = 2**31 - 1  # consumers read a line as 32 bits; a byte offset may be more
 

@@ -140,7 +140,7 @@ def _other_rule(other: OtherRule) -> Iterator[str]:
 
 def _confidence(finding: ExplainedFinding) -> Iterator[str]:
     yield f"Confidence: {finding.confidence}"
-    for label, classes in (("Spoke", finding.classes_spoken), ("Missing", finding.classes_missing)):
+    for label, classes in (("Support", finding.classes_spoken), ("Missing", finding.classes_missing)):
         if classes:
             yield from fold(", ".join(classes), f"  {label}: ", "    ")
     for text in finding.raise_confidence:
@@ -155,7 +155,7 @@ def _confidence(finding: ExplainedFinding) -> Iterator[str]:
 def _change(change: Change | None) -> Iterator[str]:
     """What it would take, check by check."""
     if change is None:
-        yield "No change of at most four checks would have turned it."
+        yield "No change of up to four checks would change the outcome."
         return
     turned = "Would have fired with" if change.to == "fire" else "Would not have fired with"
     yield f"{turned}{f' all {len(change.steps)} of' if len(change.steps) > 1 else ''}:"
@@ -177,7 +177,7 @@ def _states(states: Sequence[StateOutcome]) -> Iterator[str]:
         when = f" ({state.window.text})" if state.window else ""
         near, steps = "", state.change.steps if state.change and state.outcome != "fires" else []
         if len(steps) > MAX_STEPS:
-            near = f"; {len(steps)} checks would have to be otherwise"
+            near = f"; {len(steps)} checks would have to differ"
         elif steps:
             near = f"; would have fired with {' and '.join(step.by or step.needed for step in steps)}"
         yield from fold(prose(f"{settings}: {state.outcome}{sure}{when}{near}"), "  ", "    ")

@@ -73,7 +73,7 @@ class GitHub(Writer):
         count = self._ends.total()
         ends = ", ".join(f"{number:,} {prose(end)}" for end, number in sorted(self._ends.items()))
         more = [f"and {count - len(self._named):,} more"] if count > len(self._named) else []
-        title = {"title": f"thpdiag triage: no whole result of {plural(count, 'bundle')}"}
+        title = {"title": f"thpdiag triage: no complete result of {plural(count, 'bundle')}"}
         return _command("warning", title, "\n".join([ends, *self._named, *more]))
 
 

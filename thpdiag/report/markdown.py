@@ -91,7 +91,7 @@ def _proof(finding: Finding, *, leads: bool) -> Iterator[str]:
         if len(evidence) > SHORT:
             yield f"and {len(evidence) - SHORT} more in the full report"
     if finding.against:
-        yield "### What speaks against it"
+        yield "### Evidence against it"
         yield from _evidence(finding.against[:SHORT])
 
 
@@ -128,7 +128,7 @@ def _remedies(finding: Finding) -> Iterator[str]:
     yield "### What to do"
     several = len(finding.remedies) > 1
     if several:
-        yield "One step after the other, the mildest first; stop as soon as what stands under Verify holds."
+        yield "Apply one step at a time, mildest first; stop as soon as the check under Verify holds."
     for number, advice in enumerate(finding.remedies, 1):
         label = f"**Step {number}.** " if several else ""
         yield f"{label}{paragraph(advice.reason or advice.id)}"
@@ -187,7 +187,7 @@ def _request(host: Result) -> Iterator[str]:
         yield code_block(commands, "text")
     if host.unknown:
         count = messages.plural(len(host.unknown), "rule")
-        yield f"{count} could not be decided; the full report says what each lacks."
+        yield f"{count} could not be decided; the full report lists what each lacks."
 
 
 def _reproduce(tool: Tool) -> Iterator[str]:

@@ -36,17 +36,17 @@ from thpdiag.report.quantity import duration, moment, percent, quantity
 SENTENCES = {
     "found": "A cause was found.",
     "not_applicable": "This host has no transparent huge pages that could hurt it.",
-    "nothing_found": "Nothing found: the measurements speak against every known huge-page problem.",
-    "cannot_tell": "Cannot tell: what was sent does not decide whether huge pages hurt this host.",
+    "nothing_found": "Nothing found: the measurements rule out every known huge-page problem.",
+    "cannot_tell": "Cannot tell: there is not enough data to decide whether huge pages hurt this host.",
 }
 NAMELESS = "unnamed host"
 _NOBODY = "host"  # what a document calls a host whose name is not in the input
 REDACTED = "Redacted: names of hosts, users, programs, functions and paths of the customer's own are pseudonyms."
 SAME_SETTINGS = "the settings were the same at the end of what was sent"
 _STATE = {
-    "present": "still so at the end of what was sent",
+    "present": "still happening when the recording ended",
     "past": "over at the end of what was sent",
-    "unknown": "whether it is over cannot be told",
+    "unknown": "unknown whether it is over",
 }
 
 
@@ -113,8 +113,8 @@ CLASSES = {
     "effect": "the growth or pace that was measured",
     "total": "totals since boot",
     "log": "the kernel log",
-    "application": "what the application says of itself",
-    "testimony": "what somebody wrote of the host",
+    "application": "the application's own logs",
+    "testimony": "reports by people",
     "action": "what an operator did",
     "state": "the state of the host",
     "policy": "the settings",
@@ -134,7 +134,6 @@ _SHORT_CLASSES = {
     "policy": "settings",
 }
 _MISSING_CLASSES = {**CLASSES, "counter": "kernel counters read twice or more", "effect": "growth or pace over time"}
-_PLURAL = frozenset({"stack", "counter", "total", "policy"})
 
 
 def leading(result: Result) -> Finding | None:
@@ -145,15 +144,15 @@ def leading(result: Result) -> Finding | None:
 def finding_groups(result: Result) -> list[tuple[str, list[Finding]]]:
     """The findings beside the leading one, by what they are to it; those folded under it last."""
     first = leading(result)
-    groups: dict[str, list[Finding]] = {"Belongs to it": [], "Also seen": [], "Follows from it": []}
+    groups: dict[str, list[Finding]] = {"Contributing": [], "Other findings": [], "Consequences": []}
     for finding in result.findings:
         if finding is first:
             continue
-        heading = "Also seen"
+        heading = "Other findings"
         if first and finding.rule in first.attached:
-            heading = "Belongs to it"
+            heading = "Contributing"
         elif is_consequence(finding, first):
-            heading = "Follows from it"
+            heading = "Consequences"
         groups[heading].append(finding)
     return [(heading, findings) for heading, findings in groups.items() if findings]
 
@@ -192,11 +191,10 @@ def acting_alone(result: Result) -> Finding | None:
 
 
 def confidence_reason(finding: Finding) -> str:
-    """One or two sentences: which classes of evidence speak, and which the bundle has nothing of."""
+    """One or two sentences: which classes of evidence support it, and which the bundle has nothing of."""
     spoken = _in_order(finding.classes_spoken)
     words = _join([CLASSES.get(name, name) for name in spoken])
-    verb = "speak" if len(spoken) > 1 or set(spoken) & _PLURAL else "speaks"
-    parts = [f"{words[0].upper()}{words[1:]} {verb} for it."] if words else []
+    parts = [f"Supported by {words}."] if words else []
     missing = _missing_classes(finding.classes_missing)
     if missing and finding.confidence != "confirmed":
         parts.append(f"Not in the bundle: {missing}.")
@@ -538,7 +536,7 @@ def effect(said: ConfiguredSetting) -> str:
 def next_boot(boot: NextBoot) -> str:
     """What a setting will be, or why that cannot be told."""
     if boot.value is None:
-        return f"cannot be told ({boot.from_})" if boot.from_ else "cannot be told"
+        return f"unknown ({boot.from_})" if boot.from_ else "unknown"
     why = "nothing in the input sets it; assumed" if boot.assumed else f"from {boot.from_}"
     return f"{quantity(boot.value)} ({why})"
 
@@ -578,7 +576,7 @@ def _losses(loss: SampleLoss) -> Iterator[str]:
     read = loss.read or 0
     if loss.lost:
         share = f", {percent(loss.lost_share)} of all" if loss.lost_share is not None else ""
-        yield f"the recording says it lost {plural(loss.lost, 'sample')}{share}"
+        yield f"the recorder reports that it lost {plural(loss.lost, 'sample')}{share}"
     if loss.throttled:
         yield f"the kernel slowed sampling down {plural(loss.throttled, 'time')}"
     if loss.kept is not None and loss.kept < read:

@@ -104,7 +104,7 @@ class Sarif(Writer):
             yield f"SARIF: {self._left_out:,} {LEFT_OUT}"
         if self._count - self._left_out > SHOWN_RESULTS:
             results = self._count - self._left_out
-            yield f"SARIF: {results:,} results; GitHub shows the {SHOWN_RESULTS:,} gravest of them"
+            yield f"SARIF: {results:,} results; GitHub shows the {SHOWN_RESULTS:,} worst"
 
     def _add_rule(self, finding: Finding) -> None:
         """Each rule once, as its gravest and surest finding has it."""

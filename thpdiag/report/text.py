@@ -122,7 +122,7 @@ def _sections(result: Result, block: Block, level: int) -> Iterator[Section]:
     yield Section("", head, least=2 if result.tool.redacted else 1, weight=4)
     if finding:
         yield _evidence_section(result, finding, block, level)
-        yield Section("What speaks against it", [_evidence(one, level) for one in finding.against], least=1, weight=2)
+        yield Section("Evidence against it", [_evidence(one, level) for one in finding.against], least=1, weight=2)
     yield _denials(result, level)
     if finding and finding.remedies:
         yield _remedies(result, finding, block, level)
@@ -353,8 +353,8 @@ def _other_findings(result: Result, first: Finding | None, level: int) -> Iterat
         yield Section(
             heading,
             kept,
-            least=heading != "Follows from it",
-            weight=1 if heading != "Follows from it" else 0.5,
+            least=heading != "Consequences",
+            weight=1 if heading != "Consequences" else 0.5,
             hidden=len(blocks) - len(kept),
         )
 
@@ -370,7 +370,7 @@ def _finding_in_short(result: Result, finding: Finding, level: int) -> Iterator[
     if number and (level or not messages.is_consequence(finding, messages.leading(result))):
         yield from citation_lines(place(number), number.text or "", "      ")
     for better in messages.better_explanations(result, finding):
-        yield from fold(prose(f"explained better by {better}"), "      ", "        ")
+        yield from fold(prose(f"superseded by {better}"), "      ", "        ")
 
 
 def _finding_in_full(result: Result, finding: Finding, level: int) -> Iterator[str]:

@@ -132,7 +132,7 @@ class Outcome:
         """What happened, for a person."""
         if self.status is Status.SIGNAL:
             word = signal.strsignal(int(self.detail)) or "unknown"
-            hint = "; the kernel may do so for want of memory" if self.detail == str(int(signal.SIGKILL)) else ""
+            hint = "; the kernel may do this if memory is short" if self.detail == str(int(signal.SIGKILL)) else ""
             return f"the child process was ended by signal {self.detail} ({word.lower()}{hint})"
         return {
             Status.OK: "the child process ended well",

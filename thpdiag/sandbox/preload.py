@@ -37,8 +37,8 @@ TERMINAL_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHU
 LEAVE_SIGNAL: Final = signal.SIGUSR1  # to a worker, which ends its child and what that has begun; no terminal sends it
 LEAVE_SECONDS: Final = 3.0  # in which it has to
 CANNOT_START: Final = (
-    "the processes that work on bundles end as soon as they begin; the machine may be out of memory or of processes. "
-    "What is stored is whole, and --resume goes on from there"
+    "worker processes exit as soon as they start; the machine may be out of memory or processes. Stored results are "
+    "complete, and --resume continues from there"
 )
 Handler = Callable[[Any], Any]
 

@@ -44,7 +44,7 @@ from thpdiag.serve.uploads.whole import post_form, put_bundle
 
 ANYBODY, UPLOAD, READ, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.ADMIN,)
 UPLOAD_OR_READ = (Scope.UPLOAD, Scope.READ)
-INTERNAL_ERROR: Final = "this server made a mistake; its log says more"
+INTERNAL_ERROR: Final = "internal server error; see the server log"
 
 ROUTES: Final = Routes(
     (

@@ -62,26 +62,26 @@ def _parse_quantity(text: str, units: Mapping[str, int], kind: str, like: str) -
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise UsageError("has to be a text")
+        raise UsageError("must be a string")
     return value
 
 
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise UsageError("has to be a list of texts")
+        raise UsageError("must be a list of strings")
     return tuple(map(_text, value))
 
 
 def _truth(value: object) -> bool:
     if not isinstance(value, bool):
-        raise UsageError("has to be true or false")
+        raise UsageError("must be true or false")
     return value
 
 
 def _number(least: int, most: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         if type(value) is not int or not least <= value <= most:
-            raise UsageError(f"has to be a number from {least} to {most}")
+            raise UsageError(f"must be a number from {least} to {most}")
         return value
 
     return parse
@@ -89,7 +89,7 @@ def _number(least: int, most: int) -> Callable[[object], int]:
 
 def _mode(value: object) -> Mode:
     if value not in set(Mode):
-        raise UsageError(f"has to be one of {', '.join(Mode)}")
+        raise UsageError(f"must be one of {', '.join(Mode)}")
     return Mode(_text(value))
 
 
@@ -177,7 +177,7 @@ def data_folder() -> Path:
     try:
         base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
     except RuntimeError as error:
-        raise UsageError("there is no home folder to keep bundles in: name one with --data") from error
+        raise UsageError("there is no home folder for bundles: set --data") from error
     return base / "thpdiag" / "serve"
 
 

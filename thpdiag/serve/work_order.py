@@ -58,7 +58,7 @@ STAGE_READING: Final = "reading file {}"
 STAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "read": "looking what is in the bundle",
-        "cases": "telling hosts apart",
+        "cases": "distinguishing hosts",
         "rules": "judging the rules",
         "lines that are cited": "quoting the lines that are cited",
         "result": "writing the result",

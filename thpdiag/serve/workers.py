@@ -47,7 +47,7 @@ TRANSIENT_ERRNOS: Final = (*DISK_FULL_ERRNOS, errno.EAGAIN, errno.ENOMEM, errno.
 STAGE_BEGINNING: Final = "beginning"
 KILLED: Final = "the process that worked on it was ended from outside, and so was a second one"
 TOO_LATE: Final = "nothing came of it within {:.1f} hours"
-NOT_BEGUN: Final = "the analysis could not be begun ({})"
+NOT_BEGUN: Final = "the analysis could not start ({})"
 SCRATCH_FOLDER: Final = "work"  # in the data folder
 SILENT_SECONDS: Final = 120.0  # without a beat after which a worker counts as dead
 POLL_SECONDS: Final = 10.0  # after which a worker looks by itself whether something waits
@@ -129,7 +129,7 @@ class JobRunner:
 
     def _not_begun(self, claim: Claim, error: OSError) -> PackedResult:
         """The machine has no room or no processes: later it may. What else is wrong is told to who uploaded it."""
-        LOGGER.warning("job %s could not be begun: %s", claim.job.id, error.strerror)
+        LOGGER.warning("job %s could not start: %s", claim.job.id, error.strerror)
         if error.errno not in TRANSIENT_ERRNOS:
             return _failed_analysis(claim, "not begun", NOT_BEGUN.format(error.strerror))
         self._give_back(claim)

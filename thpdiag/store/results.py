@@ -227,7 +227,7 @@ def pack_result(result: BundleResult) -> PackedResult:
 def rows_of_document(document: Mapping[str, Any], status: str) -> tuple[tuple[Cells, tuple[Cells, ...]], ...]:
     """The hosts of a document with their findings.
 
-    None of a `refused` bundle: nothing in it was recognised, so that its document is of no host; as one, it would be
+    None of a `refused` bundle: nothing in it was recognized, so that its document is of no host; as one, it would be
     counted among those that nobody can tell anything of.
     """
     return () if status == REFUSED else tuple((host, tuple(findings)) for host, findings in host_rows(document))

@@ -293,11 +293,11 @@ class Store(StoreReader):
             (stored,) = self._database.execute("SELECT count(*) FROM bundle").fetchone()
         except sqlite3.Error:
             raise StoreFullError(
-                f"{self._folder}: {describe_full_disk(error)}. What was stored before is whole."
+                f"{self._folder}: {describe_full_disk(error)}. Results stored before are complete."
             ) from error
         raise StoreFullError(
-            f"{self._folder}: {describe_full_disk(error)}. The results of {stored} bundles are stored and whole. "
-            "Make room and run it again with --resume: it goes on with the next one."
+            f"{self._folder}: {describe_full_disk(error)}. The results of {stored} bundles are stored. "
+            "Free space and run it again with --resume to continue with the next one."
         ) from error
 
 

@@ -129,7 +129,7 @@ def script_of(picked: Sequence[Section], missing: Sequence[str], seconds: int, i
         "SECTIONS": " ".join(section.name for section in picked),
         "MISSING": re.sub(r"[^\x20-\x7e]", "?", f"# It cannot record: {', '.join(missing)}") if missing else "#",
         "PLAN": "\n".join(_point(section.name, section.runs) for section in picked),
-        "SHOWS": TextWrapper(79).fill(f"In the result stand {shows(picked)}."),
+        "SHOWS": TextWrapper(79).fill(f"The archive contains: {shows(picked)}."),
         "ROOT": "\n".join(_point(section.name, section.root) for section in picked if section.root) or "  little",
     }
     parts = [
@@ -149,7 +149,7 @@ def shows(picked: Iterable[Section]) -> str:
 def _check(seconds: int, interval: int, pid: str) -> None:
     wrong = ""
     if not 1 <= seconds <= LONGEST or not 1 <= interval <= LONGEST:
-        wrong = f"a capture of {seconds} s with one look every {interval} s is not possible"
+        wrong = f"a capture of {seconds} s with a sample every {interval} s is not possible"
     elif not PIDS.fullmatch(pid):
         wrong = f"not a list of process numbers: {pid!r}"
     if wrong:

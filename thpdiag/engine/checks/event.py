@@ -100,7 +100,7 @@ REPORTS = frozenset((
 """The kernel's reports of trouble."""
 UNSAID = frozenset({"unreliable", "host"})  # left over on the stack; the host is that of the report
 HOW = {
-    "prompt": "was made", "prose": "stands in the text", "failed": "was refused", "no-effect": "had no effect",
+    "prompt": "was made", "prose": "is in the text", "failed": "was refused", "no-effect": "had no effect",
     "sudo-redirect": "has no effect: the shell opens the file without root",
 }  # fmt: skip
 

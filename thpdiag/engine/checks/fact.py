@@ -30,7 +30,7 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     if not candidates and check.fact in LOWER_BOUNDS:
         candidates = [fact for fact in view.facts(LOWER_BOUNDS[check.fact]) if check.above and _fits(check, fact)]
     if not candidates and fact_class(check.fact) == "testimony":  # whether the input says so is never open
-        return CheckResult(check, NO, f"nobody says so: {term_meaning(check.fact)}")
+        return CheckResult(check, NO, f"no source confirms it: {term_meaning(check.fact)}")
     if not candidates:
         return unknown_result(check, check.fact, f"not in the input: {term_meaning(check.fact)}")
     known = term(check.fact)
@@ -49,7 +49,7 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     first = exact[0]
     if all(fact.provenance for fact in candidates) and fact_class(check.fact) != "testimony":
         return CheckResult(
-            check, UNKNOWN, lambda: f"{_describe(first)}, but nobody measured it", first.cite, first.value,
+            check, UNKNOWN, lambda: f"{_describe(first)}, but it was not measured", first.cite, first.value,
             missing=(check.fact,), assumed=True,
         )  # fmt: skip
     return CheckResult(check, NO, partial(_describe, first), first.cite, first.value)
@@ -92,7 +92,7 @@ def _describe(fact: Fact) -> str:
     labels = " ".join(f"{k} {quoted(v)}" for k, v in fact.labels if k != ERROR_LABEL)
     if fact_class(fact.name) == "testimony":
         told = "" if fact.value == "yes" else f": {value}"
-        return f"somebody writes {term_meaning(fact.name)}{told}"
+        return f"reported: {term_meaning(fact.name)}{told}"
     return fact_text(fact.name, labels, value) + PROVENANCE.get(fact.provenance, f" (from {fact.provenance})")
 
 

@@ -65,7 +65,7 @@ def _judge_bound_process(check: ProcessCheck, view: StateView, who: Mapping[str,
         names = [(who["comm"], "")]
     if not names:
         missing = () if _full_list(view) else "process.command"
-        return unknown_result(check, missing, "which program this is does not stand in the input")
+        return unknown_result(check, missing, "the input does not show which program this is")
     cite = commands[0].cite if commands else None
     for comm, line in names:
         apps = [app.name for app in running_applications(comm, line) if app.name in as_list(process.app)]

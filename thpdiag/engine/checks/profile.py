@@ -155,7 +155,7 @@ def _too_few_samples(check: ProfileSpec, profile: CompiledProfile, share: Share)
         return ""
     of = profile.samples * share.part
     if check.of in ("symbol", "callers") and 0 < of < PART * check.min_samples:
-        return f"; {round(of)} of {profile.samples} samples are too few to tell a share of them"
+        return f"; {round(of)} of {profile.samples} samples are too few to compute a share"
     seen = of * share.seen
     if check.at_least is not None and 0 < seen < SEEN * check.min_samples and _compare_share(check, share) is YES:
         return f"; {round(seen)} of {profile.samples} samples may be chance"
@@ -258,13 +258,13 @@ def _share_words(check: ProfileSpec, share: Share, value: Verdict3) -> str:
     of, most = denominator_words(check, share.group), format_quantity(share.high, "ratio")
     if value is UNKNOWN and not share.told:
         known = f"{most} at most" if share.high < 1 else "none, some or all"
-        return f"what share {of} is {where} cannot be told from this source: {known}"
+        return f"what share {of} is {where} cannot be determined from this source: {known}"
     seen = format_quantity(share.seen, "ratio") if share.told else f"at most {most}"
     text = f"{'at least ' if share.line else ''}{seen} {of} are {where}"
     if value is NO and check.at_least is not None and share.high > 0:
         text += f", less than {check.at_least}"
     if value is UNKNOWN and share.high > share.low and not share.line:
-        text += f"; up to {most} cannot be told from this source"
+        text += f"; up to {most} cannot be determined from this source"
     return text
 
 

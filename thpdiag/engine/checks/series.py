@@ -172,7 +172,7 @@ def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResul
     long_enough = _is_long_enough(must, run)
     if long_enough is None:
         return unknown_result(
-            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} cannot be told",
+            check, check.series, lambda: f"{_name(track)}: the source has no times, {check.for_} is unknown",
             partial=True,
         )  # fmt: skip
     if not long_enough and len(run.points) == len(points):

@@ -273,7 +273,7 @@ def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tup
     if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
         changes = [change for change in changes if change.startswith("tuning profile")]  # which goes along
     elif worse.kernel is None and worse.warms and _is_first(contrast, view):
-        found.append("a first run is slower than the next ones whatever is switched")
+        found.append("a first run is slower than later ones regardless of the setting")
     if changes:
         found.append(f"something else was changed as well: {', '.join(changes)}; which of it helped is open")
     return tuple(found)
@@ -496,5 +496,5 @@ def _hearsay(view: StateView, setting: str) -> str:
         return "the setting is known by a heading or the name of a file alone"
     known = setting in view.state.settings or setting.startswith(SERVICE) or setting == OF_PROGRAM
     return (
-        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and nobody measured it"
+        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and it was not measured"
     )

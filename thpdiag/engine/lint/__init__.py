@@ -14,7 +14,7 @@ from thpdiag.engine.load import Rule, RuleSource
 from thpdiag.knowledge.yaml_nodes import Place, point_at, suggestion
 
 NOT_OF_A_RULE = {
-    "cases-without-rule": "a file of cases beside which no rule stands",
+    "cases-without-rule": "a file of cases without its rule",
     "allow-of-nothing": "`# lint: allow NAME` of a lint that does not exist or does not complain",
 }
 
@@ -74,6 +74,6 @@ def _needless(rule: Rule, one: AllowComment, known: Mapping[str, str]) -> str:
     if one.name in known:
         message = f"{one.name} has nothing to complain of here; take the comment out"
     else:
-        message = f"there is no lint '{one.name}'{suggestion(one.name, known)}"
+        message = f"no lint check '{one.name}'{suggestion(one.name, known)}"
     place = Place(one.line, one.column)
     return point_at(rule.source.path, rule.source.text, f"[allow-of-nothing] {message}", place)

@@ -330,7 +330,7 @@ FITTING = {
 }
 
 
-@lint("a number in a check that is no parameter with a reason")
+@lint("a number in a check that is not a parameter with a reason")
 def bare_threshold(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     """`0`, `1` and how long something must last need no reason."""
     for one in thresholds(rule):
@@ -347,16 +347,16 @@ def unused_parameter(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
             yield LintIssue(f"parameter '{name}' is used by no check; take it out", ("params", name))
 
 
-@lint("a parameter that does not say why this number")
+@lint("a parameter without a reason for its number")
 def threshold_without_reason(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     seen: dict[str, str] = {}
     for name, param in rule.file.params.items():
         means = " ".join(param.means.split()).lower()
         if means in seen:
-            message = f"'{name}' has the words of '{seen[means]}'; say why this number"
+            message = f"'{name}' has the words of '{seen[means]}'; give a reason for this number"
             yield LintIssue(message, ("params", name, "means"))
         elif not _REASON.search(means):
-            message = "says what the number is, but not why this one (what less or more would mean, where it is from)"
+            message = "explains the number, but not why this one (what less or more would mean, where it is from)"
             yield LintIssue(message, ("params", name, "means"))
         seen.setdefault(means, name)
 
@@ -402,20 +402,20 @@ def threshold_always_met(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 def counter_as_level(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for name, check, known in _series(rule):
         if known.kind == "counter" and check.as_ in LEVELS:
-            message = f"{check.series} is a total since boot; `as: {check.as_}` says nothing of now, write `as: rate`"
+            message = f"{check.series} is a total since boot; `as: {check.as_}` proves nothing now; write `as: rate`"
             yield LintIssue(f"{message} or `as: delta`", ("checks", name, "as" if check.as_ != "level" else "series"))
 
 
-@lint("the rate of what is no counter")
+@lint("the rate of something that is not a counter")
 def gauge_as_rate(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for name, check, known in _series(rule):
         if known.kind in ("gauge", "state") and check.as_ in ("rate", "since_boot_rate"):
-            message = f"{check.series} is no counter; `as: {check.as_}` of it means nothing, write delta or slope"
+            message = f"{check.series} is not a counter; `as: {check.as_}` of it means nothing, write delta or slope"
             yield LintIssue(message, ("checks", name, "as"))
     for name, other in rule.checks.items():
         if isinstance(other, ChangeCheck) and other.change.within is not None:
             for of in (n for n in as_list(other.change.of) if (meant := term(n)) and meant.kind != "counter"):
-                message = f"{of} is no counter; `within` of it means nothing, leave it out"
+                message = f"{of} is not a counter; `within` has no meaning, leave it out"
                 yield LintIssue(message, ("checks", name, "change", "within"))
 
 

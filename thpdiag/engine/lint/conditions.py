@@ -218,11 +218,11 @@ def unused_check(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
             yield LintIssue(f"check '{name}' is in no condition; use it or take it out", ("checks", name))
 
 
-@lint("a condition that holds whatever the checks say")
+@lint("a condition that is true for any outcome of the checks")
 def always_true(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     tables = conditions(rule)
     if tables and tables.when == tables.truth.possible:
-        message = f"'{rule.file.when}' is true whatever the checks say; take out what makes it so"
+        message = f"'{rule.file.when}' is true for any outcome of the checks; remove what makes it so"
         yield LintIssue(message, ("when",))
 
 
@@ -245,7 +245,7 @@ def useless_check(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     outcomes = (tables.when, likely | confirmed, confirmed)
     for name in rule.checks:
         if (where := _first_use(rule, name)) and not tables.truth.matters(name, outcomes):
-            message = f"'{name}' changes nothing here, whatever it says; take it out or mend the condition"
+            message = f"'{name}' changes nothing here; remove it or fix the condition"
             yield LintIssue(message, where, name)
 
 
@@ -255,12 +255,12 @@ def _first_use(rule: Rule, name: str) -> Where:
     return next((("confidence", level) for level, e in rule.confidence.items() if name in e.names()), ())
 
 
-@lint("a condition that holds where no check says yes")
+@lint("a condition that is true without any check")
 def fires_on_absence(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     """The combination in which no check says yes makes the condition true."""
     tables = conditions(rule)
     if tables and tables.when & 1 and tables.when != tables.truth.possible:
-        message = f"'{rule.file.when}' holds where no check says yes; name at least one thing that must be seen"
+        message = f"'{rule.file.when}' is true without any check; name at least one thing that must be seen"
         yield LintIssue(message, ("when",))
 
 
@@ -304,7 +304,7 @@ def same_levels(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
         message = "likely and confirmed have the same condition; confirmed takes a further kind of evidence"
         yield LintIssue(message, ("confidence", "confirmed"))
     elif likely and not likely & ~confirmed:
-        message = "whatever is likely is confirmed too, so that likely is never given; take it out"
+        message = "everything likely is also confirmed, so likely is never used; remove it"
         yield LintIssue(message, ("confidence", "likely"))
 
 

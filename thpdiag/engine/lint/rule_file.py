@@ -37,16 +37,16 @@ def excluded_and_demoted(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for one, other in (("excluded_by", "demoted_by"), ("excluded_by", "raised_by"), ("demoted_by", "raised_by")):
         for name in dict.fromkeys(getattr(file, one)):
             if name in getattr(file, other):
-                yield LintIssue(f"{name} stands in {one} too; keep one of the two", (other,), name)
+                yield LintIssue(f"{name} is also in {one}; keep one of the two", (other,), name)
 
 
-@lint("an entry that stands twice in a list")
+@lint("a duplicate entry in a list")
 def listed_twice(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for key in (*LISTS, "remedies", "references", "examples", "false_positives"):
         seen: set[str] = set()
         for i, word in enumerate(getattr(rule.file, key)):
             if word in seen:
-                yield LintIssue(f"'{word}' stands twice in {key}; take one out", (key, i))
+                yield LintIssue(f"'{word}' is twice in {key}; take one out", (key, i))
             seen.add(word)
 
 
@@ -78,7 +78,7 @@ def excluder_checked_too(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
             yield LintIssue(message, ("checks", name), check.rule)
 
 
-@lint("a cause that does not say how its look-alikes are told apart")
+@lint("a cause without a way to distinguish its look-alikes")
 def look_alikes_not_faced(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     """A cause says what it must not be mixed up with: by a rule that excludes or demotes it, or in words."""
     file = rule.file
@@ -88,7 +88,7 @@ def look_alikes_not_faced(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     message = (
         f"{', '.join(known)} can look like {file.mechanism}; add excluded_by or demoted_by with a rule of these, or "
     )
-    yield LintIssue(message + "say in false_positives what tells them apart", ("role",))
+    yield LintIssue(message + "explain in false_positives how to distinguish them", ("role",))
 
 
 @lint("a root cause without huge pages, or an alternative with them")
@@ -136,15 +136,15 @@ def cause_without_remedy(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 @lint("a cure without a word on how it is verified")
 def cure_without_verification(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     if rule.file.role == "root_cause" and not rule.file.verify:
-        yield LintIssue("a root cause says how its cure is verified (verify:)", ("role",))
+        yield LintIssue("a root cause needs a way to verify its cure (verify:)", ("role",))
     elif rule.file.remedies and not rule.file.verify and rule.file.role != "context":
-        yield LintIssue("remedies without verify: say which number must change", ("remedies",))
+        yield LintIssue("remedies without verify: name the number that must change", ("remedies",))
 
 
-@lint("a verification that nobody can measure")
+@lint("a verification that cannot be measured")
 def vague_verification(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     if found := _VAGUE.search(rule.file.verify):
-        message = f"'{found[0]}' cannot be measured; say which number changes, by how much, and where it is read"
+        message = f"'{found[0]}' cannot be measured; name the number, its change, and where to read it"
         yield LintIssue(message, ("verify",), found[0].split()[0])
 
 
@@ -171,7 +171,7 @@ def _patterns(rule: Rule) -> Iterator[tuple[Where, str]]:
 def bad_pattern(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, pattern in _patterns(rule):
         if mistake := _mistake(pattern):
-            message = f"'{pattern}' is no regular expression of RE2: {mistake}"
+            message = f"'{pattern}' is not an RE2 regular expression: {mistake}"
             yield LintIssue(f"{message} (it has no look-around and no back-references)", where)
 
 
@@ -218,19 +218,17 @@ _FORM = re.compile(
 _LOCAL = re.compile(r"(?<![\w.])/(?:root|home|tmp|work|Users)/|\blocalhost\b")
 
 
-@lint("a reference that nobody can look up")
+@lint("a reference that cannot be looked up")
 def reference_form(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for i, text in enumerate(rule.file.references):
         if _LOCAL.search(text):
-            yield LintIssue("nobody else can look this up; name a public source", ("references", i))
+            yield LintIssue("others cannot look this up; name a public source", ("references", i))
         elif not _FORM.search(text):
-            message = (
-                "name a file of the kernel, a manual page, a URL, project#number, or say in a sentence what was seen"
-            )
+            message = "name a file of the kernel, a manual page, a URL, project#number, or describe what was seen"
             yield LintIssue(message, ("references", i))
 
 
-@lint("a path that is none of the kernel's source")
+@lint("a path that is not in the kernel's source")
 def reference_folder(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for i, text in enumerate(rule.file.references):
         for found in _SOURCE.finditer(text):
@@ -238,11 +236,11 @@ def reference_folder(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
                 break
             if found["top"] not in KERNEL and not found["top"].lower().startswith(("hotspot", "src", "zfs")):
                 hint = suggestion(found["top"], KERNEL)
-                message = f"'{found['top']}/' is no folder of the kernel's source{hint}"
+                message = f"'{found['top']}/' is not a folder of the kernel's source{hint}"
                 yield LintIssue(message, ("references", i), found["top"])
 
 
-@lint("an example that is no fixture")
+@lint("an example that is not a fixture")
 def missing_example(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     folder = fixtures()
     for i, example in enumerate(rule.file.examples if folder else ()):
@@ -291,11 +289,11 @@ def _texts(rule: Rule) -> Iterator[tuple[Where, str]]:
     yield from ((("params", name, "means"), param.means) for name, param in file.params.items())
 
 
-@lint("a title that says what to do instead of what is")
+@lint("a title that is an order instead of a state")
 def title_is_an_order(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     first = rule.file.title.split()[0]
     if first in ORDERS:
-        yield LintIssue(f"the title gives an order ('{first}'); it says what is", ("title",), first)
+        yield LintIssue(f"the title gives an order ('{first}'); describe the state", ("title",), first)
 
 
 @lint("a title with a full stop, or in capitals")
@@ -304,7 +302,7 @@ def title_ending(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     if title.endswith("."):
         yield LintIssue("a title has no full stop", ("title",))
     elif title.endswith(("!", "?")):
-        yield LintIssue(f"a title ends without '{title[-1]}'; it says what is", ("title",))
+        yield LintIssue(f"a title ends without '{title[-1]}'; describe the state", ("title",))
     elif title.isupper():
         yield LintIssue("a title in capitals shouts; write it as a sentence", ("title",))
 
@@ -320,7 +318,7 @@ def no_sentence(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 def means_repeats_title(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     means, title = (" ".join(text.lower().split()) for text in (rule.file.means, rule.file.title))
     if title in means and len(means) < 3 * len(title):
-        yield LintIssue("means says what the title says; explain how it comes about and why it hurts", ("means",))
+        yield LintIssue("means repeats the title; explain the mechanism and why it hurts", ("means",))
 
 
 @lint("words that blame the reader")
@@ -328,7 +326,7 @@ def blaming_word(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, text in _texts(rule):
         if found := _BLAME.search(text):
             word = found[0].split()[0]
-            message = f"'{found[0]}' blames or talks down to who reads it; say what is set and what follows from it"
+            message = f"'{found[0]}' blames the reader; describe what is set and its effect"
             yield LintIssue(message, where, word)
 
 
@@ -378,7 +376,7 @@ def condition_key(rule: Rule) -> str:
 def duplicate_title(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     first = whole.titles.get(rule.file.title.lower(), rule)
     if first.id != rule.id:
-        yield LintIssue(f"{first.id} has this title ({first.source.path}); say what differs", ("title",))
+        yield LintIssue(f"{first.id} has this title ({first.source.path}); describe the difference", ("title",))
 
 
 @lint("two rules with the same checks and condition")
@@ -386,7 +384,7 @@ def duplicate_condition(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     first = whole.conditions.get(condition_key(rule), rule)
     if first.id != rule.id:
         message = (
-            f"{first.id} has the same checks and condition ({first.source.path}); keep one rule, or say what differs"
+            f"{first.id} has the same checks and condition ({first.source.path}); keep one, or describe the difference"
         )
         yield LintIssue(message, ("when",))
 
@@ -398,7 +396,7 @@ def key_order(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for key in keys:
         if key in ORDER and ORDER.index(key) < last:
             after = [k for k in keys if k in ORDER and ORDER.index(k) < ORDER.index(key)]
-            message = f"'{key}' stands further up in a rule, after '{after[-1]}'" if after else f"'{key}' stands first"
+            message = f"'{key}' belongs further up, after '{after[-1]}'" if after else f"'{key}' must be first"
             yield LintIssue(message, (key,))
         elif key in ORDER:
             last = ORDER.index(key)
@@ -414,7 +412,7 @@ def file_name(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     text = _all_words(rule)
     words = [w for w in name.removesuffix(".yaml").split("-") if w not in LITTLE]
     if not any(_stem(word) in text for word in words):
-        message = f"the file is called {name}, of which nothing stands in the rule; call it {rule.file.mechanism}.yaml"
+        message = f"the file is called {name}, which has no words of the rule; call it {rule.file.mechanism}.yaml"
         yield LintIssue(f"{message} or after the title", ("title",))
 
 
@@ -443,7 +441,7 @@ def allow_without_reason(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     """The escape itself: it has a reason and names a lint."""
     for one in parse_allows(rule.source.text):
         if one.name and len(one.reason.split()) < 2:
-            message = f"say why: # lint: allow {one.name} REASON"
+            message = f"give a reason: # lint: allow {one.name} REASON"
             yield LintIssue(message, rule.source.key_at(one.line))
 
 
@@ -517,7 +515,7 @@ def level_without_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     for level in rule.confidence:
         if level not in stated:
             yield LintIssue(
-                f"no case says that the rule is {level}; add one with confidence: {level}", (), source=cases.source
+                f"no case expects the rule to be {level}; add one with confidence: {level}", (), source=cases.source
             )
 
 
@@ -528,11 +526,11 @@ def case_name_twice(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     seen: set[str] = set()
     for i, row in enumerate(cases.rows):
         if (name := str(row.get("name", ""))) in seen:
-            yield LintIssue(f"two cases are called '{name}'; say what differs", (i, "name"), source=cases.source)
+            yield LintIssue(f"two cases are called '{name}'; describe the difference", (i, "name"), source=cases.source)
         seen.add(name)
 
 
-@lint("a fact, metric or event in a case that nobody knows", of_cases=True)
+@lint("an unknown fact, metric, or event in a case", of_cases=True)
 def unknown_name_in_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
     """A name with a typing mistake makes a host without that value: a silent case that proves nothing."""
     if (cases := whole.cases.get(rule.id)) is None:

@@ -40,13 +40,13 @@ SCRIPT_PARTS: Final = ("elements.js", "columns.js", "listing.js", "page.js")
 MAX_HOST_ROWS: Final = 10_000  # hosts, and bundles without a complete result, that a page shows; counts are of all
 MAX_DIFFERENCES: Final = 2_000  # of hosts from their like that a page shows
 COMPARED: Final = (
-    "A host is compared with those that run the same on the same platform and kernels, if at least "
-    f"{MIN_HOSTS} of them tell it, else with more. Red in a picture is the host itself. "
-    "A rate is of the time that its bundle watched, which is not as long for all of them."
+    "A host is compared with hosts of the same applications, platform, and kernels if at least "
+    f"{MIN_HOSTS} of them have the data, otherwise with a larger group. The host itself is red. "
+    "A rate covers the recorded time of its bundle, which differs between bundles."
 )
 JOINED: Final = (
-    "Of hosts with several bundles, the latest first. Bundles are taken for those of one host if they name it the "
-    "same: two machines of one name are taken for one."
+    "Hosts with several bundles, latest first. Bundles with the same host name are treated as one host, even if "
+    "they come from two machines."
 )
 
 
@@ -75,8 +75,8 @@ def write_page(fleet: Fleet, out: TextIO, results: str = RESULTS_BESIDE) -> None
         for key, row in change_rows(history):
             changes.add(key, partial(str, row))
     lists = (
-        (HOST_TABLE, "Hosts, the gravest first", "", hosts),
-        (OUTLIER_TABLE, "Hosts that differ from their like", COMPARED, apart),
+        (HOST_TABLE, "Hosts, worst first", "", hosts),
+        (OUTLIER_TABLE, "Outliers", COMPARED, apart),
         (CHANGE_TABLE, "What changed over time", JOINED, changes),
         (INCOMPLETE_TABLE, "Bundles without a complete result", "", incomplete),
     )

@@ -248,7 +248,7 @@ def outlier_row(one: Outlier) -> str:
             "" if one.score is None else f" data-v={abs(one.score):.2f}",
         )
         distance = "at least half are the same" if one.score is None else f"{one.score:+.1f}"
-    size = plural(one.hosts, "host") + ("" if group.n == one.hosts else f", {group.n:,} of them tell it")
+    size = plural(one.hosts, "host") + ("" if group.n == one.hosts else f", {group.n:,} of them with this data")
     return (
         f"<tr><td>{host_cell(one.host)}<td>{esc(one.title)}<td{number}>{esc(quantity(one.value, one.unit))}"
         f"{_window_below(one.window)}<td>{picture} <small>{esc(describe_distribution(one))}</small>"

@@ -27,7 +27,7 @@ MAX_REASONS: Final = 8  # ways in which bundles failed that are told at once
 SHOWN_ROWS: Final = 6  # values of which a table shows all at once
 MAX_ROWS: Final = 200  # values that a page names; of the others it tells the number
 MAX_ANALYSES: Final = 50  # acceptances, and things that befell runs, that are told one by one
-RESULTS_BESIDE: Final = "results.sqlite beside it"  # where triage puts them
+RESULTS_BESIDE: Final = "results.sqlite in the same folder"  # where triage puts them
 _NOTES: Final = (
     (ACCEPTED, "is", "are", "accepted by suppression or baseline"),
     (OVER, "was", "were", "over at the end of the bundle"),

@@ -4,7 +4,7 @@ Of a file it is that of its bytes, as sha256sum says it. Of a folder it is that 
 order: the path, what it is, its size, the SHA-256 of its content; of a link where it points. Times, owners, rights and
 empty folders do not count, so an unpacked bundle is the same after a copy.
 
-Blind: no byte is looked at. Nothing is opened through a link, nothing is read that is no regular file, and no more than
+Blind: no byte is looked at. Nothing is opened through a link, nothing is read but regular files, and no more than
 a file had when it was opened. In a folder pieces of a file that are all zeros do not count either, whether the disk has
 them or not: an old `lastlog` claims hundreds of gigabytes.
 """

@@ -212,7 +212,7 @@ class Manifest:
         except OSError as error:
             raise InputError(f"the list {shown} {describe_error(error)}") from error
         except ValueError as error:
-            raise InputError(f"the list {shown} is no name of a file") from error
+            raise InputError(f"the list {shown} is not a file name") from error
         return cls(shown, file.absolute().parent if stat.S_ISREG(mode) else Path.cwd(), file)
 
     def items(self, label: str, besides: Sequence[Path] = ()) -> Iterator[BundleItem]:

@@ -174,11 +174,11 @@ def items_of_path(path: Path, label: str, besides: Sequence[Path] = ()) -> Itera
         mode = path.stat().st_mode
         path = path.resolve() if path.is_symlink() else path.absolute()  # the user's own links are followed
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UnreadError("is not there") from error
+        raise UnreadError("does not exist") from error
     except OSError as error:
         raise UnreadError(describe_error(error)) from error
     except ValueError as error:
-        raise UnreadError("is no name of a file") from error
+        raise UnreadError("is not a file name") from error
     if not stat.S_ISDIR(mode):
         return iter([_item_of_file(path, label)])
     items = _items_of_folder(path, label, Scope.resolve(path, besides))
@@ -235,7 +235,7 @@ def _item_of_file(path: Path, label: str) -> BundleItem:
         return BundleItem(str(path), label, refused=describe_error(error))
     if stat.S_ISREG(status.st_mode):
         return BundleItem(str(path), label, status.st_size)
-    why = _SPECIAL_FILES.get(stat.S_IFMT(status.st_mode), "is no regular file")
+    why = _SPECIAL_FILES.get(stat.S_IFMT(status.st_mode), "is not a regular file")
     return BundleItem(str(path), label, refused=why)
 
 

@@ -170,7 +170,7 @@ class Remote:
             try:
                 server, port = urlsplit(address).hostname, urlsplit(address).port
             except ValueError as error:
-                raise UnreadError("is no address: no server can be called so") from error
+                raise UnreadError("is not a valid address: invalid server name") from error
             if not server or port == 0:
                 raise UnreadError("names no server")
         return remote
@@ -282,7 +282,7 @@ def _filesystem_class(scheme: str) -> type[Any]:
         more = f"{scheme}:// needs more than the extra 'thpdiag[remote]': {error}"
         raise UsageError(extra if of_extra else more) from error
     except ValueError as error:
-        raise UsageError(f"{scheme}:// is no kind of address that fsspec knows") from error
+        raise UsageError(f"{scheme}:// is not an address type that fsspec supports") from error
     if not getattr(found, "async_impl", False):
         raise UsageError(f"{scheme}:// is a kind of address that is not read; copy the bundles here first")
     return found
@@ -336,7 +336,7 @@ async def _files_of_pages(system: Any, top: str, enters: Callable[[str], bool]) 
         waiting += folders[:room]
         seen.update(folders[:room])
     if more:
-        raise UnreadError(f"has a list of more than {_MAX_PAGES} pages; what the others name is not known")
+        raise UnreadError(f"has a list of more than {_MAX_PAGES} pages; the other pages were not read")
 
 
 async def _links_of_page(system: Any, page: str) -> set[str]:
@@ -349,7 +349,7 @@ async def _links_of_page(system: Any, page: str) -> set[str]:
     async with asyncio.timeout(_PAGE_S), session.get(system.encode_url(page), **system.kwargs) as answer:
         answer.raise_for_status()
         if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _HTML:
-            raise UnreadError("cannot be listed: it is no page of links")
+            raise UnreadError("cannot be listed: not a page of links")
         try:
             async for chunk in answer.content.iter_any():
                 content += chunk
@@ -414,8 +414,8 @@ _LIBRARY_ERRORS: Final = {
     "azure.core.exceptions": ("AzureError",),
 }
 _ERRNO_SENTENCES: Final = {
-    errno.ENOSPC: "there is no room for scratch files",
-    errno.EDQUOT: "there is no room for scratch files",
+    errno.ENOSPC: "no room for scratch files",
+    errno.EDQUOT: "no room for scratch files",
     errno.ECONNREFUSED: "the connection was refused",
     errno.ECONNRESET: "the connection was cut",
     errno.EPIPE: "the connection was cut",
@@ -426,9 +426,9 @@ _ERRNO_SENTENCES: Final = {
 _CLASS_SENTENCES: Final = {
     **dict.fromkeys(
         ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError"),
-        "there are no credentials for it",
+        "no credentials for it",
     ),
-    "ClientConnectorDNSError": "the name of the server is not known",
+    "ClientConnectorDNSError": "unknown server name",
     "ClientPayloadError": "the connection was cut",
     "ServerDisconnectedError": "the connection was cut",
     "ParamValidationError": "no bucket or object can be called so",
@@ -460,7 +460,7 @@ def _describe_failure(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the server does not answer in time"
     if isinstance(error, FileNotFoundError) or code == "404":
-        return "it is not there"
+        return "it does not exist"
     if isinstance(error, PermissionError) or code in {"401", "403"}:
         return f"access is denied{in_brackets}"
     if isinstance(error, OSError) and number in _ERRNO_SENTENCES:

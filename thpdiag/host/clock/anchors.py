@@ -222,7 +222,7 @@ def _pair_messages(one: Sequence[Event], other: Sequence[Event]) -> Iterator[Clo
         if not boot.time or not wall.time or boot.time.clock is not Clock.BOOT:
             continue
         if wall.time.clock in (Clock.UTC, Clock.LOCAL):
-            how = sentence(f"by the messages that also stand in {path_name(boot.cite.member)}")
+            how = sentence(f"by the messages that are also in {path_name(boot.cite.member)}")
             zero = Moment(wall.time.seconds - boot.time.seconds, wall.time.clock)
             yield ClockAnchor(zero, 1.0 + wall.time.within, how, wall.cite, read=wall.time)
 
@@ -275,9 +275,9 @@ def _against_recording(profile: Profile, good: Sequence[ClockAnchor]) -> Iterato
     for anchor in _without_drift(profile, good):
         member = path_name(anchor.cite.member)
         if own is None and _ends_after_file_time(anchor, profile):
-            text = f"its file was written before the time of its end that {member} tells ({anchor.how})"
+            text = f"its file was written before the time of its end in {member} ({anchor.how})"
         elif own and profile.end and not anchors_agree(own, replace(anchor, within=anchor.uncertainty(profile.end))):
-            text = f"its clock data tell of another boot than {member} ({anchor.how})"
+            text = f"its clock data are of another boot than {member} ({anchor.how})"
         else:
             continue
         yield Problem(profile.cite, f"{text}; that boot is not taken for the recording's", ProblemKind.DISAGREEMENT)

@@ -26,7 +26,7 @@ from thpdiag.model.numeric import np
 from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.parsers._time import day_seconds
 
-UNPLACED = "takes part whole: nothing joins its times to those of --since, --until or --at"
+UNPLACED = "is used whole: its times cannot be related to those of --since, --until, or --at"
 AT_MARGIN_SECONDS = 300.0  # seconds before and after `--at`
 _DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
 _SHORT = re.compile(r"([ T]\d\d:\d\d) ?(Z|UTC|[+-]\d\d:?\d\d)$")
@@ -115,7 +115,7 @@ def parse_window(since: str | None, until: str | None, at: str | None) -> Window
     """The window of the options; UsageError if a time cannot be read."""
     if at is not None:
         if since is not None or until is not None:
-            raise UsageError("--at stands alone; --since and --until name a stretch of time")
+            raise UsageError("use --at alone, or --since and --until for a time range")
         middle = parse_moment(at)
         return Window(middle.plus(-AT_MARGIN_SECONDS), middle.plus(AT_MARGIN_SECONDS))
     if since is None and until is None:
@@ -139,7 +139,7 @@ def parse_moment(text: str) -> Moment:
         return known
     if found := _UPTIME.match(plain):
         return Moment(float(found[1]), Clock.BOOT)
-    raise UsageError(f"'{text}' is no time; write 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
+    raise UsageError(f"'{text}' is not a time; write 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
 
 
 def records_in_window(

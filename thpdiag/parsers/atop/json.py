@@ -27,7 +27,7 @@ LONGEST = 64 << 20  # bytes of an interval with all its processes
 MOST = 1e18
 OTHER_NAMES = {"compacts": "compactstall", "migrates": "pgmigrate", "numamigs": "numamigrate"}  # as elsewhere in atop
 _OPENS = re.compile(r'\{"host": ?"[^"]{1,255}", ?"timestamp": ?\d{9,10}, ?"elapsed": ?\d')
-_CUT = "an interval of atop -J that is no JSON, or cut: not used"
+_CUT = "an interval of atop -J that is invalid or cut JSON: not used"
 
 
 def _numbers(given: object) -> dict[str, float]:

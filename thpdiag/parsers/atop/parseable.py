@@ -78,7 +78,7 @@ class Recording:
             if text.strip() in ("RESET", "SEP"):
                 self.since_boot = text.startswith("RESET")
             elif text.strip():
-                self.odd.note(number, text, "a line that is none of atop -P")
+                self.odd.note(number, text, "not a line of atop -P")
             return
         label, host, epoch, seconds, rest = found.groups()
         cite = self.source.cite(number, text)
@@ -90,7 +90,7 @@ class Recording:
             interval = atop.Interval(float(epoch), float(seconds), self.since_boot, NAME)
             records = subject(self, interval, label, rest, cite)
             if records is None:
-                self.odd.note(number, text, f"a line {label} of atop -P with fields that are no numbers: not used")
+                self.odd.note(number, text, f"a line {label} of atop -P with non-numeric fields: not used")
             else:
                 yield from records
 

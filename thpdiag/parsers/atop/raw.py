@@ -69,7 +69,7 @@ class _Input:
         except zlib.error:
             raise _BrokenError("an interval is damaged") from None
         if len(found) < size:
-            raise _BrokenError("an interval is shorter than its header says")
+            raise _BrokenError("an interval is shorter than its header states")
         return found
 
 

@@ -148,7 +148,7 @@ class Screens:
         self.screen = Screen(_moment(found[2], found[3]), float(elapsed))
         self.columns = ()
         if self.screen.time is None:
-            self.odd.note(number, text, "a screen of atop with a time that is none")
+            self.odd.note(number, text, "a screen of atop with an invalid time")
 
     def read_heading(self, number: int, text: str) -> bool:
         """Whether a line is one of the host's figures, a notice or the head of the tasks."""
@@ -259,7 +259,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif screens.columns and ROW.match(text):
             yield from screens.task(number, text)
         elif not screens.read_heading(number, text) and text.strip():
-            odd.note(number, text, "a line that is none of atop's")
+            odd.note(number, text, "not a line of atop")
     yield from screens.end()
     yield from odd.problems()
 

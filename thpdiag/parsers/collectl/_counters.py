@@ -455,7 +455,7 @@ class Tasks:
         what = USED.get(rest[:4])
         if what is None:
             if rest[:4] not in UNUSED:
-                self._note(number, line, "a line of a process that says nothing known")
+                self._note(number, line, "a line of a process without known fields")
             return
         seen = self._seen.get(pid)
         if seen is None:
@@ -464,7 +464,7 @@ class Tasks:
             seen.command, seen.command_line = rest[4:].strip(), number
         elif what != STAT:
             if (size := parse_kib(line.rpartition(b":")[2])) is None:
-                self._note(number, line, "a size of a process that is none; it is left out")
+                self._note(number, line, "an invalid size of a process; it is left out")
             else:
                 seen.sizes[what] = size
         elif seen.stat:

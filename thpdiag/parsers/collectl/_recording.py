@@ -7,7 +7,7 @@ line of a file that ends without a line end may be cut and is left out.
 Most lines (slabs, interrupts, disks) are unused. They are skipped by their first bytes, many at once, before a line
 becomes an object; unknown lines stay, so that damage is seen.
 
-Times that go back have two reasons. Either parts of the recording stand in the wrong order (logs joined by hand):
+Times that go back have two reasons. Either parts of the recording are in the wrong order (logs joined by hand):
 then counters fall where time does, or the header names another boot; the rows are sorted. Or the wall clock was set
 back: then counters go on; the rows keep their order and times. Time that goes on much faster than the CPUs count is
 a clock that was set forward, or a host that was suspended.
@@ -81,7 +81,7 @@ class Intervals:
         told = set(wrong)
         back = [int(at) for at in backward if int(at) not in told]
         if wrong:
-            text = "parts of the recording stand in the wrong order; they were sorted by time"
+            text = "parts of the recording are in the wrong order; they were sorted by time"
             problems.append(self._problem(source, wrong, text))
             return np.unique(self.epochs, return_inverse=True)[1], problems
         lost = max(float(self.epochs[at - 1] - self.epochs[at]) for at in back)
@@ -127,9 +127,7 @@ class Intervals:
         if not len(steps):
             return []
         most = float((passed - counted / cpus)[steps].max())
-        text = (
-            f"the clock went forward up to {most:.0f} s more than the CPUs counted: it was set, or the host stood still"
-        )
+        text = f"the clock went forward up to {most:.0f} s more than the CPUs counted: it was set, or the host paused"
         return [self._problem(source, [int(system.at[int(i) + 1]) for i in steps], text)]
 
     def _problem(self, source: Source, at: Sequence[int], text: str) -> Problem:
@@ -344,7 +342,7 @@ class Header:
 NAME = "collectl_raw"
 BOOT_APART = 60.0  # seconds between two figures of one boot
 _TIME = re.compile(rb">>> (\d{9,10}\.\d{1,6}) <<<\s*$")
-_BAD_TIME = "a damaged time: what stands below it, up to the next one, is left out"
+_BAD_TIME = "a damaged time: the lines below it, up to the next time, are left out"
 MOST_LINES = 100_000  # of an interval, beside those of processes
 _TOO_MANY = "more lines under one time than any host has; they are left out"
 _NO_TIME = "lines above the first time; they are left out"

@@ -56,7 +56,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 cite = source.cite(number, text)
                 yield replace(sample, cite=cite, reader=NAME, time=sample.time if at else when)
         elif text.strip() and not BANNER.match(text):
-            odd.note(number, text, "a line that is no row of colmux")
+            odd.note(number, text, "not a row of colmux")
     yield from odd.problems()
 
 

@@ -68,7 +68,7 @@ class Interval:
 
     def _share(self, line: int, text: str, subject: Subject, mode: str, cell: str) -> None:
         if (value := parse_share(cell)) is None:
-            self.odd.note(line, text, "a share of lexpr that is none; it is left out")
+            self.odd.note(line, text, "an invalid share of lexpr; it is left out")
         else:
             self.parts.setdefault(subject, {})[mode] = value
 
@@ -77,7 +77,7 @@ class Interval:
         if readings.put(column, column.parse(cell)):
             self.found[subject] = readings
         else:
-            self.odd.note(line, text, "a number of lexpr that is none; it is left out")
+            self.odd.note(line, text, "an invalid number of lexpr; it is left out")
 
     def samples(self) -> Iterator[Sample]:
         for subject, parts in self.parts.items():
@@ -107,7 +107,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             if _TIME.fullmatch(found[2]):
                 interval = Interval(source, odd, source.cite(line, text), Moment(float(found[2]), Clock.UTC))
             else:
-                odd.note(line, text, "a damaged time: what stands below it is left out")
+                odd.note(line, text, "a damaged time: the lines below it are left out")
         elif interval:
             interval.line(line, text, found[1], found[2])
     yield from interval.samples() if interval else ()

@@ -159,7 +159,7 @@ class PlotTasks:
             return False
         found = Readings()
         for _ in found.take(self._columns, named):
-            self._odd.note(line, printable(text), "a number of a process that is none; it is left out")
+            self._odd.note(line, printable(text), "an invalid number of a process; it is left out")
         for name, quantum in found.resolution.items():
             self._resolution[name] = max(quantum, self._resolution.get(name, 0.0))
         task = self._task(pid, task_name(command), command, line, found.values.get(ACCUMULATED))
@@ -297,7 +297,7 @@ class Plot:
                 self.odd.note(line, printable(text), "CPU columns that do not add up to 100 %: not used")
             for place, column in group.columns:
                 if not found.put(column, column.parse(cells[place])):
-                    self.odd.note(line, printable(text), "a number that is none; it is left out")
+                    self.odd.note(line, printable(text), "an invalid number; it is left out")
             if found.values:
                 rows = self._rows.get(subject)
                 if rows is None:
@@ -313,7 +313,7 @@ class Plot:
         yield from self.tasks.records(source, seconds, self._clock, utc=self._utc)
         backward = int((np.diff(seconds) < 0).sum())
         for count, text in (
-            (backward, "times go back: the clock was set, or parts stand in the wrong order"),
+            (backward, "times go back: the clock was set, or parts are in the wrong order"),
             (self._slabs, "rows of slabs; nothing here needs them"),
             (int("n" in self.header.letters), "rates are per interval, not per second (-on); they are left out"),
         ):

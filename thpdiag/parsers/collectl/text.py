@@ -121,7 +121,7 @@ class Table:
     def _fragments(self, line: int, text: str, cell: str, time: Moment | None) -> Iterator[Sample]:
         blocks = fragments(cell)
         if blocks is None:
-            self.odd.note(line, text, "a Fragments column of collectl that is none: not used")
+            self.odd.note(line, text, "an invalid Fragments column of collectl: not used")
             return
         values = {f"node_buddyinfo_blocks_order{i}": b.value for i, b in enumerate(blocks)}
         resolution = {f"node_buddyinfo_blocks_order{i}": b.resolution for i, b in enumerate(blocks)}
@@ -141,7 +141,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif table.titles and text.strip() and ROW.match(text):
             yield from table.row(number, text)
         elif text.strip() and not BANNER.match(text):
-            odd.note(number, text, "a line that is no row of collectl")
+            odd.note(number, text, "not a row of collectl")
     yield from odd.problems()
 
 

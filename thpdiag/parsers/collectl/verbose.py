@@ -187,7 +187,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif tables.titles and not text.startswith("#") and (ROW.match(text) or NUMBERS.match(text)):
             yield from tables.row(line, text)
         elif text.strip() and not any(p.match(text) for p in (BANNER, WAITING, OTHER, NAMES, NUMBERS)):
-            odd.note(line, text, "a line that is no row of collectl")
+            odd.note(line, text, "not a row of collectl")
         elif text.startswith("#") and not BANNER.match(text):
             tables.titles = ()  # of a table that is not read
     yield from odd.problems()

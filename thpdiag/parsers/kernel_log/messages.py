@@ -244,7 +244,7 @@ SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
 _ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 BOOT_LINE = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --$")
 """Of journalctl, between the messages of two boots; `Reboot` up to systemd 246."""
-OF_EARLIER_BOOT = "a message of an earlier boot, of which only the seconds since then are told: not used"
+OF_EARLIER_BOOT = "a message of an earlier boot, with only the seconds since that boot: not used"
 NOT_ADDING_UP = "the free blocks of the zone do not add up to its total; the row is left out"
 
 

@@ -351,7 +351,7 @@ class Samples:
         events = [event for event in self.columns.events.values() if event.lines]
         for event in sorted(events, key=lambda event: next(iter(event.lines.values()))):
             if event.drop_copies():
-                text = f"the same samples stand here {event.copies} times; they count once"
+                text = f"the same samples are here {event.copies} times; they count once"
                 yield Problem(self._source.cite(next(iter(event.lines.values()))), text, reader=NAME)
             profile = self.columns.profile(event, self._source, facts)
             ledger = _ledger(profile, {problem.text: problem.count for problem in problems}, self._lost)

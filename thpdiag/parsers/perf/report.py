@@ -134,7 +134,7 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
     """The rows of an event, split over the chains below them; one profile for each event of a group."""
     table = current.table
     if "branches" in current.facts:
-        text = "a perf report of branches taken (--sort symbol_from): it tells jumps, not where the time went"
+        text = "a perf report of branches taken (--sort symbol_from): it shows jumps, not where the time went"
         yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name, count=max(1, len(table.entries)))
         return
     if not table.entries:
@@ -160,7 +160,7 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
             facts={**header, **current.facts, **profile.facts},
         )
     if table.exceeding:
-        text = "branches of a call graph that add up to more than the whole: a line is damaged or stands twice"
+        text = "branches of a call graph that add up to more than the whole: a line is damaged or duplicated"
         yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name, count=table.exceeding)
     if table.cut:
         text = (

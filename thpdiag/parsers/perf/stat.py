@@ -199,10 +199,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             if row[1] is not None:
                 yield from run.add(row[0], row[1], row[2], source.cite(number, text))
         elif text.strip() and not REST.match(text) and not PERF_STAT.match(text):
-            odd.note(number, text, "a line that is none of perf stat's, or counts of a part (CPU, group)")
+            odd.note(number, text, "not a line of perf stat, or counts of a part (CPU, group)")
     yield from run.finish()
     if nobodys:
-        odd.note(*nobodys, "no command above tells whether the host (-a) or a process (-p) was counted: no rates")
+        odd.note(*nobodys, "no command above shows whether the host (-a) or a process (-p) was counted: no rates")
     yield from odd.problems()
 
 
@@ -243,7 +243,7 @@ def read_mem_report(source: Source, lines: Lines) -> Iterator[Record]:
         yield Fact("tlb.slow_load_ratio", round(walked / known, 6), source.cite(*head))
     elif head:
         odd = ParseErrors(source, "perf_mem")
-        odd.note(*head, "fewer than 200 loads of which the TLB is known: they tell nothing of the program")
+        odd.note(*head, "fewer than 200 loads of which the TLB is known: they prove nothing about the program")
         yield from odd.problems()
 
 

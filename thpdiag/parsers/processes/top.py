@@ -358,7 +358,7 @@ def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
     elif HEAD.match(text):
         frames.tasks.header(text)
     elif text.strip() and not TASKS.match(text):
-        frames.odd.note(line, text, "a line that is none of top's")
+        frames.odd.note(line, text, "not a line of top")
 
 
 TOP = Parser(
@@ -389,7 +389,7 @@ class FramesOfRuns:
     def line(self, number: int, text: str) -> Iterator[Record]:
         if self.frames is None:
             if not is_head(text):
-                self.odd.note(number, text, "a line that is none of top's")
+                self.odd.note(number, text, "not a line of top")
             return
         if ROW.match(text):
             yield from self.rows.row(number, text, self.frames.time, self._read)

@@ -198,7 +198,7 @@ def parse_pmap(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sampl
             process.end(cells)
             yield from process.sample("pmap", process.comm)
         elif line.strip() and not _RULE.match(line):
-            odd.note(number, line, "a line that is none of pmap's")
+            odd.note(number, line, "not a line of pmap")
     _note_cut(process, odd)
 
 
@@ -245,7 +245,7 @@ def parse_thpmaps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sa
             if process is not None and found[1].startswith(_PMD_MAPPED):
                 process.add(SUMMED["AnonHugePages"], int(found[2]) * KIB)
         elif line.strip() and not _THPMAPS_HEAD.match(line) and not _SMAPS_STAT.match(line):
-            odd.note(number, line, "a line that is none of thpmaps'")
+            odd.note(number, line, "not a line of thpmaps'")
     if process is not None:
         yield from process.sample("thpmaps")
     elif first and not _THPMAPS_HEAD.match(first[1]):

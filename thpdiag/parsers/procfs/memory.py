@@ -236,7 +236,7 @@ def parse_slabinfo(source: Source, lines: Lines) -> Iterator[Record]:
             cite, counts = source.cite(line, text), (active, objects)
             yield from slab_sample("slabinfo", cite, source.time, found[1], counts, Quantity(size, 0.0))
         elif text.strip() and not SLABINFO_HEADER.match(text) and not SLABINFO_COLUMNS.match(text):
-            odd.note(line, text, "a line that is none of slabinfo's")
+            odd.note(line, text, "not a line of slabinfo")
     yield from odd.problems()
 
 
@@ -274,7 +274,7 @@ def parse_slabtop(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sa
             else:
                 yield from slab_sample("slabtop", cite, None, row[5], (active, objects), size)
         elif text.strip() and not SLABTOP_HEADER.match(text):
-            odd.note(line, text, "a line that is none of slabtop's")
+            odd.note(line, text, "not a line of slabtop")
 
 
 def _kib(text: str) -> Quantity | None:

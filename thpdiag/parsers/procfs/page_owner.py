@@ -78,7 +78,7 @@ def _misfit(text: str) -> str:
     if _OLD_PLACE.match(text):
         return "a page of an old kernel, which prints types as numbers: not used"
     fits = not text.strip() or _ALLOCATED.match(text) or _REST.match(text)
-    return "" if fits else "a line that is none of page_owner's"
+    return "" if fits else "not a line of page_owner"
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -97,7 +97,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         by = tuple(("by", name) for name, _ in blocks.names.most_common(1))
         yield Fact("memory.mixed_blocks_ratio", len(blocks.mixed) / count, first, by, source.time)
     elif first:
-        odd.note(first.line or 0, first.text, "fewer than 512 blocks for movable pages: they tell nothing of the host")
+        odd.note(first.line or 0, first.text, "fewer than 512 blocks for movable pages: no evidence about the host")
     yield from odd.problems()
 
 

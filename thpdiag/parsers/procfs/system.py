@@ -291,12 +291,12 @@ def _values(number: int, line: str, resource: str, found: re.Match[str], odd: Pa
     for window, text in zip(("10", "60", "300"), found.groups()[2:5], strict=True):
         percent = parse_fraction(text)
         if percent is None or percent > 100:
-            odd.note(number, line, "an average that is no percentage; it is left out")
+            odd.note(number, line, "an average that is not a percentage; it is left out")
         else:
             yield number, line, f"node_pressure_{resource}_{found[2]}_avg{window}", percent / 100
     total = parse_count(found[6])
     if total is None:
-        odd.note(number, line, "a total that is no count of microseconds; it is left out")
+        odd.note(number, line, "a total that is not a count of microseconds; it is left out")
     else:
         yield number, line, f"node_pressure_{resource}_{_WORD[found[2]]}_seconds_total", total / 1e6
 

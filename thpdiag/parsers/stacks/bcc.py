@@ -113,7 +113,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             if len(known) < MAX_KNOWN and stack.names and text.strip() == stack.names[-1]:
                 known[text] = stack.names[-1]
         elif not _AROUND.match(text):
-            odd.note(number, text, "a line that is none of a table of stacks")
+            odd.note(number, text, "not a line of a table of stacks")
     if stack.names:
         odd.note(stack.line, stack.text, "a stack without its number")
     yield from odd.problems()

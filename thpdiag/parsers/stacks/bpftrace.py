@@ -118,7 +118,7 @@ def _read_maps(source: Source, lines: Lines, maps: dict[str, _Map], odd: ParseEr
             key, text = _Key(opened["map"], number, text), opened["first"]
         if key is None:
             if text.strip() and not _is_around(text):
-                odd.note(number, text, "a line that is none of bpftrace's maps")
+                odd.note(number, text, "not a line of bpftrace maps")
         elif end := _END.match(text):
             key.take(end["rest"].strip())
             _add(source, maps, key, int(end["value"]), odd)

@@ -353,7 +353,7 @@ def read_top(source: Source, lines: Lines) -> Iterator[Record]:
         elif found := _TYPE.match(text):
             kind = found["type"]
         elif not (_HEADER.match(text) or _AROUND.match(text)):
-            odd.note(number, text, "a line that is none of pprof's table")
+            odd.note(number, text, "not a line of pprof table")
     yield from odd.problems()
     if first is not None:
         from dataclasses import replace

@@ -92,7 +92,7 @@ def read_jstack(source: Source, lines: Lines) -> Iterator[Record]:
         elif found := _AT.match(text):
             threads.names.append(found["name"].replace("/", "."))
         elif not (_STATE.match(text) or _OTHER.match(text)):
-            odd.note(number, text, "a line that is none of a thread dump")
+            odd.note(number, text, "not a line of a thread dump")
     yield from _count(source, head, count)
     yield from odd.problems()
     yield from threads.profile(JSTACK)
@@ -139,7 +139,7 @@ def read_gdb(source: Source, lines: Lines) -> Iterator[Record]:
         elif found := _FRAME.match(text):
             threads.names.append(found["name"].strip() if "signal handler" not in text else "[signal]")
         elif not _AROUND.match(text):
-            odd.note(number, text, "a line that is none of gdb's stacks")
+            odd.note(number, text, "not a line of gdb stacks")
     yield from odd.problems()
     yield from threads.profile(GDB)
 

@@ -71,7 +71,7 @@ def _load(source: Source, content: Content, reader: str) -> Iterator[Problem | J
 
 def _odd(source: Source, reader: str) -> Problem:
     return Problem(
-        source.cite(1), f"a recording that is not as its format says; {INSTEAD}", ProblemKind.DAMAGED, reader
+        source.cite(1), f"a recording that does not match its format; {INSTEAD}", ProblemKind.DAMAGED, reader
     )
 
 

@@ -82,7 +82,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             if row := times.row(text):
                 yield from _sample(source, odd, (line, text), columns, row)
             else:
-                odd.note(line, text, "a line that is none of mpstat's")
+                odd.note(line, text, "not a line of mpstat")
     yield from odd.problems()
 
 

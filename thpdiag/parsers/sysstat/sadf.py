@@ -113,7 +113,7 @@ class RowForms:
         elif found := P_RESTART.match(text):
             yield from self.rows.restart(at, parse_time(found[2]), found[3] or "")
         elif text.strip():
-            self.rows.odd.note(*at, "a line that is none of sadf's")
+            self.rows.odd.note(*at, "not a line of sadf")
 
     def _d_row(self, at: At, stamp: str, text: str) -> Iterator[Record]:
         if restart := _RESTART.match(text):
@@ -352,7 +352,7 @@ class JsonTree(Tree):
 
     def _scalar(self, text: str) -> Iterator[Record]:
         if not self.stack:
-            raise TreeError("a value stands outside of everything")
+            raise TreeError("a value outside of any element")
         within = self.stack[-1]
         if not within.is_array and not self.waiting:
             self.key = text
@@ -410,7 +410,7 @@ class XmlTree(Tree):
         except TreeError as error:
             failure = error
         except expat.ExpatError as error:
-            failure = TreeError(f"it is no XML: {expat.errors.messages.get(error.code, 'broken')}")
+            failure = TreeError(f"not valid XML: {expat.errors.messages.get(error.code, 'broken')}")
         found, self.found = self.found, []
         yield from found
         if failure:
@@ -454,7 +454,7 @@ def _read_tree(source: Source, content: Content, form: type[JsonTree | XmlTree])
             yield from tree.feed(text)
         yield from tree.end()
     except TreeError as error:
-        yield Problem(source.cite(tree.line), f"{error}; what stands before was read", ProblemKind.DAMAGED, NAME)
+        yield Problem(source.cite(tree.line), f"{error}; what precedes it was read", ProblemKind.DAMAGED, NAME)
     yield from undecoded_problems(source, undecoded, NAME)
     yield from odd.problems()
 

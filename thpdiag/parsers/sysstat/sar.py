@@ -254,7 +254,7 @@ class SarText:
         elif is_header(text):
             yield from self.header(number, text)
         elif not belongs(text):
-            self.odd.note(number, text, "a line that is none of sar's")
+            self.odd.note(number, text, "not a line of sar")
             self.lost |= self.blank  # where a header should be
         elif text.strip() and not AVERAGE.match(text) and not COMMENT.match(text):
             yield from self._row(number, text)
@@ -288,7 +288,7 @@ class SarText:
         if table is None or (table.columns[0] == "INTR" and " sum " not in text):  # one of hundreds
             return
         timed = self.times.row(text)
-        found = table.row(timed.cells.split()) if timed else "a line that is none of sar's"
+        found = table.row(timed.cells.split()) if timed else "not a line of sar"
         if isinstance(found, str):
             self.odd.note(number, text, found)
         elif found is not None and timed is not None:

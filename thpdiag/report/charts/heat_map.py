@@ -38,11 +38,11 @@ def heat_maps(profile: Profile, name: str) -> Markup:
     darkest = int(max(map(max, every))) or 1  # the digit that is drawn darkest, the same in all maps
     level = {str(digit): str(min(len(LEVELS), -(-digit * len(LEVELS) // darkest))) for digit in range(10)}
     levels, strongest = str.maketrans(level), plural(darkest * samples, "sample")
-    maps = [_map(every, levels, LEVELS, f"All samples that are not idle; strongest colour: {strongest}", f"{name}-1")]
+    maps = [_map(every, levels, LEVELS, f"All samples that are not idle; strongest color: {strongest}", f"{name}-1")]
     for number, signature in enumerate(profile.signatures, 2):
         columns = _digits(signature.heat)
         if len(columns) == len(every):
-            title = f"Of them: {prose(signature.what or '')}; strongest colour: {strongest}"
+            title = f"Of them: {prose(signature.what or '')}; strongest color: {strongest}"
             maps.append(_map(columns, levels, FOUND, title, f"{name}-{number}"))
     begin, end = float(cell.begin), float(cell.begin + len(every) * seconds)
     below = time_axis(TimeScale(((begin, end),), ((0.0, float(WIDTH)),)), profile.clock)
@@ -110,8 +110,8 @@ def is_sparse(profile: Profile) -> bool:
 def _caption(seconds: float, *, few: bool) -> str:
     column = "a second" if seconds == 1 else f"{seconds} seconds, one on top of the other"
     told = (
-        f"From left to right the recording, each column {column}; from the bottom to the top the parts of a second. "
-        "The stronger the colour, the more samples, which is the more busy CPUs; empty: none. "
+        f"Left to right: the recording, each column {column}; bottom to top: the parts of a second. "
+        "Stronger color: more samples, so more busy CPUs; empty: none. "
     )
     if few:
         return told + "So few samples show when something ran, but no pattern within the seconds."

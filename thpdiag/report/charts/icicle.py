@@ -36,7 +36,7 @@ LOOKS = {  # class, fill, stroke, width of the stroke, what it is
     TASK: ("ft", "#c9d1d9", "#ffffff", "0.6", "task"),
     KERNEL: ("fk", "#bcd7f0", "#ffffff", "0.6", "kernel"),
     OTHER: ("fo", "#cfe6d0", "#ffffff", "0.6", "program"),
-    MARKED: ("fm", "#f7b267", "#7a2e00", "1.5", "what the findings speak of (outlined)"),
+    MARKED: ("fm", "#f7b267", "#7a2e00", "1.5", "cited by a finding (outlined)"),
 }
 
 
@@ -175,7 +175,7 @@ def icicle(profile: Profile, name: str, most: int) -> Markup:
     if not tree.frames:
         return Markup()
     listed = "" if tree.share >= ALL else f"{percent(tree.share)} of the samples that the source lists"
-    frames = (replace(tree.frames[0], name=f"the {listed}" if listed else "all that is not idle"), *tree.frames[1:])
+    frames = (replace(tree.frames[0], name=f"the {listed}" if listed else "all non-idle samples"), *tree.frames[1:])
     caption = "Every function is drawn."
     if tree.folded >= _OWN:
         caption = (

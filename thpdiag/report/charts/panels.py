@@ -205,7 +205,7 @@ def _zeros(lines: Sequence[Line]) -> Markup:
     if not lines:
         return Markup()
     sources = dict.fromkeys(source for line in lines for source in line.sources)
-    return Markup('<p class="small">Watched, and 0 in all samples: {} <code class="place">{}</code></p>\n').format(
+    return Markup('<p class="small">Recorded, always 0: {} <code class="place">{}</code></p>\n').format(
         prose(", ".join(dict.fromkeys(line.name for line in lines))), prose(", ".join(sources))
     )
 

@@ -85,7 +85,7 @@ def from_page(page: str) -> dict[str, Any]:
     except (ValueError, binascii.Error, zlib.error) as error:
         raise InputError(f"the thpdiag result in this page is damaged: {error}") from None
     if not isinstance(document, dict):
-        raise InputError("the thpdiag result in this page is damaged: it is no object")
+        raise InputError("the thpdiag result in this page is damaged: it is not an object")
     return document
 
 

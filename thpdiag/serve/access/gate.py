@@ -16,7 +16,7 @@ ours, since a browser sends those by itself.
 
 **Origins.** Without any login that is all there is: a page from anywhere, open in a browser on this machine, can send
 requests to a loopback address, and with a name of its own that it lets point there (DNS rebinding) it could read the
-answers. So the name in Host has to be one of ours, a change has to come from a page of ours, and parts of our pages are
+answers. So the name in Host must be one of ours, a change has to come from a page of ours, and parts of our pages are
 for them alone. `Sec-Fetch-Site` is sent by browsers only to TLS and to loopback, `Origin` with every change by browsers
 of today, and as `null` where the policy on referrers hides it; programs send neither.
 
@@ -326,9 +326,7 @@ class Gate:
         """Who sends it; NOBODY if nothing says so."""
         if self.access.mode is Mode.NONE:
             if any(name in headers for name in FORWARDING_HEADERS):  # loopback is open to whoever reaches the proxy
-                raise RefusedError(
-                    403, "a proxy stands in front of this server, which has no login: name a mode of access"
-                )
+                raise RefusedError(403, "a proxy is in front of this server, which has no login: set --access")
             return LOCAL
         authorization = headers.get("authorization")
         if authorization is not None:
@@ -361,7 +359,7 @@ class Gate:
             return
         origins = allowed_origins(headers, self.access)
         if not origins:
-            raise RefusedError(421, "this server is not known by that name")
+            raise RefusedError(421, "this server does not accept that host name")
         if is_cross_site(method, headers, origins):
             raise RefusedError(403, "this request was sent by a page of another site")
 

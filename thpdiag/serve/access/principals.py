@@ -127,7 +127,7 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
         except ValueError as error:
             raise UsageError(f"address of a trusted proxy: {error}") from error
         if network.prefixlen == 0:
-            raise UsageError(f"{text.strip()} trusts every address: anybody could send the header of a proxy")
+            raise UsageError(f"{text.strip()} trusts every address: anyone could send the header of a proxy")
         networks.append(network)
     return tuple(networks)
 
@@ -201,14 +201,14 @@ def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
             "name a mode of access, tokens or proxy"
         )
     if access.mode is Mode.NONE and (access.origins or access.proxies):
-        raise UsageError("others come in by a proxy or another name, and there is no login: name a mode of access")
+        raise UsageError("others can reach the server by a proxy or another name, but it has no login: set --access")
     if access.mode is not Mode.NONE and not local and not access.origins:
-        raise UsageError("say which address browsers open, such as https://thpdiag.example.org")
+        raise UsageError("set the address that browsers open, such as https://thpdiag.example.org")
     for origin in access.origins:
         _check_origin(origin)
     if access.mode is Mode.PROXY:
         if not access.proxies:
-            raise UsageError("name the addresses of the proxy: from any other its header would be anybody's claim")
+            raise UsageError("name the addresses of the proxy: anyone else could fake its header")
         if not HEADER_NAME.fullmatch(access.user_header) or access.user_header in RESERVED_HEADERS:
             raise UsageError(f"not a header for the name of a user, in small letters: {access.user_header}")
     return access

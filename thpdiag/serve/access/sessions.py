@@ -55,7 +55,7 @@ def load_key(file: Path) -> bytes:
         os.link(made.name, file)
     key = file.read_bytes()
     if len(key) < KEY_BYTES or file.stat().st_mode & 0o077:
-        raise UsageError(f"{file} is no key that only its owner can read; without it a new one is made")
+        raise UsageError(f"{file} must be a key that only its owner can read; delete it to create a new one")
     return key
 
 

@@ -76,7 +76,7 @@ class Attempts:
 def mint_token(label: str, scopes: frozenset[Scope], now: float, expires: float | None = None) -> tuple[str, TokenRow]:
     """A new token as its owner gets to see it, this once, and as it is kept."""
     if not label.strip() or not label.isprintable():
-        raise UsageError("a token needs a name that can be printed, to know it by when it has to go")
+        raise UsageError("a token needs a printable name, to identify it later")
     if not scopes:
         raise UsageError(f"a token needs a scope: {', '.join(Scope)}")
     if expires is not None and not expires > now:

@@ -178,7 +178,7 @@ def get_comparison(request: Request, server: Server) -> Response:
     documents = [_read_case(server, query[side])[1] for side in ("before", "after")]
     compared = compare(*documents)
     if not compared.hosts:
-        raise RefusedError(422, "nothing to compare: no host of one case is in the other")
+        raise RefusedError(422, "nothing to compare: the cases have no host in common")
     text = COMPARISON_FORMATS[form](compared)
     for side in ("before", "after"):
         server.record_action(request, Action.DOWNLOAD, query[side])

@@ -78,7 +78,7 @@ def parameter(name: str, place: str, description: str, schema: Schema, *, requir
 
 _ACCEPTED: Final = {
     "job": ID, "sha256": SHA256, "size": COUNT,
-    "case": described(NULLABLE, "Of the same bundle, if it was analysed before in the same way."),
+    "case": described(NULLABLE, "Of the same bundle, if it was analyzed before in the same way."),
     "known": described(FLAG, "Whether the same content had come before."),
 }  # fmt: skip
 _LEADING: Final = {
@@ -105,8 +105,8 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "Job": record(
         id=ID, state={**TEXT, "enum": ["queued", "running", "done", "failed"]}, stage=TEXT,
-        ahead=described(COUNT, "Jobs that are begun before this one."),
-        reason=described(TEXT, "Why there is no case, or why it is not whole."), case=NULLABLE, name=TEXT, sha256=TEXT,
+        ahead=described(COUNT, "Jobs ahead of this one."),
+        reason=described(TEXT, "Why there is no case, or why it is incomplete."), case=NULLABLE, name=TEXT, sha256=TEXT,
         attempts=COUNT, queued=TIME_OR_NULL, started=TIME_OR_NULL, ended=TIME_OR_NULL, events=TEXT, page=TEXT,
     ),
     "Case": record(
@@ -141,13 +141,13 @@ REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     405: ("OtherMethod", "No such method here."),
     408: ("TooSlow", "Too few bytes came for too long."),
     409: ("Conflict", "The upload is at another byte (see `Upload-Offset`), or is finished."),
-    410: ("Gone", "No such upload, or it has expired, or it is somebody else's."),
+    410: ("Gone", "No such upload, or it has expired, or it belongs to someone else."),
     412: ("OtherVersion", "`Tus-Resumable: 1.0.0` is missing."),
     413: ("TooLarge", "More bytes than are taken."),
     414: ("TooLongAddress", "The address is too long."),
     415: ("OtherType", "The bytes are not of the type that is taken."),
-    421: ("OtherName", "The server is not known by this name."),
-    422: ("NothingToCompare", "No host of one case is in the other."),
+    421: ("OtherName", "The server does not accept this host name."),
+    422: ("NothingToCompare", "The cases have no host in common."),
     423: ("Busy", "Another request is writing to this upload."),
     431: ("TooLongHeaders", "The headers are too large."),
     503: ("Unavailable", "The storage cannot be used at the moment."),
@@ -179,8 +179,8 @@ HEADERS: Final[Mapping[str, Schema]] = {
         ("Thpdiag-Job", "Address of the job, once all bytes have come.", TEXT),
         (
             "X-Thpdiag-Exit",
-            "Exit code that `thpdiag analyze --fail-on` would have: 0, 1 (a finding is as grave as `fail-on`), 3 "
-            "(nothing was recognised), 5 (damaged), 6 (cut short, or not analysed), 70.",
+            "Exit code that `thpdiag analyze --fail-on` would have: 0, 1 (a finding of severity `fail-on` or above), "
+            "3 (nothing was recognized), 5 (damaged), 6 (cut short, or not analyzed), 70.",
             {"type": "integer"},
         ),
     )
@@ -225,7 +225,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 "Location", "X-Thpdiag-Exit",
                 **{_JSON: {"anyOf": [refer("Analysed"), refer("Accepted")]}, "text/plain": TEXT},
             ),
-            202: answer("The bundle is stored; its analysis still goes on.", "Location", **{_JSON: refer("Accepted")}),
+            202: answer("The bundle is stored; its analysis is running.", "Location", **{_JSON: refer("Accepted")}),
         },
         404, 408, 410, 413, 415, 423, 507,
         parameters=(
@@ -245,12 +245,12 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         body=_bytes_of("application/octet-stream", required=False),
         description=(
             "`curl -fT bundle.tar.xz -H 'Authorization: Bearer TOKEN' 'URL/api/v1/bundles/bundle.tar.xz?wait=1'`. The "
-            "body is the bundle as it is, of announced length or not, whole or not at all. The same content again is "
-            "recognised: it is stored once, and analysed once by the same version and rules."
+            "body is the bundle, with or without a length; an incomplete one is not stored. The same content is stored "
+            "once, and analyzed once by the same version and rules."
         ),
     ),
     ("OPTIONS", "/files"): operation(
-        "askUploads", "uploads", "What of tus is spoken here",
+        "askUploads", "uploads", "Supported tus features",
         {
             204: answer(
                 "Version, extensions, largest size.", "Tus-Resumable", "Tus-Version", "Tus-Extension", "Tus-Max-Size",
@@ -258,7 +258,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         },
     ),
     ("POST", "/files"): operation(
-        "beginUpload", "uploads", "Begin a resumable upload (tus 1.0.0)",
+        "beginUpload", "uploads", "Create a resumable upload (tus 1.0.0)",
         {201: answer("The upload can be sent.", "Location", *_PROGRESS)},
         412, 413, 507,
         parameters=(
@@ -271,18 +271,18 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("OPTIONS", "/files/{id}"): operation(
-        "askUpload", "uploads", "What of tus is spoken here", {204: answer("As of /files.", "Tus-Resumable")},
+        "askUpload", "uploads", "Supported tus features", {204: answer("As of /files.", "Tus-Resumable")},
         parameters=(_UPLOAD,),
     ),
     ("HEAD", "/files/{id}"): operation(
         "findUpload", "uploads", "How far an upload is",
-        {200: answer("How far it is, and the job once it is whole.", *_PROGRESS, "Upload-Length", "Upload-Metadata")},
+        {200: answer("The offset, and the job of a complete upload.", *_PROGRESS, "Upload-Length", "Upload-Metadata")},
         404, 410, 412, 423, 507, parameters=(_UPLOAD, _TUS),
     ),
     ("PATCH", "/files/{id}"): operation(
         "sendUpload", "uploads", "Send bytes of an upload", {204: _SENT}, *_SENDING,
         parameters=(
-            _UPLOAD, _TUS, parameter("Upload-Offset", "header", "Where these bytes begin.", OFFSET, required=True),
+            _UPLOAD, _TUS, parameter("Upload-Offset", "header", "The offset of these bytes.", OFFSET, required=True),
         ),
         body=_bytes_of(TUS_CONTENT_TYPE, required=True),
     ),
@@ -297,10 +297,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         parameters=(
             _UPLOAD, _TUS,
             parameter(
-                "X-HTTP-Method-Override", "header", "The method that is meant.",
+                "X-HTTP-Method-Override", "header", "The intended method.",
                 {**TEXT, "enum": ["PATCH", "HEAD", "DELETE"]}, required=True,
             ),
-            parameter("Upload-Offset", "header", "Where these bytes begin.", OFFSET),
+            parameter("Upload-Offset", "header", "The offset of these bytes.", OFFSET),
         ),
         body=_bytes_of(TUS_CONTENT_TYPE, required=False),
     ),
@@ -313,8 +313,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {
             200: answer(
                 "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
-                "and `page`, whole each time. The last one, with the id `end`, is that of a job that is done or has "
-                "failed; an event named `gone` says that the job was deleted.",
+                "and `page`, complete each time. The last one, with the id `end`, is for a job that is done or has "
+                "failed; an event named `gone` means that the job was deleted.",
                 "X-Accel-Buffering",
             ) | {"content": {"text/event-stream": {}}},
             204: answer("The last event was heard already (`Last-Event-ID: end`)."),
@@ -359,7 +359,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ),
     ("DELETE", "/api/v1/cases/{id}"): operation(
         "deleteCase", "cases", "Delete a case, and its bundle unless another case is of it",
-        {204: answer("It is gone.")}, 404, parameters=(_CASE,),
+        {204: answer("Deleted.")}, 404, parameters=(_CASE,),
     ),
     ("PUT", "/api/v1/cases/{id}/kept"): operation(
         "keepCase", "cases", "Have retention spare a case and its bundle", {204: answer("It stays.")}, 404,
@@ -367,7 +367,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ),
     ("DELETE", "/api/v1/cases/{id}/kept"): operation(
         "releaseCase", "cases", "Have retention treat a case as any other",
-        {204: answer("It goes when its time is over.")}, 404, parameters=(_CASE,),
+        {204: answer("It is deleted when it expires.")}, 404, parameters=(_CASE,),
     ),
     ("GET", "/api/v1/cases/{id}/{report}"): operation(
         "getReport", "cases", "The report of a case in one format",
@@ -389,7 +389,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 "(JUnit), `.sarif`, `.csv` (a row per finding), `.gitlab.json` (code quality), `.github.txt` "
                 "(annotations).", {**TEXT, "enum": [f"report.{ending}" for ending, _ in KINDS.values()]}, required=True,
             ),
-            parameter("redact", "query", "1: pseudonyms stand for all names of the customer's own.", SWITCH),
+            parameter("redact", "query", "1: pseudonyms replace all names of the customer.", SWITCH),
         ),
     ),
     ("GET", "/api/v1/compare/{format}"): operation(

@@ -35,7 +35,7 @@ CHILD_LIMITS: Final = Limits(cpu_seconds=600, wall_seconds=900.0, memory=1024 * 
 RETRY_SECONDS: Final = 60.0  # until what failed is tried again; with each failure in a row twice as long
 MAX_RETRY_SECONDS: Final = 3_600.0
 FLEET_FAILED: Final = "the fleet could not be put together: {}"
-SEE_LOG: Final = "the log of the server says why"
+SEE_LOG: Final = "see the server log"
 STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
 LOG: Final = logging.getLogger(__name__)
 

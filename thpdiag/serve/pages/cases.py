@@ -45,7 +45,7 @@ MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
 MAX_QUERY_CHARS: Final = 255
 MAX_DIGITS: Final = 15  # of a case's number
 QUERY_FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until")
-NO_OTHER_CASE: Final = "The case to compare with is not there. It may have been deleted, or its time was over."
+NO_OTHER_CASE: Final = "The case to compare with does not exist. It may have been deleted or have expired."
 SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
 NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyse the bundle again."
 

@@ -31,7 +31,7 @@ WAIT_SECONDS: Final = 3.0
 RETRY_SECONDS: Final = 3  # until a page that is being made is looked for again
 NOT_YET: Final = "The fleet is being put together since {} and will be there, or why not, by {}."
 NOT_NOW: Final = "Sorry, {}. The next attempt is not before {}."
-NO_CASES: Final = "There are no cases yet, and so there is no fleet."
+NO_CASES: Final = "There are no cases yet, so there is no fleet."
 SEARCHED_FIELDS: Final = ("label", "path", "kernel", "os", "mechanism", "rule")
 
 

@@ -34,12 +34,12 @@ from thpdiag.serve.access.audit import Action
 from thpdiag.serve.pages.render import error_page, not_found_page, render_page
 from thpdiag.serve.server import Server
 
-NO_CASE: Final = "There is no such case. It may have been deleted, or its time was over."
+NO_CASE: Final = "There is no such case. It may have been deleted or have expired."
 MAX_LINES: Final = 200  # lines at once
 MAX_LINE_CHARS: Final = 2_000  # characters of a line
 CHILD_LIMITS: Final = Limits(cpu_seconds=30, wall_seconds=60.0, memory=512 * MIB, file_size=0, files=64, answer=4 * MIB)
 READ_LIMITS: Final = Bounds(cpu_seconds=20.0, wall_seconds=40.0, line=16 * 1024)
-NO_TEXT: Final = "it is no text and has no lines"
+NO_TEXT: Final = "binary file; no lines to show"
 NOT_THERE: Final = "no file of this name was found in the bundle"
 FILE_ENDED: Final = "the file ends before this line"
 UNREADABLE: Final = "the bundle could not be read so far: {}"
@@ -169,9 +169,9 @@ CONTEXT_LINES: Final = 20  # before and after
 MAX_READERS: Final = 2  # children; each may take a core and half a gigabyte
 MAX_WAITING: Final = 10  # requests that read or wait for their turn: each holds a thread, of which all pages have 40
 WAIT_SECONDS: Final = 20.0  # that a request waits for its turn
-NOT_CITED: Final = "The result of this case does not speak of such a file."
+NOT_CITED: Final = "The result of this case does not mention this file."
 IN_USE: Final = "Others are reading bundles. Try again in a moment."
-BUNDLE_GONE: Final = "The bundle is no longer stored: its time was over. This is what the result has kept of the place."
+BUNDLE_GONE: Final = "The bundle has expired. This is the excerpt in the result."
 _READERS: Final = BoundedSemaphore(MAX_READERS)
 _WAITING: Final = BoundedSemaphore(MAX_WAITING)
 

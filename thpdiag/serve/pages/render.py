@@ -174,7 +174,7 @@ def store_error_page(request: Request, server: Server, error: Exception) -> HTML
             return error_page(request, server, 503, "The storage of this server is busy. Try again in a moment.")
         case _:
             LOG.error("the storage cannot be used: %s", error)
-            words = "The storage of this server cannot be used at the moment. Its log says more."
+            words = "The storage of this server is unavailable. See the server log."
             return error_page(request, server, 503, words)
 
 

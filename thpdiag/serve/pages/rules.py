@@ -86,7 +86,7 @@ def needs_of_rule(rule: Rule) -> Iterator[Need]:
     names = dict.fromkeys(name for check in rule.checks.values() for name in check.needs)
     for name in names:
         if name == PROFILE:
-            means = "where the time goes: stacks or functions by their part of the samples"
+            means = "where the time goes: stacks or functions by their share of the samples"
             yield Need(name, means, "perf record -a -g -F 99 -- sleep 30")
         elif name == LOG:
             kinds = [

@@ -113,7 +113,7 @@ SCOPE_DESCRIPTIONS: Final = {
     Scope.READ: "see all cases",
     Scope.ADMIN: "everything: delete and keep cases, make and revoke tokens",
 }
-NO_LOGIN: Final = "This server runs without login and looks at no token, so it makes none."
+NO_LOGIN: Final = "This server runs without login and uses no tokens."
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class TokenRequest:
         if not self.days:
             return None
         if not (self.days.isascii() and self.days.isdigit() and len(self.days) <= len(str(MAX_LIFE_DAYS))):
-            raise UsageError("a token is valid for a whole number of days, or as long as nobody revokes it")
+            raise UsageError("a token is valid for a number of days, or until it is revoked")
         if not 1 <= int(self.days) <= MAX_LIFE_DAYS:
-            raise UsageError(f"a token is valid for 1 to {MAX_LIFE_DAYS:,} days, or as long as nobody revokes it")
+            raise UsageError(f"a token is valid for 1 to {MAX_LIFE_DAYS:,} days, or until it is revoked")
         return int(self.days) * DAY
 
 

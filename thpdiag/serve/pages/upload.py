@@ -26,9 +26,9 @@ from thpdiag.serve.storage.jobs import DONE, FAILED, QUEUED, RUNNING
 
 MAX_LATEST_CASES: Final = 10
 CURL_LOGIN: Final = '-H "Authorization: Bearer $TOKEN" '
-NO_UPLOAD: Final = "There is no such upload. It may have been deleted, or it is somebody else's."
+NO_UPLOAD: Final = "There is no such upload. It may have been deleted, or it belongs to someone else."
 JOB_TITLES: Final = {
-    QUEUED: "Waiting to be analysed",
+    QUEUED: "Waiting for analysis",
     RUNNING: "Being analysed",
     DONE: "Analysed",
     FAILED: "The analysis failed",

@@ -328,7 +328,7 @@ LOST_ADVICE: Final = (
     "restore a backup with `thpdiag serve restore`, or have `thpdiag serve check --repair` make a new database, for "
     "which all bundles are analyzed again; nothing was changed"
 )
-NO_DRIVER: Final = "PostgreSQL is spoken to by psycopg, which is not installed: pip install 'thpdiag[postgres]'"
+NO_DRIVER: Final = "PostgreSQL needs psycopg, which is not installed: pip install 'thpdiag[postgres]'"
 LOCK_SECONDS: Final = 30  # seconds
 MAX_CONNECTIONS: Final = 60  # a few more than the threads of a server
 WAL_BYTES: Final = 4 << 20  # bytes of the log that stay on disk once a checkpoint has emptied it

@@ -128,7 +128,7 @@ def length_header(request: Request, header: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal()) or len(text) > MAX_LENGTH_DIGITS:
-        raise RefusedError(400, f"{header} is no number of bytes")
+        raise RefusedError(400, f"{header} is not a number of bytes")
     return int(text)
 
 

@@ -50,7 +50,7 @@ async def tus_options(_request: Request, server: Server) -> Response:
 
 async def create_upload(request: Request, server: Server) -> Response:
     if length_header(request, "content-length") or "transfer-encoding" in request.headers:
-        raise RefusedError(400, "an upload is begun without bytes; send them with PATCH")
+        raise RefusedError(400, "create an upload without bytes; send them with PATCH")
     size = length_header(request, "upload-length")
     if size is None:
         raise RefusedError(400, "Upload-Length is missing: how many bytes will come")
@@ -83,7 +83,7 @@ async def patch_upload(request: Request, server: Server) -> Response:
         raise RefusedError(415, f"the content type of a PATCH is {TUS_CONTENT_TYPE}")
     offset = length_header(request, "upload-offset")
     if offset is None:
-        raise RefusedError(400, "Upload-Offset is missing: where these bytes begin")
+        raise RefusedError(400, "Upload-Offset is missing")
     with intake.writer(key):
         upload = await _find(request, server, key)
         if offset != upload.offset:
@@ -149,7 +149,7 @@ async def _find(request: Request, server: Server, key: str) -> Upload:
         raise RefusedError(404, "no upload has an id like this")
     upload = await run_in_upload_thread(server.intake.uploads.find, key)
     if upload is None or not request.state.principal.may_touch(upload.owner):
-        raise RefusedError(410, "no such upload, or it has expired; begin a new one")
+        raise RefusedError(410, "no such upload, or it has expired; create a new one")
     return upload
 
 
@@ -181,4 +181,4 @@ def parse_filename(metadata: str) -> str:
     try:
         return b64decode(pairs.get("filename", ""), validate=True).decode() or DEFAULT_NAME
     except ValueError:
-        raise RefusedError(400, "the filename in Upload-Metadata is no base64 of UTF-8") from None
+        raise RefusedError(400, "the filename in Upload-Metadata is not base64 of UTF-8") from None

@@ -52,7 +52,7 @@ class MultipartReader:
     def __init__(self, content_type: str) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
-            raise RefusedError(415, "the form is no multipart/form-data")
+            raise RefusedError(415, "the form is not multipart/form-data")
         self.filename: str | None = None  # of the file; an empty one if none was chosen
         self.whole = False  # whether the form came to its end
         self._pieces: list[bytes] = []
@@ -240,7 +240,7 @@ def _verdict_response(
     document = cases.document(case.id) if case else None
     if case is None or document is None:
         code, reason = exit_code_of_end(state.status), state.reason or "the case was deleted"
-        text = f"The bundle could not be analysed: {visible(reason)}\n"
+        text = f"The bundle could not be analyzed: {visible(reason)}\n"
         verdict = {**answer, "state": state.state, "reason": reason, "exit": code, "verdict": None}
     else:
         code = exit_code_of_case(case, document, request.query_params.get("fail-on", NEVER))
