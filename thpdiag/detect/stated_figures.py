@@ -106,6 +106,10 @@ def _ratio_of_change(sentence: str, words: Words) -> float | None:
     around, first, last = (values[0] if len(values) == 1 else "" for values in named)
     if any(len(values) > 1 for values in named) or bool(around) is bool(first or last) or (first and first == last):
         return None
+    if around and _is_of_hosts(parts[0], words):
+        return None
+    if not last and words["because"].search(parts[2]):
+        return None
     after = last or around or ("always" if first == "never" else "never")
     head = words["never_said"].sub(" ", words["always_said"].sub(" ", parts[0]))
     cells = [_cell_of_figure(part) for part in parts[1:]]
@@ -115,6 +119,12 @@ def _ratio_of_change(sentence: str, words: Words) -> float | None:
         return None
     better = new[1] / old[1] if new[0] else old[1] / new[1]
     return better if after == "never" else 1 / better
+
+
+def _is_of_hosts(text: str, words: Words) -> bool:
+    """Whether it tells only where something was measured: `on hosts without THP`."""
+    sides = [said[0] for value in ("never", "always") for said in words[f"{value}_said"].finditer(text)]
+    return all(words["of_hosts"].match(side) for side in sides)
 
 
 def _cell_of_figure(text: str) -> tuple[str, str]:

@@ -114,7 +114,7 @@ def _statements_of_figures(
     ]
     in_words = (
         gain_of_sentence(one.text, one.line, one.quoted, words)
-        or (other and gain_of_sentence(f"{one.text.rstrip('.')}, {other}", one.line, one.quoted, words))
+        or (gain_of_sentence(f"{one.text.rstrip('.')}, {other}", one.line, one.quoted, words) if other else None)
         for one, other in zip(own_words, _other_sides(own_words), strict=True)
     )
     for gain in (*gains(lines, words, switched), *filter(None, in_words)):
