@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice, takewhile
 
 from thpdiag.knowledge.symbols import families_of, normalise
 from thpdiag.model import Event, Record
@@ -40,30 +41,31 @@ _CALLED = frozenset(_CALLED_BY)
 MIN_FRAMES, MIN_NAMES = 4, 5  # frames, and of names alone
 LAST = 4  # functions, of which one enters the kernel
 MIN_KNOWN = 0.5  # share of the frames that are functions of the kernel as far as we know them
+MAX_LINES = 20_000  # of a block
 LOOKAHEAD = 60  # lines: of a stack with an empty line below each frame
 
 
-def _frames(lines: list[str]) -> tuple[re.Pattern[str], list[re.Match[str]], str]:
-    """The form of the first line, the lines of it, and the first line of something else."""
+def _frames(lines: list[str]) -> tuple[re.Pattern[str], list[re.Match[str]], list[str]]:
+    """The form of the first line, the lines of it, and those from the first of another kind on."""
     form = next(form for form in _FORMS if form.match(lines[0]))
     frames: list[re.Match[str]] = []
-    for line in lines:
+    for at, line in enumerate(lines):
         if found := form.match(line):
             frames.append(found)
         elif not (_UNKNOWN.match(line) or (form is _TABLE and not line.strip())):
-            return form, frames, line
-    return form, frames, ""
+            return form, frames, lines[at:]
+    return form, frames, []
 
 
 def _confirm(lines: list[str]) -> bool:
-    form, frames, below = _frames(lines)
+    form, frames, rest = _frames(lines)
     names = [normalise(frame["name"]) for frame in frames]
     known = sum(map(is_kernel_function, names))
     if len(names) < (MIN_NAMES if form is _BARE else MIN_FRAMES) or known < max(2, MIN_KNOWN * len(names)):
         return False
     if form is _OFFSET:
         return True
-    return not _is_sorted(form, frames) and (form is _TABLE or (_is_entered(names) and not _COUNT.match(below)))
+    return not _is_sorted(form, frames) and (form is _TABLE or (_is_entered(names) and not _is_counted(rest)))
 
 
 def _is_sorted(form: re.Pattern[str], frames: list[re.Match[str]]) -> bool:
@@ -72,6 +74,11 @@ def _is_sorted(form: re.Pattern[str], frames: list[re.Match[str]]) -> bool:
     if form is _TABLE:
         keys.append([frame["address"].rjust(16, "0") for frame in frames])
     return any(key in (sorted(key), sorted(key, reverse=True)) for key in keys)
+
+
+def _is_counted(rest: list[str]) -> bool:
+    """Whether a stack goes on in functions of a program, and a task or a number stands below: one of BCC's tables."""
+    return any(_COUNT.match(line) for line in takewhile(str.strip, rest))
 
 
 def _is_entered(names: list[str]) -> bool:
@@ -86,25 +93,16 @@ def _continues(line: str) -> bool:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """A task_stack of each; a line of another kind ends one, and an empty line where the form has none."""
-    stack: list[tuple[int, str]] = []
-    form: re.Pattern[str] | None = None
-    for number, text in lines:
-        begins = next((one for one in _FORMS if one.match(text)), None)
-        if begins and (begins is form or not stack):
-            form = begins
-            stack.append((number, text))
-        elif stack and not (_UNKNOWN.match(text) or (form is _TABLE and not text.strip())):
-            yield from _event(source, stack)
-            stack, form = ([(number, text)], begins) if begins else ([], None)
-    yield from _event(source, stack)
-
-
-def _event(source: Source, lines: list[tuple[int, str]]) -> Iterator[Record]:
-    if lines and _confirm([text for _, text in lines]):
-        _, frames, _ = _frames([text for _, text in lines])
+    """A task_stack of each. A block may hold several, with lines of text between."""
+    block = list(islice(lines, MAX_LINES))
+    end = 0
+    for at, (number, text) in enumerate(block):
+        if at < end or not _OPENS.match(text) or not _confirm(below := [one for _, one in block[at : at + LOOKAHEAD]]):
+            continue
+        _, frames, rest = _frames(below)
+        end = at + len(below) - len(rest)
         names = tuple(normalise(frame["name"]) for frame in frames)
-        yield Event("task_stack", source.cite(*lines[0]), source.time, {"how": "paste"}, names)
+        yield Event("task_stack", source.cite(number, text), source.time, {"how": "paste"}, names)
 
 
 PARSER = Parser(
