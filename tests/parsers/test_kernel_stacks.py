@@ -225,11 +225,11 @@ def test_a_pasted_report_needs_no_prefix() -> None:
     assert event.stack[:2] == ("_spin_lock_irq", "compact_zone")
 
 
-def test_a_trace_without_any_headline_is_a_kernel_trace() -> None:
+def test_a_trace_without_any_headline_is_the_stack_of_a_task() -> None:
     """Its functions are known, its reason is not."""
     for name in ("el7_no_headline", "frames_only", "decoded_arm64"):
         (event,) = fixture(f"kernel_trace/{name}/ticket.txt")
-        assert event.kind == "kernel_trace"
+        assert (event.kind, event.fields["how"]) == ("task_stack", "log")
         assert "compact_zone" in event.stack
 
 

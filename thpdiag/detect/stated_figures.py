@@ -73,6 +73,8 @@ def gain_of_sentence(sentence: str, line: int, quoted: str, words: Words) -> Gai
     """A sentence with one figure for each side: `61 minutes with THP on, 20 minutes with THP off`."""
     if words["subject"].search(sentence) is None:
         return None
+    if change := _ratio_of_change(sentence, words):
+        return Gain("thp.defrag" if "defrag" in sentence else "thp.enabled", change, change, line, quoted)
     figures: list[_Figure] = []
     for clause in _CLAUSES.split(sentence):
         bare = _WITH_VALUE.sub(" ", clause)
@@ -90,6 +92,48 @@ def gain_of_sentence(sentence: str, line: int, quoted: str, words: Words) -> Gai
         figures.append(_Figure(setting, values[0], unit[0] if unit else named, rising, value, line, quoted))
     ratios = list(_ratios(figures)) if len(figures) == len({figure.side for figure in figures}) == 2 else []
     return Gain(figures[0].setting, ratios[0], ratios[0], line, quoted) if ratios else None
+
+
+def _ratio_of_change(sentence: str, words: Words) -> float | None:
+    """How many times better without huge pages, where one side is named and the other is what it was before.
+
+    `dropped from 3.5 t/s without THP to 2.5 t/s`, `with THP off it went from 2.5 to 3.5 t/s`.
+    """
+    if (changed := words["from_to"].search(sentence)) is None:
+        return None
+    parts = (sentence[: changed.start()], changed["a"], changed["b"])
+    named = [[value for value in ("never", "always") if words[f"{value}_said"].search(part)] for part in parts]
+    around, first, last = (values[0] if len(values) == 1 else "" for values in named)
+    if any(len(values) > 1 for values in named) or bool(around) is bool(first or last) or (first and first == last):
+        return None
+    if around and _is_of_hosts(parts[0], words):
+        return None
+    if not last and words["because"].search(parts[2]):
+        return None
+    after = last or around or ("always" if first == "never" else "never")
+    head = words["never_said"].sub(" ", words["always_said"].sub(" ", parts[0]))
+    cells = [_cell_of_figure(part) for part in parts[1:]]
+    unit = next((unit for _, unit in reversed(cells) if unit), "")
+    old, new = (_metric(head, f"{number} {own or unit}", words) for number, own in cells)
+    if not old or not new or old[0] != new[0] or min(old[1], new[1]) <= 0:
+        return None
+    better = new[1] / old[1] if new[0] else old[1] / new[1]
+    return better if after == "never" else 1 / better
+
+
+def _is_of_hosts(text: str, words: Words) -> bool:
+    """Whether it tells only where something was measured: `on hosts without THP`."""
+    sides = [said[0] for value in ("never", "always") for said in words[f"{value}_said"].finditer(text)]
+    return all(words["of_hosts"].match(side) for side in sides)
+
+
+def _cell_of_figure(text: str) -> tuple[str, str]:
+    """The only number in a text and the word behind it; empty if there are several."""
+    found = list(_FIGURE.finditer(text))
+    if len(found) != 1:
+        return "", ""
+    unit = re.match(r" ?([^\s,;.()]{0,12})", text[found[0].end() :])
+    return found[0][0], unit[1] if unit else ""
 
 
 def _gains_of_rows(rows: Sequence[tuple[int, str]], above: str, words: Words, switched: str) -> Iterator[Gain]:

@@ -23,6 +23,7 @@ from thpdiag.model import Citation, Fact
 
 MAX_LINES = 4000  # of prose: a longer text is no account of a host
 MAX_SENTENCE = 600  # characters that are looked at
+MAX_SHOWN_WORDS = 6  # of a command below a colon
 NEAR = 3  # sentences from an action to its effect
 GAIN = 1.5  # times: a figure that got better by less is none
 STATED_GAIN = 1.4  # times: the same in a table; runs of one and the same job differ by less
@@ -30,6 +31,8 @@ CAPTION = 12  # lines from a table to what may say whose it is
 FAST_AND_SLOW = 5  # times as long for the same amount of memory
 CLAIM_BEGIN = 12  # characters by which the line of a claim is looked up
 SLOW = "slow_after_fast"
+BUSY = frozenset({"khugepaged_busy", "khugepaged_high", "kcompactd_busy", "zfs_thread_busy", "kswapd_busy_beside_free"})
+BEFORE_CHARS = 12  # in which a `no` stands
 Statement = tuple[str, str | float]
 
 
@@ -79,9 +82,13 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
     """The statements in lines of prose: number and text, empty ones between paragraphs."""
     if len(lines) > MAX_LINES or not any(language().has("subject", text.lower()) for _, text in lines):
         return
-    sentences = list(_sentences(lines))
+    sentences = list(_with_what_is_shown(_sentences(lines)))
     yield from _repeated_claims(member, lines, sentences)
-    own = any(_NICK.match(text) for _, text in lines) or any(language().has("writer", s.text) for s in sentences)
+    own = (
+        any(_NICK.match(text) for _, text in lines)
+        or any(language().has("writer", s.text) for s in sentences)
+        or not any(_is_for_readers(s.text) for s in sentences)
+    )
     seen = set()
     for at, sentence in enumerate(sentences):
         around = sentences[max(0, at - NEAR) : at], sentences[at + 1 : at + 1 + NEAR]
@@ -118,8 +125,14 @@ def _statements_of_figures(
         before = [one.text for one in sentences[max(0, at - NEAR) : at]]
         if not _is_no_statement(sentence.text) and (what := _switched_off(sentence.text, before, ())) is not None:
             switched = _setting(what)
-    own_words = [one for one in sentences if not _is_no_statement(one.text)]
-    in_words = (gain_of_sentence(one.text, one.line, one.quoted, words) for one in own_words)
+    own_words = [
+        one for one in sentences if not _is_no_statement(one.text) and not language().has("other_cure", one.text)
+    ]
+    in_words = (
+        gain_of_sentence(one.text, one.line, one.quoted, words)
+        or (gain_of_sentence(f"{one.text.rstrip('.')}, {other}", one.line, one.quoted, words) if other else None)
+        for one, other in zip(own_words, _other_sides(own_words), strict=True)
+    )
     for gain in (*gains(lines, words, switched), *filter(None, in_words)):
         around = [text.lower() for number, text in lines if abs(number - gain.line) <= CAPTION]
         if any(words["documented"].search(text) or words["other_change"].search(text) for text in around):
@@ -135,6 +148,17 @@ def _statements_of_figures(
                 yield gain.line, gain.text, "gain", round(gain.most, 1)
         elif gain.most <= WORSE and gain.least <= 1 / HELPS and gain.setting == "thp.enabled":
             yield gain.line, gain.text, "huge_pages_help", round(1 / gain.least, 1)
+
+
+def _other_sides(sentences: Sequence[Sentence]) -> Iterator[str]:
+    """For each sentence the next one if that goes on with the other side: `With never: 3.5 t/s.`"""
+    for following in (sentences[at + 1 : at + 2] for at in range(len(sentences))):
+        yield next((one.text for one in following if language().figures["again"].match(one.text)), "")
+
+
+def _is_for_readers(text: str) -> bool:
+    """Whether a sentence is of a page that tells others what to do, or what they see; then nobody's own host is it."""
+    return language().has("for_readers", text) or language().starts("order", text)
 
 
 def _is_prose(text: str) -> bool:
@@ -171,13 +195,28 @@ def _sentences_of_paragraph(lines: Sequence[tuple[int, str]]) -> Iterator[Senten
     for number, line in lines:
         starts.append((len(text), number, line))
         text += _BULLET.sub("", _NICK.sub("", line)).strip() + " "
-    text = _SAID.sub(lambda said: " " * len(said[0]), text.replace("’", "'").replace("`", " "))
+    text = _SAID.sub(lambda said: " " * len(said[0]), text.replace("’", "'").replace("`", " ").replace("**", ""))
     begin = 0
     for end in (*(found.start() for found in _END.finditer(text)), len(text)):
         if words := " ".join(text[begin:end].split())[:MAX_SENTENCE]:
             _, number, line = [start for start in starts if start[0] <= begin + 1][-1]
             yield Sentence(words.lower(), number, line)
         begin = end
+
+
+def _with_what_is_shown(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The sentences; one that ends with a colon goes on in a command or option that stands in lines of its own."""
+    shown: Sentence | None = None
+    for one in sentences:
+        if shown and len(one.text.split()) <= MAX_SHOWN_WORDS:
+            one = shown._replace(text=f"{shown.text} {one.text}"[:MAX_SENTENCE])
+        elif shown:
+            yield shown
+        shown = one if one.text.endswith(":") else None
+        if shown is None:
+            yield one
+    if shown:
+        yield shown
 
 
 # Statements
@@ -209,7 +248,7 @@ def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterato
         told = (
             f"{before[-1]} {text}" if name == "grows_at_rest" and before and not _is_no_statement(before[-1]) else text
         )
-        if not pattern.search(told):
+        if not (said := pattern.search(told)) or (name in BUSY and _is_denied(told, said)):
             continue
         if name in ("grows_at_rest", "fills_mapping") and (
             language().has("no_growth", told) or language().has("off", told)
@@ -219,6 +258,21 @@ def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterato
             yield name, "yes"
     if _is_slow_after_fast(text, before, after):
         yield SLOW, "yes"
+    if stalls := _counted_stalls(text):
+        yield "compact_stalls", stalls
+
+
+def _is_denied(text: str, said: re.Match[str]) -> bool:
+    """Whether what was matched, or the words before it, say that it is not so."""
+    return language().has("denied", text[max(0, said.start() - BEFORE_CHARS) : said.end()])
+
+
+def _counted_stalls(text: str) -> float:
+    """How many stalls a sentence counts in a time that was watched, or in a minute; 0 if it counts none."""
+    if not (said := language().patterns["stalls_counted"].search(text)) or language().has("denied", said[0]):
+        return 0.0
+    number = {name: float(digits.replace(",", "")) for name, digits in said.groupdict().items() if digits}
+    return number.get("b", 0.0) - number.get("a", 0.0) or number.get("n") or number.get("m") or number["s"] * 60
 
 
 def _is_slow_after_fast(text: str, before: Sequence[str], after: Sequence[str]) -> bool:
@@ -252,8 +306,18 @@ def _effects(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator
     elif say.has("on", text):
         if any(map(_is_back, (say.patterns["on"].sub(" ", text), *after[:1]))):
             yield "came_back", "yes"
+    elif say.has("by_compaction", text):
+        if _is_better_by_hand(say.patterns["by_compaction"].sub(" ", text), after):
+            yield "helped_by_compaction", "yes"
     elif say.has("rebooted", text) and (_is_good(text) or say.has("quick", text)) and not say.has("not", text):
         yield "helped_by_reboot", "yes"
+
+
+def _is_better_by_hand(text: str, after: Sequence[str]) -> bool:
+    """Whether something was good after memory was compacted by hand."""
+    say = language()
+    spans = [one for one in (text, *after[:1]) if not _is_no_statement(one)]
+    return any(_is_good(one) for one in spans) and not any(say.has("not", one) for one in spans)
 
 
 def _switched_off(text: str, before: Sequence[str], after: Sequence[str]) -> str | None:
@@ -308,10 +372,14 @@ def _is_back(text: str) -> bool:
 
 def _kinds(part: str, told: Iterable[str]) -> list[str]:
     """What got better: by the words of the sentence, else of those before it."""
-    for text in (part, " ".join(told)):
-        if kinds := [name for name, words in language().effects.items() if words.search(text)]:
+    for text in (part, " ".join(one for one in told if not language().has("aside", one))):
+        words_of_text = _PATH.sub(" ", text)
+        if kinds := [name for name, words in language().effects.items() if words.search(words_of_text)]:
             return kinds[:2]
     return ["trouble"]
+
+
+_PATH = re.compile(r"/[\w./-]+")  # its parts are no words
 
 
 # Figures

@@ -19,8 +19,8 @@ pid father flags` in columns, from 5.10 `task:comm state:S stack: pid:`, with tg
 one moment, of weight one: it says what waits, not what costs CPU. Memory lines are the free blocks of /proc/buddyinfo.
 Source: kernel tree, drivers/tty/sysrq.c, kernel/sched/core.c (sched_show_task), lib/nmi_backtrace.c, mm/show_mem.c.
 
-A call trace pasted without the line that says why it was printed: one event of kind kernel_trace; nobody knows what it
-stands for, but its functions are as good as any. Frames alone, without `Call Trace:`, count from two on.
+A call trace pasted without the line that says why it was printed: nobody knows what it stands for, but it is where one
+task was at one moment, and its functions are as good as any. Frames alone, without `Call Trace:`, count from two on.
 
     CPU: 3 PID: 4711 Comm: java Not tainted 3.10.0-229.14.1.el7.x86_64 #1
     Call Trace:
@@ -227,7 +227,7 @@ SYSRQ = Parser(
 
 _KERNEL_TRACE_OPENS = re.compile(
     r"\s{0,8}(?:Call [Tt]race:|(?:CPU: \d{1,5} (?:UID: \d{1,10} )?PID|Pid): \d{1,8},? [Cc]omm: "
-    r"|(?:\[<[0-9a-f]{8,16}>\] )?(?:\? )?[A-Za-z_.][\w.$]{1,200}\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}(?: \[|$))"
+    r"|\s{0,8}(?:\[<[0-9a-f]{8,16}>\] )?(?:\? )?[A-Za-z_.][\w.$]{1,200}\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}(?: \[|$))"
 )
 
 
@@ -249,8 +249,11 @@ def _with_headline(lines: Lines) -> Iterable[tuple[int, str]]:
 
 
 def parse_kernel_trace(source: Source, lines: Lines) -> Iterator[Record]:
-    """One event, more if several traces follow one another."""
-    return Messages(source, KERNEL_TRACE.name).read(_with_headline(lines))
+    """One stack of a task at one moment, more if several traces follow one another."""
+    for record in Messages(source, KERNEL_TRACE.name).read(_with_headline(lines)):
+        if isinstance(record, Event) and record.kind == "kernel_trace" and "headline" not in record.fields:
+            record = replace(record, kind="task_stack", fields={**record.fields, "how": "log"})
+        yield record
 
 
 KERNEL_TRACE = Parser(
