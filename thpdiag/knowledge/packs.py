@@ -41,6 +41,8 @@ def _form(names: str, needs: str, takes: str = "") -> Form:
     return Form(tuple(names.split()), frozenset(needs.split()), frozenset(takes.split()))
 
 
+_EVENT = _form("{}_", "means", "ask_for hint message trace")
+_APPLICATION = _form("{}-", "comm stance advice source", "args not_args version package says units asks by")
 _TERM = _form("{}. {}_ node_{}_", "kind means", "unit entity ask_for")
 _REMEDY = (
     "sets now persist undo undo_persist undo_of because orders takes_away leave refused variants verify keeps in_force "
@@ -54,9 +56,9 @@ FORMS: Mapping[str, Mapping[str, Form]] = {
         "families": _form("{}_", "title means symbols source", "includes ambiguous objects listed"),
         "tasks": _form("{}_", "title names"),
     },
-    "vocabulary.yaml": {"facts": _TERM, "metrics": _TERM, "events": _form("{}_", "means", "ask_for hint message trace")},
+    "vocabulary.yaml": {"facts": _TERM, "metrics": _TERM, "events": _EVENT},
     "remedies.yaml": {"remedies": _form("{}-", "order cures reason cost restart", _REMEDY)},
-    "applications.yaml": {"": _form("{}-", "comm stance advice source", "args not_args version package says units asks by")},
+    "applications.yaml": {"": _APPLICATION},
     "known_issues.yaml": {"issues": _form("{}-", "title harm defect source date", _ISSUE)},
 }  # fmt: skip
 PLAIN = {"paths.yaml": ("files",), "remedies.yaml": ("verify",), "known_issues.yaml": ("checked",)}  # further sections
@@ -146,7 +148,7 @@ def _read(
         except YamlError as error:
             complaints.append(point_at(path, text, str(error), error.place))
             continue
-        wrong = list(_mistakes(name, data, prefix))
+        wrong = [*_mistakes(name, data, prefix), *_names_of_ours(name, data)]
         complaints += [point_at(path, text, message, places.get(where)) for where, message in wrong]
         if not wrong:
             yield name, data
@@ -190,6 +192,18 @@ def _mistakes(file: str, data: Any, prefix: str) -> Iterator[tuple[tuple[str | i
         else:
             for name, row in entries.items():
                 yield from _entry_mistakes(file, forms[section], (section, name), row, prefix)
+
+
+def _names_of_ours(file: str, data: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """A prefix may be the beginning of a name that we have already."""
+    if not isinstance(data, dict) or file not in FORMS or file == "known_issues.yaml":
+        return
+    ours = yaml_nodes.load_shipped(file)
+    for section in FORMS[file]:
+        entries = data.get(section, {}) if section else data
+        for name in entries if isinstance(entries, dict) else ():
+            if name in (ours[section] if section else ours):
+                yield (section, name) if section else (name,), f"thpdiag has '{name}' already; call it otherwise"
 
 
 def _plain_mistakes(section: str, entries: Any, prefix: str) -> Iterator[tuple[tuple[str | int, ...], str]]:

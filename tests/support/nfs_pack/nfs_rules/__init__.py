@@ -1,0 +1,1 @@
+raise RuntimeError("a pack is data and is not run")
