@@ -37,7 +37,7 @@ _FILES = {
     "proc/meminfo": "MemTotal: 196000000 kB\nHugePages_Total: 100\nHugePages_Free: 60\nHugePages_Rsvd: 10\n",
     "proc/mounts": "tmpfs /dev/shm tmpfs rw,huge=always 0 0\ntmpfs /run tmpfs rw 0 0\n", "proc/cmdline": "quiet\n",
     "sys/kernel/debug/split_huge_pages": "0\n", "tuned": "balanced\n", "units": "", "mounted": "always /dev/shm\n",
-    "boot/grub2/grub.cfg": "",
+    "boot/grub2/grub.cfg": "", "daemonset": "", "labels": "",
 }  # fmt: skip
 _PROGRAMS = {
     # the settings keep the word in brackets that was written last: the kernel does that, a file does not
@@ -55,7 +55,8 @@ disable) [ -e "$R/etc/systemd/system/$2" ] && : > "$R/units";; daemon-reload) :;
 profile) shift; echo "$*" > "$R/tuned";; esac""",
     "mount": """echo "$2 $3" | sed 's/.*huge=//' > "$R/mounted" """,
     "sudo": 'exec "$@"',
-    "kubectl": 'cat > /dev/null; [ "$1" = apply ] || [ "$3" = delete ]',
+    "kubectl": """case $1 in apply) cat > "$R/daemonset";; label) shift 3; case $1 in *=*) echo "$1" > "$R/labels";;
+*-) : > "$R/labels";; esac;; -n) [ "$3" = delete ] && : > "$R/daemonset";; *) exit 1;; esac""",
     "ps": "echo 4711 1 java",
     "sleep": ":",
     "pgrep": ":", "sync": ":", "rpm": "echo tuned-2.8-1", "saptune": ":", "update-grub": ":", "grub2-mkconfig": ":",

@@ -27,6 +27,7 @@ _BOTH = " ".join(f"/sys/kernel/mm/{name}" for name in DIRECTORIES)
 ASKED = "process_asked_huge_bytes"
 MUCH = 2.0**30  # bytes; a judgement: whose faults hold a process up fill gigabytes, and small heaps of others ask too
 MAX_REMEDIES = 5  # per finding: a reader who needs more has another problem
+UNIT = "/etc/systemd/system/thp-settings.service"  # one for all settings that are chosen, a line each
 INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
 TO_KNOW = ("collect-more", "toggle-test")  # steps that cure nothing and show what would
 # What may stand in a command that somebody runs as root. A customer's file says what it likes.
@@ -239,9 +240,17 @@ def persist(settings: Mapping[str, str], host: HostView, *, back: bool = False) 
 def _start_words(settings: Mapping[str, str], host: HostView) -> dict[str, str]:
     """`before` are the systemd units of the applications that run here: what must find the settings in force."""
     units = dict.fromkeys(unit for app, _ in host.stances() for unit in app.units)
+    drops = {n: f"sed -i '/^# {_file_name(n)}$/,+1d' {UNIT}" for n in settings}
+    writes = {n: in_directory(f"echo {v} > @dir@/{n}", host) for n, v in settings.items()}
+    adds = (
+        f"""{drops[n]}\nprintf '%s\\n' '# {_file_name(n)}' 'ExecStart=/bin/sh -c "{line}"' >> {UNIT}"""
+        for n, line in writes.items()
+    )
     return {
+        "drops": "\n".join(drops.values()),
+        "adds": "\n".join(adds),
         "name": _file_name(next(iter(settings))),
-        "writes": "; ".join(in_directory(f"echo {v} > @dir@/{n}", host) for n, v in settings.items()),
+        "writes": "; ".join(writes.values()),
         "sysfs": "\n".join(f"kernel/mm/transparent_hugepage/{n} = {v}" for n, v in settings.items()),
         "before": " ".join(u if "." in u else f"{u}.service" for u in units) or "multi-user.target",
     }
