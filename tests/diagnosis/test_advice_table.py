@@ -52,7 +52,7 @@ OTHERS = {
     "slab-growth": {"not-thp"},
     "ksm-merging": {"not-thp"},
     "plain-syscall-load": {"not-thp"},
-    "thp-off-where-needed": {"thp-keep"},
+    "thp-off-where-needed": {"thp-keep", "process-huge-pages"},
 }
 # Least invasive first.
 ORDER = (
