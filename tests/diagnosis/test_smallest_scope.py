@@ -132,7 +132,8 @@ def test_of_several_steps_one_has_the_text_of_the_unit() -> None:
     )
     steps = [step.persist for step in with_one_unit(items)]
     assert [sum("[Unit]" in command for command in step) for step in steps] == [1, 0, 0]
-    assert [f"[ -e {UNIT} ] || echo 'write the unit of step 1 first'" in step for step in steps] == [False, True, True]
+    assert ["# in the unit of step 1:" in step for step in steps] == [False, True, True]
+    assert [sum("systemctl enable" in command for command in step) for step in steps] == [1, 0, 0]
     assert all(any(f">> {UNIT}" in command for command in step) for step in steps)
 
 

@@ -32,7 +32,8 @@ ASKED = "process_asked_huge_bytes"
 MUCH = 2.0**30  # bytes; a judgement: whose faults hold a process up fill gigabytes, and small heaps of others ask too
 MAX_REMEDIES = 5  # per finding: a reader who needs more has another problem
 UNIT = "/etc/systemd/system/thp-settings.service"  # one for all settings that are chosen, a line each
-UNIT_ABOVE = f"[ -e {UNIT} ] || echo 'write the unit of step {{}} first'"
+UNIT_ABOVE = "# in the unit of step {}:"
+ENABLE = "systemctl enable thp-settings.service"
 INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
 OF_ONE_PROGRAM = ("process-opt-out", "process-huge-pages")  # where the service is known, for all that they cure
 TO_KNOW = ("collect-more", "toggle-test")  # steps that cure nothing and show what would
@@ -311,17 +312,22 @@ def remedies_of(finding: Finding, diagnosis: Diagnosis) -> list[Remedy]:
 
 
 def with_one_unit(items: Sequence[Remedy]) -> list[Remedy]:
-    """The steps; of the unit that all of them write their lines into, only the first has the text."""
-    first = 0
-    changed = []
-    for number, item in enumerate(items, 1):
-        whole = [command for command in item.persist if command.startswith(f"[ -e {UNIT} ]")]
-        if whole and first:
-            lines = [UNIT_ABOVE.format(first) if command in whole else command for command in item.persist]
-            item = item.model_copy(update={"persist": lines})
-        first = first or (number if whole else 0)
-        changed.append(item)
-    return changed
+    """The steps; of the unit that all of them write their lines into, only the first has the text and enables it."""
+    if not items:
+        return []
+    first = next((n for n, item in enumerate(items, 1) if any(map(_is_unit, item.persist))), len(items))
+    written = {command for command in items[first - 1].persist if _is_unit(command) or command.endswith(ENABLE)}
+    later = []
+    for item in items[first:]:
+        rest = [command for command in item.persist if command not in written]
+        if len(rest) < len(item.persist):
+            item = item.model_copy(update={"persist": [UNIT_ABOVE.format(first), *rest]})
+        later.append(item)
+    return [*items[:first], *later]
+
+
+def _is_unit(command: str) -> bool:
+    return "\n[Unit]\n" in command
 
 
 def host_state(finding: Finding, diagnosis: Diagnosis) -> State | None:
