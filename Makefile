@@ -47,9 +47,9 @@ types: $(TESTS)
 	@$(BIN)/mypy --no-error-summary
 
 rules: $(TESTS)
-	@$(BIN)/thpdiag rules fmt --check rules
-	@$(BIN)/thpdiag rules lint
-	@$(BIN)/thpdiag rules test
+	@$(BIN)/thpdiag rules fmt --check rules packs/*/
+	@$(BIN)/thpdiag rules lint packs/*/
+	@$(BIN)/thpdiag rules test $(patsubst %,--rules %,$(wildcard packs/*/))
 
 # What pytest makes of the tests, it makes once, not in each of its processes; and hundreds of programs are started.
 bytecode: $(TESTS)

@@ -96,7 +96,7 @@ def test_rhel_7_moves_no_pages_any_more() -> None:
     host = HostView("el7", "E4", "transparent_hugepage", {"thp.defrag": "always"})
     items = advice([*KNEE, "persist-setting"], "compaction-tlb-shootdown", host)
     assert items[0]["now"] == [f"echo never > {USUAL}/defrag"]
-    assert "/etc/systemd/system/thp-defrag.service" in items[0]["persist"][0]
+    assert "/etc/systemd/system/thp-settings.service" in items[0]["persist"][0]
     assert _ids(items) == ["defrag-never", "thp-madvise", "thp-never"]
     assert any("rpm -q tuned" in line for line in items[1]["persist"])
     assert not any("rpm -q tuned" in line for line in items[1]["undo"])
@@ -317,7 +317,7 @@ def test_a_setting_made_by_hand_is_made_to_last_as_it_is() -> None:
     host = HostView("el8", settings={"thp.enabled": "madvise", "thp.defrag": "never"})
     item = advice(["persist-setting"], "fix-without-effect", host)[0]
     assert "transparent_hugepage=madvise" in item["persist"][0]
-    assert f"echo never > {USUAL}/defrag" in item["persist"][2]
+    assert f"echo never > {USUAL}/defrag" in item["persist"][3]
 
 
 def test_a_container_is_told_to_go_to_its_node() -> None:

@@ -74,6 +74,73 @@ def test_a_remedy_works_twice_and_goes_back(platform: str, shell: str, tmp_path:
             assert root.state() == before, item
 
 
+SERVICES = [
+    (platform, version)
+    for platform in ("el7", "el9", "sles15", "ubuntu22.04", "debian13")
+    for version in ("252", "260")
+]
+
+
+@pytest.mark.parametrize(("platform", "systemd"), SERVICES)
+def test_a_service_is_changed_alone_and_goes_back(platform: str, systemd: str, tmp_path: Path) -> None:
+    """By MemoryTHP= where systemd has it, else by a wrapper, and by variables; twice as well, and without a trace."""
+    units = ("redis.service", "redis-server.service")
+    apps = ("jemalloc", "mimalloc", "go")
+    hosts = [HostView(platform, units=units, kernel=kernel) for kernel in ("5.14.0-427.el9", "6.18.3")]
+    hosts += [HostView(platform, units=units, apps=(app,), versions={"go": "1.22.4"}) for app in apps]
+    items = [item for host in hosts for item in _items(host).values() if "$u.d" in "".join(item["persist"])]
+    assert {item["id"] for item in items} >= {"process-opt-out", "application-switch"}
+    for number, item in enumerate(items):
+        root = CommandRoot(tmp_path / str(number), "transparent_hugepage", "sh")
+        (root.folder / "systemd").write_text(f"{systemd}\n")
+        before = root.state()
+        changes = _runnable([*(item["now"] if item["id"] != "application-switch" else ()), *item["persist"]])
+        root.run(changes)
+        after = root.state()
+        root.run(changes)
+        assert root.state() == after
+        (drop_in,) = (text for path, text in after.items() if "redis-server.service.d" in path)
+        if item["id"] == "process-opt-out":
+            word = "disable" if "prctl(41, 1, 0," in item["now"][0] else "madvise"
+            wrapped = (
+                f"ExecStart=\nExecStart={root.folder}/usr/local/bin/without-thp /usr/bin/redis-server /etc/redis.conf"
+            )
+            assert drop_in.startswith(f"[Service]\nMemoryTHP={word}\n" if systemd == "260" else f"[Service]\n{wrapped}")
+        else:
+            assert re.fullmatch(r"\[Service\]\nEnvironment=\w+=\S+\n", drop_in)
+        _is_valid(drop_in, root.folder, tmp_path, systemd)
+        root.run(_runnable(item["undo"]))
+        assert root.state() == before, item
+
+
+def _is_valid(drop_in: str, root: Path, folder: Path, version: str) -> None:
+    """systemd has nothing to say about the service with its drop-in; its own version must have what is in it."""
+    if not shutil.which("systemd-analyze") or version == "260":
+        return
+    unit = folder / "checked.service"
+    unit.write_text(
+        "[Service]\nExecStart=/bin/true\n" + drop_in.replace(f"{root}/usr/local/bin/without-thp", "/bin/true")
+    )
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert not [line for line in done.stderr.splitlines() if unit.name in line and "not executable" not in line]
+
+
+def test_a_cluster_gets_the_setting_on_labelled_nodes_only(tmp_path: Path) -> None:
+    """One object and one label, twice as well; without them afterwards."""
+    host = HostView("ubuntu22.04", "E7", apps=("kubernetes",))
+    (item,) = advice(["defrag-never"], "fault-compaction", host)
+    root = CommandRoot(tmp_path, "transparent_hugepage", "sh")
+    before = root.state()
+    for _ in range(2):
+        root.run(_runnable(item["persist"]))
+        state = root.state()
+        assert state["labels"] == "thp-settings=on\n"
+        pod = yaml.safe_load(state["daemonset"])["spec"]["template"]["spec"]
+        assert pod["nodeSelector"] == {"thp-settings": "on"}
+    root.run(_runnable(item["undo"][1:]))
+    assert root.state() == before
+
+
 def _runnable(commands: list[str]) -> list[str]:
     """Without words for the reader and without searches that may find nothing."""
     return [c for c in commands if not (c.startswith(("#", "grep")) and "||" not in c) and "| grep -E" not in c]

@@ -53,7 +53,7 @@ OTHERS = {
     "ksm-merging": {"not-thp"},
     "plain-syscall-load": {"not-thp"},
     "small-page-faults": {"not-thp"},
-    "thp-off-where-needed": {"thp-keep"},
+    "thp-off-where-needed": {"thp-keep", "process-huge-pages"},
 }
 # Least invasive first.
 ORDER = (

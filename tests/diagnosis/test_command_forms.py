@@ -56,7 +56,7 @@ OBJECTS = [
     pytest.param(command, item, id=label)
     for label, item in _persisted()
     for command in item["persist"]
-    if "kubectl" in command
+    if "kubectl apply" in command
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -73,15 +74,35 @@ def test_the_boot_line_is_set_once_and_cleared(platform: str, file: str, line: s
 
 
 def test_systemd_units_are_written_whole(tmp_path: Path) -> None:
-    """The unit writes each setting of a remedy; `undo` removes it."""
+    """The unit writes each setting of a remedy; `undo` removes it. systemd has nothing to say about it."""
     (tmp_path / "etc/systemd/system").mkdir(parents=True)
     item = advice(["khugepaged-defaults"], "khugepaged-cpu", HostView("el9"))[0]
-    _run(item["persist"][:1], tmp_path)
+    _run(item["persist"][:2], tmp_path)
     (unit,) = (tmp_path / "etc/systemd/system").iterdir()
-    start = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
-    assert start.count("echo ") == 4
-    assert f"systemctl enable {unit.name}" in item["persist"][1]
-    assert f"systemctl disable {unit.name}" in item["undo"]
+    starts = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
+    assert [start.count("echo ") for start in starts] == [1] * 4
+    assert f"systemctl enable {unit.name}" in item["persist"][2]
+    assert any(f"systemctl disable {unit.name}" in command for command in item["undo"])
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+        assert unit.name not in done.stderr
+
+
+def test_one_unit_has_all_values_that_were_chosen(tmp_path: Path) -> None:
+    """A second step adds its line, another word for a setting takes the place of the first, and each goes alone."""
+    unit = tmp_path / "etc/systemd/system/thp-settings.service"
+    unit.parent.mkdir(parents=True)
+    host = HostView("debian12", "E7")
+    milder, harder = advice(["defrag-madvise", "defrag-never"], "fault-compaction", host)
+    (other,) = advice(["khugepaged-max-ptes-none"], "khugepaged-bloat", host)
+    for item in (milder, other, harder):
+        _run(item["persist"][:2], tmp_path)
+    assert [path.name for path in unit.parent.iterdir()] == [unit.name]
+    written = re.findall(r"echo (\S+) > \S+hugepage/(\S+?)\"", unit.read_text())
+    assert sorted(written) == [("0", "khugepaged/max_ptes_none"), ("never", "defrag")]
+    for item, left in ((harder, 1), (other, 0)):
+        _run([command for command in item["undo"] if command.startswith("sed ")], tmp_path)
+        assert unit.read_text().count("ExecStart=") == left
 
 
 def test_sysfsutils_gets_its_own_names(tmp_path: Path) -> None:

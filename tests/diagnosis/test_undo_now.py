@@ -60,7 +60,7 @@ def test_the_first_screen_undoes_the_command_that_it_shows() -> None:
     (screen,) = re.findall(r"<header class=\"verdict.*?</header>", page, re.DOTALL)
     assert f"echo always &gt; {USUAL}/defrag" in screen
     assert "systemctl" not in screen
-    assert "systemctl disable thp-defrag.service" in page
+    assert "systemctl disable thp-settings.service" in page
 
 
 def test_the_first_screen_tries_what_acts_at_once() -> None:

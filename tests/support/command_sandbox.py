@@ -24,7 +24,8 @@ _WORDS = {
 _SYSCTLS = {
     "vm/min_free_kbytes": "67584", "vm/nr_hugepages": "100", "vm/zone_reclaim_mode": "1", "kernel/numa_balancing": "1",
     "vm/compaction_proactiveness": "20", "vm/watermark_boost_factor": "15000", "vm/drop_caches": "0",
-    "vm/compact_memory": "0",
+    "vm/compact_memory": "0", "vm/watermark_scale_factor": "10", "vm/dirty_bytes": "0",
+    "vm/dirty_background_bytes": "0", "dev/raid/speed_limit_max": "200000",
 }  # fmt: skip
 _FILES = {
     "etc/default/grub": 'GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX="rhgb quiet"\nGRUB_CMDLINE_LINUX_DEFAULT="splash"\n',
@@ -37,7 +38,7 @@ _FILES = {
     "proc/meminfo": "MemTotal: 196000000 kB\nHugePages_Total: 100\nHugePages_Free: 60\nHugePages_Rsvd: 10\n",
     "proc/mounts": "tmpfs /dev/shm tmpfs rw,huge=always 0 0\ntmpfs /run tmpfs rw 0 0\n", "proc/cmdline": "quiet\n",
     "sys/kernel/debug/split_huge_pages": "0\n", "tuned": "balanced\n", "units": "", "mounted": "always /dev/shm\n",
-    "boot/grub2/grub.cfg": "",
+    "boot/grub2/grub.cfg": "", "daemonset": "", "labels": "", "systemd": "252\n",
 }  # fmt: skip
 _PROGRAMS = {
     # the settings keep the word in brackets that was written last: the kernel does that, a file does not
@@ -50,12 +51,17 @@ case $1 in -w) echo "${2#*=}" > "$(f "${2%%=*}")";;
 -p) while read -r n _ v; do echo "$v" > "$(f "$n")"; done < "$2";;
 *) [ -e "$(f "$1")" ] && echo "$1 = $(cat "$(f "$1")")";; esac""",
     "systemctl": """case $1 in enable) [ -s "$R/etc/systemd/system/$2" ] && echo "$2" > "$R/units";;
-disable) [ -e "$R/etc/systemd/system/$2" ] && : > "$R/units";; daemon-reload) :;; *) exit 1;; esac""",
+disable) [ -e "$R/etc/systemd/system/$2" ] && : > "$R/units";; daemon-reload) :;;
+cat) [ "$2" = redis-server.service ] && echo "[Service]";;
+show) echo "ExecStart={ path=/usr/bin/redis-server ; argv[]=/usr/bin/redis-server /etc/redis.conf --port 1 ; \
+ignore_errors=no ; start_time=[n/a] ; status=0/0 }";;
+--version) echo "systemd $(cat "$R/systemd") ($(cat "$R/systemd").4-1)";; *) exit 1;; esac""",
     "tuned-adm": """case $1 in active) echo "Current active profile: $(cat "$R/tuned")";;
 profile) shift; echo "$*" > "$R/tuned";; esac""",
     "mount": """echo "$2 $3" | sed 's/.*huge=//' > "$R/mounted" """,
     "sudo": 'exec "$@"',
-    "kubectl": 'cat > /dev/null; [ "$1" = apply ] || [ "$3" = delete ]',
+    "kubectl": """case $1 in apply) cat > "$R/daemonset";; label) shift 3; case $1 in *=*) echo "$1" > "$R/labels";;
+*-) : > "$R/labels";; esac;; -n) [ "$3" = delete ] && : > "$R/daemonset";; *) exit 1;; esac""",
     "ps": "echo 4711 1 java",
     "sleep": ":",
     "pgrep": ":", "sync": ":", "rpm": "echo tuned-2.8-1", "saptune": ":", "update-grub": ":", "grub2-mkconfig": ":",

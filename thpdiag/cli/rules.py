@@ -10,6 +10,7 @@ from pathlib import Path
 import rich_click as click
 from click.exceptions import Exit
 
+from thpdiag.authoring import pack_words
 from thpdiag.authoring.cases import GAPS, known_gaps, load_cases
 from thpdiag.authoring.catalogue import catalogue
 from thpdiag.authoring.coverage import Coverage, rule_coverage, without_cases
@@ -84,6 +85,7 @@ def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> 
     rules = rule_set(all_folders)
     found = lint_rules(rules, *cases_beside(rule_places(all_folders), rules))
     found += [f"known issue {one}" for one in complaints(known_issues())]
+    found += pack_words.complaints()
     for complaint in found:
         click.echo(complaint)
     click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)

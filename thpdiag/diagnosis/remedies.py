@@ -1,5 +1,8 @@
 """What to do about a mechanism on exactly this host: the remedies that its rule names, checked and written out.
 
+The smallest scope comes first: where the finding is of a process or control group whose service, container or guest the
+input tells, what that one can do by itself stands before what changes the whole host, also where the rule names it not.
+
 A remedy that does not cure the mechanism, that this kernel cannot take, that is in force already or that takes huge
 pages from an application that wants them is left out, whatever the rule says. What follows from the cause goes away
 with it; what the cause's own advice sets, no other finding sets otherwise. Texts and commands: remedies.yaml.
@@ -18,7 +21,8 @@ from typing import Any
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
 from thpdiag.knowledge import applications, platforms
-from thpdiag.knowledge.mechanisms import Row, cures, remedies, verifications
+from thpdiag.knowledge.known_issues import numbers
+from thpdiag.knowledge.mechanisms import Row, cures, environment, remedies, verifications
 from thpdiag.model import Case, Fact, Finding, Sample, State
 from thpdiag.model.result import Remedy, Verification
 
@@ -27,12 +31,21 @@ _BOTH = " ".join(f"/sys/kernel/mm/{name}" for name in DIRECTORIES)
 ASKED = "process_asked_huge_bytes"
 MUCH = 2.0**30  # bytes; a judgement: whose faults hold a process up fill gigabytes, and small heaps of others ask too
 MAX_REMEDIES = 5  # per finding: a reader who needs more has another problem
+UNIT = "/etc/systemd/system/thp-settings.service"  # one for all settings that are chosen, a line each
+UNIT_ABOVE = "# in the unit of step {}:"
+ENABLE = "systemctl enable thp-settings.service"
 INSTEAD = ("defrag-never", "khugepaged-max-ptes-none", "thp-keep")  # where huge pages must stay
+OF_ONE_PROGRAM = ("process-opt-out", "process-huge-pages")  # where the service is known, for all that they cure
 TO_KNOW = ("collect-more", "toggle-test")  # steps that cure nothing and show what would
 # What may stand in a command that somebody runs as root. A customer's file says what it likes.
 _WORD = re.compile(r"[A-Za-z0-9_+.-]{1,40}")
 _PLACEHOLDER = re.compile(r"@([a-z]+)@")
 _WITH_MADVISE = re.compile("madvise|defer")  # words that a plain kernel does not take
+_OF_ENVIRONMENT = {"persist": "write", "undo_persist": "back"}
+_PROCESS = re.compile(r"(?P<comm>.{1,200}) \((?P<pid>\d{1,8})(?:, .{1,60})?\)")
+_CONTAINER = re.compile(r"(?:^|/)(?:kubepods|docker|crio|libpod|cri-containerd|lxc)[-./]|(?:^|/)lxc\.payload")
+_GUEST = re.compile(r"(?:^|/)machine-qemu\S*\.scope|(?:^|/)machine/")
+_SERVICE = re.compile(r"(?:^|/)(?P<unit>[A-Za-z0-9_@.-]{1,80}\.service)(?:/|$)")
 _OF_HOST = re.compile(r"> /(?:sys|proc/sys)/|> @dir@|sysctl -w|tuned-adm|mount ")
 
 
@@ -43,7 +56,8 @@ class HostView:
     `directory` is the name below /sys/kernel/mm, empty if unknown. `bootline` is the value of transparent_hugepage=
     there. `asks`: a process holds much memory that asked for huge pages itself.
     `versions` are those of applications, `os` is the release of the distribution. `container` names what kind of
-    container the input is from.
+    container the input is from. `units` are systemd's units of which what was found may be one, the likeliest first;
+    `inside` says that it runs in a `container` or is a `guest`.
     """
 
     platform: str = ""
@@ -61,6 +75,8 @@ class HostView:
     os: str = ""
     arch: str = ""
     kernel: str = ""
+    units: tuple[str, ...] = ()
+    inside: str = ""
 
     @property
     def family(self) -> platforms.Family:
@@ -107,8 +123,8 @@ class HostView:
         return value if value is not None and name not in self.assumed and _WORD.fullmatch(value) else None
 
 
-def host_view(case: Case, state: State | None) -> HostView:
-    """The host as it was in a state."""
+def host_view(case: Case, state: State | None, entity: str = "") -> HostView:
+    """The host as it was in a state, with the service of the process or control group that was found."""
     facts = [*case.facts, *(state.facts if state else ())]
     latest = {fact.name: str(fact.value) for fact in facts}
     settings, assumed = _settings(facts)
@@ -117,6 +133,7 @@ def host_view(case: Case, state: State | None) -> HostView:
         assumed -= set(state.settings)
     asking = (row.values.get(ASKED, 0.0) for row in (state.samples if state else ()) if isinstance(row, Sample))
     tuned = latest.get("tuned.profile", "")  # several of them with blanks between
+    units, inside = service_of(entity, facts)
     return HostView(
         platform=latest.get("platform", ""), era=latest.get("kernel.era", ""),
         directory=latest.get("thp.directory", ""), settings=settings, assumed=frozenset(assumed),
@@ -131,7 +148,30 @@ def host_view(case: Case, state: State | None) -> HostView:
         container=_word(latest.get("host.container", "")), asks=any(size >= MUCH for size in asking),
         versions={f.label("app") or "": str(f.value) for f in facts if f.name == "app.version"},
         os=latest.get("os.version", ""), arch=latest.get("kernel.arch", ""), kernel=latest.get("kernel.release", ""),
+        units=units, inside=inside,
     )  # fmt: skip
+
+
+def service_of(entity: str, facts: Iterable[Fact]) -> tuple[tuple[str, ...], str]:
+    """The systemd units of which a process or control group may be, and whether it is a container or a guest.
+
+    A control group has the unit in its path. A process is of a known application, whose packages call their unit so.
+    """
+    if entity.startswith("cgroup "):
+        path = entity.removeprefix("cgroup ")
+        inside = "container" if _CONTAINER.search(path) else "guest" if _GUEST.search(path) else ""
+        unit = _SERVICE.search(path)
+        return ((unit["unit"],) if unit and not inside else ()), inside
+    found = _PROCESS.fullmatch(entity)
+    if not found:
+        return (), ""
+    commands = (f for f in facts if f.name == "process.command" and f.label("pid") == found["pid"])
+    command = next((str(f.value) for f in commands if f.label("comm") == found["comm"]), "")
+    apps = applications.running_applications(found["comm"], command)
+    if any(app.name == "kvm" for app in apps):
+        return (), "guest"
+    units = dict.fromkeys(unit if "." in unit else f"{unit}.service" for app in apps for unit in app.units)
+    return tuple(units), ""
 
 
 def _word(value: str) -> str:
@@ -239,9 +279,17 @@ def persist(settings: Mapping[str, str], host: HostView, *, back: bool = False) 
 def _start_words(settings: Mapping[str, str], host: HostView) -> dict[str, str]:
     """`before` are the systemd units of the applications that run here: what must find the settings in force."""
     units = dict.fromkeys(unit for app, _ in host.stances() for unit in app.units)
+    drops = {n: f"sed -i '/^# {_file_name(n)}$/,+1d' {UNIT}" for n in settings}
+    writes = {n: in_directory(f"echo {v} > @dir@/{n}", host) for n, v in settings.items()}
+    adds = (
+        f"""{drops[n]}\nprintf '%s\\n' '# {_file_name(n)}' 'ExecStart=/bin/sh -c "{line}"' >> {UNIT}"""
+        for n, line in writes.items()
+    )
     return {
+        "drops": "\n".join(drops.values()),
+        "adds": "\n".join(adds),
         "name": _file_name(next(iter(settings))),
-        "writes": "; ".join(in_directory(f"echo {v} > @dir@/{n}", host) for n, v in settings.items()),
+        "writes": "; ".join(writes.values()),
         "sysfs": "\n".join(f"kernel/mm/transparent_hugepage/{n} = {v}" for n, v in settings.items()),
         "before": " ".join(u if "." in u else f"{u}.service" for u in units) or "multi-user.target",
     }
@@ -255,12 +303,31 @@ def remedies_of(finding: Finding, diagnosis: Diagnosis) -> list[Remedy]:
     leader = diagnosis.leader
     own = _advice_on(finding, diagnosis)
     if leader is None or finding.outcome.rule == leader.outcome.rule:
-        return own
+        return with_one_unit(own)
     if finding.outcome.rule in leader.consequences or _is_explained_away(finding, leader):
         return []
     above = {item.id for item in _advice_on(leader, diagnosis)}
     decided = {setting for name in above for setting in _settings_written(name)}
-    return [item for item in own if item.id in above or not decided & _settings_written(item.id)]
+    return with_one_unit([one for one in own if one.id in above or not decided & _settings_written(one.id)])
+
+
+def with_one_unit(items: Sequence[Remedy]) -> list[Remedy]:
+    """The steps; of the unit that all of them write their lines into, only the first has the text and enables it."""
+    if not items:
+        return []
+    first = next((n for n, item in enumerate(items, 1) if any(map(_is_unit, item.persist))), len(items))
+    written = {command for command in items[first - 1].persist if _is_unit(command) or command.endswith(ENABLE)}
+    later = []
+    for item in items[first:]:
+        rest = [command for command in item.persist if command not in written]
+        if len(rest) < len(item.persist):
+            item = item.model_copy(update={"persist": [UNIT_ABOVE.format(first), *rest]})
+        later.append(item)
+    return [*items[:first], *later]
+
+
+def _is_unit(command: str) -> bool:
+    return "\n[Unit]\n" in command
 
 
 def host_state(finding: Finding, diagnosis: Diagnosis) -> State | None:
@@ -272,7 +339,10 @@ def _advice_on(finding: Finding, diagnosis: Diagnosis) -> list[Remedy]:
     """By the remedies of the rule; what is confirmed needs no more data."""
     rule = diagnosis.rule_by_id[finding.outcome.rule]
     ids = [name for name in rule.file.remedies if name not in TO_KNOW or finding.confidence != "confirmed"]
-    return advice(ids, finding.mechanism, host_view(diagnosis.case, host_state(finding, diagnosis)))
+    host = host_view(diagnosis.case, host_state(finding, diagnosis), finding.outcome.entity)
+    if ids and (host.units or host.inside):
+        ids += [name for name in OF_ONE_PROGRAM if cures(remedies()[name], finding.mechanism)]
+    return advice(ids, finding.mechanism, host)
 
 
 def _is_explained_away(finding: Finding, leader: Finding) -> bool:
@@ -347,10 +417,21 @@ def _fits(variant: Row, mechanism: str, host: HostView) -> bool:
     apps = [app for app in host.apps if re.fullmatch(variant.get("app", ".*"), app)]
     has: dict[str, Sequence[str]] = {
         "platform": (host.platform,), "era": (host.age,), "mechanism": (mechanism,), "app": host.apps,
-        "tuned": (host.tuned,), "version": [host.versions.get(app, "") for app in apps],
+        "tuned": (host.tuned,), "version": [host.versions.get(app, "") for app in apps], "inside": (host.inside,),
     }  # fmt: skip
     named = all(any(re.fullmatch(variant[key], n) for n in names) for key, names in has.items() if key in variant)
+    if variant.get("unit") and not host.units:
+        return False
+    if "not_app" in variant and any(re.fullmatch(variant["not_app"], app) for app in host.apps):
+        return False
+    if "kernel_from" in variant and not _is_from(host.kernel, str(variant["kernel_from"])):
+        return False
     return named and all(host.measured(name) in values for name, values in variant.get("measured", {}).items())
+
+
+def _is_from(kernel: str, first: str) -> bool:
+    """Whether a kernel is this one or a later one, by its number."""
+    return bool(kernel) and numbers(kernel) >= numbers(first)
 
 
 def _is_refused(row: Row, mechanism: str, host: HostView) -> bool:
@@ -393,8 +474,13 @@ def _remedy(row: Row, mechanism: str, host: HostView, stays: str) -> Remedy:
         persist=[*persist(lasting, host), *_own_commands(row, "persist", host)],
         verify=_verification(row, mechanism, host),
         undo=[*old, *persist(lasting, host, back=True), *_own_commands(row, "undo_persist", host), *back],
-        undo_now=[*old, *back], cost=row["cost"] + _further_cost(row, host), restart=row["restart"],
+        undo_now=[*old, *back], cost=row["cost"] + _further_cost(row, host), safety=row["live"],
+        restart=fill(row["restart"], {"service": _service_words(host)}),
     )  # fmt: skip
+
+
+def _service_words(host: HostView) -> str:
+    return " or ".join(host.units[:3]) or "the program"
 
 
 def _own_commands(row: Row, key: str, host: HostView) -> list[str]:
@@ -403,8 +489,14 @@ def _own_commands(row: Row, key: str, host: HostView) -> list[str]:
     wide = "madvise" if host.takes("enabled", "madvise") else "never"
     if host.bootline or row["for"] in ("setting-overridden", "fix-without-effect"):
         wide = host.boot_word
-    words = {"boot": host.boot_word, "profile": host.tuned or "$(cat ~/tuned.before)", "wide": wide}
-    return [fill(in_directory(text, host), words) for text in row.get(key, ())]
+    words = {
+        "boot": host.boot_word, "profile": host.tuned or "$(cat ~/tuned.before)", "wide": wide,
+        "units": " ".join(host.units), "flags": str(row.get("flags", 0)), "thp": str(row.get("thp", "disable")),
+    }  # fmt: skip
+    texts = row.get(key, ())
+    if host.units and host.platform and "environment" in row and (part := _OF_ENVIRONMENT.get(key)):
+        texts, words["variable"] = environment()[part], row["environment"]
+    return [fill(in_directory(text, host), words) for text in texts]
 
 
 def _verification(row: Row, mechanism: str, host: HostView) -> Verification | None:

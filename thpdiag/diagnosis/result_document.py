@@ -33,6 +33,7 @@ from thpdiag.engine.schema import ChangeCheck, EventCheck, as_list
 from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.known_issues import catalogue_words
 from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.packs import text_of
 from thpdiag.model import Case, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model import result as document_model
 from thpdiag.model.document import plain_document, present_keys
@@ -93,8 +94,10 @@ def cited(diagnoses: Sequence[Diagnosis]) -> Iterator[ExcerptRequest]:
 
 def digest(rules: Iterable[Rule]) -> str:
     """A hash of the rule set: two results of one digest were judged alike."""
-    whole = hashlib.sha256()
-    for rule in sorted(rules, key=lambda r: r.id):
+    whole, rules = hashlib.sha256(), sorted(rules, key=lambda r: r.id)
+    for pack in by_pack(rules):
+        whole.update(text_of(pack.folder).encode())
+    for rule in rules:
         whole.update(rule.source.text.encode())
         if rule.changed:
             whole.update(repr(sorted(rule.changed.items())).encode())

@@ -10,7 +10,8 @@ A package gives rules by an entry point of the group `thpdiag.rules` in its meta
     acme = "acme_thp_rules"            # the package's own folder, or
     acme = "acme_thp_rules:rules"      # a folder in it
 
-A pack is data: its folder is found without importing anything of the package.
+A pack is data: its folder is found without importing anything of the package. Its folder `knowledge` may bring words
+of its own (knowledge/packs.py).
 
 `--set RULE.PARAM=VALUE`: thresholds that a user gives other values, for a host that they know to be another.
 
@@ -40,6 +41,8 @@ from thpdiag.engine.quantity import split_unit, units_like
 from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
 from thpdiag.errors import RuleError, UsageError
 from thpdiag.knowledge.mechanisms import mechanisms
+from thpdiag.knowledge.packs import FOLDER, PREFIX_FILE, prefix_of
+from thpdiag.knowledge.packs import use as use_words
 from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places, point_at, suggestion
 
 GROUP = "thpdiag.rules"
@@ -226,7 +229,9 @@ def display_path(file: Traversable, place: Traversable | Pack) -> str:
 
 def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     """All rules, in an order in which each stands after those it needs. RuleError names everything that is wrong."""
-    texts = ((pack, tuple(file_text(file, pack) for file in rule_files(pack.folder))) for pack in map(pack_of, places))
+    packs = tuple(map(pack_of, places))
+    use_words(pack.folder for pack in packs if not pack.own)
+    texts = ((pack, tuple(file_text(file, pack) for file in rule_files(pack.folder))) for pack in packs)
     return assemble_rules(tuple(texts))
 
 
@@ -266,7 +271,7 @@ def assemble_rules(packs: tuple[tuple[Pack, tuple[FileText, ...]], ...]) -> tupl
             wrong.insert(0, f"the rules of the package {pack.label} cannot be used:")
         complaints += wrong
     rules = _with_mechanisms_as_ids(rules)
-    complaints += [*_dangling(rules), *_shared_prefixes(rules)]
+    complaints += [*_dangling(rules), *_shared_prefixes(rules), *_outside_prefix(rules)]
     if complaints:
         raise RuleError("\n".join(complaints))
     return _sort_rules(rules)
@@ -286,6 +291,18 @@ def _shared_prefixes(rules: Mapping[str, Rule]) -> list[str]:
             f"ids with {prefix} are those of {theirs.label} ({other.source.path}); {pack.label} needs its own prefix"
         )
         complaints.append(rule.source.complaint(message, ("id",)))
+    return complaints
+
+
+def _outside_prefix(rules: Mapping[str, Rule]) -> list[str]:
+    """The rules of a pack that brings words stand under the prefix of these."""
+    complaints = []
+    for rule in rules.values():
+        pack = rule.source.pack
+        prefix = "" if pack is None or pack.own else prefix_of(pack.folder)
+        if prefix and rule.id.partition("-")[0] != prefix.upper():
+            message = f"the prefix of this pack is {prefix} ({FOLDER}/{PREFIX_FILE}); call it {prefix.upper()}-NN"
+            complaints.append(rule.source.complaint(message, ("id",)))
     return complaints
 
 

@@ -71,6 +71,12 @@ def remedies() -> Mapping[str, Row]:
     return found
 
 
+def environment() -> Mapping[str, Sequence[str]]:
+    """Commands that write a variable into the drop-in of a unit, and take it `back`."""
+    found: Mapping[str, Sequence[str]] = _data()["environment"]
+    return found
+
+
 def cures(remedy: Row, mechanism: str) -> bool:
     """Whether a remedy cures a mechanism, or is the next step for it."""
     told = remedy["cures"]

@@ -5,9 +5,9 @@ since which version (collectors.yaml), and host names that installers give.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
@@ -33,6 +33,7 @@ class _Paths(NamedTuple):
     not_of_supportconfig: re.Pattern[str]
     no_text: re.Pattern[str]
     of_programs: re.Pattern[str]
+    of_packs: Any | None
 
 
 class _Place(NamedTuple):
@@ -59,7 +60,17 @@ def _paths() -> _Paths:
         not_of_supportconfig=re.compile(folded["not_of_supportconfig"]),
         no_text=re.compile(rf".*\.(?:{folded['no_text']})$", re.IGNORECASE),
         of_programs=re.compile(folded["of_programs"]),
+        of_packs=_files_of_packs(known.get("files", ())),
     )
+
+
+def _files_of_packs(patterns: Sequence[str]) -> Any | None:
+    """What rule packs want to be read as well, by paths on the host; their patterns never backtrack."""
+    if not patterns:
+        return None
+    import re2
+
+    return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
 def is_wanted(path: str) -> bool:
@@ -71,7 +82,10 @@ def is_wanted(path: str) -> bool:
         if skipped.fullmatch(place.below + name):
             return False
         return not known.no_text.match(name) and not known.of_programs.fullmatch(f"{place.root}{place.below}{name}")
-    return known.wanted.fullmatch(_original(place.on_host + name)) is not None and not known.no_text.match(name)
+    path = _original(place.on_host + name)
+    if known.of_packs is not None and known.of_packs.fullmatch(path):
+        return True
+    return known.wanted.fullmatch(path) is not None and not known.no_text.match(name)
 
 
 def system_path(path: str) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from thpdiag.knowledge.packs import added
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
 CPU_TIME = ("cpu_ratio.", "node_cpu_seconds_total.")  # of the host, and by the same names of each of its CPUs
@@ -31,7 +32,10 @@ def _tables() -> tuple[dict[str, Term], tuple[tuple[re.Pattern[str], Term], ...]
     data = load_shipped("vocabulary.yaml")
     named = {name: Term(name, **row) for section in ("facts", "metrics") for name, row in data[section].items()}
     patterns = tuple((re.compile(row["name"]), Term(**row)) for row in data["patterns"])
-    events = {name: Term(name, kind="event", **{"ask_for": "dmesg", **row}) for name, row in data["events"].items()}
+    events = {
+        name: Term(name, row["means"], "event", ask_for=row.get("ask_for", "dmesg"))
+        for name, row in data["events"].items()
+    }
     return named, patterns, events
 
 
@@ -54,6 +58,36 @@ def entities_of(name: str) -> tuple[str, ...]:
 def event(name: str) -> Term | None:
     """What the vocabulary says of an event kind."""
     return _tables()[2].get(name)
+
+
+class Message(NamedTuple):
+    """A kernel message that a rule pack makes an event: a line that holds `hint` and begins like `pattern` (RE2).
+
+    The named groups are the fields; `trace` lines below it may be its call trace.
+    """
+
+    event: str
+    hint: str
+    pattern: str
+    trace: int
+
+
+@cache
+def added_messages() -> tuple[Message, ...]:
+    """Those of the rule packs in use."""
+    rows = [(name, row) for table in added("vocabulary.yaml") for name, row in table.get("events", {}).items()]
+    return tuple(
+        Message(name, str(row["hint"]), str(row["message"]), int(row.get("trace", 0)))
+        for name, row in rows
+        if "message" in row
+    )
+
+
+@cache
+def added_metrics() -> frozenset[str]:
+    """Metrics of the whole host that rule packs name, as node_exporter and others call them."""
+    rows = (entry for table in added("vocabulary.yaml") for entry in table.get("metrics", {}).items())
+    return frozenset(name for name, row in rows if row.get("entity", "system") == "system")
 
 
 def terms() -> tuple[Term, ...]:

@@ -24,6 +24,7 @@ from thpdiag.knowledge.yaml_place import Place as Place
 from thpdiag.knowledge.yaml_place import YamlError as YamlError
 
 MAX_BYTES = 1 << 20  # bytes
+ADDED: dict[str, list[Mapping[str, Any]]] = {}  # what the rule packs in use add to our files, by name (packs.py)
 
 
 Places = Mapping[tuple[str | int, ...], Place]
@@ -103,10 +104,19 @@ def load(text: str) -> Any:
 
 
 def load_shipped(name: str) -> Mapping[str, Any]:
-    """A YAML file of this folder."""
+    """A YAML file of this folder, with what rule packs add to it."""
     data = load_own((files("thpdiag.knowledge") / name).read_text(encoding="utf-8"))[0]
     if not isinstance(data, dict):
         raise YamlError(f"{name} is not a mapping", None)
+    for more in ADDED.get(name, ()):
+        for key, value in more.items():
+            match value:
+                case dict() if key in data:
+                    data[key] = {**data[key], **value}
+                case list():
+                    data[key] = [*data.get(key, ()), *value]
+                case _:
+                    data[key] = value
     return data
 
 

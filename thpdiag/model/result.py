@@ -184,6 +184,9 @@ class Remedy(Worded):
     )
     undo_now: list[Command] = Field([], description="Those of them that take back what `now` changed.")
     cost: Public | None = Field(None, description="What it costs and when not to do it.")
+    safety: Public | None = Field(
+        None, description="Whether it is safe on a live host, whether data is at risk, and when it starts to count."
+    )
     restart: Public | bool | None = Field(None, description="Whether something has to be restarted, and what.")
 
 

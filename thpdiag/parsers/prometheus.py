@@ -45,6 +45,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from thpdiag.detect.timestamps import FIRST_EPOCH, LAST_EPOCH
+from thpdiag.knowledge.vocabulary import added_metrics
 from thpdiag.model import Citation, Clock, Entity, Fact, Moment, Problem, ProblemKind, Record, Sample, Series, Subject
 from thpdiag.model.parser import BulkParser, Lines, Parser, Source
 from thpdiag.parsers._json import JSON_OPENS, BrokenJsonError, JsonArray, json_head, json_pieces
@@ -104,7 +105,7 @@ def place(name: str, labels: Mapping[str, str]) -> Place | None:
         if not _NUMBER.fullmatch(node) or "HugePages_" in name:
             return None
         return Place("node", (("node", node),), f"{name}_bytes" if is_sized and not name.endswith("_total") else name)
-    if not _SYSTEM.fullmatch(name):
+    if not _SYSTEM.fullmatch(name) and name not in added_metrics():
         return None
     return Place("system", (), f"{name}_bytes" if is_sized and not name.startswith("node_memory_HugePages_") else name)
 

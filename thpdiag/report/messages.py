@@ -458,6 +458,8 @@ def remedy_text(advice: Remedy, margin: str = "", label: str = "", verified_in: 
     yield from command_lines("Undo:", advice.undo, margin)
     if advice.cost:
         yield from fold(prose(advice.cost), f"{margin}Cost: ", f"{margin}  ")
+    if advice.safety:
+        yield from fold(prose(advice.safety), f"{margin}Live host: ", f"{margin}  ")
     if advice.restart is not None:
         yield from fold(prose(restart_text(advice)), f"{margin}Restart: ", f"{margin}  ")
 

@@ -295,6 +295,8 @@ def _step(remedies: Sequence[Remedy], number: int, shown: frozenset[str], level:
     if undo := _commands(remedies, number, label, lambda step: [one for one in step.undo if one not in done]):
         yield undo
     told = fold(prose(advice.cost), f"{INDENT}Cost: ", f"{INDENT}  ") if advice.cost else []
+    if advice.safety:
+        told += fold(prose(advice.safety), f"{INDENT}Live host: ", f"{INDENT}  ")
     if advice.restart is not None:
         told += fold(prose(messages.restart_text(advice)), f"{INDENT}Restart: ", f"{INDENT}  ")
     if told:

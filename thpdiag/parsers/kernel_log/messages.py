@@ -32,7 +32,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
+from thpdiag.knowledge.vocabulary import added_messages
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Passable, Source
 from thpdiag.parsers._lines import ParseErrors, printable
@@ -139,9 +141,26 @@ HINTS = (
 """Of a line of interest, one of these is a part. Looking for them first makes a log of a million lines cheap."""
 
 
+@cache
+def added_headlines() -> tuple[Headline, ...]:
+    """Those of the rule packs in use, whose patterns never backtrack."""
+    messages = added_messages()
+    if not messages:
+        return ()
+    import re2  # only where a pack brings patterns
+
+    return tuple(Headline(one.event, one.hint, one.trace, re2.compile(one.pattern)) for one in messages)
+
+
+@cache
+def hints() -> tuple[str, ...]:
+    """HINTS, with those of rule packs."""
+    return (*HINTS, *dict.fromkeys(headline.hint for headline in added_headlines()))
+
+
 def is_hint(text: str) -> bool:
     """Whether a line may matter when nothing is open."""
-    for hint in HINTS:  # noqa: SIM110 - `any` takes twice as long, of which a log of a million lines has a million
+    for hint in hints():  # noqa: SIM110 - `any` takes twice as long, of which a log of a million lines has a million
         if hint in text:
             return True
     return False
@@ -149,7 +168,7 @@ def is_hint(text: str) -> bool:
 
 def parse_headline(text: str) -> tuple[Headline, dict[str, str]] | None:
     """The report that begins on this line, and the named parts of it."""
-    for headline in HEADLINES:
+    for headline in (*HEADLINES, *added_headlines()):
         if headline.hint in text and (found := headline.pattern.match(text)):
             fields = {k.rstrip("_"): printable(v.strip()) for k, v in found.groupdict().items() if v is not None}
             if "milliseconds" in fields:
@@ -330,7 +349,7 @@ class Messages:
             if self._pending or self._sysrq or self._reboot or is_hint(text):
                 yield from self._dated(self._line(number, text))
             if passable and not (self._pending or self._sysrq or self._reboot):
-                passable.pass_over(HINTS)
+                passable.pass_over(hints())
         yield from self._dated(self._close_all())
         yield from (record for record, _ in self._since_boot)
         yield from self._clocks.facts()

@@ -1,0 +1,3 @@
+"""Never run: a pack is data."""
+
+raise RuntimeError("a pack is data and is not run")
