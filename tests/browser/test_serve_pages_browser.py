@@ -29,7 +29,7 @@ HOSTILE = (
 MEMBER = "logs/<b>'\"&x=1#\u05d0 {{7*7}}%2e.txt"
 ALIVE = """() => [...document.querySelectorAll('*')].filter((one) =>
   ['script', 'img', 'b', 'svg'].includes(one.localName) || [...one.attributes].some((a) => a.name.startsWith('on')))
-  .map((one) => one.outerHTML)"""
+  .filter((one) => !one.matches('script[src^="/static/"]')).map((one) => one.outerHTML)"""
 TOO_WIDE = """() => [...document.querySelectorAll('body *')].filter((one) => {
   const box = one.getBoundingClientRect();
   return box.width > 1 && box.right > innerWidth + 1 && !one.closest('.scroll, .cases thead');

@@ -40,7 +40,7 @@ from thpdiag.serve.request_counts import RequestCounter
 from thpdiag.serve.server import Server
 from thpdiag.serve.uploads import tus
 from thpdiag.serve.uploads.intake import Handler, handle_upload_errors
-from thpdiag.serve.uploads.whole import post_form, put_bundle
+from thpdiag.serve.uploads.whole import create_case, post_form, put_bundle
 
 ANYBODY, UPLOAD, READ, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.ADMIN,)
 UPLOAD_OR_READ = (Scope.UPLOAD, Scope.READ)
@@ -51,6 +51,8 @@ ROUTES: Final = Routes(
         # bytes come in
         Rule("PUT", "/api/v1/bundles/{name}", UPLOAD, put_bundle, streams=True),
         Rule("POST", "/upload", UPLOAD, post_form, streams=True),
+        Rule("POST", "/cases/{id}/files", UPLOAD, post_form, streams=True),
+        Rule("POST", "/api/v1/cases", UPLOAD, create_case),
         Rule("OPTIONS", "/files", ANYBODY, tus.tus_options),
         Rule("POST", "/files", UPLOAD, tus.create_upload, streams=True),
         Rule("OPTIONS", "/files/{id}", ANYBODY, tus.tus_options),
@@ -74,6 +76,7 @@ ROUTES: Final = Routes(
         Rule("GET", "/metrics", READ, get_metrics),
         # for people
         Rule("GET", "/", UPLOAD_OR_READ, upload.start_page),
+        Rule("GET", "/jobs", UPLOAD_OR_READ, upload.job_list),
         Rule("GET", "/jobs/{id}", UPLOAD_OR_READ, upload.job_page),
         Rule("GET", "/uploads", ADMIN, upload.upload_list),
         Rule("POST", "/uploads/{id}/end", ADMIN, upload.end_upload),

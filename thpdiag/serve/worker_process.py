@@ -41,11 +41,11 @@ def analyse_order(order: AnalysisOrder) -> PackedResult:
 
     def call() -> Answer:
         document = analyze(
-            [order.file], server_rules(), OPTIONS, progress=stages.count, timings=_StageTimings(says=stages)
+            order.files, server_rules(), OPTIONS, progress=stages.count, timings=_StageTimings(says=stages)
         )
         return Answer(json.dumps(document, default=dict).encode())
 
-    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files([order.file], order.room)))
+    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files(order.files, order.room)))
     stages.tell(STAGE_PACKING)
     return _pack_outcome(order, outcome)
 
@@ -53,7 +53,7 @@ def analyse_order(order: AnalysisOrder) -> PackedResult:
 def _pack_outcome(order: AnalysisOrder, outcome: Outcome) -> PackedResult:
     if outcome.status is not Status.OK:
         why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
-        here = f"{order.file.parent}/"  # nobody needs to know where our folders are
+        here = f"{order.files[0].parent}/"  # nobody needs to know where our folders are
         return PackedResult(order.sha256, order.name, order.size, outcome.name, why.replace(here, ""))
     document = json.loads(outcome.content)
     status, reason = status_of_document(document)

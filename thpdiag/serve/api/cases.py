@@ -57,7 +57,7 @@ def list_cases(request: Request, server: Server) -> Response:
     query = query_of(request, *TEXT_FILTERS, "since", "until", "limit", "below")
     if query.get("sha256") and not is_sha256(query["sha256"]):
         raise RefusedError(400, "sha256 is 64 hexadecimal digits, in small letters")
-    texts = {name: query.get(name, "") for name in TEXT_FILTERS}
+    texts: dict[str, Any] = {name: query.get(name, "") for name in TEXT_FILTERS}
     question = CaseFilter(**texts, since=_time(query, "since"), until=_time(query, "until"))
     limit, below = _number(query, "limit"), _number(query, "below")
     if limit is not None and not 1 <= limit <= MAX_CASES:

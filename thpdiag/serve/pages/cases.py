@@ -3,9 +3,10 @@ beside another, as a rule of the same host, the older one first."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
@@ -51,13 +52,37 @@ NO_FORM: Final = "The stored result of this case does not have the form of a res
 
 
 @dataclass(frozen=True, slots=True)
-class CaseContext:
-    """What stands beside a case: its bundle, what its findings cite, other cases."""
+class CaseFile:
+    """One file of a case, under its name in the result; `recognised` says whether anything was read of it."""
 
-    bundle: Bundle | None
+    name: str
+    bundle: Bundle
+    recognised: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaseContext:
+    """What stands beside a case: its files, what its findings cite, its other versions, other cases."""
+
+    files: list[CaseFile]
     findings: list[CitedFinding]
+    versions: list[Case]
     same_host: list[Case]
     same_bundle: list[Case]
+
+    @property
+    def size(self) -> int:
+        return sum(file.bundle.size for file in self.files)
+
+    @property
+    def removed(self) -> float | None:
+        """When the first of its files went, if one did: then it cannot be judged again."""
+        return min((file.bundle.removed for file in self.files if file.bundle.removed is not None), default=None)
+
+    @property
+    def latest(self) -> Case | None:
+        """The version of a case that counts, if it is another one."""
+        return next((other for other in self.versions if not other.superseded), None)
 
     @property
     def places(self) -> int:
@@ -69,15 +94,36 @@ def case_page(request: Request, server: Server) -> Response:
     case = storage.cases.find(request.path_params["id"])
     if case is None:
         return not_found_page(request, server, NO_CASE)
+    document = storage.cases.document(case.id) or {}
     try:
-        findings = cited_findings(storage.cases.document(case.id) or {})
+        findings = cited_findings(document)
     except DOCUMENT_ERRORS:
         findings = []
+    versions = _other_cases(server, case, CaseFilter(thread=case.thread))
     same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if case.host else []  # nameless: nobody's
     same_bundle = _other_cases(server, case, CaseFilter(sha256=case.sha256))
-    around = CaseContext(storage.bundles.find(case.sha256), findings, same_host, same_bundle)
+    own = {case.id, *(version.id for version in versions)}
+    same_host, same_bundle = ([one for one in others if one.id not in own] for others in (same_host, same_bundle))
+    around = CaseContext(_files(server, case, document), findings, versions, same_host, same_bundle)
     title = ": ".join(filter(None, (case_title(case), case_sentence(case))))
-    return render_page(request, server, "case.html", title=title, case=case, around=around, formats=DOWNLOADS)
+    return render_page(
+        request, server, "case.html",
+        title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit,
+    )  # fmt: skip
+
+
+def _files(server: Server, case: Case, document: Mapping[str, Any]) -> list[CaseFile]:
+    """The files of a case, and whether the result speaks of anything that was read of them."""
+    hosts = document.get("cases") or [document]
+    read = {
+        given["member"]
+        for host in hosts
+        for given in (host.get("inputs", ()) if isinstance(host, Mapping) else ())
+        if isinstance(given, Mapping) and given.get("reader") and isinstance(given.get("member"), str)
+    }
+    first = {member.partition("/")[0] for member in read}
+    found = server.storage.bundles.files(case.sha256)
+    return [CaseFile(one.name, known, one.name in first if one.name else bool(read)) for one, known in found]
 
 
 def _other_cases(server: Server, case: Case, question: CaseFilter) -> list[Case]:

@@ -23,10 +23,13 @@ from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.jobs import DONE, FAILED, QUEUED, RUNNING
+from thpdiag.store.results import REFUSED
 
 MAX_LATEST_CASES: Final = 10
+MAX_LISTED_JOBS: Final = 200
 CURL_LOGIN: Final = '-H "Authorization: Bearer $TOKEN" '
 NO_UPLOAD: Final = "There is no such upload. It may have been deleted, or it is somebody else's."
+NOTHING_RECOGNISED: Final = "Nothing in it was recognised"
 JOB_TITLES: Final = {
     QUEUED: "Waiting to be analysed",
     RUNNING: "Being analysed",
@@ -54,6 +57,15 @@ def _origin_of_request(request: Request, access: Access) -> str:
     return next((one for one in origins if one.partition("//")[2] == host), origins[0] if origins else f"http://{host}")
 
 
+def job_list(request: Request, server: Server) -> Response:
+    """The jobs that a query names, as far as somebody may see them: of files that were sent as separate cases."""
+    who, storage = request.state.principal, server.storage
+    keys = request.query_params.getlist("id")[:MAX_LISTED_JOBS]
+    found = [storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner) for key in keys]
+    jobs = [job for job in found if job is not None]
+    return render_page(request, server, "jobs.html", title="Uploads", jobs=jobs, titles=JOB_TITLES)
+
+
 def job_page(request: Request, server: Server) -> Response:
     key, who, storage = request.path_params["id"], request.state.principal, server.storage
     job = storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner)
@@ -71,7 +83,7 @@ def job_page(request: Request, server: Server) -> Response:
         request,
         server,
         "job.html",
-        title=JOB_TITLES[job.state],
+        title=NOTHING_RECOGNISED if job.status == REFUSED else JOB_TITLES[job.state],
         job=job,
         ahead=storage.jobs.ahead(job.id),
         elapsed=round(max(0.0, (job.ended or server.clock()) - (job.started or job.queued))),

@@ -1,8 +1,8 @@
 """Cases: what came of the analysis of a bundle, under an id that nobody can guess, and lists of them.
 
 The same bundle analysed again in the same way (version of thpdiag, rules, options) has the same case. Lists are by
-host, verdict, mechanism, rule and time, the latest first, page by page. A case with several hosts is found by any of
-them; all that is asked of a host must hold of the same one.
+host, verdict, mechanism, rule and time, the latest first, page by page; of the versions of a case they have the latest.
+A case with several hosts is found by any of them; all that is asked of a host must hold of the same one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256 as digest
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, or_, select, update
 
 from thpdiag.model.document import compact
 from thpdiag.serve.storage.database import (
@@ -33,11 +33,12 @@ from thpdiag.serve.storage.database import (
     lock_bundle,
     new_id,
     shorten,
+    upload,
     upsert,
     write_transaction,
 )
-from thpdiag.serve.storage.jobs import DONE, Claim, is_claimed_by
-from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis, PackedResult
+from thpdiag.serve.storage.jobs import DONE, Claim, Job, is_claimed_by
+from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, REFUSED, Analysis, PackedResult
 
 CASES_PER_QUERY: Final = 100
 CASES_PER_PAGE: Final = 50
@@ -72,10 +73,12 @@ class Case:
     sentence: str | None
     undecided: int | None
     recorded: str | None
+    thread: int
+    superseded: bool
 
 
 _CASE_COLUMNS: Final = tuple(Case.__dataclass_fields__)[:11]
-_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:])
+_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:-2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class CaseFilter:
     """What is empty or None is not asked for.
 
     `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
-    of any finding; `since` and `until` are of when the case was made.
+    of any finding; `since` and `until` are of when the case was made. `versions`: superseded ones too.
     """
 
     host: str = ""
@@ -94,9 +97,15 @@ class CaseFilter:
     sha256: str = ""
     since: float | None = None
     until: float | None = None
+    thread: int | None = None
+    versions: bool = False
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         """Of a case."""
+        if self.thread is not None:
+            yield case.c.thread == self.thread
+        elif not (self.versions or self.sha256):
+            yield case.c.superseded.is_(False)
         if self.sha256:
             yield case.c.sha256 == self.sha256
         if self.since is not None:
@@ -132,6 +141,13 @@ class Cases:
     def find(self, key: str) -> Case | None:
         row = fetch_row(self._engine, _select_cases().where(case.c.id == key)) if is_id(key) else None
         return None if row is None else Case(*row)
+
+    def is_sent_by(self, key: str, owner: str) -> bool:
+        """Whether a case is of something that this owner has sent."""
+        theirs = exists().where(upload.c.job == job.c.number, upload.c.owner == owner)
+        sent = select(case.c.number).join(job, job.c.case == case.c.number).where(case.c.id == key)
+        sent = sent.where(or_(job.c.owner == owner, theirs))
+        return is_id(key) and fetch_row(self._engine, sent) is not None
 
     def document(self, key: str) -> dict[str, Any] | None:
         """The result document as it was made; None for a case that is not there."""
@@ -192,30 +208,38 @@ class Cases:
         now, sha256 = self._clock(), claim.job.sha256
         with write_transaction(self._engine) as connection:
             lock_bundle(connection, sha256)  # first, as everybody does: two who hold and wait would wait for ever
-            claimed = select(job.c.number, job.c.name).where(is_claimed_by(claim)).with_for_update()
+            claimed = select(job.c.number, job.c.name, job.c.thread).where(is_claimed_by(claim)).with_for_update()
             row = connection.execute(claimed).first()
             if row is None:
                 return None
-            number, key = self._add(connection, sha256, row.name, result, analysis)
+            number, key = self._add(connection, claim.job, row.thread, result, analysis)
             ended = {"state": DONE, "case": number, "claim": None, "ended": now, "reason": result.reason, "stage": ""}
+            ended |= {"status": result.status if result.status == REFUSED else ""}
             connection.execute(update(job).where(job.c.number == row.number).values(ended))
         return key
 
     def _add(
-        self, connection: Connection, sha256: str, name: str, result: PackedResult, analysis: Analysis
+        self, connection: Connection, done: Job, thread: int | None, result: PackedResult, analysis: Analysis
     ) -> tuple[int, str]:
         """Number and id of the case, which is added unless the same analysis has made it already."""
+        sha256 = done.sha256
         made = {
-            **{"id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "name": name},
+            **{"id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "name": done.name},
             **{"tool_version": analysis.tool_version, "rules_digest": analysis.rules_digest},
             **{"options": analysis.options_text, "status": result.status, "reason": result.reason},
             **{"made": self._clock(), "kept": False},
         }
+        if thread is not None:  # what was kept stays so in its next version
+            kept = select(case.c.kept).where(case.c.thread == thread, case.c.superseded.is_(False))
+            made["kept"] = bool(connection.scalar(kept))
         add = upsert(connection, case).values(made).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
         added = connection.execute(add.returning(case.c.number, case.c.id)).first()
         if added is None:
             row = connection.execute(_select_same_analysis(sha256, analysis)).one()
             return row.number, row.id
+        own = added.number if thread is None else thread
+        connection.execute(update(case).where(case.c.number == added.number).values(thread=own))
+        settle_thread(connection, own)
         connection.execute(insert(document).values(case=added.number, packed=result.document))
         for place, (cells, findings) in enumerate(result.hosts):
             columns: dict[str, Any] = dict(zip(HOST_FIELDS, cells, strict=True))
@@ -227,6 +251,14 @@ class Cases:
                 of_host = {"case": added.number, "host": place}
                 connection.execute(insert(finding), [{**of_host, "place": at, **row} for at, row in enumerate(rows)])
         return added.number, added.id
+
+
+def settle_thread(connection: Connection, thread: int) -> None:
+    """Of the versions of a case the latest counts; called whenever one came or went."""
+    own = case.c.thread == thread
+    latest = connection.scalar(select(func.max(case.c.number)).where(own))
+    if latest is not None:
+        connection.execute(update(case).where(own).values(superseded=case.c.number != latest))
 
 
 def case_number(connection: Connection, sha256: str, analysis: Analysis) -> int | None:
@@ -244,6 +276,7 @@ def analysis_key(analysis: Analysis) -> str:
 def _select_cases() -> Select[Any]:
     """Cases with the host that leads, in the columns of `Case`."""
     columns = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
+    columns = (*columns, case.c.thread, case.c.superseded)
     return select(*columns).select_from(case.outerjoin(host, _LEADING_HOST))
 
 

@@ -12,8 +12,10 @@ folder of bundles: with another it would speak of files that are not there.
     thpdiag_serve  the version of this form, and the folder of bundles that the database belongs to
     upload         what is being sent or was: its file is in the folder `uploads` until all of it is there
     bundle         a content by its sha256; `removed` says when its file was, while cases of it stay
+    part           the files of a bundle that is a list of others, which are judged together
     job            one analysis to be made: the queue
-    case           what came of an analysis of a bundle, under a random id
+    case           what came of an analysis of a bundle, under a random id; those of one `thread` are versions of one
+                   case, with more files or other rules: the latest counts, `superseded` are the others
     document       the result document of a case: JSON, packed with zlib; apart, so that lists do not read past it
     host           one row per host of a case: its verdict and what groups it with others; place 0 leads
     finding        one row per finding of a host
@@ -58,6 +60,7 @@ from sqlalchemy import (
     UniqueConstraint,
     create_engine,
     event,
+    false,
     insert,
     inspect,
     make_url,
@@ -75,6 +78,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
@@ -144,7 +148,7 @@ class ShortText(LongText):
         return None if value is None else shorten(value)
 
 
-SCHEMA_VERSION: Final = 2  # 2: indexes of jobs and uploads by owner
+SCHEMA_VERSION: Final = 3  # 2: indexes of jobs and uploads by owner; 3: cases of several files, and work on cases
 SEARCHED_HOST_COLUMNS: Final = ("name", "verdict", "rule", "mechanism", "severity", "confidence")
 TABLES: Final = MetaData()
 _SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts in a column of this name only
@@ -164,6 +168,15 @@ bundle: Final = Table(
     Index("bundle_by_time", "stored"),
 )  # fmt: skip
 
+part: Final = Table(
+    "part", TABLES,
+    Column("whole", ShortText, ForeignKey("bundle.sha256", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("sha256", ShortText, ForeignKey("bundle.sha256"), nullable=False),
+    Column("name", ShortText, nullable=False),
+    Index("part_by_bundle", "sha256"),
+)  # fmt: skip
+
 case: Final = Table(
     "case", TABLES,
     Column("number", _SERIAL, primary_key=True),  # the order in which they were made
@@ -178,8 +191,12 @@ case: Final = Table(
     Column("reason", LongText, nullable=False),
     Column("made", Double, nullable=False),
     Column("kept", Boolean, nullable=False),
+    Column("thread", BigInteger, nullable=False, server_default="0"),  # number of the first version of this case
+    Column("superseded", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("sha256", "analysis"),
     Index("case_by_time", "made"),
+    Index("case_by_thread", "thread", "number"),
+    Index("case_by_version", "superseded", "number"),
 )  # fmt: skip
 
 document: Final = Table(
@@ -230,6 +247,7 @@ job: Final = Table(
     Column("status", ShortText, nullable=False),  # how a job ended that has failed, as `sandbox.outcome` names it
     Column("reason", LongText, nullable=False),
     Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE")),
+    Column("thread", BigInteger),  # of the case that this makes a new version of
     Index("job_by_state", "state", "number"),
     Index("job_by_owner", "owner", "started"),
     Index("job_by_bundle", "sha256"),
@@ -249,6 +267,7 @@ upload: Final = Table(
     Column("expires", Double, nullable=False),
     Column("ended", Double),
     Column("job", _SERIAL, ForeignKey("job.number", ondelete="SET NULL")),
+    Column("held", Boolean, nullable=False, server_default=false()),  # waits for others that it is judged with
     Index("upload_by_state", "state", "expires"),
     Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
@@ -480,11 +499,27 @@ def _prepare(connection: Connection, url: URL, folder: str, *, create: bool) -> 
         told = "belongs to another data folder"
     else:
         if version < SCHEMA_VERSION:
-            for index in (*job.indexes, *upload.indexes):
-                index.create(connection, checkfirst=True)
+            _migrate(connection)
             connection.execute(update(schema).values(version=SCHEMA_VERSION))
         return
     raise StoreError(f"{place} {told}; it was not touched")
+
+
+ADDED_COLUMNS: Final = {3: (case.c.thread, case.c.superseded, job.c.thread, upload.c.held)}
+
+
+def _migrate(connection: Connection) -> None:
+    """Make what this version has and the one before had not: columns, tables, indexes; rows get what they lack."""
+    for added in ADDED_COLUMNS.values():
+        for column in added:
+            if column.name not in {one["name"] for one in inspect(connection).get_columns(column.table.name)}:
+                told = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f'ALTER TABLE "{column.table.name}" ADD COLUMN {told}')
+    TABLES.create_all(connection)
+    for table in TABLES.sorted_tables:
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    connection.execute(update(case).where(case.c.thread == 0).values(thread=case.c.number))
 
 
 def _check_encoding(connection: Connection, url: URL) -> None:
