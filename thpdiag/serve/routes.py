@@ -34,15 +34,15 @@ from thpdiag.serve.api.description import get_description
 from thpdiag.serve.api.jobs import get_job, get_job_events
 from thpdiag.serve.api.metrics import get_health, get_metrics
 from thpdiag.serve.api.responses import error_response
-from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload
+from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload, verdict
 from thpdiag.serve.pages.render import get_static_file, store_error_page, upload_error_page
 from thpdiag.serve.request_counts import RequestCounter
 from thpdiag.serve.server import Server
 from thpdiag.serve.uploads import tus
 from thpdiag.serve.uploads.intake import Handler, handle_upload_errors
-from thpdiag.serve.uploads.whole import create_case, post_form, put_bundle
+from thpdiag.serve.uploads.whole import create_case, post_form, put_bundle, put_by_link
 
-ANYBODY, UPLOAD, READ, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.ADMIN,)
+ANYBODY, UPLOAD, READ, WORK, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.WORK,), (Scope.ADMIN,)
 UPLOAD_OR_READ = (Scope.UPLOAD, Scope.READ)
 INTERNAL_ERROR: Final = "this server made a mistake; its log says more"
 
@@ -53,6 +53,9 @@ ROUTES: Final = Routes(
         Rule("POST", "/upload", UPLOAD, post_form, streams=True),
         Rule("POST", "/cases/{id}/files", UPLOAD, post_form, streams=True),
         Rule("POST", "/api/v1/cases", UPLOAD, create_case),
+        Rule("POST", "/s/{secret}/files", ANYBODY, post_form, streams=True),
+        Rule("PUT", "/s/{secret}/{name}", ANYBODY, put_by_link, streams=True),
+        Rule("GET", "/s/{secret}", ANYBODY, verdict.link_page),
         Rule("OPTIONS", "/files", ANYBODY, tus.tus_options),
         Rule("POST", "/files", UPLOAD, tus.create_upload, streams=True),
         Rule("OPTIONS", "/files/{id}", ANYBODY, tus.tus_options),
@@ -83,6 +86,8 @@ ROUTES: Final = Routes(
         Rule("GET", "/cases", READ, cases.case_list),
         Rule("GET", "/cases/{id}", READ, cases.case_page),
         Rule("GET", "/cases/{id}/page", READ, cases.case_report),
+        Rule("POST", "/cases/{id}/letter", WORK, verdict.customer_letter),
+        Rule("GET", "/cases/{id}/capture-script", READ, verdict.capture_script),
         Rule("GET", "/cases/{id}/lines", READ, lines.lines_page),
         Rule("GET", "/cases/{id}/compare", READ, cases.comparison_page),
         Rule("GET", "/cases/{id}/comparison", READ, cases.comparison_report),

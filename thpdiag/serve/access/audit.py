@@ -40,6 +40,7 @@ class Action(StrEnum):
     PRUNE = "prune"
     CREATE_TOKEN = "create-token"
     REVOKE_TOKEN = "revoke-token"
+    SHARE = "share"
 
 
 class Outcome(StrEnum):
@@ -73,6 +74,7 @@ SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\b(bearer|basic)\s+[^\s'\",]+", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\b(authorization|cookie|x-csrf-token)\b(['\"]?\s*[:=,]).*", re.IGNORECASE), r"\1\2 ***"),
     (re.compile(r"\b[0-9a-f]{32}\.[\w-]{4,8}\.[\w-]{43}(?![\w-])", re.IGNORECASE), "***"),  # of sessions, against CSRF
+    (re.compile(r"(/s/)[\w-]{43}(?![\w-])", re.ASCII), r"\1***"),  # of links to a case
     (re.compile(r"(://[^\s:/@]*):[^\s/@]*@"), r"\1:***@"),
     (re.compile(r"(?<=\S)\?[^\s'\"]+"), "?***"),
 )

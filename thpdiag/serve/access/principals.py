@@ -1,7 +1,7 @@
 """Who may come in: principals and their scopes, the modes of access, and the addresses that are believed.
 
 `upload` alone reads nothing, so that a token for CI or for a customer's shell shows no other customer's case; the
-answer to one's own upload is part of uploading. `admin` includes the others.
+answer to one's own upload is part of uploading. `work` includes `read`, and `admin` includes the others.
 
     none     no login; on a loopback address only
     tokens   bearer tokens; a browser begins a session with one
@@ -29,6 +29,7 @@ class Scope(StrEnum):
 
     UPLOAD = "upload"  # send bundles
     READ = "read"  # see what was found in them
+    WORK = "work"  # read, and work on cases: ask the customer, write notes, share, analyse again
     ADMIN = "admin"  # delete and keep cases, make and end tokens
 
 
@@ -53,6 +54,7 @@ class Way(StrEnum):
     TOKEN = "token"  # a bearer token with the request
     SESSION = "session"  # a cookie of the browser, begun with a token
     PROXY = "proxy"  # a header of a proxy that is trusted by its address
+    LINK = "link"  # an address that somebody was given, for one case
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ class Principal:
         return f"{self.way}:{self.name}"
 
     def may(self, needed: Scope) -> bool:
-        return needed in self.scopes or Scope.ADMIN in self.scopes
+        return (
+            needed in self.scopes or Scope.ADMIN in self.scopes or (needed is Scope.READ and Scope.WORK in self.scopes)
+        )
 
     def may_touch(self, owner: str) -> bool:
         """Whether an unfinished upload of that owner is theirs; to others it does not exist."""

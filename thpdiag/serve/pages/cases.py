@@ -27,6 +27,7 @@ from thpdiag.serve.pages.render import (
     not_found_page,
     render_page,
 )
+from thpdiag.serve.pages.verdict import can_ask, verdict_blocks
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter, Cases
@@ -106,9 +107,10 @@ def case_page(request: Request, server: Server) -> Response:
     same_host, same_bundle = ([one for one in others if one.id not in own] for others in (same_host, same_bundle))
     around = CaseContext(_files(server, case, document), findings, versions, same_host, same_bundle)
     title = ": ".join(filter(None, (case_title(case), case_sentence(case))))
+    blocks, asks = verdict_blocks(document), can_ask(document)
     return render_page(
         request, server, "case.html",
-        title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit,
+        title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit, blocks=blocks, asks=asks,
     )  # fmt: skip
 
 

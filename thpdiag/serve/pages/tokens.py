@@ -111,6 +111,7 @@ PREFIX_SHAPE: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 SCOPE_DESCRIPTIONS: Final = {
     Scope.UPLOAD: "send bundles and see what comes of the own ones: for CI and for a customer's shell",
     Scope.READ: "see all cases",
+    Scope.WORK: "the same, and ask the customer, write notes, share cases, analyse them again",
     Scope.ADMIN: "everything: delete and keep cases, make and revoke tokens",
 }
 NO_LOGIN: Final = "This server runs without login and looks at no token, so it makes none."

@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.gate import allowed_origins
-from thpdiag.serve.access.principals import Access, Mode, Scope
-from thpdiag.serve.pages.render import not_found_page, render_page
+from thpdiag.serve.access.principals import Mode, Scope
+from thpdiag.serve.pages.render import not_found_page, origin_of_request, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import DAY
@@ -42,19 +41,12 @@ def start_page(request: Request, server: Server) -> Response:
     reads = request.state.principal.may(Scope.READ)
     latest = server.storage.cases.page(CaseFilter(), limit=MAX_LATEST_CASES) if reads else []
     login = server.access.mode is not Mode.NONE
-    address = quote(f"{_origin_of_request(request, server.access)}/api/v1/bundles/")  # curl adds the file's name to it
+    address = quote(f"{origin_of_request(request, server.access)}/api/v1/bundles/")  # curl adds the file's name to it
     curl = f"curl -fT bundle.tar.xz {CURL_LOGIN if login else ''}{address}"
     limit = server.intake.limit
     return render_page(
         request, server, "start.html", title="Upload", limit=limit, latest=latest, curl=curl, login=login
     )
-
-
-def _origin_of_request(request: Request, access: Access) -> str:
-    """How the reader's browser names this server, by the names that it may be called."""
-    host = request.headers.get("host", "").lower()
-    origins = sorted(allowed_origins(request.headers, access)) or sorted(access.origins)
-    return next((one for one in origins if one.partition("//")[2] == host), origins[0] if origins else f"http://{host}")
 
 
 def job_list(request: Request, server: Server) -> Response:

@@ -19,6 +19,7 @@ folder of bundles: with another it would speak of files that are not there.
     document       the result document of a case: JSON, packed with zlib; apart, so that lists do not read past it
     host           one row per host of a case: its verdict and what groups it with others; place 0 leads
     finding        one row per finding of a host
+    link           hashes of addresses that lead to a case without a login
     token          hashes of API tokens
     audit          who did what
 
@@ -272,6 +273,18 @@ upload: Final = Table(
     Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
     Index("upload_by_job", "job"),
+)  # fmt: skip
+
+link: Final = Table(
+    "link", TABLES,
+    Column("sha256", ShortText, primary_key=True),
+    Column("thread", BigInteger, nullable=False),  # of a case
+    Column("kind", ShortText, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Column("author", ShortText, nullable=False),
+    Column("used", Double),
+    Index("link_by_thread", "thread"),
 )  # fmt: skip
 
 token: Final = Table(

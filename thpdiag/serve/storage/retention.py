@@ -46,6 +46,7 @@ from thpdiag.serve.storage.database import (
 )
 from thpdiag.serve.storage.jobs import FAILED
 from thpdiag.serve.storage.uploads import ARRIVED, Uploads
+from thpdiag.serve.storage.work import Links, remove_work
 from thpdiag.store import folder as ballast
 
 FLEET_FOLDER: Final = "fleet"  # what is made of all cases together, in the folder of the data; it can be made again
@@ -96,6 +97,7 @@ class Removal:
                 return False
             gone = connection.execute(delete(case).where(case.c.id == key)).rowcount > 0
             settle_thread(connection, row.thread)
+            remove_work(connection, row.thread)
             self._delete_unused(connection, row.sha256)
         return gone
 
@@ -143,6 +145,7 @@ class Retention:
     uploads: Uploads
     removal: Removal
     audit: AuditTable
+    links: Links
     clock: Clock
 
     def prune(self, terms: Terms) -> Pruned:
@@ -151,6 +154,7 @@ class Retention:
         cases = self._prune_cases(now - terms.cases)
         freed = self._prune_bundles(now - terms.bundles)
         strays = self._remove_stray_uploads(now - STRAY_SECONDS) + self._remove_stray_bundles(now - STRAY_SECONDS)
+        self.links.prune()
         entries = self.removal.with_ballast(lambda: self.audit.prune(now - terms.audit))
         truncate_wal(self.engine)
         return Pruned(uploads, len(freed), cases, strays, entries, sum(freed))

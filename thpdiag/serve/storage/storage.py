@@ -73,6 +73,7 @@ from thpdiag.serve.storage.uploads import (
     Uploads,
     disk_full_as_store_error,
 )
+from thpdiag.serve.storage.work import Links
 from thpdiag.store import folder as ballast
 from thpdiag.store.folder import Busy, Lock
 from thpdiag.store.results import Analysis
@@ -113,6 +114,7 @@ class Storage:
     retention: Retention
     tokens: TokenTable
     audit: AuditTable
+    links: Links
     room: Room
     clock: Clock
 
@@ -149,13 +151,13 @@ class Storage:
         places = [folder / IDENTITY_FILE, *([folder / DATABASE_FILE] if database is None else [])]
         inodes = {place: place.stat().st_ino for place in places}
         event.listen(engine, "handle_error", partial(_note_damage, damage))
-        room, audit = Room(spool, bounds, free), AuditTable(engine)
+        room, audit, links = Room(spool, bounds, free), AuditTable(engine), Links(engine, clock)
         uploads = Uploads(engine, spool, room, clock, patience)
         jobs, removal = Jobs(engine, clock, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
-        retention = Retention(engine, content, uploads, removal, audit, clock)
+        retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
             *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
-            *(Cases(engine, clock), removal, retention, TokenTable(engine), audit, room, clock),
+            *(Cases(engine, clock), removal, retention, TokenTable(engine), audit, links, room, clock),
         )
 
     def close(self) -> None:

@@ -4,6 +4,7 @@
     PUT  /api/v1/bundles/NAME?wait=1&fail-on=high    the job, or with `wait` the verdict
     POST /upload                                     the page of the job; several files are one case, unless told not
     POST /cases/ID/files                             the same, of files that come to a case
+    PUT  /s/SECRET/NAME, POST /s/SECRET/files        the same by a link, for who has no login
     POST /api/v1/cases                               a case of uploads that were held, by their ids
 
 Whoever waits costs no thread, only a connection; who leaves is waited for no longer.
@@ -28,7 +29,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.report import FORMATS
@@ -37,7 +38,7 @@ from thpdiag.report.presentation import NEVER
 from thpdiag.sandbox.outcome import exit_code as exit_code_of_end
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import RefusedError
-from thpdiag.serve.access.principals import Principal, Scope
+from thpdiag.serve.access.principals import Principal, Scope, Way
 from thpdiag.serve.api.responses import (
     GATES,
     JOBS_PATH,
@@ -51,6 +52,7 @@ from thpdiag.serve.storage.database import is_id
 from thpdiag.serve.storage.file_sets import MAX_FILES
 from thpdiag.serve.storage.storage import Accepted
 from thpdiag.serve.storage.uploads import RECEIVING
+from thpdiag.serve.storage.work import UPLOAD_LINK
 from thpdiag.serve.uploads.intake import blocks, length_header, run_in_upload_thread, upload_refusal
 
 MAX_FIELD_BYTES: Final = 64 << 10  # of all fields beside the file
@@ -143,39 +145,48 @@ class MultipartReader:
 
 async def post_form(request: Request, server: Server) -> Response:
     """The files of a form; who sends them, and that the form is ours, the gate knows before the body is read."""
-    intake, case = server.intake, request.path_params.get("id", "")
-    await run_in_threadpool(check_may_add, request, server, case)
+    case, secret = request.path_params.get("id", ""), request.path_params.get("secret", "")
+    if secret:
+        case = await run_in_threadpool(case_of_link, request, server)
+    else:
+        await run_in_threadpool(check_may_add, request, server, case)
     announced = length_header(request, "content-length")
-    intake.check_size(None if announced is None else max(0, announced - MAX_FORM_OVERHEAD))
+    server.intake.check_size(None if announced is None else max(0, announced - MAX_FORM_OVERHEAD))
     form = MultipartReader(request.headers.get("content-type", ""))
-    keys, received = dict[int, str](), 0
-    offsets = dict[str, int]()
     async with AsyncExitStack() as undo:
-        async for block in blocks(request, intake.pace):
-            received += len(block)
-            intake.check_size(max(0, received - MAX_FORM_OVERHEAD))
-            for place, data in _joined(form.feed(block)):
-                name = form.files[place]
-                if not name or (name == PASTED_NAME and place not in keys and not data.strip()):
-                    continue  # no file was chosen, or no text pasted
-                if place not in keys:
-                    keys[place] = await intake.begin(name, None, request.state.principal.owner)
-                    await undo.enter_async_context(intake.whole_or_nothing(keys[place]))
-                key = keys[place]
-                offsets[key] = await intake.append(key, offsets.get(key, 0), data)
-        if not form.whole:
-            raise RefusedError(400, "the form ends before its end")
-        sent = list(keys.values())
-        if any(name not in ("", PASTED_NAME) for place, name in enumerate(form.files) if place not in keys):
-            raise RefusedError(400, "a file is empty")
-        if not sent:
-            raise RefusedError(400, "no file was chosen, and no text was pasted")
+        sent = await _receive_form(request, server, form, undo)
         if form.fields.get(SEPARATE_FIELD) and not case:
             jobs = [(await accept_upload(request, server, key, "form"))[0].job for key in sent]
         else:
             jobs = [(await accept_files(request, server, sent, "form", case)).job]
+    if secret:
+        return RedirectResponse(f"/s/{secret}?sent", 303)
     several = f"/jobs?{urlencode([('id', job) for job in jobs])}"
     return RedirectResponse(several if len(jobs) > 1 else f"/jobs/{jobs[0]}", 303)
+
+
+async def _receive_form(request: Request, server: Server, form: MultipartReader, undo: AsyncExitStack) -> list[str]:
+    """The uploads that the files of a form became, which `undo` removes again."""
+    intake, keys, offsets, received = server.intake, dict[int, str](), dict[str, int](), 0
+    async for block in blocks(request, intake.pace):
+        received += len(block)
+        intake.check_size(max(0, received - MAX_FORM_OVERHEAD))
+        for place, data in _joined(form.feed(block)):
+            name = form.files[place]
+            if not name or (name == PASTED_NAME and place not in keys and not data.strip()):
+                continue  # no file was chosen, or no text pasted
+            if place not in keys:
+                keys[place] = await intake.begin(name, None, request.state.principal.owner)
+                await undo.enter_async_context(intake.whole_or_nothing(keys[place]))
+            key = keys[place]
+            offsets[key] = await intake.append(key, offsets.get(key, 0), data)
+    if not form.whole:
+        raise RefusedError(400, "the form ends before its end")
+    if any(name not in ("", PASTED_NAME) for place, name in enumerate(form.files) if place not in keys):
+        raise RefusedError(400, "a file is empty")
+    if not keys:
+        raise RefusedError(400, "no file was chosen, and no text was pasted")
+    return list(keys.values())
 
 
 def _joined(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
@@ -213,6 +224,32 @@ async def put_bundle(request: Request, server: Server) -> Response:
     if state is None or not state.ended:
         return json_response(answer, 202, headers)
     return await run_in_threadpool(_verdict_response, request, server, answer, headers, state)
+
+
+async def put_by_link(request: Request, server: Server) -> Response:
+    """A file of a customer who was given a link; the answer says that it is there, and nothing of the case."""
+    query_of(request)
+    _check_request(request)
+    case = await run_in_threadpool(case_of_link, request, server)
+    intake, name = server.intake, request.path_params["name"]
+    key = await intake.begin(name, length_header(request, "content-length"), request.state.principal.owner)
+    async with intake.whole_or_nothing(key):
+        offset = 0
+        async for block in blocks(request, intake.pace):
+            offset = await intake.append(key, offset, block)
+        if not offset:
+            raise RefusedError(400, "the file is empty")
+        await accept_files(request, server, [key], "link", case)
+    return PlainTextResponse(f"received {offset:,} bytes, thank you\n", 201)
+
+
+def case_of_link(request: Request, server: Server) -> str:
+    """The id of the case that a link takes files for; who sends them is the link from now on."""
+    link = server.storage.links.find(request.path_params["secret"], UPLOAD_LINK)
+    if link is None:
+        raise RefusedError(404, "this address is not valid, or not any longer")
+    request.state.principal = Principal(link.key, Way.LINK, frozenset())
+    return link.case
 
 
 def _check_request(request: Request) -> dict[str, str]:

@@ -348,11 +348,3 @@ function percent({ sent, file }) {
 
 const form = document.getElementById("upload");
 if (form) new List(form);
-
-for (const button of document.querySelectorAll("button.copy")) {
-  button.hidden = !navigator.clipboard;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.of).textContent.trim());
-    button.textContent = "Copied";
-  });
-}
