@@ -34,7 +34,7 @@ from thpdiag.serve.api.description import get_description
 from thpdiag.serve.api.jobs import get_job, get_job_events
 from thpdiag.serve.api.metrics import get_health, get_metrics
 from thpdiag.serve.api.responses import error_response
-from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload, verdict
+from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload, verdict, work
 from thpdiag.serve.pages.render import get_static_file, store_error_page, upload_error_page
 from thpdiag.serve.request_counts import RequestCounter
 from thpdiag.serve.server import Server
@@ -55,7 +55,7 @@ ROUTES: Final = Routes(
         Rule("POST", "/api/v1/cases", UPLOAD, create_case),
         Rule("POST", "/s/{secret}/files", ANYBODY, post_form, streams=True),
         Rule("PUT", "/s/{secret}/{name}", ANYBODY, put_by_link, streams=True),
-        Rule("GET", "/s/{secret}", ANYBODY, verdict.link_page),
+        Rule("GET", "/s/{secret}", ANYBODY, work.link_page),
         Rule("OPTIONS", "/files", ANYBODY, tus.tus_options),
         Rule("POST", "/files", UPLOAD, tus.create_upload, streams=True),
         Rule("OPTIONS", "/files/{id}", ANYBODY, tus.tus_options),
@@ -87,6 +87,16 @@ ROUTES: Final = Routes(
         Rule("GET", "/cases/{id}", READ, cases.case_page),
         Rule("GET", "/cases/{id}/page", READ, cases.case_report),
         Rule("POST", "/cases/{id}/letter", WORK, verdict.customer_letter),
+        Rule("POST", "/cases/{id}/notes", WORK, work.add_note),
+        Rule("POST", "/cases/{id}/notes/{note}/delete", WORK, work.delete_note),
+        Rule("POST", "/cases/{id}/work", WORK, work.set_work),
+        Rule("POST", "/cases/{id}/share", WORK, work.share),
+        Rule("POST", "/cases/{id}/links/{key}/end", WORK, work.end_link),
+        Rule("POST", "/cases/{id}/analyse", WORK, work.analyse_case),
+        Rule("GET", "/cases/{id}/files.tar", WORK, work.get_files),
+        Rule("GET", "/cases/{id}/files/{place}", WORK, work.get_file),
+        Rule("GET", "/analyses", READ, work.analysis_list),
+        Rule("POST", "/analyses", ADMIN, work.analyse_all),
         Rule("GET", "/cases/{id}/capture-script", READ, verdict.capture_script),
         Rule("GET", "/cases/{id}/lines", READ, lines.lines_page),
         Rule("GET", "/cases/{id}/compare", READ, cases.comparison_page),

@@ -41,6 +41,11 @@ class Action(StrEnum):
     CREATE_TOKEN = "create-token"
     REVOKE_TOKEN = "revoke-token"
     SHARE = "share"
+    END_SHARE = "end-share"
+    NOTE = "note"
+    DELETE_NOTE = "delete-note"
+    WORK = "work"
+    ANALYSE = "analyse"
 
 
 class Outcome(StrEnum):

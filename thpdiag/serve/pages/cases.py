@@ -18,6 +18,7 @@ from thpdiag.compare.document import document as compare
 from thpdiag.report.html import policy, render
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import report_headers
+from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.pages.lines import DOCUMENT_ERRORS, NO_CASE, CitedFinding, cited_findings
 from thpdiag.serve.pages.render import (
     VERDICTS,
@@ -28,6 +29,7 @@ from thpdiag.serve.pages.render import (
     render_page,
 )
 from thpdiag.serve.pages.verdict import can_ask, verdict_blocks
+from thpdiag.serve.pages.work import STATE_WORDS, link_words, what_changed, work_of
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter, Cases
@@ -46,7 +48,7 @@ DOWNLOADS: Final = (  # as the API has them, in words
 MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
 MAX_QUERY_CHARS: Final = 255
 MAX_DIGITS: Final = 15  # of a case's number
-QUERY_FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until")
+QUERY_FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
 NO_OTHER_CASE: Final = "The case to compare with is not there. It may have been deleted, or its time was over."
 SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
 NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyse the bundle again."
@@ -111,7 +113,16 @@ def case_page(request: Request, server: Server) -> Response:
     return render_page(
         request, server, "case.html",
         title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit, blocks=blocks, asks=asks,
+        outdated=case.tool_version != server.analysis.tool_version or case.rules_digest != server.analysis.rules_digest,
+        changes=_changes(server, case, versions, document), work=work_of(server, case, request.state.principal),
+        link_words=link_words, login=server.access.mode is not Mode.NONE,
     )  # fmt: skip
+
+
+def _changes(server: Server, case: Case, versions: list[Case], document: Mapping[str, Any]) -> list[str]:
+    """What this version says otherwise than the one before it."""
+    before = next((other for other in versions if other.number < case.number), None)
+    return [] if before is None else what_changed(server.storage.cases.document(before.id) or {}, document)
 
 
 def _files(server: Server, case: Case, document: Mapping[str, Any]) -> list[CaseFile]:
@@ -216,6 +227,8 @@ def case_list(request: Request, server: Server) -> Response:
         verdicts=VERDICTS,
         mechanisms=sorted(filter(None, known)),
         rules=sorted(rule.id for rule in server.rules),
+        states=STATE_WORDS,
+        assignees=server.storage.work.assignees(),
     )
 
 
@@ -240,6 +253,8 @@ def parse_query(query: QueryParams) -> CaseQuery:
         rule=written["rule"].upper(),
         since=None if first is None else first.timestamp(),
         until=None if last is None else (last + timedelta(days=1)).timestamp(),
+        state=written["state"],
+        assignee=written["assignee"],
     )
     return CaseQuery(written, question, tuple(mistakes))
 

@@ -28,7 +28,7 @@ from thpdiag.serve.pages.render import error_page, format_time, not_found_page, 
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import Case
 from thpdiag.serve.storage.database import DAY
-from thpdiag.serve.storage.work import UPLOAD_LINK
+from thpdiag.serve.storage.work import UPLOAD_LINK, Link
 
 CUSTOMER_DAYS: Final = 14
 NOTHING_TO_ASK: Final = "Nothing is missing: the verdict needs no further data."
@@ -138,15 +138,12 @@ def _case_and_document(request: Request, server: Server) -> tuple[Case, dict[str
 LINK_ENDED: Final = "This address is not valid, or not any longer. Ask the person who sent it to you for a new one."
 
 
-def link_page(request: Request, server: Server) -> Response:
-    """What somebody sees who opens a link: where to send files."""
+def customer_page(request: Request, server: Server, link: Link) -> Response:
+    """Where a customer sends files."""
     secret = request.path_params["secret"]
-    link = server.storage.links.find(secret, UPLOAD_LINK)
-    if link is None:
-        return not_found_page(request, server, LINK_ENDED)
-    thanks = "sent" in request.query_params
     return render_page(
         request, server, "customer.html",
-        title="Send files", secret=secret, until=format_time(link.expires), limit=server.intake.limit, thanks=thanks,
+        title="Send files", secret=secret, until=format_time(link.expires), limit=server.intake.limit,
+        thanks="sent" in request.query_params,
         curl=f"curl -fT FILE {quote(f'{origin_of_request(request, server.access)}/s/{secret}/')}",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import string
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256 as digest
 from typing import Any, Final
@@ -22,7 +22,9 @@ from thpdiag.serve.storage.database import (
     MAX_SHORT_CHARS,
     Clock,
     case,
+    delivery,
     document,
+    fetch_column,
     fetch_row,
     fetch_rows,
     fetch_value,
@@ -35,13 +37,16 @@ from thpdiag.serve.storage.database import (
     shorten,
     upload,
     upsert,
+    work,
     write_transaction,
 )
 from thpdiag.serve.storage.jobs import DONE, Claim, Job, is_claimed_by
+from thpdiag.serve.storage.work import NEW
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, REFUSED, Analysis, PackedResult
 
 CASES_PER_QUERY: Final = 100
 CASES_PER_PAGE: Final = 50
+VERDICT_COLUMNS: Final = ("verdict", "rule", "severity", "confidence")
 _ANY_HOST: Final = host.alias("any_host")  # beside the one that leads
 _LEADING_HOST: Final = (host.c.case == case.c.number) & (host.c.place == 0)
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -75,10 +80,13 @@ class Case:
     recorded: str | None
     thread: int
     superseded: bool
+    state: str
+    assignee: str
+    ticket: str
 
 
 _CASE_COLUMNS: Final = tuple(Case.__dataclass_fields__)[:11]
-_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:-2])
+_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:-5])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,8 @@ class CaseFilter:
     """What is empty or None is not asked for.
 
     `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
-    of any finding; `since` and `until` are of when the case was made. `versions`: superseded ones too.
+    of any finding; `since` and `until` are of when the case was made. `versions`: superseded ones too. `state` and
+    `assignee` are of the work on it.
     """
 
     host: str = ""
@@ -99,6 +108,8 @@ class CaseFilter:
     until: float | None = None
     thread: int | None = None
     versions: bool = False
+    state: str = ""
+    assignee: str = ""
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         """Of a case."""
@@ -106,6 +117,7 @@ class CaseFilter:
             yield case.c.thread == self.thread
         elif not (self.versions or self.sha256):
             yield case.c.superseded.is_(False)
+        yield from self._work_conditions()
         if self.sha256:
             yield case.c.sha256 == self.sha256
         if self.since is not None:
@@ -119,6 +131,14 @@ class CaseFilter:
                 same = (finding.c.case == _ANY_HOST.c.case) & (finding.c.host == _ANY_HOST.c.place)
                 numbers = numbers.join(finding, same)
             yield case.c.number.in_(numbers)
+
+    def _work_conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self.state == NEW:  # also of one that nobody has worked on
+            yield case.c.thread.not_in(select(work.c.thread).where(work.c.state != NEW))
+        elif self.state:
+            yield case.c.thread.in_(select(work.c.thread).where(work.c.state == self.state))
+        if self.assignee:
+            yield case.c.thread.in_(select(work.c.thread).where(work.c.assignee == self.assignee))
 
     def _host_conditions(self) -> Iterator[ColumnElement[bool]]:
         if self.verdict:
@@ -135,8 +155,10 @@ class CaseFilter:
 
 
 class Cases:
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine, self._clock = engine, clock
+    """`receivers` are told of each new case; digests of the addresses of webhooks."""
+
+    def __init__(self, engine: Engine, clock: Clock, receivers: Sequence[str] = ()) -> None:
+        self._engine, self._clock, self._receivers = engine, clock, receivers
 
     def find(self, key: str) -> Case | None:
         row = fetch_row(self._engine, _select_cases().where(case.c.id == key)) if is_id(key) else None
@@ -190,6 +212,32 @@ class Cases:
         rows = fetch_rows(self._engine, by_verdict.group_by(host.c.verdict))
         return {verdict or "": int(number) for verdict, number in rows}
 
+    def outdated(self, analysis: Analysis) -> list[str]:
+        """Ids of cases that were made by another version or other rules, the latest of each; earliest first."""
+        other = (case.c.analysis != analysis_key(analysis)) & case.c.superseded.is_(False)
+        return fetch_column(self._engine, select(case.c.id).where(other).order_by(case.c.number))
+
+    def changed_by(self, analysis: Analysis, limit: int) -> list[tuple[Case, Case]]:
+        """Cases with the version before them, where this analysis judges the same files otherwise; latest first."""
+        before = case.alias("before")
+        same = (before.c.thread == case.c.thread) & (before.c.sha256 == case.c.sha256)
+        same &= (before.c.number < case.c.number) & (before.c.analysis != case.c.analysis)
+        first, last = host.alias("first"), host.alias("last")
+        differs = or_(*(first.c[name].is_distinct_from(last.c[name]) for name in VERDICT_COLUMNS))
+        pairs = (
+            select(case.c.id, func.max(before.c.number))
+            .select_from(case.join(before, same))
+            .where(case.c.analysis == analysis_key(analysis), case.c.superseded.is_(False))
+            .group_by(case.c.id, case.c.number)
+        ).subquery()
+        old, new = case.alias("old"), case.alias("new")
+        whole = pairs.join(new, new.c.id == pairs.c[0]).join(old, old.c.number == pairs.c[1])
+        whole = whole.outerjoin(last, (last.c.case == new.c.number) & (last.c.place == 0))
+        whole = whole.outerjoin(first, (first.c.case == old.c.number) & (first.c.place == 0))
+        wanted = select(old.c.id, new.c.id).select_from(whole).where(differs).order_by(new.c.number.desc()).limit(limit)
+        found = ((self.find(a), self.find(b)) for a, b in fetch_rows(self._engine, wanted))
+        return [(a, b) for a, b in found if a is not None and b is not None]
+
     def set_kept(self, key: str, *, kept: bool) -> bool:
         """Have retention spare it, and its bundle, or treat it as any other; False if it is not there."""
         if not is_id(key):
@@ -241,6 +289,9 @@ class Cases:
         connection.execute(update(case).where(case.c.number == added.number).values(thread=own))
         settle_thread(connection, own)
         connection.execute(insert(document).values(case=added.number, packed=result.document))
+        for receiver in self._receivers:
+            news = {"id": new_id(), "receiver": receiver, "case": added.number, "attempts": 0, "due": self._clock()}
+            connection.execute(insert(delivery).values(news))
         for place, (cells, findings) in enumerate(result.hosts):
             columns: dict[str, Any] = dict(zip(HOST_FIELDS, cells, strict=True))
             undecided = None if columns["undecided"] is None else int(columns["undecided"])
@@ -275,9 +326,11 @@ def analysis_key(analysis: Analysis) -> str:
 
 def _select_cases() -> Select[Any]:
     """Cases with the host that leads, in the columns of `Case`."""
-    columns = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
-    columns = (*columns, case.c.thread, case.c.superseded)
-    return select(*columns).select_from(case.outerjoin(host, _LEADING_HOST))
+    columns: tuple[Any, ...] = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
+    told = (func.coalesce(work.c.state, NEW), func.coalesce(work.c.assignee, ""), func.coalesce(work.c.ticket, ""))
+    columns = (*columns, case.c.thread, case.c.superseded, *told)
+    whole = case.outerjoin(host, _LEADING_HOST).outerjoin(work, work.c.thread == case.c.thread)
+    return select(*columns).select_from(whole)
 
 
 def _select_same_analysis(sha256: str, analysis: Analysis) -> Select[tuple[int, str]]:

@@ -19,6 +19,9 @@ folder of bundles: with another it would speak of files that are not there.
     document       the result document of a case: JSON, packed with zlib; apart, so that lists do not read past it
     host           one row per host of a case: its verdict and what groups it with others; place 0 leads
     finding        one row per finding of a host
+    work           of the versions of a case: its state, who works on it, its ticket
+    note           what people write down about a case
+    delivery       news of a case that a webhook is to be told
     link           hashes of addresses that lead to a case without a login
     token          hashes of API tokens
     audit          who did what
@@ -273,6 +276,41 @@ upload: Final = Table(
     Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
     Index("upload_by_job", "job"),
+)  # fmt: skip
+
+work: Final = Table(
+    "work", TABLES,
+    Column("thread", BigInteger, primary_key=True, autoincrement=False),  # of a case
+    Column("state", ShortText, nullable=False),
+    Column("assignee", ShortText, nullable=False),
+    Column("ticket", LongText, nullable=False),
+    Column("changed", Double, nullable=False),
+    Index("work_by_state", "state", "thread"),
+    Index("work_by_assignee", "assignee", "thread"),
+)  # fmt: skip
+
+note: Final = Table(
+    "note", TABLES,
+    Column("number", _SERIAL, primary_key=True),
+    Column("id", ShortText, nullable=False, unique=True),
+    Column("thread", BigInteger, nullable=False),  # of a case
+    Column("at", Double, nullable=False),
+    Column("author", ShortText, nullable=False),
+    Column("owner", ShortText, nullable=False),  # who may delete it beside admins
+    Column("text", LongText, nullable=False),
+    Index("note_by_thread", "thread", "number"),
+)  # fmt: skip
+
+delivery: Final = Table(
+    "delivery", TABLES,
+    Column("number", _SERIAL, primary_key=True),
+    Column("id", ShortText, nullable=False),
+    Column("receiver", ShortText, nullable=False),  # digest of its address, which may carry a secret
+    Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE"), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due", Double, nullable=False),
+    Index("delivery_by_time", "due"),
+    Index("delivery_by_case", "case"),
 )  # fmt: skip
 
 link: Final = Table(

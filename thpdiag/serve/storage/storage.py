@@ -35,7 +35,7 @@ from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, func, s
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.storage.access import AuditTable, TokenTable
 from thpdiag.serve.storage.bundles import Bundles, add_bundle, mark_lost
-from thpdiag.serve.storage.cases import Cases, case_number
+from thpdiag.serve.storage.cases import Cases, analysis_key, case_number
 from thpdiag.serve.storage.content import Content, Room, StorageLimits, free_bytes, sync_folder
 from thpdiag.serve.storage.database import (
     DAY,
@@ -46,6 +46,7 @@ from thpdiag.serve.storage.database import (
     damage_of,
     is_id,
     job,
+    lock_bundle,
     new_id,
     open_database,
     parse_database_url,
@@ -73,7 +74,7 @@ from thpdiag.serve.storage.uploads import (
     Uploads,
     disk_full_as_store_error,
 )
-from thpdiag.serve.storage.work import Links
+from thpdiag.serve.storage.work import Links, Work
 from thpdiag.store import folder as ballast
 from thpdiag.store.folder import Busy, Lock
 from thpdiag.store.results import Analysis
@@ -115,6 +116,7 @@ class Storage:
     tokens: TokenTable
     audit: AuditTable
     links: Links
+    work: Work
     room: Room
     clock: Clock
 
@@ -129,6 +131,7 @@ class Storage:
         free: Callable[[Path], int] = free_bytes,
         *,
         anew: bool = False,
+        receivers: Sequence[str] = (),
     ) -> Self:
         """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds.
 
@@ -157,7 +160,17 @@ class Storage:
         retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
             *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
-            *(Cases(engine, clock), removal, retention, TokenTable(engine), audit, links, room, clock),
+            *(
+                Cases(engine, clock, receivers),
+                removal,
+                retention,
+                TokenTable(engine),
+                audit,
+                links,
+                Work(engine, clock),
+                room,
+                clock,
+            ),
         )
 
     def close(self) -> None:
@@ -254,6 +267,25 @@ class Storage:
             ).one()
             sizes = select(func.sum(bundle.c.size)).where(bundle.c.sha256.in_([one.sha256 for one in parts]))
             return Accepted(row.sha256, int(connection.scalar(sizes) or 0), row.job, row.case)
+
+    def analyse_again(self, key: str, analysis: Analysis, owner: str) -> str | None:
+        """The job that makes a new version of a case by this analysis; None if it was made by that.
+
+        GoneError without such a case, FilesGoneError if its files are no longer stored.
+        """
+        with write_transaction(self.engine) as connection:
+            columns = (case.c.thread, case.c.sha256, case.c.name, case.c.analysis)
+            row = connection.execute(select(*columns).where(case.c.id == key)).first()
+            if row is None or not lock_bundle(connection, row.sha256):
+                raise GoneError("no such case")
+            if row.analysis == analysis_key(analysis):
+                return None
+            whole = (row.sha256, *(one.sha256 for one in parts_of(connection, row.sha256)))
+            if not all(map(self.content.has, whole)):
+                raise FilesGoneError("files of the case are no longer stored")
+            wanted = JobRequest(row.sha256, row.name, owner, analysis.options, row.thread)
+            task = _queue(connection, wanted, analysis, self.clock())
+            return str(connection.scalar(select(job.c.id).where(job.c.number == task)))
 
     def _content_of(self, key: str) -> str:
         """The digest of an upload that has come whole, on its way or as a bundle."""

@@ -160,6 +160,7 @@ async def post_form(request: Request, server: Server) -> Response:
         else:
             jobs = [(await accept_files(request, server, sent, "form", case)).job]
     if secret:
+        await run_in_upload_thread(note_answer, server, case)
         return RedirectResponse(f"/s/{secret}?sent", 303)
     several = f"/jobs?{urlencode([('id', job) for job in jobs])}"
     return RedirectResponse(several if len(jobs) > 1 else f"/jobs/{jobs[0]}", 303)
@@ -240,6 +241,7 @@ async def put_by_link(request: Request, server: Server) -> Response:
         if not offset:
             raise RefusedError(400, "the file is empty")
         await accept_files(request, server, [key], "link", case)
+        await run_in_upload_thread(note_answer, server, case)
     return PlainTextResponse(f"received {offset:,} bytes, thank you\n", 201)
 
 
@@ -298,6 +300,13 @@ async def accept_files(request: Request, server: Server, keys: list[str], way: s
     server.counts.count_upload(way, accepted.size)
     server.wake()
     return accepted
+
+
+def note_answer(server: Server, case: str) -> None:
+    """What came by a link is the customer's answer."""
+    known = server.storage.cases.find(case)
+    if known is not None:
+        server.storage.work.customer_answered(known.thread)
 
 
 def check_may_add(request: Request, server: Server, case: str) -> None:
