@@ -122,6 +122,22 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--keep-cases", callback=_TIME, metavar="TIME", help="Results stay so long; 180 d if not given.")
 @click.option("--keep-audit", callback=_TIME, metavar="TIME", help="Lines of the audit log; 400 d if not given.")
 @click.option("--keep-uploads", callback=_TIME, metavar="TIME", help="Unfinished uploads; 1 d if not given.")
+@click.option(
+    "--rules", "rules", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True, metavar="DIR",
+    help="A folder with further rules; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--webhook", "webhooks", multiple=True, metavar="URL",
+    help="An address that is told of each new case; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--webhook-secret", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="The file with the secret that messages to webhooks are signed with.",
+)  # fmt: skip
+@click.option(
+    "--webhook-network", "webhook_networks", multiple=True, metavar="NETWORK",
+    help="A private network or address that webhooks may have; may be given several times.",
+)  # fmt: skip
 @shared.REQUIRE_SANDBOX
 def run_server(place: Place, access: str | None, **options: Any) -> None:
     """Start the server; Ctrl-C or SIGTERM ends it. What is uploaded then is whole, and analyses begin again.
@@ -208,7 +224,7 @@ def check_store(place: Place, *, repair: bool, content: bool) -> None:
     made. Exit code 3 if something is wrong that was not repaired.
     """
     chosen = place.settings({})
-    analysis, all_flaws, left = Analysis(__version__, digest(rule_set())), 0, 0
+    analysis, all_flaws, left = Analysis(__version__, digest(rule_set(chosen.rules))), 0, 0
     with ExitStack() as undo:
         if repair and chosen.data.is_dir():
             undo.enter_context(lock_folder(chosen.data))

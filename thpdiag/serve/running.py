@@ -36,11 +36,12 @@ from thpdiag.serve.access.tokens import Attempts, Bearer
 from thpdiag.serve.pruning import Pruning
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
-from thpdiag.serve.settings import Settings, open_storage
+from thpdiag.serve.settings import Settings, open_receivers, open_storage
 from thpdiag.serve.storage.backup import KEY_FILE
 from thpdiag.serve.storage.database import parse_database_url
 from thpdiag.serve.storage.storage import DAMAGED
 from thpdiag.serve.uploads.intake import Intake
+from thpdiag.serve.webhooks import Webhooks
 from thpdiag.serve.workers import Workers
 from thpdiag.store.results import Analysis
 
@@ -54,7 +55,8 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 def run(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal; `tell` is given one line with the address once connections are taken."""
     access = check_access(settings.to_access())
-    rules = rule_set()
+    rules = rule_set(settings.rules)
+    receivers = open_receivers(settings)
     analysis = Analysis(__version__, digest(rules))
     with ExitStack() as undo:
         undo.enter_context(logging_to_stderr())
@@ -68,7 +70,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         if settings.require_sandbox:
             check_layers()
         limits = Limits(every_layer=settings.require_sandbox)
-        workers = Workers(storage, analysis, settings.worker_count, limits)
+        workers = Workers(storage, analysis, settings.worker_count, limits, rules=settings.rules)
         bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time)
         key, intake = load_key(storage.folder / KEY_FILE), Intake(storage.uploads, settings.upload_limit)
         server = Server(
@@ -80,6 +82,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
         undo.enter_context(exit_on_signals(loop))
         undo.enter_context(Pruning(storage, settings.terms, server.health.check))
+        undo.enter_context(Webhooks(storage, receivers, time))
         undo.enter_context(workers)
         tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C ends it")
         loop.run([listening])

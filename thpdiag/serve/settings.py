@@ -29,6 +29,7 @@ from thpdiag.serve.storage.content import SPARE_BYTES, StorageLimits
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
+from thpdiag.serve.webhooks import Receivers, check_receivers, receiver_key
 
 BYTE_UNITS: Final[Mapping[str, int]] = MappingProxyType(
     {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB"))}
@@ -101,6 +102,7 @@ def _parse(parse: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
 TEXT: Final = _parse(_text)
 TEXTS: Final = _parse(_texts)
 TRUTH: Final = _parse(_truth)
+PATH: Final = _parse(lambda value: Path(_text(value)))
 SIZE: Final = _parse(lambda value: parse_size(_text(value)))
 DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
 
@@ -136,6 +138,10 @@ class Settings:
     user_scopes: tuple[str, ...] = field(default=("upload", "read"), metadata=TEXTS)
     admins: tuple[str, ...] = field(default=(), metadata=TEXTS)
     require_sandbox: bool = field(default=False, metadata=TRUTH)
+    rules: tuple[Path, ...] = field(default=(), metadata=_parse(lambda value: tuple(map(Path, _texts(value)))))
+    webhooks: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    webhook_secret: Path | None = field(default=None, metadata=PATH)
+    webhook_networks: tuple[str, ...] = field(default=(), metadata=TEXTS)
 
     @property
     def terms(self) -> Terms:
@@ -153,6 +159,13 @@ class Settings:
         return Access(self.access, self.host, origins, proxies, header, scopes, admins, SIGN_IN_PATH)
 
 
+def open_receivers(settings: Settings) -> Receivers:
+    """The webhooks, with the secret of their messages."""
+    secret = check_receivers(settings.webhooks, settings.webhook_secret)
+    origin = settings.origins[0] if settings.origins else ""
+    return Receivers(settings.webhooks, secret, parse_networks(settings.webhook_networks), origin)
+
+
 def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
     """What the file says, and what the options say in its place; None among the options is not said."""
     settings = {} if file is None else _read_toml(file)
@@ -168,7 +181,10 @@ def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
         settings.owner_cases, settings.owner_uploads,
         settings.owner_jobs or (max(1, settings.worker_count - 1) if several else None),
     )  # fmt: skip
-    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew)
+    receivers = tuple(map(receiver_key, settings.webhooks))
+    return Storage.open(
+        settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew, receivers=receivers
+    )
 
 
 def data_folder() -> Path:

@@ -30,7 +30,8 @@ class AnalysisOrder:
     """One bundle to be analysed.
 
     `files` have the names that were uploaded, which may decide what they are taken for, and lead to the bundles as they
-    are kept; they lie in one folder. The child writes into `room` alone. `size` is in bytes, of all.
+    are kept; they lie in one folder. The child writes into `room` alone. `size` is in bytes, of all. `rules` are
+    folders with further rules; together with those that come along their digest has to be `rules_digest`.
     """
 
     sha256: str
@@ -39,16 +40,21 @@ class AnalysisOrder:
     files: tuple[Path, ...]
     room: Path
     limits: Limits
+    rules: tuple[Path, ...] = ()
+    rules_digest: str = ""
 
 
-def prepare_order(job: Job, contents: Mapping[str, Path], folder: Path, limits: Limits) -> AnalysisOrder:
+def prepare_order(
+    job: Job, contents: Mapping[str, Path], folder: Path, limits: Limits,
+    rules: tuple[Path, ...] = (), rules_digest: str = "",
+) -> AnalysisOrder:  # fmt: skip
     """The order of a job, which is worked on in an empty folder of its own; `contents` are its files by name."""
     named, room = folder / "named", folder / "room"
     named.mkdir()
     room.mkdir()
     files = link_files(contents, named)
     size = sum(content.stat().st_size for content in contents.values())
-    return AnalysisOrder(job.sha256, job.name, size, files, room, limits)
+    return AnalysisOrder(job.sha256, job.name, size, files, room, limits, rules, rules_digest)
 
 
 def link_files(contents: Mapping[str, Path], folder: Path) -> tuple[Path, ...]:

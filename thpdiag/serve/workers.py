@@ -74,6 +74,7 @@ class JobRunner:
     limits: Limits
     scratch: Path
     over: Event
+    rules: tuple[Path, ...] = ()  # folders with further rules
 
     def run(self, claim: Claim) -> None:
         """One job from its claim to its end; nothing is raised but a mistake of ours."""
@@ -92,7 +93,9 @@ class JobRunner:
                 return _failed_analysis(claim, "gone", FILE_GONE)
             try:
                 with TemporaryDirectory(prefix="job-", dir=self.scratch, ignore_cleanup_errors=True) as folder:
-                    order = prepare_order(claim.job, contents, Path(folder), self.limits)
+                    order = prepare_order(
+                        claim.job, contents, Path(folder), self.limits, self.rules, self.analysis.rules_digest
+                    )
                     with Worker(analysis_handler, [PRELOADED_MODULE, *PRELOAD]) as worker:
                         return self._watch(claim, order, worker)
             except WorkerDiedError as died:
@@ -174,9 +177,12 @@ def _failed_analysis(claim: Claim, status: str, why: str) -> PackedResult:
 class Workers:
     """To be used as a context; `wake` may be called at any time, from any thread, and returns at once."""
 
-    def __init__(self, storage: Storage, analysis: Analysis, count: int, limits: Limits | None = None) -> None:
+    def __init__(
+        self, storage: Storage, analysis: Analysis, count: int, limits: Limits | None = None,
+        *, rules: tuple[Path, ...] = (),
+    ) -> None:  # fmt: skip
         self._storage, self._scratch, self._over = storage, storage.folder / SCRATCH_FOLDER, Event()
-        self._runner = JobRunner(storage, analysis, limits or Limits(), self._scratch, self._over)
+        self._runner = JobRunner(storage, analysis, limits or Limits(), self._scratch, self._over, rules)
         self._bells = tuple(Event() for _ in range(count))
         self._threads: list[Thread] = []
         self._lock = Lock()

@@ -54,6 +54,7 @@ from thpdiag.serve.storage.database import (
     upload,
     write_transaction,
 )
+from thpdiag.serve.storage.deliveries import Deliveries
 from thpdiag.serve.storage.file_sets import (
     MAX_FILES,
     Part,
@@ -117,6 +118,7 @@ class Storage:
     audit: AuditTable
     links: Links
     work: Work
+    deliveries: Deliveries
     room: Room
     clock: Clock
 
@@ -160,17 +162,8 @@ class Storage:
         retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
             *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
-            *(
-                Cases(engine, clock, receivers),
-                removal,
-                retention,
-                TokenTable(engine),
-                audit,
-                links,
-                Work(engine, clock),
-                room,
-                clock,
-            ),
+            *(Cases(engine, clock, receivers), removal, retention, TokenTable(engine), audit, links),
+            *(Work(engine, clock), Deliveries(engine, clock), room, clock),
         )
 
     def close(self) -> None:
