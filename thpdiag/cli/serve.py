@@ -85,7 +85,7 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 )
 @click.option(
     "--access", type=click.Choice([str(mode) for mode in Mode]),
-    help="Who comes in: `none` without login, on this machine only; `tokens`; `proxy` lets one do the login.",
+    help="Who comes in: `none` without login, on this machine only; `tokens`; `proxy` lets one do the login; `oidc`.",
 )  # fmt: skip
 @click.option(
     "--origin", "origins", multiple=True, metavar="URL",
@@ -98,7 +98,18 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--user-header", metavar="NAME", help="The header with the user; x-forwarded-user if not given.")
 @click.option(
     "--admin", "admins", multiple=True, metavar="USER",
-    help="A user of the proxy who may delete and make tokens; may be given several times.",
+    help="A user of the proxy or of OpenID Connect (sub or e-mail) who may do everything; may be given several times.",
+)  # fmt: skip
+@click.option("--oidc-issuer", metavar="URL", help="The provider of OpenID Connect that browsers sign in with.")
+@click.option("--oidc-client", metavar="ID", help="The id that the provider has given this server.")
+@click.option(
+    "--oidc-secret", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="The file with the secret that the provider has given this server.",
+)  # fmt: skip
+@click.option("--oidc-claim", metavar="NAME", help="The claim with the groups of a user; `groups` if not given.")
+@click.option(
+    "--oidc-role", "oidc_roles", multiple=True, metavar="GROUP=SCOPES",
+    help="What users of a group may do, such as `support=upload,work`; may be given several times.",
 )  # fmt: skip
 @click.option("--upload-limit", callback=_SIZE, metavar="SIZE", help="Of one bundle; 8 GiB if not given.")
 @click.option("--quota", callback=_SIZE, metavar="SIZE", help="Of all bundles; as the disk has room if not given.")

@@ -115,6 +115,8 @@ ROUTES: Final = Routes(
         Rule("POST", "/tokens/{prefix}/revoke", ADMIN, tokens.revoke_token),
         Rule("GET", "/sign-in", ANYBODY, tokens.sign_in_page),
         Rule("POST", "/sign-in", ANYBODY, tokens.sign_in),
+        Rule("GET", "/sign-in/begin", ANYBODY, tokens.begin_oidc),
+        Rule("GET", "/sign-in/callback", ANYBODY, tokens.finish_oidc),
         Rule("POST", "/sign-out", ANYBODY, tokens.sign_out),
         Rule("GET", "/static/{name}", ANYBODY, get_static_file),
     )

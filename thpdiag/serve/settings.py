@@ -2,7 +2,7 @@
 
     data = "/var/lib/thpdiag"
     port = 8765
-    access = "proxy"                          # none, tokens, proxy
+    access = "proxy"                          # none, tokens, proxy, oidc
     origins = ["https://thpdiag.example.org"]
     proxies = ["127.0.0.1"]
     upload_limit = "8 GiB"
@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from thpdiag.errors import UsageError
+from thpdiag.serve.access.oidc import OidcSettings, check_oidc, parse_roles
 from thpdiag.serve.access.principals import Access, Mode, parse_networks, parse_scopes
 from thpdiag.serve.storage.content import SPARE_BYTES, StorageLimits
 from thpdiag.serve.storage.database import DAY
@@ -138,6 +139,11 @@ class Settings:
     user_scopes: tuple[str, ...] = field(default=("upload", "read"), metadata=TEXTS)
     admins: tuple[str, ...] = field(default=(), metadata=TEXTS)
     require_sandbox: bool = field(default=False, metadata=TRUTH)
+    oidc_issuer: str = field(default="", metadata=TEXT)
+    oidc_client: str = field(default="", metadata=TEXT)
+    oidc_secret: Path | None = field(default=None, metadata=PATH)
+    oidc_claim: str = field(default="groups", metadata=TEXT)
+    oidc_roles: tuple[str, ...] = field(default=(), metadata=TEXTS)
     rules: tuple[Path, ...] = field(default=(), metadata=_parse(lambda value: tuple(map(Path, _texts(value)))))
     webhooks: tuple[str, ...] = field(default=(), metadata=TEXTS)
     webhook_secret: Path | None = field(default=None, metadata=PATH)
@@ -157,6 +163,16 @@ class Settings:
         proxies, scopes = parse_networks(self.proxies), parse_scopes(self.user_scopes)
         origins, header, admins = frozenset(self.origins), self.user_header.lower(), frozenset(self.admins)
         return Access(self.access, self.host, origins, proxies, header, scopes, admins, SIGN_IN_PATH)
+
+
+def open_oidc(settings: Settings) -> OidcSettings | None:
+    """The provider that browsers sign in with, if that is how they do."""
+    if settings.access is not Mode.OIDC:
+        return None
+    secret = check_oidc(settings.oidc_issuer, settings.oidc_client, settings.oidc_secret)
+    roles, scopes = parse_roles(settings.oidc_roles), parse_scopes(settings.user_scopes)
+    names = (settings.oidc_issuer, settings.oidc_client, secret, settings.oidc_claim)
+    return OidcSettings(*names, roles, scopes, frozenset(settings.admins))
 
 
 def open_receivers(settings: Settings) -> Receivers:

@@ -24,6 +24,7 @@ folder of bundles: with another it would speak of files that are not there.
     delivery       news of a case that a webhook is to be told
     link           hashes of addresses that lead to a case without a login
     token          hashes of API tokens
+    login          sessions of who signed in with OpenID Connect
     audit          who did what
 
 Times are seconds since 1970 in UTC. PostgreSQL takes neither NUL nor lone surrogates (of a file name that is no UTF-8)
@@ -334,6 +335,17 @@ token: Final = Table(
     Column("created", Double, nullable=False),
     Column("expires", Double),
     Column("used", Double),
+)  # fmt: skip
+
+login: Final = Table(
+    "login", TABLES,
+    Column("id", ShortText, primary_key=True),
+    Column("subject", ShortText, nullable=False),  # digest of issuer and user
+    Column("name", ShortText, nullable=False),
+    Column("scopes", ShortText, nullable=False),
+    Column("begun", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index("login_by_time", "expires"),
 )  # fmt: skip
 
 audit: Final = Table(

@@ -33,7 +33,7 @@ from typing import Final, Self
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, func, select, update
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.storage.access import AuditTable, TokenTable
+from thpdiag.serve.storage.access import AuditTable, LoginTable, TokenTable
 from thpdiag.serve.storage.bundles import Bundles, add_bundle, mark_lost
 from thpdiag.serve.storage.cases import Cases, analysis_key, case_number
 from thpdiag.serve.storage.content import Content, Room, StorageLimits, free_bytes, sync_folder
@@ -115,6 +115,7 @@ class Storage:
     removal: Removal
     retention: Retention
     tokens: TokenTable
+    logins: LoginTable
     audit: AuditTable
     links: Links
     work: Work
@@ -162,7 +163,15 @@ class Storage:
         retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
             *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
-            *(Cases(engine, clock, receivers), removal, retention, TokenTable(engine), audit, links),
+            *(
+                Cases(engine, clock, receivers),
+                removal,
+                retention,
+                TokenTable(engine),
+                LoginTable(engine),
+                audit,
+                links,
+            ),
             *(Work(engine, clock), Deliveries(engine, clock), room, clock),
         )
 
