@@ -304,8 +304,8 @@ def test_a_put_adds_a_file_to_a_case(tmp_path: Path) -> None:
         new = whole.done(whole.claimed(), _document(read=["second.txt"]))
         shown, old = (whole.ask("GET", f"/cases/{one}").body.decode() for one in (new, key))
 
-        assert 'first.txt</bdi>, 5 bytes <span class="badge medium">not recognised' in shown
-        assert "second.txt</bdi>, 6 bytes</li>" in shown
+        assert 'first.txt</bdi></a>, 5 bytes <span class="badge medium">not recognised' in shown
+        assert "second.txt</bdi></a>, 6 bytes</li>" in shown
         assert f'href="/cases/{key}"' in shown
         assert f'<a href="/cases/{new}">Open the latest' in old
         assert 'id="upload"' not in old

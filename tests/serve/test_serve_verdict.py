@@ -154,5 +154,5 @@ def test_what_is_decided_needs_no_letter(whole: Whole) -> None:
     """A document that is none, or one that lacks nothing, has a page that says so."""
     key = whole.completed(BEFORE, document={"verdict": {"status": "found"}})
     cookie, csrf = whole.signed_in("work")
-    assert whole.ask("POST", f"/cases/{key}/letter", cookie, csrf).status == 404
-    assert whole.ask("GET", f"/cases/{key}/capture-script", cookie).status == 404
+    assert whole.ask("POST", f"/cases/{key}/letter", cookie, csrf).status == 409
+    assert whole.ask("GET", f"/cases/{key}/capture-script", cookie).status == 409

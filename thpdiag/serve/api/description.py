@@ -23,6 +23,7 @@ from thpdiag.serve.api.responses import query_of
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CASES_PER_PAGE
 from thpdiag.serve.storage.file_sets import MAX_FILES
+from thpdiag.serve.storage.work import STATES
 from thpdiag.serve.uploads.tus import TUS_CONTENT_TYPE, TUS_VERSION
 
 Schema = dict[str, Any]
@@ -344,6 +345,9 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         parameters=tuple(
             parameter(name, "query", description, schema)
             for name, description, schema in (
+                ("q", "Beginnings of words of findings, hosts, notes or tickets; all of them.", SEARCHED),
+                ("state", "Of the work on it.", {**TEXT, "enum": list(STATES)}),
+                ("assignee", "Who works on it.", SEARCHED),
                 ("host", "A part of the name of a host; capitals do not count.", SEARCHED),
                 ("verdict", "The verdict of any host.", {**TEXT, "enum": [*VERDICTS]}),
                 (

@@ -48,7 +48,7 @@ DOWNLOADS: Final = (  # as the API has them, in words
 MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
 MAX_QUERY_CHARS: Final = 255
 MAX_DIGITS: Final = 15  # of a case's number
-QUERY_FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
+QUERY_FIELDS: Final = ("q", "host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
 NO_OTHER_CASE: Final = "The case to compare with is not there. It may have been deleted, or its time was over."
 SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
 NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyse the bundle again."
@@ -254,6 +254,7 @@ def parse_query(query: QueryParams) -> CaseQuery:
         since=None if first is None else first.timestamp(),
         until=None if last is None else (last + timedelta(days=1)).timestamp(),
         state=written["state"],
+        words=written["q"],
         assignee=written["assignee"],
     )
     return CaseQuery(written, question, tuple(mistakes))

@@ -118,6 +118,8 @@ def begin_oidc(request: Request, server: Server) -> Response:
 def finish_oidc(request: Request, server: Server) -> Response:
     """Back from the provider: a session begins. The page loads where somebody wanted to go, as a page of ours."""
     tls = server.access.over_tls
+    if server.oidc is None:
+        return _sign_in_form(request, server, status=409)
     try:
         user, wanted = _user_of_callback(request, server)
     except SignInError as error:

@@ -82,7 +82,7 @@ def capture_script(request: Request, server: Server) -> Response:
     except DOCUMENT_ERRORS:
         script = ""
     if not script:
-        return error_page(request, server, 404, NO_SCRIPT, title="No script", onward=(f"/cases/{case.id}", "The case"))
+        return error_page(request, server, 409, NO_SCRIPT, title="No script", onward=(f"/cases/{case.id}", "The case"))
     return PlainTextResponse(script, headers=download_headers(FILE))
 
 
@@ -99,7 +99,7 @@ def customer_letter(request: Request, server: Server) -> Response:
         missing = None
     if missing is None or not missing.hosts:
         words = NOTHING_TO_ASK
-        return error_page(request, server, 404, words, title="No letter", onward=(f"/cases/{case.id}", "The case"))
+        return error_page(request, server, 409, words, title="No letter", onward=(f"/cases/{case.id}", "The case"))
     secret, until = server.storage.links.add(
         case.thread, UPLOAD_LINK, CUSTOMER_DAYS * DAY, request.state.principal.name
     )

@@ -41,6 +41,7 @@ from thpdiag.serve.storage.database import (
     write_transaction,
 )
 from thpdiag.serve.storage.jobs import DONE, Claim, Job, is_claimed_by
+from thpdiag.serve.storage.search import index_case, search_conditions
 from thpdiag.serve.storage.work import NEW
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, REFUSED, Analysis, PackedResult
 
@@ -95,7 +96,7 @@ class CaseFilter:
 
     `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
     of any finding; `since` and `until` are of when the case was made. `versions`: superseded ones too. `state` and
-    `assignee` are of the work on it.
+    `assignee` are of the work on it. `words` are beginnings of words of the case or of its notes.
     """
 
     host: str = ""
@@ -108,6 +109,7 @@ class CaseFilter:
     until: float | None = None
     thread: int | None = None
     versions: bool = False
+    words: str = ""
     state: str = ""
     assignee: str = ""
 
@@ -118,6 +120,7 @@ class CaseFilter:
         elif not (self.versions or self.sha256):
             yield case.c.superseded.is_(False)
         yield from self._work_conditions()
+        yield from search_conditions(self.words)
         if self.sha256:
             yield case.c.sha256 == self.sha256
         if self.since is not None:
@@ -301,6 +304,7 @@ class Cases:
             if rows:
                 of_host = {"case": added.number, "host": place}
                 connection.execute(insert(finding), [{**of_host, "place": at, **row} for at, row in enumerate(rows)])
+        index_case(connection, own)
         return added.number, added.id
 
 

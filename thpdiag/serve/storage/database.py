@@ -21,6 +21,7 @@ folder of bundles: with another it would speak of files that are not there.
     finding        one row per finding of a host
     work           of the versions of a case: its state, who works on it, its ticket
     note           what people write down about a case
+    word           the words of a case and of the work on it, for searching
     delivery       news of a case that a webhook is to be told
     link           hashes of addresses that lead to a case without a login
     token          hashes of API tokens
@@ -300,6 +301,15 @@ note: Final = Table(
     Column("owner", ShortText, nullable=False),  # who may delete it beside admins
     Column("text", LongText, nullable=False),
     Index("note_by_thread", "thread", "number"),
+)  # fmt: skip
+
+word: Final = Table(
+    "word", TABLES,
+    Column("text", ShortText, primary_key=True),
+    Column("thread", BigInteger, primary_key=True, autoincrement=False),  # of a case
+    Column("source", ShortText, primary_key=True),
+    Index("word_by_thread", "thread", "source"),
+    sqlite_with_rowid=False,
 )  # fmt: skip
 
 delivery: Final = Table(

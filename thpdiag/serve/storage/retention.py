@@ -45,6 +45,7 @@ from thpdiag.serve.storage.database import (
     write_transaction,
 )
 from thpdiag.serve.storage.jobs import FAILED
+from thpdiag.serve.storage.search import index_case
 from thpdiag.serve.storage.uploads import ARRIVED, Uploads
 from thpdiag.serve.storage.work import Links, remove_work
 from thpdiag.store import folder as ballast
@@ -97,6 +98,7 @@ class Removal:
                 return False
             gone = connection.execute(delete(case).where(case.c.id == key)).rowcount > 0
             settle_thread(connection, row.thread)
+            index_case(connection, row.thread)
             remove_work(connection, row.thread)
             self._delete_unused(connection, row.sha256)
         return gone

@@ -67,6 +67,7 @@ from thpdiag.serve.storage.file_sets import (
 )
 from thpdiag.serve.storage.jobs import JobRequest, Jobs, add_job, find_live_job
 from thpdiag.serve.storage.retention import Removal, Retention
+from thpdiag.serve.storage.search import index_missing
 from thpdiag.serve.storage.uploads import (
     FINISHED,
     RECEIVING,
@@ -216,6 +217,7 @@ class Storage:
         with write_transaction(self.engine) as connection:
             mark_lost(connection, self.content, self.clock())
         self.jobs.take_up()
+        index_missing(self.engine)
 
     def accept(self, key: str, analysis: Analysis) -> Accepted:
         """Make a bundle of an upload that has come whole, and queue its analysis; a second time it changes nothing.

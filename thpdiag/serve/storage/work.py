@@ -27,9 +27,11 @@ from thpdiag.serve.storage.database import (
     new_id,
     note,
     upsert,
+    word,
     work,
     write_transaction,
 )
+from thpdiag.serve.storage.search import index_work
 
 UPLOAD_LINK: Final = "upload"
 READ_LINK: Final = "read"
@@ -75,6 +77,7 @@ class Work:
         with write_transaction(self._engine) as connection:
             add = upsert(connection, work).values(thread=thread, **row)
             connection.execute(add.on_conflict_do_update(index_elements=["thread"], set_=row))
+            index_work(connection, thread)
 
     def customer_answered(self, thread: int) -> None:
         """Files came: nobody waits for the customer any more."""
@@ -93,6 +96,7 @@ class Work:
         row = {"id": key, "thread": thread, "at": self._clock(), "author": author, "owner": owner, "text": text}
         with write_transaction(self._engine) as connection:
             connection.execute(insert(note).values(row))
+            index_work(connection, thread)
         return key
 
     def notes(self, thread: int) -> list[Note]:
@@ -106,7 +110,9 @@ class Work:
         own = (note.c.thread == thread) & (note.c.id == key)
         own = own if owner is None else own & (note.c.owner == owner)
         with write_transaction(self._engine) as connection:
-            return connection.execute(delete(note).where(own)).rowcount > 0
+            gone = connection.execute(delete(note).where(own)).rowcount > 0
+            index_work(connection, thread)
+        return gone
 
 
 class Links:
@@ -157,7 +163,7 @@ KEY_CHARS: Final = 16
 def remove_work(connection: Connection, thread: int) -> None:
     """Remove what belongs to a thread whose last case was deleted."""
     if connection.execute(select(case.c.number).where(case.c.thread == thread).limit(1)).first() is None:
-        for table in (link, note, work):
+        for table in (link, note, work, word):
             connection.execute(delete(table).where(table.c.thread == thread))
 
 
