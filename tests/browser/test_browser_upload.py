@@ -107,13 +107,14 @@ def test_pause_resume_and_cancel(server: Running, new_context: NewContext, tmp_p
     second = bundle(tmp_path, "second.tar", MIB, seed=22)
     sending = opened(new_context, server.url)
     sending.slow(2 * MIB)
+    sending.page.check("#separate")
     sending.choose(first, second)
     expect(sending.told(1)).to_have_text("Waits for its turn.")
     sending.passed(0.2)
     sending.press("Pause")
     expect(sending.told()).to_contain_text("Paused at")
     expect(sending.row().get_by_role("button", name="Resume")).to_be_focused()
-    expect(sending.told(1)).to_have_text("Uploaded.")
+    expect(sending.told(1)).to_have_text("Analysed.")
     sending.press("Resume")
     expect(sending.told()).to_contain_text("Goes on")
     with sending.page.expect_response(lambda one: one.request.method == "DELETE" and one.status == 204):
@@ -152,13 +153,59 @@ def test_the_same_file_goes_on_after_the_page_was_loaded_again(
     assert digest(file)[0] in kept(server.folder)
 
 
-def test_two_files_are_sent_in_a_row(server: Running, new_context: NewContext, tmp_path: Path) -> None:
-    """One after the other; the page stays and links to both jobs, each of which leads to its case."""
-    files = [bundle(tmp_path, f"host{number}.tar", 1000, seed=40 + number) for number in range(2)]
+def test_two_files_are_one_case(server: Running, new_context: NewContext, tmp_path: Path) -> None:
+    """Sent one after the other, judged together; a text that is pasted on the page of the case comes to it."""
+    files = [bundle(tmp_path, f"host{number}.tar", 1000, seed=50 + number) for number in range(2)]
     sending = opened(new_context, server.url)
     sending.choose(*files)
+    expect(sending.page).to_have_url(A_CASE)
+    first = sending.page.url
+    expect(sending.page.locator("section[aria-labelledby=files] > ul > li")).to_have_count(2)
+    assert set(digest(*files)) <= set(kept(server.folder))
+
+    sending.page.click("#add > summary")
+    sending.page.click(".paste > summary")
+    sending.page.fill("#text", "$ uname -r\n5.14.0-1.el9\n")
+    sending.page.click("#paste")
+    expect(sending.page.locator("section[aria-labelledby=files] > ul > li")).to_have_count(3)
+    expect(sending.page.locator("#versions")).to_be_visible()
+    assert sending.page.url != first
+    sending.page.goto(first)
+    expect(sending.page.locator("main")).to_contain_text("This is an older version of the case.")
+    assert sending.complaints == []
+
+
+def test_several_files_one_of_them_junk_as_separate_cases(
+    server: Running, new_context: NewContext, tmp_path: Path
+) -> None:
+    """The row of the junk says in words that it was refused, and why."""
+    (tmp_path / "junk.txt").write_text("nothing of use\n", encoding="utf-8")
+    sending = opened(new_context, server.url)
+    sending.page.check("#separate")
+    sending.choose(bundle(tmp_path, "web.tar", 1000, seed=60), tmp_path / "junk.txt")
+    expect(sending.told(0)).to_have_text("Analysed.")
+    expect(sending.told(1)).to_have_text("Refused: nothing in it was recognised.")
+    assert sending.row(1).get_attribute("data-state") == "refused"
+
+
+def test_files_and_text_without_script(server: Running, new_context: NewContext, tmp_path: Path) -> None:
+    """The form sends several files and what was pasted as one case."""
+    sending = opened(new_context, server.url, java_script_enabled=False)
+    sending.choose(bundle(tmp_path, "plain.tar", 1000, seed=70))
+    sending.page.click(".paste > summary")
+    sending.page.fill("#text", "$ uname -r\n5.14.0-2.el9\n")
+    sending.page.get_by_role("button", name="Upload").click()
+    expect(sending.page.locator("section[aria-labelledby=files] > ul > li")).to_have_count(2)
+
+
+def test_separate_cases_are_sent_in_a_row(server: Running, new_context: NewContext, tmp_path: Path) -> None:
+    """One after the other; the page stays and links to both cases."""
+    files = [bundle(tmp_path, f"host{number}.tar", 1000, seed=40 + number) for number in range(2)]
+    sending = opened(new_context, server.url)
+    sending.page.check("#separate")
+    sending.choose(*files)
     for number in range(2):
-        expect(sending.told(number)).to_have_text("Uploaded.")
+        expect(sending.told(number)).to_have_text("Analysed.")
     links = [sending.row(number).get_by_role("link").get_attribute("href") for number in range(2)]
 
     assert len(set(links)) == 2
@@ -205,7 +252,7 @@ def test_a_full_server_says_so(strict: Running, new_context: NewContext) -> None
     sending.press("Try again")
     expect(sending.told()).to_contain_text("The server has no room for this file.")
     sending.choose({"name": "small.txt", "mimeType": "", "buffer": b"small"})
-    expect(sending.told(1)).to_have_text("Uploaded.")
+    expect(sending.told(1)).to_have_text("Refused: nothing in it was recognised.")
 
 
 @pytest.mark.parametrize(

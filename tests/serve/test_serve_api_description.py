@@ -118,6 +118,10 @@ def meant(whole: Whole, case: Any) -> None:
         done = whole.uploaded(BEFORE.read_bytes(), "again.json").job
         begun = whole.storage.uploads.begin("b.tar", 10, LOCAL.owner)
         case.path_parameters["id"] = {"/api/v1/jobs": done, "/files": begun}.get(case.path.partition("/{")[0], before)
+    if isinstance(case.body, dict) and "uploads" in case.body:
+        sent = whole.storage.uploads.begin("a.txt", 1, LOCAL.owner, held=True)
+        whole.storage.uploads.append(sent, 0, b"a")
+        case.body = {"uploads": [sent], **({"case": before} if "case" in case.body else {})}
     if "Upload-Offset" in (case.headers or {}):
         case.headers["Upload-Offset"] = "0"
 

@@ -66,6 +66,15 @@ def target(whole: Whole, rule: Rule, owner: str = LOCAL.owner) -> str:
     address = address.replace(
         "{name}", static_address("style.css").rpartition("/")[2] if "static" in rule.path else "b.txt"
     )
+    thread = whole.storage.cases.find(case).thread  # type: ignore[union-attr]
+    if "{secret}" in address:
+        address = address.replace("{secret}", whole.storage.links.add(thread, "upload", 60.0, "ci")[0])
+    if "{note}" in address:
+        address = address.replace("{note}", whole.storage.work.add_note(thread, "ci", owner, "a note"))
+    if "{key}" in address:
+        whole.storage.links.add(thread, "read", 60.0, "ci")
+        address = address.replace("{key}", whole.storage.links.of_thread(thread)[0].key)
+    address = address.replace("{place}", "0")
     if "{prefix}" in address:
         address = address.replace("{prefix}", whole.secret("read").split("_")[1])
     compared = "/compare" in rule.path or "/comparison" in rule.path

@@ -329,25 +329,25 @@ def bundled(tmp_path: Path, name: str, content: bytes) -> Path:
 
 def test_hostile_members_give_data_or_a_reason(tmp_path: Path) -> None:
     """What is no text, too long, or not there is said; a single file is its own bundle."""
-    assert read_member_lines(bundled(tmp_path, "raw", b"PERFILE2\0\0" * 99), "raw", 1, 9).reason == NO_TEXT
-    assert read_member_lines(bundled(tmp_path, "raw", b"x"), "other", 1, 9).reason == NOT_THERE
-    assert read_member_lines(bundled(tmp_path, "short", b"a\nb\n"), "short", 9, 20).reason
-    long = read_member_lines(bundled(tmp_path, "long", b"x" * 100_000 + b"\ntwo\n"), "long", 1, 9)
+    assert read_member_lines([bundled(tmp_path, "raw", b"PERFILE2\0\0" * 99)], "raw", 1, 9).reason == NO_TEXT
+    assert read_member_lines([bundled(tmp_path, "raw", b"x")], "other", 1, 9).reason == NOT_THERE
+    assert read_member_lines([bundled(tmp_path, "short", b"a\nb\n")], "short", 9, 20).reason
+    long = read_member_lines([bundled(tmp_path, "long", b"x" * 100_000 + b"\ntwo\n")], "long", 1, 9)
     assert [(number, len(line)) for number, line in long.lines] == [(1, MAX_LINE_CHARS + 1), (2, 3)]
     assert long.ends
-    many = read_member_lines(bundled(tmp_path, "many", b"\r".join([b"part"] * 5_000) + b"\nnext\n"), "many", 1, 9_000)
+    many = read_member_lines([bundled(tmp_path, "many", b"\r".join([b"part"] * 5_000) + b"\nnext\n")], "many", 1, 9_000)
     assert len(many.lines) <= 200
     plain = tmp_path / ("0" * 62)
     plain.write_bytes(b"one\ntwo\nthree\n")
-    assert read_member_lines(plain, "vmstat.txt", 2, 2) == read_member_lines(
-        bundled(tmp_path, "a", b"one\ntwo\nthree\n"), "a", 2, 2
+    assert read_member_lines([plain], "vmstat.txt", 2, 2) == read_member_lines(
+        [bundled(tmp_path, "a", b"one\ntwo\nthree\n")], "a", 2, 2
     )
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"\xfd7zXZ\0" + b"\xff" * 500)
-    assert "damaged" in read_member_lines(damaged, "a", 1, 2).reason
+    assert "damaged" in read_member_lines([damaged], "a", 1, 2).reason
     packed_twice = tmp_path / "cut"
     packed_twice.write_bytes(gzip.compress(bundled(tmp_path, "z", b"one\n" * 9_000).read_bytes())[:60])
-    cut = read_member_lines(packed_twice, "z", 9_000, 9_000)
+    cut = read_member_lines([packed_twice], "z", 9_000, 9_000)
     assert not cut.lines
     assert cut.reason
 

@@ -32,7 +32,7 @@ def test_the_page_says_what_is_taken_and_how_to_send_it(whole: Whole) -> None:
     cookie, _ = whole.signed_in("upload")
     page = whole.ask("GET", "/", cookie).body.decode()
 
-    assert "at most 64.0 MiB" in page
+    assert "At most 64.0 MiB" in page
     assert 'data-limit="67108864"' in page
     assert 'method="post" enctype="multipart/form-data" action="/upload?csrf=' in page
     assert f"$TOKEN&#34; {ORIGIN}/api/v1/bundles/" in page

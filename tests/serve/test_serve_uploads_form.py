@@ -72,7 +72,9 @@ def test_a_large_file_is_not_spooled(page: Sending, monkeypatch: pytest.MonkeyPa
     [
         (400, FIELD + END),
         (400, FIELD + file(b"", name="") + END),
-        (400, FIELD + file(b"x") + file(b"y") + END),
+        (400, FIELD + file(b"x") + file(b"", name="empty") + END),
+        (400, FIELD + file(b"x") + file(b"y", name="..") + END),
+        (400, part('name="text"', b" \r\n ") + END),
         (400, FIELD + file(b"x", name="../x") + END),
         (400, FIELD + FIELD + file(b"x") + END),
         (400, FIELD + file(b"x")),
@@ -128,9 +130,10 @@ def test_the_parts_are_those_that_were_sent(data: bytes, cuts: list[int]) -> Non
     form, body = MultipartReader(KIND), FIELD + file(data) + END
     places = sorted({min(cut, len(body)) for cut in cuts} | {0, len(body)})
 
-    came = b"".join(form.feed(body[a:b]) for a, b in pairwise(places))
+    came = [piece for a, b in pairwise(places) for piece in form.feed(body[a:b])]
 
-    assert (form.filename, form.whole, came) == ("sos.tar.xz", True, data)
+    assert (form.files, form.whole, b"".join(part for _, part in came)) == (["sos.tar.xz"], True, data)
+    assert form.fields == {"comment": b"text"}
 
 
 @settings(max_examples=200, deadline=None)

@@ -136,9 +136,9 @@ class Whole:
         assert claim is not None
         return claim
 
-    def done(self, claim: Claim, document: Mapping[str, Any]) -> str:
+    def done(self, claim: Claim, document: Mapping[str, Any], status: str = "ok") -> str:
         """The id of the case that a job is ended with."""
-        result = pack_result(BundleResult(claim.job.sha256, claim.job.name, 1, "ok", document=document))
+        result = pack_result(BundleResult(claim.job.sha256, claim.job.name, 1, status, document=document))
         key = self.storage.cases.complete(claim, result, self.server.analysis)
         assert key is not None
         return key

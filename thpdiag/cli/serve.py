@@ -85,7 +85,7 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 )
 @click.option(
     "--access", type=click.Choice([str(mode) for mode in Mode]),
-    help="Authentication: `none` (local machine only), `tokens`, or `proxy` (a reverse proxy authenticates).",
+    help="Authentication: `none` (local machine only), `tokens`, `proxy` (a reverse proxy authenticates), or `oidc`.",
 )  # fmt: skip
 @click.option(
     "--origin", "origins", multiple=True, metavar="URL",
@@ -98,7 +98,18 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--user-header", metavar="NAME", help="The header with the user; the default is x-forwarded-user.")
 @click.option(
     "--admin", "admins", multiple=True, metavar="USER",
-    help="A user of the proxy with administrator rights (delete, create tokens); may be given several times.",
+    help="A user of the proxy or of OpenID Connect (sub or email) with administrator rights; may be given several times.",
+)  # fmt: skip
+@click.option("--oidc-issuer", metavar="URL", help="The OpenID Connect provider that browsers sign in with.")
+@click.option("--oidc-client", metavar="ID", help="The client ID that the provider gave this server.")
+@click.option(
+    "--oidc-secret", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="The file with the client secret that the provider gave this server.",
+)  # fmt: skip
+@click.option("--oidc-claim", metavar="NAME", help="The claim with the groups of a user; the default is `groups`.")
+@click.option(
+    "--oidc-role", "oidc_roles", multiple=True, metavar="GROUP=SCOPES",
+    help="The rights of a group, such as `support=upload,work`; may be given several times.",
 )  # fmt: skip
 @click.option(
     "--upload-limit", callback=_SIZE, metavar="SIZE", help="The maximum size of a bundle; the default is 8 GiB."
@@ -139,6 +150,22 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option(
     "--keep-uploads", callback=_TIME, metavar="TIME", help="How long to keep unfinished uploads; the default is 1 d."
 )
+@click.option(
+    "--rules", "rules", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True, metavar="DIR",
+    help="A folder with additional rules; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--webhook", "webhooks", multiple=True, metavar="URL",
+    help="An address to notify of each new case; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--webhook-secret", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="The file with the secret that signs webhook messages.",
+)  # fmt: skip
+@click.option(
+    "--webhook-network", "webhook_networks", multiple=True, metavar="NETWORK",
+    help="A private network or address that webhooks may reach; may be given several times.",
+)  # fmt: skip
 @shared.REQUIRE_SANDBOX
 def run_server(place: Place, access: str | None, **options: Any) -> None:
     """Start the server; Ctrl-C or SIGTERM stops it. Finished uploads are kept, and analyses restart next time.
@@ -234,7 +261,7 @@ def check_store(place: Place, *, repair: bool, content: bool) -> None:
     Exit code 3 if a problem is not repaired.
     """
     chosen = place.settings({})
-    analysis, all_flaws, left = Analysis(__version__, digest(rule_set())), 0, 0
+    analysis, all_flaws, left = Analysis(__version__, digest(rule_set(chosen.rules))), 0, 0
     with ExitStack() as undo:
         if repair and chosen.data.is_dir():
             undo.enter_context(lock_folder(chosen.data))

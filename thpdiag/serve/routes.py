@@ -34,15 +34,15 @@ from thpdiag.serve.api.description import get_description
 from thpdiag.serve.api.jobs import get_job, get_job_events
 from thpdiag.serve.api.metrics import get_health, get_metrics
 from thpdiag.serve.api.responses import error_response
-from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload
+from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload, verdict, work
 from thpdiag.serve.pages.render import get_static_file, store_error_page, upload_error_page
 from thpdiag.serve.request_counts import RequestCounter
 from thpdiag.serve.server import Server
 from thpdiag.serve.uploads import tus
 from thpdiag.serve.uploads.intake import Handler, handle_upload_errors
-from thpdiag.serve.uploads.whole import post_form, put_bundle
+from thpdiag.serve.uploads.whole import create_case, post_form, put_bundle, put_by_link
 
-ANYBODY, UPLOAD, READ, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.ADMIN,)
+ANYBODY, UPLOAD, READ, WORK, ADMIN = (), (Scope.UPLOAD,), (Scope.READ,), (Scope.WORK,), (Scope.ADMIN,)
 UPLOAD_OR_READ = (Scope.UPLOAD, Scope.READ)
 INTERNAL_ERROR: Final = "internal server error; see the server log"
 
@@ -51,6 +51,11 @@ ROUTES: Final = Routes(
         # bytes come in
         Rule("PUT", "/api/v1/bundles/{name}", UPLOAD, put_bundle, streams=True),
         Rule("POST", "/upload", UPLOAD, post_form, streams=True),
+        Rule("POST", "/cases/{id}/files", UPLOAD, post_form, streams=True),
+        Rule("POST", "/api/v1/cases", UPLOAD, create_case),
+        Rule("POST", "/s/{secret}/files", ANYBODY, post_form, streams=True),
+        Rule("PUT", "/s/{secret}/{name}", ANYBODY, put_by_link, streams=True),
+        Rule("GET", "/s/{secret}", ANYBODY, work.link_page),
         Rule("OPTIONS", "/files", ANYBODY, tus.tus_options),
         Rule("POST", "/files", UPLOAD, tus.create_upload, streams=True),
         Rule("OPTIONS", "/files/{id}", ANYBODY, tus.tus_options),
@@ -74,12 +79,25 @@ ROUTES: Final = Routes(
         Rule("GET", "/metrics", READ, get_metrics),
         # for people
         Rule("GET", "/", UPLOAD_OR_READ, upload.start_page),
+        Rule("GET", "/jobs", UPLOAD_OR_READ, upload.job_list),
         Rule("GET", "/jobs/{id}", UPLOAD_OR_READ, upload.job_page),
         Rule("GET", "/uploads", ADMIN, upload.upload_list),
         Rule("POST", "/uploads/{id}/end", ADMIN, upload.end_upload),
         Rule("GET", "/cases", READ, cases.case_list),
         Rule("GET", "/cases/{id}", READ, cases.case_page),
         Rule("GET", "/cases/{id}/page", READ, cases.case_report),
+        Rule("POST", "/cases/{id}/letter", WORK, verdict.customer_letter),
+        Rule("POST", "/cases/{id}/notes", WORK, work.add_note),
+        Rule("POST", "/cases/{id}/notes/{note}/delete", WORK, work.delete_note),
+        Rule("POST", "/cases/{id}/work", WORK, work.set_work),
+        Rule("POST", "/cases/{id}/share", WORK, work.share),
+        Rule("POST", "/cases/{id}/links/{key}/end", WORK, work.end_link),
+        Rule("POST", "/cases/{id}/analyse", WORK, work.analyse_case),
+        Rule("GET", "/cases/{id}/files.tar", WORK, work.get_files),
+        Rule("GET", "/cases/{id}/files/{place}", WORK, work.get_file),
+        Rule("GET", "/analyses", READ, work.analysis_list),
+        Rule("POST", "/analyses", ADMIN, work.analyse_all),
+        Rule("GET", "/cases/{id}/capture-script", READ, verdict.capture_script),
         Rule("GET", "/cases/{id}/lines", READ, lines.lines_page),
         Rule("GET", "/cases/{id}/compare", READ, cases.comparison_page),
         Rule("GET", "/cases/{id}/comparison", READ, cases.comparison_report),
@@ -97,6 +115,8 @@ ROUTES: Final = Routes(
         Rule("POST", "/tokens/{prefix}/revoke", ADMIN, tokens.revoke_token),
         Rule("GET", "/sign-in", ANYBODY, tokens.sign_in_page),
         Rule("POST", "/sign-in", ANYBODY, tokens.sign_in),
+        Rule("GET", "/sign-in/begin", ANYBODY, tokens.begin_oidc),
+        Rule("GET", "/sign-in/callback", ANYBODY, tokens.finish_oidc),
         Rule("POST", "/sign-out", ANYBODY, tokens.sign_out),
         Rule("GET", "/static/{name}", ANYBODY, get_static_file),
     )

@@ -30,17 +30,19 @@ from thpdiag.sandbox.layers import check_layers
 from thpdiag.sandbox.outcome import Limits
 from thpdiag.serve.access.audit import log_handler
 from thpdiag.serve.access.http_protocol import UVICORN_OPTIONS
+from thpdiag.serve.access.oidc import OidcClient
 from thpdiag.serve.access.principals import check_access
 from thpdiag.serve.access.sessions import load_key
 from thpdiag.serve.access.tokens import Attempts, Bearer
 from thpdiag.serve.pruning import Pruning
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
-from thpdiag.serve.settings import Settings, open_storage
+from thpdiag.serve.settings import Settings, open_oidc, open_receivers, open_storage
 from thpdiag.serve.storage.backup import KEY_FILE
 from thpdiag.serve.storage.database import parse_database_url
 from thpdiag.serve.storage.storage import DAMAGED
 from thpdiag.serve.uploads.intake import Intake
+from thpdiag.serve.webhooks import Webhooks
 from thpdiag.serve.workers import Workers
 from thpdiag.store.results import Analysis
 
@@ -54,7 +56,8 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 def run(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal; `tell` is given one line with the address once connections are taken."""
     access = check_access(settings.to_access())
-    rules = rule_set()
+    rules = rule_set(settings.rules)
+    receivers, provider = open_receivers(settings), open_oidc(settings)
     analysis = Analysis(__version__, digest(rules))
     with ExitStack() as undo:
         undo.enter_context(logging_to_stderr())
@@ -68,18 +71,20 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         if settings.require_sandbox:
             check_layers()
         limits = Limits(every_layer=settings.require_sandbox)
-        workers = Workers(storage, analysis, settings.worker_count, limits)
-        bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time)
+        workers = Workers(storage, analysis, settings.worker_count, limits, rules=settings.rules)
+        bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time, storage.logins)
         key, intake = load_key(storage.folder / KEY_FILE), Intake(storage.uploads, settings.upload_limit)
         server = Server(
             *(storage, access, key, bearer, intake, rules, analysis, settings.terms),
             workers=settings.worker_count,
             wake=workers.wake,
             clock=time,
+            oidc=OidcClient(provider, time) if provider else None,
         )
         loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
         undo.enter_context(exit_on_signals(loop))
         undo.enter_context(Pruning(storage, settings.terms, server.health.check))
+        undo.enter_context(Webhooks(storage, receivers, time))
         undo.enter_context(workers)
         tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C ends it")
         loop.run([listening])

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from thpdiag.engine.load import Rule
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
+from thpdiag.serve.access.oidc import OidcClient
 from thpdiag.serve.access.principals import Access
 from thpdiag.serve.access.tokens import Bearer
 from thpdiag.serve.fleet.cache import FleetCache
@@ -220,6 +221,7 @@ class Server:
     wake: Callable[[], None]
     clock: Callable[[], float]
     max_wait: float = 600.0  # seconds
+    oidc: OidcClient | None = None
     watcher: JobWatcher = field(init=False)
     counts: Counts = field(init=False)
     health: Health = field(init=False)

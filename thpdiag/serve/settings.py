@@ -2,7 +2,7 @@
 
     data = "/var/lib/thpdiag"
     port = 8765
-    access = "proxy"                          # none, tokens, proxy
+    access = "proxy"                          # none, tokens, proxy, oidc
     origins = ["https://thpdiag.example.org"]
     proxies = ["127.0.0.1"]
     upload_limit = "8 GiB"
@@ -24,11 +24,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from thpdiag.errors import UsageError
+from thpdiag.serve.access.oidc import OidcSettings, check_oidc, parse_roles
 from thpdiag.serve.access.principals import Access, Mode, parse_networks, parse_scopes
 from thpdiag.serve.storage.content import SPARE_BYTES, StorageLimits
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
+from thpdiag.serve.webhooks import Receivers, check_receivers, receiver_key
 
 BYTE_UNITS: Final[Mapping[str, int]] = MappingProxyType(
     {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB"))}
@@ -101,6 +103,7 @@ def _parse(parse: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
 TEXT: Final = _parse(_text)
 TEXTS: Final = _parse(_texts)
 TRUTH: Final = _parse(_truth)
+PATH: Final = _parse(lambda value: Path(_text(value)))
 SIZE: Final = _parse(lambda value: parse_size(_text(value)))
 DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
 
@@ -136,6 +139,15 @@ class Settings:
     user_scopes: tuple[str, ...] = field(default=("upload", "read"), metadata=TEXTS)
     admins: tuple[str, ...] = field(default=(), metadata=TEXTS)
     require_sandbox: bool = field(default=False, metadata=TRUTH)
+    oidc_issuer: str = field(default="", metadata=TEXT)
+    oidc_client: str = field(default="", metadata=TEXT)
+    oidc_secret: Path | None = field(default=None, metadata=PATH)
+    oidc_claim: str = field(default="groups", metadata=TEXT)
+    oidc_roles: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    rules: tuple[Path, ...] = field(default=(), metadata=_parse(lambda value: tuple(map(Path, _texts(value)))))
+    webhooks: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    webhook_secret: Path | None = field(default=None, metadata=PATH)
+    webhook_networks: tuple[str, ...] = field(default=(), metadata=TEXTS)
 
     @property
     def terms(self) -> Terms:
@@ -153,6 +165,23 @@ class Settings:
         return Access(self.access, self.host, origins, proxies, header, scopes, admins, SIGN_IN_PATH)
 
 
+def open_oidc(settings: Settings) -> OidcSettings | None:
+    """The provider that browsers sign in with, if that is how they do."""
+    if settings.access is not Mode.OIDC:
+        return None
+    secret = check_oidc(settings.oidc_issuer, settings.oidc_client, settings.oidc_secret)
+    roles, scopes = parse_roles(settings.oidc_roles), parse_scopes(settings.user_scopes)
+    names = (settings.oidc_issuer, settings.oidc_client, secret, settings.oidc_claim)
+    return OidcSettings(*names, roles, scopes, frozenset(settings.admins))
+
+
+def open_receivers(settings: Settings) -> Receivers:
+    """The webhooks, with the secret of their messages."""
+    secret = check_receivers(settings.webhooks, settings.webhook_secret)
+    origin = settings.origins[0] if settings.origins else ""
+    return Receivers(settings.webhooks, secret, parse_networks(settings.webhook_networks), origin)
+
+
 def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
     """What the file says, and what the options say in its place; None among the options is not said."""
     settings = {} if file is None else _read_toml(file)
@@ -168,7 +197,10 @@ def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
         settings.owner_cases, settings.owner_uploads,
         settings.owner_jobs or (max(1, settings.worker_count - 1) if several else None),
     )  # fmt: skip
-    return Storage.open(settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew)
+    receivers = tuple(map(receiver_key, settings.webhooks))
+    return Storage.open(
+        settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew, receivers=receivers
+    )
 
 
 def data_folder() -> Path:

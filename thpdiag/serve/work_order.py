@@ -29,26 +29,39 @@ if TYPE_CHECKING:
 class AnalysisOrder:
     """One bundle to be analysed.
 
-    `file` has the name that was uploaded, which may decide what it is taken for, and leads to the bundle as it is kept.
-    The child writes into `room` alone. `size` is in bytes.
+    `files` have the names that were uploaded, which may decide what they are taken for, and lead to the bundles as they
+    are kept; they lie in one folder. The child writes into `room` alone. `size` is in bytes, of all. `rules` are
+    folders with further rules; together with those that come along their digest has to be `rules_digest`.
     """
 
     sha256: str
     name: str
     size: int
-    file: Path
+    files: tuple[Path, ...]
     room: Path
     limits: Limits
+    rules: tuple[Path, ...] = ()
+    rules_digest: str = ""
 
 
-def prepare_order(job: Job, content: Path, folder: Path, limits: Limits) -> AnalysisOrder:
-    """The order of a job, which is worked on in an empty folder of its own."""
+def prepare_order(
+    job: Job, contents: Mapping[str, Path], folder: Path, limits: Limits,
+    rules: tuple[Path, ...] = (), rules_digest: str = "",
+) -> AnalysisOrder:  # fmt: skip
+    """The order of a job, which is worked on in an empty folder of its own; `contents` are its files by name."""
     named, room = folder / "named", folder / "room"
     named.mkdir()
     room.mkdir()
-    file = named / job.name
-    file.symlink_to(content.absolute())
-    return AnalysisOrder(job.sha256, job.name, content.stat().st_size, file, room, limits)
+    files = link_files(contents, named)
+    size = sum(content.stat().st_size for content in contents.values())
+    return AnalysisOrder(job.sha256, job.name, size, files, room, limits, rules, rules_digest)
+
+
+def link_files(contents: Mapping[str, Path], folder: Path) -> tuple[Path, ...]:
+    """Links in a folder, by the names of the files, to where they are kept."""
+    for name, content in contents.items():
+        (folder / name).symlink_to(content.absolute())
+    return tuple(folder / name for name in contents)
 
 
 STAGE_FILE: Final = "stage"

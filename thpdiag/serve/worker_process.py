@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
+from thpdiag.diagnosis.result_document import digest
 from thpdiag.engine.load import Rule, rule_set
 from thpdiag.engine.timing import Timings
+from thpdiag.errors import ThpdiagError
 from thpdiag.fleet.work import describe_bug, status_of_document
 from thpdiag.host.options import Options
 from thpdiag.isolated import allowed_files, note_missing_layers, preload_analysis
@@ -27,33 +30,43 @@ from thpdiag.serve.work_order import STAGE_PACKING, AnalysisOrder, StageWriter
 from thpdiag.store.results import ZLIB_LEVEL, PackedResult, host_rows
 
 OPTIONS = Options()
+RULES_CHANGED = "the rules in the folders of this server have changed since it started; it has to be started again"
 
 
 @cache
-def server_rules() -> tuple[Rule, ...]:
-    """Those that come with thpdiag and with installed packages, as the server has them."""
-    return rule_set()
+def server_rules(folders: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
+    """Those that come with thpdiag and with installed packages, and those of folders, as the server has them."""
+    return rule_set(folders)
 
 
 def analyse_order(order: AnalysisOrder) -> PackedResult:
     """What came of a bundle; without a document its reason says why there is none."""
-    stages = StageWriter(order.room)
+    stages, rules = StageWriter(order.room), _rules_of(order)
+    if not rules:
+        return PackedResult(order.sha256, order.name, order.size, "not begun", RULES_CHANGED)
 
     def call() -> Answer:
-        document = analyze(
-            [order.file], server_rules(), OPTIONS, progress=stages.count, timings=_StageTimings(says=stages)
-        )
+        document = analyze(order.files, rules, OPTIONS, progress=stages.count, timings=_StageTimings(says=stages))
         return Answer(json.dumps(document, default=dict).encode())
 
-    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files([order.file], order.room)))
+    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files(order.files, order.room)))
     stages.tell(STAGE_PACKING)
     return _pack_outcome(order, outcome)
+
+
+def _rules_of(order: AnalysisOrder) -> tuple[Rule, ...]:
+    """The rules of the server; none if those of its folders are others by now, or have become mistaken."""
+    try:
+        rules = server_rules(order.rules)
+    except ThpdiagError:
+        return ()
+    return rules if not order.rules or digest(rules) == order.rules_digest else ()
 
 
 def _pack_outcome(order: AnalysisOrder, outcome: Outcome) -> PackedResult:
     if outcome.status is not Status.OK:
         why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
-        here = f"{order.file.parent}/"  # nobody needs to know where our folders are
+        here = f"{order.files[0].parent}/"  # nobody needs to know where our folders are
         return PackedResult(order.sha256, order.name, order.size, outcome.name, why.replace(here, ""))
     document = json.loads(outcome.content)
     status, reason = status_of_document(document)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Final, Self
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.sandbox.outcome import Limits, Status
 from thpdiag.sandbox.preload import Worker, WorkerDiedError, start_fork_server
+from thpdiag.serve.storage.file_sets import Part
 from thpdiag.serve.storage.jobs import FILE_GONE, Claim
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.work_order import AnalysisOrder, prepare_order, read_stage
@@ -73,6 +74,7 @@ class JobRunner:
     limits: Limits
     scratch: Path
     over: Event
+    rules: tuple[Path, ...] = ()  # folders with further rules
 
     def run(self, claim: Claim) -> None:
         """One job from its claim to its end; nothing is raised but a mistake of ours."""
@@ -86,12 +88,14 @@ class JobRunner:
     def _analyse(self, claim: Claim) -> PackedResult:
         """What came of it, without a document where nothing did. That a process dies is not the bundle's doing."""
         for _ in range(MAX_TRIES):
-            if not self.storage.content.has(claim.job.sha256):
+            contents = self._contents(claim)
+            if contents is None:
                 return _failed_analysis(claim, "gone", FILE_GONE)
-            content = self.storage.content.path(claim.job.sha256)
             try:
                 with TemporaryDirectory(prefix="job-", dir=self.scratch, ignore_cleanup_errors=True) as folder:
-                    order = prepare_order(claim.job, content, Path(folder), self.limits)
+                    order = prepare_order(
+                        claim.job, contents, Path(folder), self.limits, self.rules, self.analysis.rules_digest
+                    )
                     with Worker(analysis_handler, [PRELOADED_MODULE, *PRELOAD]) as worker:
                         return self._watch(claim, order, worker)
             except WorkerDiedError as died:
@@ -99,6 +103,12 @@ class JobRunner:
             except OSError as error:
                 return self._not_begun(claim, error)
         return _failed_analysis(claim, "killed", KILLED)
+
+    def _contents(self, claim: Claim) -> Mapping[str, Path] | None:
+        """The files of a job by name; None if one of them is gone."""
+        parts = self.storage.bundles.parts(claim.job.sha256) or (Part(claim.job.sha256, claim.job.name),)
+        paths = {one.name: self.storage.content.path(one.sha256) for one in parts}
+        return paths if all(path.is_file() for path in paths.values()) else None
 
     def _watch(self, claim: Claim, order: AnalysisOrder, worker: Worker) -> PackedResult:
         """Say that the job is being done: at once when its stage changes, and now and then as long as it does not."""
@@ -167,9 +177,12 @@ def _failed_analysis(claim: Claim, status: str, why: str) -> PackedResult:
 class Workers:
     """To be used as a context; `wake` may be called at any time, from any thread, and returns at once."""
 
-    def __init__(self, storage: Storage, analysis: Analysis, count: int, limits: Limits | None = None) -> None:
+    def __init__(
+        self, storage: Storage, analysis: Analysis, count: int, limits: Limits | None = None,
+        *, rules: tuple[Path, ...] = (),
+    ) -> None:  # fmt: skip
         self._storage, self._scratch, self._over = storage, storage.folder / SCRATCH_FOLDER, Event()
-        self._runner = JobRunner(storage, analysis, limits or Limits(), self._scratch, self._over)
+        self._runner = JobRunner(storage, analysis, limits or Limits(), self._scratch, self._over, rules)
         self._bells = tuple(Event() for _ in range(count))
         self._threads: list[Thread] = []
         self._lock = Lock()

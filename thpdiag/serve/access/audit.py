@@ -40,6 +40,12 @@ class Action(StrEnum):
     PRUNE = "prune"
     CREATE_TOKEN = "create-token"
     REVOKE_TOKEN = "revoke-token"
+    SHARE = "share"
+    END_SHARE = "end-share"
+    NOTE = "note"
+    DELETE_NOTE = "delete-note"
+    WORK = "work"
+    ANALYSE = "analyse"
 
 
 class Outcome(StrEnum):
@@ -72,7 +78,15 @@ SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"(thpdiag(?:_|%5f)[0-9a-f]{16}(?:_|%5f))[0-9a-f]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"\b(bearer|basic)\s+[^\s'\",]+", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\b(authorization|cookie|x-csrf-token)\b(['\"]?\s*[:=,]).*", re.IGNORECASE), r"\1\2 ***"),
+    (
+        re.compile(
+            r"\b((?:id_token|access_token|refresh_token|client_secret|code|code_verifier|state)\b['\"]?\s*[:=]\s*['\"]?)[\w.~+/-]{8,}"
+        ),
+        r"\1***",
+    ),
+    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "***"),  # of tokens of OpenID Connect
     (re.compile(r"\b[0-9a-f]{32}\.[\w-]{4,8}\.[\w-]{43}(?![\w-])", re.IGNORECASE), "***"),  # of sessions, against CSRF
+    (re.compile(r"(/s/)[\w-]{43}(?![\w-])", re.ASCII), r"\1***"),  # of links to a case
     (re.compile(r"(://[^\s:/@]*):[^\s/@]*@"), r"\1:***@"),
     (re.compile(r"(?<=\S)\?[^\s'\"]+"), "?***"),
 )

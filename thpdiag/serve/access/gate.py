@@ -333,13 +333,16 @@ class Gate:
             kind, _, presented = authorization.partition(" ")
             secret = presented.strip() if kind.lower() == "bearer" else ""
             # a proxy may pass on what its own login consists of, Basic or Bearer
-            if secret.startswith(TOKEN_MARK) or self.access.mode is Mode.TOKENS:
+            if secret.startswith(TOKEN_MARK) or self.access.mode in (Mode.TOKENS, Mode.OIDC):
                 return await self.bearer.principal(secret, address_of(scope, self.access))
         if self.access.mode is Mode.PROXY:
             return self._user_of_proxy(peer_of(scope), headers)
         cookie = sessions.session_cookie(headers, over_tls=self.access.over_tls)
         session = sessions.read_session(self.key, cookie, self.bearer.clock())
-        return (await self.bearer.session(session.prefix, session.nonce) if session else None) or NOBODY
+        if session is None:
+            return NOBODY
+        find = self.bearer.login_session if self.access.mode is Mode.OIDC else self.bearer.session
+        return await find(session.prefix, session.nonce) or NOBODY
 
     def _user_of_proxy(self, peer: str, headers: Headers) -> Principal:
         """The user whom a trusted proxy names. Any other that sends its header is refused, not just ignored."""
@@ -371,7 +374,7 @@ class Gate:
             self._ask_for_login(scope, headers)
         if not any(map(who.may, rule.scopes)):
             raise RefusedError(403, f"this needs the scope {' or '.join(rule.scopes)}")
-        if scope["method"] in SAFE_METHODS or who.way not in (Way.SESSION, Way.PROXY):
+        if scope["method"] in SAFE_METHODS or who.way not in (Way.SESSION, Way.PROXY, Way.OIDC):
             return
         presented = sessions.presented_csrf_token(headers, scope["query_string"])
         if not sessions.is_csrf_token_of(self.key, who, presented, self.bearer.clock()):
@@ -380,7 +383,7 @@ class Gate:
     def _ask_for_login(self, scope: Request, headers: Headers) -> None:
         """Somebody with a browser is shown where to begin a session, and goes on from there."""
         words, page = "this needs a token", self.access.sign_in
-        if page and self.access.mode is Mode.TOKENS and scope["method"] == "GET" and wants_page(headers):
+        if page and self.access.mode in (Mode.TOKENS, Mode.OIDC) and scope["method"] == "GET" and wants_page(headers):
             path: bytes = scope.get("raw_path") or b""
             query: bytes = scope["query_string"]
             target = (path + b"?" + query if query else path).decode("latin-1")

@@ -1,11 +1,12 @@
 """Who may come in: principals and their scopes, the modes of access, and the addresses that are believed.
 
 `upload` alone reads nothing, so that a token for CI or for a customer's shell shows no other customer's case; the
-answer to one's own upload is part of uploading. `admin` includes the others.
+answer to one's own upload is part of uploading. `work` includes `read`, and `admin` includes the others.
 
     none     no login; on a loopback address only
     tokens   bearer tokens; a browser begins a session with one
     proxy    a header of a proxy that has done the login, from listed addresses only; bearer tokens for programs
+    oidc     a browser signs in with OpenID Connect; bearer tokens for programs
 
 The headers of a proxy are believed here and nowhere else: uvicorn must not rewrite addresses by itself.
 """
@@ -29,6 +30,7 @@ class Scope(StrEnum):
 
     UPLOAD = "upload"  # send bundles
     READ = "read"  # see what was found in them
+    WORK = "work"  # read, and work on cases: ask the customer, write notes, share, analyse again
     ADMIN = "admin"  # delete and keep cases, make and end tokens
 
 
@@ -53,6 +55,8 @@ class Way(StrEnum):
     TOKEN = "token"  # a bearer token with the request
     SESSION = "session"  # a cookie of the browser, begun with a token
     PROXY = "proxy"  # a header of a proxy that is trusted by its address
+    OIDC = "oidc"  # a cookie of the browser, begun with OpenID Connect
+    LINK = "link"  # an address that somebody was given, for one case
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Principal:
     name: str  # for people: the token's name, the proxy's user
     way: Way
     scopes: frozenset[Scope]
-    key: str = ""  # what stays when the name changes: the token's prefix
+    key: str = ""  # what stays when the name changes: the token's prefix, the digest of a provider's user
     binding: str = field(default="", repr=False)  # what a CSRF token of theirs is bound to
 
     @property
@@ -75,10 +79,14 @@ class Principal:
         """What an upload is marked with; a token and the session begun with it are one owner."""
         if self.way in (Way.TOKEN, Way.SESSION):
             return f"token:{self.key}"
+        if self.way is Way.OIDC:
+            return f"oidc:{self.key}"
         return f"{self.way}:{self.name}"
 
     def may(self, needed: Scope) -> bool:
-        return needed in self.scopes or Scope.ADMIN in self.scopes
+        return (
+            needed in self.scopes or Scope.ADMIN in self.scopes or (needed is Scope.READ and Scope.WORK in self.scopes)
+        )
 
     def may_touch(self, owner: str) -> bool:
         """Whether an unfinished upload of that owner is theirs; to others it does not exist."""
@@ -171,6 +179,7 @@ class Mode(StrEnum):
     NONE = "none"
     TOKENS = "tokens"
     PROXY = "proxy"
+    OIDC = "oidc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +207,7 @@ def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
     if access.mode is Mode.NONE and not local:
         raise UsageError(
             f"{access.host or 'every address'} can be reached from other machines, and there is no login: "
-            "name a mode of access, tokens or proxy"
+            "name a mode of access: tokens, proxy or oidc"
         )
     if access.mode is Mode.NONE and (access.origins or access.proxies):
         raise UsageError("others can reach the server by a proxy or another name, but it has no login: set --access")

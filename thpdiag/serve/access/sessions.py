@@ -14,6 +14,7 @@ read, which of an upload is long. Queries are not logged and our pages send no r
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -133,10 +134,39 @@ def set_cookie_header(value: str, *, over_tls: bool) -> str:
 
 def session_cookie(headers: Headers, *, over_tls: bool) -> str:
     """The value of our cookie. Two of that name are none: a neighbour of this host may have set one of them."""
-    name = cookie_name(over_tls=over_tls)
+    return _cookie(headers, cookie_name(over_tls=over_tls))
+
+
+def _cookie(headers: Headers, name: str) -> str:
     pairs = [pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";")]
     values = [value for key, _, value in pairs if key == name]
     return values[0] if len(values) == 1 else ""
+
+
+def seal_flow(key: bytes, told: str, now: float) -> str:
+    """A text that a browser keeps while somebody signs in elsewhere, signed."""
+    return _Signer(key, now, "flow").sign(base64.urlsafe_b64encode(told.encode()).decode()).decode()
+
+
+def open_flow(key: bytes, value: str, now: float, seconds: int) -> str | None:
+    """The text, if it was sealed here and not too long ago."""
+    signed = _Signer(key, now, "flow").verify(value, seconds)
+    return None if signed is None else base64.urlsafe_b64decode(signed).decode()
+
+
+def flow_cookie_header(value: str, seconds: int, *, over_tls: bool) -> str:
+    """The Set-Cookie header; SameSite=Lax, since the browser comes back from another site. Empty: forget it."""
+    secure = "; Secure" if over_tls else ""
+    lasts = seconds if value else 0
+    return f"{_flow_name(over_tls=over_tls)}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Lax{secure}"
+
+
+def flow_cookie(headers: Headers, *, over_tls: bool) -> str:
+    return _cookie(headers, _flow_name(over_tls=over_tls))
+
+
+def _flow_name(*, over_tls: bool) -> str:
+    return f"{cookie_name(over_tls=over_tls)}-flow"
 
 
 async def sign_in(presented: str, address: str, bearer: Bearer, access: Access, key: bytes) -> str:

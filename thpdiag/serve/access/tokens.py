@@ -29,7 +29,8 @@ from thpdiag.errors import UsageError
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
 from thpdiag.serve.access.headers import RefusedError
 from thpdiag.serve.access.principals import NOBODY, Principal, Scope, Way, address_prefix, known_scopes
-from thpdiag.serve.storage.access import AuditEntry, TokenRow, TokenTable
+from thpdiag.serve.storage.access import AuditEntry, LoginTable, TokenRow, TokenTable
+from thpdiag.serve.storage.database import is_id
 
 ATTEMPT_BURST: Final = 10.0  # failures at once
 SECONDS_PER_ATTEMPT: Final = 6.0  # until one more is answered as such
@@ -120,6 +121,7 @@ class Bearer:
     attempts: Attempts
     record: Callable[[AuditEntry], None]
     clock: Callable[[], float]
+    logins: LoginTable | None = None
 
     async def principal(self, presented: str, address: str) -> Principal:
         """Who presents a token. It is looked at first: wrong ones of the same address keep no right one out."""
@@ -144,6 +146,15 @@ class Bearer:
             return None
         await run_in_threadpool(note_use, token, self.tokens, now)
         return Principal(token.label, Way.SESSION, known_scopes(token.scopes), token.prefix, nonce)
+
+    async def login_session(self, key: str, nonce: str) -> Principal | None:
+        """Who began a session with OpenID Connect, as long as it lasts."""
+        if self.logins is None or not is_id(key):
+            return None
+        login = await run_in_threadpool(self.logins.find, key, self.clock())
+        if login is None:
+            return None
+        return Principal(login.name, Way.OIDC, known_scopes(login.scopes), login.subject, f"{key}.{nonce}")
 
     def _identify(self, presented: str, now: float) -> TokenRow | None:
         token = find_token(presented, self.tokens, now)

@@ -1,6 +1,6 @@
 """Cases: lists of them, one, what is done to one, its report in every format, and two cases compared.
 
-    GET    /api/v1/cases?host=&verdict=&mechanism=&rule=&sha256=&since=&until=&limit=&below=
+    GET    /api/v1/cases?q=&host=&verdict=&mechanism=&rule=&sha256=&state=&assignee=&since=&until=&limit=&below=
     GET    /api/v1/cases/ID
     DELETE /api/v1/cases/ID
     PUT    /api/v1/cases/ID/kept      spared by retention
@@ -54,10 +54,11 @@ TEXT_FILTERS: Final = ("host", "verdict", "mechanism", "rule", "sha256")
 
 
 def list_cases(request: Request, server: Server) -> Response:
-    query = query_of(request, *TEXT_FILTERS, "since", "until", "limit", "below")
+    query = query_of(request, *TEXT_FILTERS, "since", "until", "limit", "below", "q", "state", "assignee")
     if query.get("sha256") and not is_sha256(query["sha256"]):
         raise RefusedError(400, "sha256 is 64 hexadecimal digits, in small letters")
-    texts = {name: query.get(name, "") for name in TEXT_FILTERS}
+    texts: dict[str, Any] = {name: query.get(name, "") for name in TEXT_FILTERS}
+    texts |= {"words": query.get("q", ""), "state": query.get("state", ""), "assignee": query.get("assignee", "")}
     question = CaseFilter(**texts, since=_time(query, "since"), until=_time(query, "until"))
     limit, below = _number(query, "limit"), _number(query, "below")
     if limit is not None and not 1 <= limit <= MAX_CASES:

@@ -22,6 +22,8 @@ from thpdiag.serve.api.metrics import VERDICTS
 from thpdiag.serve.api.responses import query_of
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CASES_PER_PAGE
+from thpdiag.serve.storage.file_sets import MAX_FILES
+from thpdiag.serve.storage.work import STATES
 from thpdiag.serve.uploads.tus import TUS_CONTENT_TYPE, TUS_VERSION
 
 Schema = dict[str, Any]
@@ -87,6 +89,7 @@ _LEADING: Final = {
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Problem": described(record(title=TEXT, status={"type": "integer"}, detail=TEXT), "RFC 9457."),
     "Accepted": record(**_ACCEPTED),
+    "Together": record(**{name: schema for name, schema in _ACCEPTED.items() if name != "known"}),
     "Analysed": record(
         **_ACCEPTED, state={**TEXT, "enum": ["done", "failed"]}, reason=TEXT, exit={"type": "integer"},
         verdict=or_null(refer("Verdict")),
@@ -140,7 +143,10 @@ REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     404: ("NotFound", "There is nothing here, or nothing for this token."),
     405: ("OtherMethod", "No such method here."),
     408: ("TooSlow", "Too few bytes came for too long."),
-    409: ("Conflict", "The upload is at another byte (see `Upload-Offset`), or is finished."),
+    409: (
+        "Conflict",
+        "The upload is at another byte (see `Upload-Offset`), or is finished; or files of the case are missing.",
+    ),
     410: ("Gone", "No such upload, or it has expired, or it belongs to someone else."),
     412: ("OtherVersion", "`Tus-Resumable: 1.0.0` is missing."),
     413: ("TooLarge", "More bytes than are taken."),
@@ -227,7 +233,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             ),
             202: answer("The bundle is stored; its analysis is running.", "Location", **{_JSON: refer("Accepted")}),
         },
-        404, 408, 410, 413, 415, 423, 507,
+        404, 408, 409, 410, 413, 415, 423, 507,
         parameters=(
             parameter(
                 "name", "path", "Name of the file, for people: a plain name without folders, at most 255 bytes.",
@@ -240,6 +246,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             parameter(
                 "fail-on", "query", "With `wait`: the severity from which on a finding makes the exit code 1.",
                 {**TEXT, "enum": [*reversed(SEVERITIES), NEVER], "default": NEVER},
+            ),
+            parameter(
+                "case", "query", "The file comes to this case: all its files are judged together, as a new version. "
+                "With the scope upload alone: a case of something that was sent with the same token.", ID,
             ),
         ),
         body=_bytes_of("application/octet-stream", required=False),
@@ -265,8 +275,9 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             _TUS,
             parameter("Upload-Length", "header", "Bytes that will come.", OFFSET, required=True),
             parameter(
-                "Upload-Metadata", "header", "`filename` with the name in base64; other keys are not kept.",
-                {**TEXT, "pattern": "^filename [A-Za-z0-9+/]{4,40}$"},
+                "Upload-Metadata", "header", "`filename` with the name in base64, and `hold` for one that is judged "
+                "with others (`POST /api/v1/cases`); other keys are not kept.",
+                {**TEXT, "pattern": "^filename [A-Za-z0-9+/]{4,40}(,hold)?$"},
             ),
         ),
     ),
@@ -313,8 +324,9 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {
             200: answer(
                 "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
-                "and `page`, complete each time. The last one, with the id `end`, is for a job that is done or has "
-                "failed; an event named `gone` means that the job was deleted.",
+                "and `page`, complete each time, and `status` if nothing was recognized (`refused`). The last one, with "
+                "the id `end`, is for a job that is done or has failed; an event named `gone` means that the job was "
+                "deleted.",
                 "X-Accel-Buffering",
             ) | {"content": {"text/event-stream": {}}},
             204: answer("The last event was heard already (`Last-Event-ID: end`)."),
@@ -333,6 +345,9 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         parameters=tuple(
             parameter(name, "query", description, schema)
             for name, description, schema in (
+                ("q", "Beginnings of words of findings, hosts, notes or tickets; all of them.", SEARCHED),
+                ("state", "Of the work on it.", {**TEXT, "enum": list(STATES)}),
+                ("assignee", "Who works on it.", SEARCHED),
                 ("host", "A part of the name of a host; capitals do not count.", SEARCHED),
                 ("verdict", "The verdict of any host.", {**TEXT, "enum": [*VERDICTS]}),
                 (
@@ -352,6 +367,23 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 ("below", "Where a page begins; taken from `next`.", OFFSET),
             )
         ),
+    ),
+    ("POST", "/api/v1/cases"): operation(
+        "judgeTogether", "uploads", "Have uploads judged as one case",
+        {201: answer("The files are stored, and their analysis is queued.", "Location", **{_JSON: refer("Together")})},
+        404, 408, 409, 410, 413, 507,
+        body={
+            "required": True,
+            "content": content(**{_JSON: {
+                "type": "object", "required": ["uploads"], "additionalProperties": False,
+                "properties": {
+                    "uploads": {**array(ID), "minItems": 1, "maxItems": MAX_FILES,
+                                "description": "Ids of resumable uploads that have come whole."},
+                    "case": described(ID, "They come to this case, as a new version of it."),
+                },
+            }}),
+        },
+        description="The same files, in whatever order, are one bundle. Uploads with `hold` wait for this.",
     ),
     ("GET", "/api/v1/cases/{id}"): operation(
         "findCase", "cases", "One case with its hosts and findings",

@@ -19,6 +19,7 @@ from thpdiag.serve.access.principals import Principal, Scope
 from thpdiag.serve.api.responses import NOTHING_HERE, job_json, json_line, json_response, query_of
 from thpdiag.serve.server import JobState, JobWatcher, Server
 from thpdiag.serve.storage.jobs import QUEUED, Job
+from thpdiag.store.results import REFUSED
 
 HEARTBEAT_SECONDS: Final = 15.0  # proxies end a connection on which nothing comes for a minute
 RETRY_MILLISECONDS: Final = 2000  # after which a browser whose connection broke comes again
@@ -64,6 +65,7 @@ def _event(key: str, seen: JobState) -> str:
     event = {
         **{"id": key, "state": seen.state, "stage": seen.stage, "ahead": seen.ahead, "reason": seen.reason},
         **{"case": seen.case, "page": None if seen.case is None else f"/cases/{seen.case}"},
+        **({"status": REFUSED} if seen.status == REFUSED else {}),
     }
     mark = f"id: {LAST_EVENT}\n" if seen.ended else ""
     return f"{mark}data: {json_line(event)}\n\n"

@@ -3,9 +3,10 @@ beside another, as a rule of the same host, the older one first."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
@@ -17,6 +18,7 @@ from thpdiag.compare.document import document as compare
 from thpdiag.report.html import policy, render
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import report_headers
+from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.pages.lines import DOCUMENT_ERRORS, NO_CASE, CitedFinding, cited_findings
 from thpdiag.serve.pages.render import (
     VERDICTS,
@@ -26,6 +28,8 @@ from thpdiag.serve.pages.render import (
     not_found_page,
     render_page,
 )
+from thpdiag.serve.pages.verdict import can_ask, verdict_blocks
+from thpdiag.serve.pages.work import STATE_WORDS, link_words, what_changed, work_of
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter, Cases
@@ -44,20 +48,44 @@ DOWNLOADS: Final = (  # as the API has them, in words
 MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
 MAX_QUERY_CHARS: Final = 255
 MAX_DIGITS: Final = 15  # of a case's number
-QUERY_FIELDS: Final = ("host", "verdict", "mechanism", "rule", "since", "until")
+QUERY_FIELDS: Final = ("q", "host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
 NO_OTHER_CASE: Final = "The case to compare with does not exist. It may have been deleted or have expired."
 SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
 NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyse the bundle again."
 
 
 @dataclass(frozen=True, slots=True)
-class CaseContext:
-    """What stands beside a case: its bundle, what its findings cite, other cases."""
+class CaseFile:
+    """One file of a case, under its name in the result; `recognised` says whether anything was read of it."""
 
-    bundle: Bundle | None
+    name: str
+    bundle: Bundle
+    recognised: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaseContext:
+    """What stands beside a case: its files, what its findings cite, its other versions, other cases."""
+
+    files: list[CaseFile]
     findings: list[CitedFinding]
+    versions: list[Case]
     same_host: list[Case]
     same_bundle: list[Case]
+
+    @property
+    def size(self) -> int:
+        return sum(file.bundle.size for file in self.files)
+
+    @property
+    def removed(self) -> float | None:
+        """When the first of its files went, if one did: then it cannot be judged again."""
+        return min((file.bundle.removed for file in self.files if file.bundle.removed is not None), default=None)
+
+    @property
+    def latest(self) -> Case | None:
+        """The version of a case that counts, if it is another one."""
+        return next((other for other in self.versions if not other.superseded), None)
 
     @property
     def places(self) -> int:
@@ -69,15 +97,46 @@ def case_page(request: Request, server: Server) -> Response:
     case = storage.cases.find(request.path_params["id"])
     if case is None:
         return not_found_page(request, server, NO_CASE)
+    document = storage.cases.document(case.id) or {}
     try:
-        findings = cited_findings(storage.cases.document(case.id) or {})
+        findings = cited_findings(document)
     except DOCUMENT_ERRORS:
         findings = []
+    versions = _other_cases(server, case, CaseFilter(thread=case.thread))
     same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if case.host else []  # nameless: nobody's
     same_bundle = _other_cases(server, case, CaseFilter(sha256=case.sha256))
-    around = CaseContext(storage.bundles.find(case.sha256), findings, same_host, same_bundle)
+    own = {case.id, *(version.id for version in versions)}
+    same_host, same_bundle = ([one for one in others if one.id not in own] for others in (same_host, same_bundle))
+    around = CaseContext(_files(server, case, document), findings, versions, same_host, same_bundle)
     title = ": ".join(filter(None, (case_title(case), case_sentence(case))))
-    return render_page(request, server, "case.html", title=title, case=case, around=around, formats=DOWNLOADS)
+    blocks, asks = verdict_blocks(document), can_ask(document)
+    return render_page(
+        request, server, "case.html",
+        title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit, blocks=blocks, asks=asks,
+        outdated=case.tool_version != server.analysis.tool_version or case.rules_digest != server.analysis.rules_digest,
+        changes=_changes(server, case, versions, document), work=work_of(server, case, request.state.principal),
+        link_words=link_words, login=server.access.mode is not Mode.NONE,
+    )  # fmt: skip
+
+
+def _changes(server: Server, case: Case, versions: list[Case], document: Mapping[str, Any]) -> list[str]:
+    """What this version says otherwise than the one before it."""
+    before = next((other for other in versions if other.number < case.number), None)
+    return [] if before is None else what_changed(server.storage.cases.document(before.id) or {}, document)
+
+
+def _files(server: Server, case: Case, document: Mapping[str, Any]) -> list[CaseFile]:
+    """The files of a case, and whether the result speaks of anything that was read of them."""
+    hosts = document.get("cases") or [document]
+    read = {
+        given["member"]
+        for host in hosts
+        for given in (host.get("inputs", ()) if isinstance(host, Mapping) else ())
+        if isinstance(given, Mapping) and given.get("reader") and isinstance(given.get("member"), str)
+    }
+    first = {member.partition("/")[0] for member in read}
+    found = server.storage.bundles.files(case.sha256)
+    return [CaseFile(one.name, known, one.name in first if one.name else bool(read)) for one, known in found]
 
 
 def _other_cases(server: Server, case: Case, question: CaseFilter) -> list[Case]:
@@ -168,6 +227,8 @@ def case_list(request: Request, server: Server) -> Response:
         verdicts=VERDICTS,
         mechanisms=sorted(filter(None, known)),
         rules=sorted(rule.id for rule in server.rules),
+        states=STATE_WORDS,
+        assignees=server.storage.work.assignees(),
     )
 
 
@@ -192,6 +253,9 @@ def parse_query(query: QueryParams) -> CaseQuery:
         rule=written["rule"].upper(),
         since=None if first is None else first.timestamp(),
         until=None if last is None else (last + timedelta(days=1)).timestamp(),
+        state=written["state"],
+        words=written["q"],
+        assignee=written["assignee"],
     )
     return CaseQuery(written, question, tuple(mistakes))
 

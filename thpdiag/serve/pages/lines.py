@@ -8,12 +8,13 @@ of it is kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -33,6 +34,7 @@ from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.pages.render import error_page, not_found_page, render_page
 from thpdiag.serve.server import Server
+from thpdiag.serve.work_order import link_files
 
 NO_CASE: Final = "There is no such case. It may have been deleted or have expired."
 MAX_LINES: Final = 200  # lines at once
@@ -54,33 +56,35 @@ class MemberLines:
     reason: str = ""
 
 
-def read_member_lines(bundle: Path, member: str, first: int, last: int) -> MemberLines:
+def read_member_lines(bundles: Sequence[Path], member: str, first: int, last: int) -> MemberLines:
     """The lines `first` to `last` of a member, MOST at the most; takes a process and the time to read up to them."""
-    call = partial(read_in_child, bundle, member, first, min(last, first + MAX_LINES - 1))
-    outcome = run_in_child_of_worker(call, CHILD_LIMITS, Allowed(read=(bundle,)))
+    call = partial(read_in_child, bundles, member, first, min(last, first + MAX_LINES - 1))
+    outcome = run_in_child_of_worker(call, CHILD_LIMITS, Allowed(read=tuple(bundles)))
     if outcome.status is not Status.OK:
         return MemberLines(reason=UNREADABLE.format(outcome.name))
     told = json.loads(outcome.content)
     return MemberLines(tuple((number, text) for number, text in told["lines"]), told["ends"], told["reason"])
 
 
-def read_in_child(bundle: Path, member: str, first: int, last: int) -> Answer:
+def read_in_child(bundles: Sequence[Path], member: str, first: int, last: int) -> Answer:
     """The same within the child, as JSON."""
     lines: list[tuple[int, str]] = []
     ends, reason = False, NOT_THERE
-    for found in members([bundle], lambda path: path == member, READ_LIMITS):
+    inside = member.partition("/")[2] if len(bundles) > 1 else member  # before it is the name of the one it is in
+    for found in members(bundles, lambda path: path == inside, READ_LIMITS):
         if isinstance(found, Problem):
             reason = UNREADABLE.format(found.text) if found.hides else reason
-        elif _is_member(found, member, bundle):
+        elif _is_member(found, member, bundles):
             lines, ends, reason = _lines(found, first, last)
             break
     told = {"lines": lines, "ends": ends, "reason": reason}
     return Answer(json.dumps(told).encode())
 
 
-def _is_member(found: Member, member: str, bundle: Path) -> bool:
+def _is_member(found: Member, member: str, bundles: Sequence[Path]) -> bool:
     """Whether it is the one; a bundle that is no archive has the name under which it is kept, not that it came with."""
-    return found.path in (member, bundle.name) or member in found.aliases
+    alone = len(bundles) == 1 and found.path == bundles[0].name
+    return alone or found.path == member or member in found.aliases
 
 
 def _lines(found: Member, first: int, last: int) -> tuple[list[tuple[int, str]], bool, str]:
@@ -212,12 +216,15 @@ def lines_page(request: Request, server: Server) -> Response:
     if not member or member not in cited_members(document):
         return not_found_page(request, server, NOT_CITED)
     earlier = later = ""
-    if storage.content.has(case.sha256):
-        with _turn_to_read() as ours:
+    parts = storage.bundles.parts(case.sha256)
+    if all(storage.content.has(sha256) for sha256 in (case.sha256, *(one.sha256 for one in parts))):
+        with _turn_to_read() as ours, TemporaryDirectory(prefix="thpdiag-lines-") as folder:
             if not ours:
                 return error_page(request, server, 503, IN_USE)
             first, last = max(line - CONTEXT_LINES, 1), line + CONTEXT_LINES
-            text = read_member_lines(storage.content.path(case.sha256), member, first, last)
+            contents = {one.name: storage.content.path(one.sha256) for one in parts}
+            named = link_files(contents, Path(folder)) or (storage.content.path(case.sha256),)
+            text = read_member_lines(named, member, first, last)
         server.record_action(request, Action.DOWNLOAD, case.id)
         if line > CONTEXT_LINES + 1:
             earlier = urlencode({"member": member, "line": max(line - 2 * CONTEXT_LINES - 1, 1)})

@@ -26,8 +26,9 @@ from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.report import messages
 from thpdiag.report.html import environment
 from thpdiag.serve.access import sessions
+from thpdiag.serve.access.gate import allowed_origins
 from thpdiag.serve.access.headers import PAGE_HEADERS, STATIC_HEADERS, RefusedError
-from thpdiag.serve.access.principals import NOBODY, Principal, Scope
+from thpdiag.serve.access.principals import NOBODY, Access, Principal, Scope
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import Case
 
@@ -89,6 +90,13 @@ def format_recorded(case: Case) -> str:
 def format_size(number: int) -> str:
     """Bytes of a file."""
     return f"{number:,} bytes" if number < 1 << 20 else f"{number / (1 << 20):,.1f} MiB"
+
+
+def origin_of_request(request: Request, access: Access) -> str:
+    """How the reader's browser names this server, by the names that it may be called."""
+    host = request.headers.get("host", "").lower()
+    origins = sorted(allowed_origins(request.headers, access)) or sorted(access.origins)
+    return next((one for one in origins if one.partition("//")[2] == host), origins[0] if origins else f"http://{host}")
 
 
 @cache

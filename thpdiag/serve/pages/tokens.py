@@ -10,11 +10,13 @@ more, now as a page of ours, and so finds out who it is.
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,17 +24,27 @@ from starlette.responses import RedirectResponse, Response
 
 from thpdiag.errors import UsageError
 from thpdiag.serve.access import sessions
-from thpdiag.serve.access.audit import Action, address_of
+from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
 from thpdiag.serve.access.gate import local_path, path_with_return
 from thpdiag.serve.access.headers import RefusedError
-from thpdiag.serve.access.principals import Mode, Principal, Scope, Way, parse_scopes
+from thpdiag.serve.access.oidc import BEGIN_PATH, CALLBACK_PATH, FLOW_SECONDS, Flow, SignInError, User
+from thpdiag.serve.access.principals import NOBODY, Mode, Principal, Scope, Way, address_prefix, parse_scopes
 from thpdiag.serve.access.tokens import is_alive, mint_token
-from thpdiag.serve.pages.render import FormFields, form_field, not_found_page, read_form, render_page
+from thpdiag.serve.pages.render import (
+    FormFields,
+    error_page,
+    form_field,
+    not_found_page,
+    origin_of_request,
+    read_form,
+    render_page,
+)
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import SIGN_IN_PATH
-from thpdiag.serve.storage.access import TokenRow
-from thpdiag.serve.storage.database import DAY
+from thpdiag.serve.storage.access import LoginRow, TokenRow
+from thpdiag.serve.storage.database import DAY, new_id
 
+LOG: Final = logging.getLogger(__name__)
 OTHER_SITES: Final = ("cross-site", "same-site")
 REFUSAL_SENTENCES: Final = {
     HTTPStatus.UNAUTHORIZED: "This token is not valid: it is mistyped, expired or revoked.",
@@ -43,11 +55,11 @@ REFUSAL_SENTENCES: Final = {
 
 def sign_in_page(request: Request, server: Server) -> Response:
     who: Principal = request.state.principal
-    if who.way is Way.SESSION and "to" in request.query_params:
+    if who.way in (Way.SESSION, Way.OIDC) and "to" in request.query_params:
         return RedirectResponse(_return_path(request), 303)
     answer = _sign_in_form(request, server)
     is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and who.way is Way.NOBODY
-    if is_link and server.access.mode is Mode.TOKENS:
+    if is_link and server.access.mode in (Mode.TOKENS, Mode.OIDC):
         answer.headers["Refresh"] = f"0;url={SIGN_IN_PATH}?to={quote(_return_path(request), safe='/')}"
     return answer
 
@@ -76,10 +88,84 @@ def _refused_form(request: Request, server: Server, refused: RefusedError) -> Re
 def sign_out(request: Request, server: Server) -> Response:
     """The browser forgets the session; who has none is shown the same."""
     who: Principal = request.state.principal
-    if who.way is Way.SESSION:
+    if who.way is Way.OIDC:
+        server.storage.logins.remove(who.binding.partition(".")[0])
+    if who.way in (Way.SESSION, Way.OIDC):
         server.record_action(request, Action.SIGN_OUT, who.key)
     ended = sessions.set_cookie_header("", over_tls=server.access.over_tls)
-    return RedirectResponse(SIGN_IN_PATH, 303, {"Set-Cookie": ended})
+    page = f"{SIGN_IN_PATH}?ended" if who.way is Way.OIDC else SIGN_IN_PATH
+    return RedirectResponse(page, 303, {"Set-Cookie": ended})
+
+
+SIGN_IN_FAILED: Final = "The sign-in did not succeed. Try again; if it fails again, the log of this server says why."
+
+
+def begin_oidc(request: Request, server: Server) -> Response:
+    """To the provider; what it has to give back lies in a cookie of this browser."""
+    if server.oidc is None:
+        return _sign_in_form(request, server, status=409)
+    try:
+        address, flow = server.oidc.begin(_callback(request, server), _return_path(request))
+    except SignInError as error:
+        return _not_signed_in(request, server, error)
+    sealed = sessions.seal_flow(server.key, json.dumps(asdict(flow)), server.clock())
+    tls = server.access.over_tls
+    return RedirectResponse(
+        address, 303, {"Set-Cookie": sessions.flow_cookie_header(sealed, FLOW_SECONDS, over_tls=tls)}
+    )
+
+
+def finish_oidc(request: Request, server: Server) -> Response:
+    """Back from the provider: a session begins. The page loads where somebody wanted to go, as a page of ours."""
+    tls = server.access.over_tls
+    if server.oidc is None:
+        return _sign_in_form(request, server, status=409)
+    try:
+        user, wanted = _user_of_callback(request, server)
+    except SignInError as error:
+        return _not_signed_in(request, server, error)
+    now, key = server.clock(), new_id()
+    scopes = frozenset(map(str, user.scopes))
+    server.storage.logins.add(LoginRow(key, user.subject, user.name, scopes, now, now + sessions.SESSION_SECONDS))
+    request.state.principal = Principal(user.name, Way.OIDC, user.scopes, user.subject)
+    server.record_action(request, Action.SIGN_IN, user.subject)
+    onward = local_path(wanted, but=SIGN_IN_PATH)
+    answer = error_page(request, server, 200, "You are signed in.", title="Signed in", onward=(onward, "Go on"))
+    answer.headers["Refresh"] = f"0;url={onward}"
+    cookie = sessions.begin_session(server.key, key, now)
+    answer.headers.append("Set-Cookie", sessions.set_cookie_header(cookie, over_tls=tls))
+    answer.headers.append("Set-Cookie", sessions.flow_cookie_header("", 0, over_tls=tls))
+    return answer
+
+
+def _user_of_callback(request: Request, server: Server) -> tuple[User, str]:
+    """Who came back, and where they wanted to go; SignInError if nobody can be sure of that, or they may do nothing."""
+    query = request.query_params
+    sealed = sessions.flow_cookie(request.headers, over_tls=server.access.over_tls)
+    told = sessions.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
+    if server.oidc is None or told is None or any(len(query.getlist(name)) > 1 for name in ("code", "state")):
+        raise SignInError("nobody has begun to sign in with this browser, or it is too long ago")
+    flow = Flow(**json.loads(told))
+    code, state, issuer = (query.get(name, "") for name in ("code", "state", "iss"))
+    user = server.oidc.finish(flow, state, code, _callback(request, server), issuer)
+    if not user.scopes:
+        raise SignInError(f"the user {user.subject} may do nothing here")
+    return user, flow.onward
+
+
+def _callback(request: Request, server: Server) -> str:
+    return f"{origin_of_request(request, server.access)}{CALLBACK_PATH}"
+
+
+def _not_signed_in(request: Request, server: Server, error: SignInError) -> Response:
+    LOG.warning("sign-in refused: %s", error)
+    address = address_of(request.scope, server.access)
+    entry = audit_event(server.clock(), Action.SIGN_IN, Outcome.REFUSED, NOBODY, address, "OpenID Connect")
+    if not server.bearer.attempts.count_failure(address_prefix(address)):
+        server.storage.audit.add(entry)
+    answer = _sign_in_form(request, server, status=401, mistake=SIGN_IN_FAILED)
+    answer.headers.append("Set-Cookie", sessions.flow_cookie_header("", 0, over_tls=server.access.over_tls))
+    return answer
 
 
 def _return_path(request: Request) -> str:
@@ -101,6 +187,9 @@ def _sign_in_form(request: Request, server: Server, *, status: int = 200, mistak
         mistake=mistake,
         onward=onward,
         action=action,
+        begin=path_with_return(BEGIN_PATH, onward),
+        provider=urlsplit(server.oidc.settings.issuer).hostname if server.oidc else "",
+        end_session=server.oidc.end_session() if server.oidc and "ended" in request.query_params else "",
     )
 
 
@@ -111,6 +200,7 @@ PREFIX_SHAPE: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 SCOPE_DESCRIPTIONS: Final = {
     Scope.UPLOAD: "send bundles and see what comes of the own ones: for CI and for a customer's shell",
     Scope.READ: "see all cases",
+    Scope.WORK: "the same, and ask the customer, write notes, share cases, analyse them again",
     Scope.ADMIN: "everything: delete and keep cases, make and revoke tokens",
 }
 NO_LOGIN: Final = "This server runs without login and uses no tokens."

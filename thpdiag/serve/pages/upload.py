@@ -16,17 +16,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.gate import allowed_origins
-from thpdiag.serve.access.principals import Access, Mode, Scope
-from thpdiag.serve.pages.render import not_found_page, render_page
+from thpdiag.serve.access.principals import Mode, Scope
+from thpdiag.serve.pages.render import not_found_page, origin_of_request, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.jobs import DONE, FAILED, QUEUED, RUNNING
+from thpdiag.store.results import REFUSED
 
 MAX_LATEST_CASES: Final = 10
+MAX_LISTED_JOBS: Final = 200
 CURL_LOGIN: Final = '-H "Authorization: Bearer $TOKEN" '
 NO_UPLOAD: Final = "There is no such upload. It may have been deleted, or it belongs to someone else."
+NOTHING_RECOGNISED: Final = "Nothing in it was recognized"
 JOB_TITLES: Final = {
     QUEUED: "Waiting for analysis",
     RUNNING: "Being analysed",
@@ -39,7 +41,7 @@ def start_page(request: Request, server: Server) -> Response:
     reads = request.state.principal.may(Scope.READ)
     latest = server.storage.cases.page(CaseFilter(), limit=MAX_LATEST_CASES) if reads else []
     login = server.access.mode is not Mode.NONE
-    address = quote(f"{_origin_of_request(request, server.access)}/api/v1/bundles/")  # curl adds the file's name to it
+    address = quote(f"{origin_of_request(request, server.access)}/api/v1/bundles/")  # curl adds the file's name to it
     curl = f"curl -fT bundle.tar.xz {CURL_LOGIN if login else ''}{address}"
     limit = server.intake.limit
     return render_page(
@@ -47,11 +49,13 @@ def start_page(request: Request, server: Server) -> Response:
     )
 
 
-def _origin_of_request(request: Request, access: Access) -> str:
-    """How the reader's browser names this server, by the names that it may be called."""
-    host = request.headers.get("host", "").lower()
-    origins = sorted(allowed_origins(request.headers, access)) or sorted(access.origins)
-    return next((one for one in origins if one.partition("//")[2] == host), origins[0] if origins else f"http://{host}")
+def job_list(request: Request, server: Server) -> Response:
+    """The jobs that a query names, as far as somebody may see them: of files that were sent as separate cases."""
+    who, storage = request.state.principal, server.storage
+    keys = request.query_params.getlist("id")[:MAX_LISTED_JOBS]
+    found = [storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner) for key in keys]
+    jobs = [job for job in found if job is not None]
+    return render_page(request, server, "jobs.html", title="Uploads", jobs=jobs, titles=JOB_TITLES)
 
 
 def job_page(request: Request, server: Server) -> Response:
@@ -71,7 +75,7 @@ def job_page(request: Request, server: Server) -> Response:
         request,
         server,
         "job.html",
-        title=JOB_TITLES[job.state],
+        title=NOTHING_RECOGNISED if job.status == REFUSED else JOB_TITLES[job.state],
         job=job,
         ahead=storage.jobs.ahead(job.id),
         elapsed=round(max(0.0, (job.ended or server.clock()) - (job.started or job.queued))),

@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, delete, insert, select, update
 
 from thpdiag.errors import StoreFullError
-from thpdiag.serve.storage.database import audit, fetch_row, fetch_rows, token, write_transaction
+from thpdiag.serve.storage.database import audit, fetch_row, fetch_rows, login, token, write_transaction
 
 AUDIT_LOGGER: Final = logging.getLogger(__name__)
 AUDIT_PAGE_ROWS: Final = 100
@@ -111,6 +111,39 @@ class TokenTable:
         return [
             _token_row(row) for row in fetch_rows(self._engine, select(token).order_by(token.c.created, token.c.prefix))
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRow:
+    """A session of somebody whom a provider knows: `subject` stands for them, the scopes hold as long as it."""
+
+    id: str
+    subject: str
+    name: str
+    scopes: Collection[str]
+    begun: float
+    expires: float
+
+
+class LoginTable:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, new: LoginRow) -> None:
+        """Keep a new one, and remove those whose time is over."""
+        row = {name: getattr(new, name) for name in LoginRow.__dataclass_fields__}
+        with write_transaction(self._engine) as connection:
+            connection.execute(delete(login).where(login.c.expires <= new.begun))
+            connection.execute(insert(login).values({**row, "scopes": " ".join(sorted(new.scopes))}))
+
+    def find(self, key: str, now: float) -> LoginRow | None:
+        """The one of this id, as long as it lasts."""
+        row = fetch_row(self._engine, select(login).where(login.c.id == key, login.c.expires > now))
+        return None if row is None else LoginRow(**{**row._mapping, "scopes": frozenset(row.scopes.split())})
+
+    def remove(self, key: str) -> None:
+        with write_transaction(self._engine) as connection:
+            connection.execute(delete(login).where(login.c.id == key))
 
 
 def _token_row(row: Any) -> TokenRow:

@@ -22,7 +22,7 @@ from sqlalchemy import select
 
 from thpdiag.errors import InputError, StoreError, UsageError
 from thpdiag.serve.storage.bundles import add_bundle
-from thpdiag.serve.storage.content import sync_folder
+from thpdiag.serve.storage.content import Content, sync_folder
 from thpdiag.serve.storage.database import (
     bundle,
     damage_of,
@@ -32,6 +32,7 @@ from thpdiag.serve.storage.database import (
     upload,
     write_transaction,
 )
+from thpdiag.serve.storage.file_sets import Part, add_parts, read_manifest
 from thpdiag.serve.storage.jobs import JobRequest, add_job
 from thpdiag.serve.storage.storage import DATABASE_FILE, IDENTITY_FILE, Storage, lock_folder
 from thpdiag.serve.storage.uploads import ARRIVED, RECEIVING
@@ -88,16 +89,29 @@ def _check_bundles(storage: Storage, analysis: Analysis, *, repair: bool, read: 
             yield Flaw(f"bundle {sha256}: its file had to be deleted", "it was deleted" if repair else "")
         elif words := _content_problem(storage.content.path(sha256), sha256, row.size, read=read):
             yield Flaw(f"bundle {sha256}: {words}; delete its cases")
-    for sha256 in sorted(files - rows.keys() - arrived):
+    for sha256 in sorted(files - rows.keys() - arrived, key=lambda one: (bool(_parts(storage.content, one)), one)):
         if repair:
-            wanted = JobRequest(sha256, f"{sha256[:12]}.recovered", RECOVERED_OWNER, analysis.options)
-            with write_transaction(storage.engine) as connection:
-                now = storage.clock()
-                add_bundle(connection, sha256, storage.content.path(sha256).stat().st_size, now)
-                add_job(connection, wanted, now, None)
+            _recover(storage, sha256, analysis)
         yield Flaw(f"bundle {sha256}: not in the database", "it is queued to be analyzed" if repair else "")
     if repair:
         storage.take_up(analysis)
+
+
+def _recover(storage: Storage, sha256: str, analysis: Analysis) -> None:
+    """Have a bundle without a row analyzed; of a set its files, whose rows were made before."""
+    wanted = JobRequest(sha256, f"{sha256[:12]}.recovered", RECOVERED_OWNER, analysis.options)
+    with write_transaction(storage.engine) as connection:
+        now = storage.clock()
+        add_bundle(connection, sha256, storage.content.path(sha256).stat().st_size, now)
+        add_job(connection, wanted, now, None)
+        parts = _parts(storage.content, sha256)
+        if parts and {one.sha256 for one in parts} <= set(connection.scalars(select(bundle.c.sha256))):
+            add_parts(connection, sha256, parts)
+
+
+def _parts(content: Content, sha256: str) -> tuple[Part, ...]:
+    """The files of a set, from its own file."""
+    return read_manifest(content.path(sha256))
 
 
 def _content_problem(file: Path, sha256: str, size: int, *, read: bool) -> str:

@@ -1,8 +1,8 @@
 """Cases: what came of the analysis of a bundle, under an id that nobody can guess, and lists of them.
 
 The same bundle analysed again in the same way (version of thpdiag, rules, options) has the same case. Lists are by
-host, verdict, mechanism, rule and time, the latest first, page by page. A case with several hosts is found by any of
-them; all that is asked of a host must hold of the same one.
+host, verdict, mechanism, rule and time, the latest first, page by page; of the versions of a case they have the latest.
+A case with several hosts is found by any of them; all that is asked of a host must hold of the same one.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from __future__ import annotations
 import json
 import string
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256 as digest
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, or_, select, update
 
 from thpdiag.model.document import compact
 from thpdiag.serve.storage.database import (
     MAX_SHORT_CHARS,
     Clock,
     case,
+    delivery,
     document,
+    fetch_column,
     fetch_row,
     fetch_rows,
     fetch_value,
@@ -33,14 +35,19 @@ from thpdiag.serve.storage.database import (
     lock_bundle,
     new_id,
     shorten,
+    upload,
     upsert,
+    work,
     write_transaction,
 )
-from thpdiag.serve.storage.jobs import DONE, Claim, is_claimed_by
-from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis, PackedResult
+from thpdiag.serve.storage.jobs import DONE, Claim, Job, is_claimed_by
+from thpdiag.serve.storage.search import index_case, search_conditions
+from thpdiag.serve.storage.work import NEW
+from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, REFUSED, Analysis, PackedResult
 
 CASES_PER_QUERY: Final = 100
 CASES_PER_PAGE: Final = 50
+VERDICT_COLUMNS: Final = ("verdict", "rule", "severity", "confidence")
 _ANY_HOST: Final = host.alias("any_host")  # beside the one that leads
 _LEADING_HOST: Final = (host.c.case == case.c.number) & (host.c.place == 0)
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -72,10 +79,15 @@ class Case:
     sentence: str | None
     undecided: int | None
     recorded: str | None
+    thread: int
+    superseded: bool
+    state: str
+    assignee: str
+    ticket: str
 
 
 _CASE_COLUMNS: Final = tuple(Case.__dataclass_fields__)[:11]
-_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:])
+_HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:-5])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +95,8 @@ class CaseFilter:
     """What is empty or None is not asked for.
 
     `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
-    of any finding; `since` and `until` are of when the case was made.
+    of any finding; `since` and `until` are of when the case was made. `versions`: superseded ones too. `state` and
+    `assignee` are of the work on it. `words` are beginnings of words of the case or of its notes.
     """
 
     host: str = ""
@@ -94,9 +107,20 @@ class CaseFilter:
     sha256: str = ""
     since: float | None = None
     until: float | None = None
+    thread: int | None = None
+    versions: bool = False
+    words: str = ""
+    state: str = ""
+    assignee: str = ""
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         """Of a case."""
+        if self.thread is not None:
+            yield case.c.thread == self.thread
+        elif not (self.versions or self.sha256):
+            yield case.c.superseded.is_(False)
+        yield from self._work_conditions()
+        yield from search_conditions(self.words)
         if self.sha256:
             yield case.c.sha256 == self.sha256
         if self.since is not None:
@@ -110,6 +134,14 @@ class CaseFilter:
                 same = (finding.c.case == _ANY_HOST.c.case) & (finding.c.host == _ANY_HOST.c.place)
                 numbers = numbers.join(finding, same)
             yield case.c.number.in_(numbers)
+
+    def _work_conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self.state == NEW:  # also of one that nobody has worked on
+            yield case.c.thread.not_in(select(work.c.thread).where(work.c.state != NEW))
+        elif self.state:
+            yield case.c.thread.in_(select(work.c.thread).where(work.c.state == self.state))
+        if self.assignee:
+            yield case.c.thread.in_(select(work.c.thread).where(work.c.assignee == self.assignee))
 
     def _host_conditions(self) -> Iterator[ColumnElement[bool]]:
         if self.verdict:
@@ -126,12 +158,21 @@ class CaseFilter:
 
 
 class Cases:
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine, self._clock = engine, clock
+    """`receivers` are told of each new case; digests of the addresses of webhooks."""
+
+    def __init__(self, engine: Engine, clock: Clock, receivers: Sequence[str] = ()) -> None:
+        self._engine, self._clock, self._receivers = engine, clock, receivers
 
     def find(self, key: str) -> Case | None:
         row = fetch_row(self._engine, _select_cases().where(case.c.id == key)) if is_id(key) else None
         return None if row is None else Case(*row)
+
+    def is_sent_by(self, key: str, owner: str) -> bool:
+        """Whether a case is of something that this owner has sent."""
+        theirs = exists().where(upload.c.job == job.c.number, upload.c.owner == owner)
+        sent = select(case.c.number).join(job, job.c.case == case.c.number).where(case.c.id == key)
+        sent = sent.where(or_(job.c.owner == owner, theirs))
+        return is_id(key) and fetch_row(self._engine, sent) is not None
 
     def document(self, key: str) -> dict[str, Any] | None:
         """The result document as it was made; None for a case that is not there."""
@@ -174,6 +215,32 @@ class Cases:
         rows = fetch_rows(self._engine, by_verdict.group_by(host.c.verdict))
         return {verdict or "": int(number) for verdict, number in rows}
 
+    def outdated(self, analysis: Analysis) -> list[str]:
+        """Ids of cases that were made by another version or other rules, the latest of each; earliest first."""
+        other = (case.c.analysis != analysis_key(analysis)) & case.c.superseded.is_(False)
+        return fetch_column(self._engine, select(case.c.id).where(other).order_by(case.c.number))
+
+    def changed_by(self, analysis: Analysis, limit: int) -> list[tuple[Case, Case]]:
+        """Cases with the version before them, where this analysis judges the same files otherwise; latest first."""
+        before = case.alias("before")
+        same = (before.c.thread == case.c.thread) & (before.c.sha256 == case.c.sha256)
+        same &= (before.c.number < case.c.number) & (before.c.analysis != case.c.analysis)
+        first, last = host.alias("first"), host.alias("last")
+        differs = or_(*(first.c[name].is_distinct_from(last.c[name]) for name in VERDICT_COLUMNS))
+        pairs = (
+            select(case.c.id, func.max(before.c.number))
+            .select_from(case.join(before, same))
+            .where(case.c.analysis == analysis_key(analysis), case.c.superseded.is_(False))
+            .group_by(case.c.id, case.c.number)
+        ).subquery()
+        old, new = case.alias("old"), case.alias("new")
+        whole = pairs.join(new, new.c.id == pairs.c[0]).join(old, old.c.number == pairs.c[1])
+        whole = whole.outerjoin(last, (last.c.case == new.c.number) & (last.c.place == 0))
+        whole = whole.outerjoin(first, (first.c.case == old.c.number) & (first.c.place == 0))
+        wanted = select(old.c.id, new.c.id).select_from(whole).where(differs).order_by(new.c.number.desc()).limit(limit)
+        found = ((self.find(a), self.find(b)) for a, b in fetch_rows(self._engine, wanted))
+        return [(a, b) for a, b in found if a is not None and b is not None]
+
     def set_kept(self, key: str, *, kept: bool) -> bool:
         """Have retention spare it, and its bundle, or treat it as any other; False if it is not there."""
         if not is_id(key):
@@ -192,31 +259,42 @@ class Cases:
         now, sha256 = self._clock(), claim.job.sha256
         with write_transaction(self._engine) as connection:
             lock_bundle(connection, sha256)  # first, as everybody does: two who hold and wait would wait for ever
-            claimed = select(job.c.number, job.c.name).where(is_claimed_by(claim)).with_for_update()
+            claimed = select(job.c.number, job.c.name, job.c.thread).where(is_claimed_by(claim)).with_for_update()
             row = connection.execute(claimed).first()
             if row is None:
                 return None
-            number, key = self._add(connection, sha256, row.name, result, analysis)
+            number, key = self._add(connection, claim.job, row.thread, result, analysis)
             ended = {"state": DONE, "case": number, "claim": None, "ended": now, "reason": result.reason, "stage": ""}
+            ended |= {"status": result.status if result.status == REFUSED else ""}
             connection.execute(update(job).where(job.c.number == row.number).values(ended))
         return key
 
     def _add(
-        self, connection: Connection, sha256: str, name: str, result: PackedResult, analysis: Analysis
+        self, connection: Connection, done: Job, thread: int | None, result: PackedResult, analysis: Analysis
     ) -> tuple[int, str]:
         """Number and id of the case, which is added unless the same analysis has made it already."""
+        sha256 = done.sha256
         made = {
-            **{"id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "name": name},
+            **{"id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "name": done.name},
             **{"tool_version": analysis.tool_version, "rules_digest": analysis.rules_digest},
             **{"options": analysis.options_text, "status": result.status, "reason": result.reason},
             **{"made": self._clock(), "kept": False},
         }
+        if thread is not None:  # what was kept stays so in its next version
+            kept = select(case.c.kept).where(case.c.thread == thread, case.c.superseded.is_(False))
+            made["kept"] = bool(connection.scalar(kept))
         add = upsert(connection, case).values(made).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
         added = connection.execute(add.returning(case.c.number, case.c.id)).first()
         if added is None:
             row = connection.execute(_select_same_analysis(sha256, analysis)).one()
             return row.number, row.id
+        own = added.number if thread is None else thread
+        connection.execute(update(case).where(case.c.number == added.number).values(thread=own))
+        settle_thread(connection, own)
         connection.execute(insert(document).values(case=added.number, packed=result.document))
+        for receiver in self._receivers:
+            news = {"id": new_id(), "receiver": receiver, "case": added.number, "attempts": 0, "due": self._clock()}
+            connection.execute(insert(delivery).values(news))
         for place, (cells, findings) in enumerate(result.hosts):
             columns: dict[str, Any] = dict(zip(HOST_FIELDS, cells, strict=True))
             undecided = None if columns["undecided"] is None else int(columns["undecided"])
@@ -226,7 +304,16 @@ class Cases:
             if rows:
                 of_host = {"case": added.number, "host": place}
                 connection.execute(insert(finding), [{**of_host, "place": at, **row} for at, row in enumerate(rows)])
+        index_case(connection, own)
         return added.number, added.id
+
+
+def settle_thread(connection: Connection, thread: int) -> None:
+    """Of the versions of a case the latest counts; called whenever one came or went."""
+    own = case.c.thread == thread
+    latest = connection.scalar(select(func.max(case.c.number)).where(own))
+    if latest is not None:
+        connection.execute(update(case).where(own).values(superseded=case.c.number != latest))
 
 
 def case_number(connection: Connection, sha256: str, analysis: Analysis) -> int | None:
@@ -243,8 +330,11 @@ def analysis_key(analysis: Analysis) -> str:
 
 def _select_cases() -> Select[Any]:
     """Cases with the host that leads, in the columns of `Case`."""
-    columns = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
-    return select(*columns).select_from(case.outerjoin(host, _LEADING_HOST))
+    columns: tuple[Any, ...] = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
+    told = (func.coalesce(work.c.state, NEW), func.coalesce(work.c.assignee, ""), func.coalesce(work.c.ticket, ""))
+    columns = (*columns, case.c.thread, case.c.superseded, *told)
+    whole = case.outerjoin(host, _LEADING_HOST).outerjoin(work, work.c.thread == case.c.thread)
+    return select(*columns).select_from(whole)
 
 
 def _select_same_analysis(sha256: str, analysis: Analysis) -> Select[tuple[int, str]]:

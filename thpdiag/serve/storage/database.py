@@ -12,12 +12,20 @@ folder of bundles: with another it would speak of files that are not there.
     thpdiag_serve  the version of this form, and the folder of bundles that the database belongs to
     upload         what is being sent or was: its file is in the folder `uploads` until all of it is there
     bundle         a content by its sha256; `removed` says when its file was, while cases of it stay
+    part           the files of a bundle that is a list of others, which are judged together
     job            one analysis to be made: the queue
-    case           what came of an analysis of a bundle, under a random id
+    case           what came of an analysis of a bundle, under a random id; those of one `thread` are versions of one
+                   case, with more files or other rules: the latest counts, `superseded` are the others
     document       the result document of a case: JSON, packed with zlib; apart, so that lists do not read past it
     host           one row per host of a case: its verdict and what groups it with others; place 0 leads
     finding        one row per finding of a host
+    work           of the versions of a case: its state, who works on it, its ticket
+    note           what people write down about a case
+    word           the words of a case and of the work on it, for searching
+    delivery       news of a case that a webhook is to be told
+    link           hashes of addresses that lead to a case without a login
     token          hashes of API tokens
+    login          sessions of who signed in with OpenID Connect
     audit          who did what
 
 Times are seconds since 1970 in UTC. PostgreSQL takes neither NUL nor lone surrogates (of a file name that is no UTF-8)
@@ -58,6 +66,7 @@ from sqlalchemy import (
     UniqueConstraint,
     create_engine,
     event,
+    false,
     insert,
     inspect,
     make_url,
@@ -75,6 +84,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
@@ -144,7 +154,7 @@ class ShortText(LongText):
         return None if value is None else shorten(value)
 
 
-SCHEMA_VERSION: Final = 2  # 2: indexes of jobs and uploads by owner
+SCHEMA_VERSION: Final = 3  # 2: indexes of jobs and uploads by owner; 3: cases of several files, and work on cases
 SEARCHED_HOST_COLUMNS: Final = ("name", "verdict", "rule", "mechanism", "severity", "confidence")
 TABLES: Final = MetaData()
 _SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts in a column of this name only
@@ -164,6 +174,15 @@ bundle: Final = Table(
     Index("bundle_by_time", "stored"),
 )  # fmt: skip
 
+part: Final = Table(
+    "part", TABLES,
+    Column("whole", ShortText, ForeignKey("bundle.sha256", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("sha256", ShortText, ForeignKey("bundle.sha256"), nullable=False),
+    Column("name", ShortText, nullable=False),
+    Index("part_by_bundle", "sha256"),
+)  # fmt: skip
+
 case: Final = Table(
     "case", TABLES,
     Column("number", _SERIAL, primary_key=True),  # the order in which they were made
@@ -178,8 +197,12 @@ case: Final = Table(
     Column("reason", LongText, nullable=False),
     Column("made", Double, nullable=False),
     Column("kept", Boolean, nullable=False),
+    Column("thread", BigInteger, nullable=False, server_default="0"),  # number of the first version of this case
+    Column("superseded", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("sha256", "analysis"),
     Index("case_by_time", "made"),
+    Index("case_by_thread", "thread", "number"),
+    Index("case_by_version", "superseded", "number"),
 )  # fmt: skip
 
 document: Final = Table(
@@ -230,6 +253,7 @@ job: Final = Table(
     Column("status", ShortText, nullable=False),  # how a job ended that has failed, as `sandbox.outcome` names it
     Column("reason", LongText, nullable=False),
     Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE")),
+    Column("thread", BigInteger),  # of the case that this makes a new version of
     Index("job_by_state", "state", "number"),
     Index("job_by_owner", "owner", "started"),
     Index("job_by_bundle", "sha256"),
@@ -249,10 +273,67 @@ upload: Final = Table(
     Column("expires", Double, nullable=False),
     Column("ended", Double),
     Column("job", _SERIAL, ForeignKey("job.number", ondelete="SET NULL")),
+    Column("held", Boolean, nullable=False, server_default=false()),  # waits for others that it is judged with
     Index("upload_by_state", "state", "expires"),
     Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
     Index("upload_by_job", "job"),
+)  # fmt: skip
+
+work: Final = Table(
+    "work", TABLES,
+    Column("thread", BigInteger, primary_key=True, autoincrement=False),  # of a case
+    Column("state", ShortText, nullable=False),
+    Column("assignee", ShortText, nullable=False),
+    Column("ticket", LongText, nullable=False),
+    Column("changed", Double, nullable=False),
+    Index("work_by_state", "state", "thread"),
+    Index("work_by_assignee", "assignee", "thread"),
+)  # fmt: skip
+
+note: Final = Table(
+    "note", TABLES,
+    Column("number", _SERIAL, primary_key=True),
+    Column("id", ShortText, nullable=False, unique=True),
+    Column("thread", BigInteger, nullable=False),  # of a case
+    Column("at", Double, nullable=False),
+    Column("author", ShortText, nullable=False),
+    Column("owner", ShortText, nullable=False),  # who may delete it beside admins
+    Column("text", LongText, nullable=False),
+    Index("note_by_thread", "thread", "number"),
+)  # fmt: skip
+
+word: Final = Table(
+    "word", TABLES,
+    Column("text", ShortText, primary_key=True),
+    Column("thread", BigInteger, primary_key=True, autoincrement=False),  # of a case
+    Column("source", ShortText, primary_key=True),
+    Index("word_by_thread", "thread", "source"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+delivery: Final = Table(
+    "delivery", TABLES,
+    Column("number", _SERIAL, primary_key=True),
+    Column("id", ShortText, nullable=False),
+    Column("receiver", ShortText, nullable=False),  # digest of its address, which may carry a secret
+    Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE"), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due", Double, nullable=False),
+    Index("delivery_by_time", "due"),
+    Index("delivery_by_case", "case"),
+)  # fmt: skip
+
+link: Final = Table(
+    "link", TABLES,
+    Column("sha256", ShortText, primary_key=True),
+    Column("thread", BigInteger, nullable=False),  # of a case
+    Column("kind", ShortText, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Column("author", ShortText, nullable=False),
+    Column("used", Double),
+    Index("link_by_thread", "thread"),
 )  # fmt: skip
 
 token: Final = Table(
@@ -264,6 +345,17 @@ token: Final = Table(
     Column("created", Double, nullable=False),
     Column("expires", Double),
     Column("used", Double),
+)  # fmt: skip
+
+login: Final = Table(
+    "login", TABLES,
+    Column("id", ShortText, primary_key=True),
+    Column("subject", ShortText, nullable=False),  # digest of issuer and user
+    Column("name", ShortText, nullable=False),
+    Column("scopes", ShortText, nullable=False),
+    Column("begun", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index("login_by_time", "expires"),
 )  # fmt: skip
 
 audit: Final = Table(
@@ -480,11 +572,27 @@ def _prepare(connection: Connection, url: URL, folder: str, *, create: bool) -> 
         told = "belongs to another data folder"
     else:
         if version < SCHEMA_VERSION:
-            for index in (*job.indexes, *upload.indexes):
-                index.create(connection, checkfirst=True)
+            _migrate(connection)
             connection.execute(update(schema).values(version=SCHEMA_VERSION))
         return
     raise StoreError(f"{place} {told}; it was not touched")
+
+
+ADDED_COLUMNS: Final = {3: (case.c.thread, case.c.superseded, job.c.thread, upload.c.held)}
+
+
+def _migrate(connection: Connection) -> None:
+    """Make what this version has and the one before had not: columns, tables, indexes; rows get what they lack."""
+    for added in ADDED_COLUMNS.values():
+        for column in added:
+            if column.name not in {one["name"] for one in inspect(connection).get_columns(column.table.name)}:
+                told = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f'ALTER TABLE "{column.table.name}" ADD COLUMN {told}')
+    TABLES.create_all(connection)
+    for table in TABLES.sorted_tables:
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    connection.execute(update(case).where(case.c.thread == 0).values(thread=case.c.number))
 
 
 def _check_encoding(connection: Connection, url: URL) -> None:

@@ -52,7 +52,7 @@ class Job:
     """`options` is the JSON of the options of the analysis; `case` the id of what came of it.
 
     `status` is how an analysis ended that has failed (`timeout`, `limit (cpu)`, `signal 9`), empty where nobody
-    knows and in all other states.
+    knows and in all other states; `refused` of one that is done and recognised nothing.
     """
 
     id: str
@@ -88,6 +88,7 @@ class JobRequest:
     name: str
     owner: str
     options: Mapping[str, Any]
+    thread: int | None = None  # of the case that becomes a new version
 
 
 class Jobs:
@@ -212,6 +213,7 @@ def add_job(connection: Connection, wanted: JobRequest, now: float, number: int 
     row = {
         **{"id": new_id(), "sha256": wanted.sha256, "options": compact(wanted.options), "name": wanted.name},
         **{"owner": wanted.owner, "attempts": 0, "queued": now, "stage": "", "status": "", "reason": ""},
+        **{"thread": wanted.thread},
         **({"state": QUEUED} if number is None else {"state": DONE, "ended": now, "case": number}),
     }
     return int(connection.execute(insert(job).values(row).returning(job.c.number)).scalar_one())

@@ -18,11 +18,18 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final, TypeVar
 
-from sqlalchemy import Connection, Engine, delete, exists, select
+from sqlalchemy import Connection, Engine, delete, select
 
 from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.serve.storage.access import AuditTable
-from thpdiag.serve.storage.bundles import has_live_job, remove_bundle_file, remove_unused_bundle
+from thpdiag.serve.storage.bundles import (
+    delete_orphaned_uploads,
+    has_kept_case,
+    has_live_job,
+    remove_bundle_file,
+    remove_unused_bundle,
+)
+from thpdiag.serve.storage.cases import settle_thread
 from thpdiag.serve.storage.content import Content
 from thpdiag.serve.storage.database import (
     DAY,
@@ -38,7 +45,9 @@ from thpdiag.serve.storage.database import (
     write_transaction,
 )
 from thpdiag.serve.storage.jobs import FAILED
-from thpdiag.serve.storage.uploads import ARRIVED, FINISHED, Uploads
+from thpdiag.serve.storage.search import index_case
+from thpdiag.serve.storage.uploads import ARRIVED, Uploads
+from thpdiag.serve.storage.work import Links, remove_work
 from thpdiag.store import folder as ballast
 
 FLEET_FOLDER: Final = "fleet"  # what is made of all cases together, in the folder of the data; it can be made again
@@ -84,11 +93,14 @@ class Removal:
 
     def _delete_case(self, key: str) -> bool:
         with write_transaction(self.engine) as connection:
-            sha256 = connection.scalar(select(case.c.sha256).where(case.c.id == key))
-            if sha256 is None or not lock_bundle(connection, sha256):
+            row = connection.execute(select(case.c.sha256, case.c.thread).where(case.c.id == key)).first()
+            if row is None or not lock_bundle(connection, row.sha256):
                 return False
             gone = connection.execute(delete(case).where(case.c.id == key)).rowcount > 0
-            self._delete_unused(connection, sha256)
+            settle_thread(connection, row.thread)
+            index_case(connection, row.thread)
+            remove_work(connection, row.thread)
+            self._delete_unused(connection, row.sha256)
         return gone
 
     def _delete_failed_job(self, key: str) -> bool:
@@ -103,8 +115,7 @@ class Removal:
 
     def _delete_unused(self, connection: Connection, sha256: str) -> None:
         """Uploads whose job went with a case, and the bundle."""
-        orphaned = (upload.c.sha256 == sha256) & upload.c.job.is_(None) & (upload.c.state == FINISHED)
-        connection.execute(delete(upload).where(orphaned))
+        delete_orphaned_uploads(connection, sha256)
         remove_unused_bundle(connection, self.content, sha256)
 
 
@@ -136,6 +147,7 @@ class Retention:
     uploads: Uploads
     removal: Removal
     audit: AuditTable
+    links: Links
     clock: Clock
 
     def prune(self, terms: Terms) -> Pruned:
@@ -144,6 +156,7 @@ class Retention:
         cases = self._prune_cases(now - terms.cases)
         freed = self._prune_bundles(now - terms.bundles)
         strays = self._remove_stray_uploads(now - STRAY_SECONDS) + self._remove_stray_bundles(now - STRAY_SECONDS)
+        self.links.prune()
         entries = self.removal.with_ballast(lambda: self.audit.prune(now - terms.audit))
         truncate_wal(self.engine)
         return Pruned(uploads, len(freed), cases, strays, entries, sum(freed))
@@ -166,8 +179,7 @@ class Retention:
 
     def _prune_bundles(self, before: float) -> list[int]:
         """Bytes of each that went; one stays that has come again or was marked meanwhile."""
-        kept = exists().where(case.c.sha256 == bundle.c.sha256, case.c.kept.is_(True))
-        over = (bundle.c.stored < before) & bundle.c.removed.is_(None) & ~kept & ~has_live_job()
+        over = (bundle.c.stored < before) & bundle.c.removed.is_(None) & ~has_kept_case() & ~has_live_job()
         expired = select(bundle.c.sha256).where(over)
         freed = []
         for sha256 in fetch_column(self.engine, expired.order_by(bundle.c.sha256)):

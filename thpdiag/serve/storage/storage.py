@@ -11,6 +11,7 @@
     key = storage.uploads.begin("web1.tar.xz", size, "ci")
     storage.uploads.append(key, 0, block)
     accepted = storage.accept(key, analysis)      # a bundle once, a job, or at once the case that is there
+    accepted = storage.accept_together([key, other], analysis)    # the same of several files, or of a case and more
     claim = storage.jobs.claim()
     storage.cases.complete(claim, packed(result), analysis)
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,21 +30,23 @@ from pathlib import Path
 from time import time
 from typing import Final, Self
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, select, update
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, func, select, update
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.storage.access import AuditTable, TokenTable
+from thpdiag.serve.storage.access import AuditTable, LoginTable, TokenTable
 from thpdiag.serve.storage.bundles import Bundles, add_bundle, mark_lost
-from thpdiag.serve.storage.cases import Cases, case_number
+from thpdiag.serve.storage.cases import Cases, analysis_key, case_number
 from thpdiag.serve.storage.content import Content, Room, StorageLimits, free_bytes, sync_folder
 from thpdiag.serve.storage.database import (
     DAY,
     LOST_ADVICE,
     Clock,
+    bundle,
     case,
     damage_of,
     is_id,
     job,
+    lock_bundle,
     new_id,
     open_database,
     parse_database_url,
@@ -51,9 +54,29 @@ from thpdiag.serve.storage.database import (
     upload,
     write_transaction,
 )
+from thpdiag.serve.storage.deliveries import Deliveries
+from thpdiag.serve.storage.file_sets import (
+    MAX_FILES,
+    Part,
+    add_parts,
+    distinct_parts,
+    manifest,
+    manifest_digest,
+    parts_of,
+    set_name,
+)
 from thpdiag.serve.storage.jobs import JobRequest, Jobs, add_job, find_live_job
 from thpdiag.serve.storage.retention import Removal, Retention
-from thpdiag.serve.storage.uploads import ARRIVED, FINISHED, GoneError, Uploads
+from thpdiag.serve.storage.search import index_missing
+from thpdiag.serve.storage.uploads import (
+    FINISHED,
+    RECEIVING,
+    FilesGoneError,
+    GoneError,
+    Uploads,
+    disk_full_as_store_error,
+)
+from thpdiag.serve.storage.work import Links, Work
 from thpdiag.store import folder as ballast
 from thpdiag.store.folder import Busy, Lock
 from thpdiag.store.results import Analysis
@@ -93,7 +116,11 @@ class Storage:
     removal: Removal
     retention: Retention
     tokens: TokenTable
+    logins: LoginTable
     audit: AuditTable
+    links: Links
+    work: Work
+    deliveries: Deliveries
     room: Room
     clock: Clock
 
@@ -108,6 +135,7 @@ class Storage:
         free: Callable[[Path], int] = free_bytes,
         *,
         anew: bool = False,
+        receivers: Sequence[str] = (),
     ) -> Self:
         """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds.
 
@@ -130,13 +158,22 @@ class Storage:
         places = [folder / IDENTITY_FILE, *([folder / DATABASE_FILE] if database is None else [])]
         inodes = {place: place.stat().st_ino for place in places}
         event.listen(engine, "handle_error", partial(_note_damage, damage))
-        room, audit = Room(spool, bounds, free), AuditTable(engine)
+        room, audit, links = Room(spool, bounds, free), AuditTable(engine), Links(engine, clock)
         uploads = Uploads(engine, spool, room, clock, patience)
         jobs, removal = Jobs(engine, clock, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
-        retention = Retention(engine, content, uploads, removal, audit, clock)
+        retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
             *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
-            *(Cases(engine, clock), removal, retention, TokenTable(engine), audit, room, clock),
+            *(
+                Cases(engine, clock, receivers),
+                removal,
+                retention,
+                TokenTable(engine),
+                LoginTable(engine),
+                audit,
+                links,
+            ),
+            *(Work(engine, clock), Deliveries(engine, clock), room, clock),
         )
 
     def close(self) -> None:
@@ -180,6 +217,7 @@ class Storage:
         with write_transaction(self.engine) as connection:
             mark_lost(connection, self.content, self.clock())
         self.jobs.take_up()
+        index_missing(self.engine)
 
     def accept(self, key: str, analysis: Analysis) -> Accepted:
         """Make a bundle of an upload that has come whole, and queue its analysis; a second time it changes nothing.
@@ -192,27 +230,132 @@ class Storage:
             return done
         sha256, size = self.uploads.arrive(key)
         with write_transaction(self.engine) as connection:
-            arrived = (upload.c.id == key) & (upload.c.state == ARRIVED)
+            arrived = (upload.c.id == key) & upload.c.state.not_in((RECEIVING, FINISHED))
             row = connection.execute(select(upload.c.name, upload.c.owner).where(arrived)).first()
             if row is None:
                 raise GoneError("no such upload")
             now = self.clock()
             add_bundle(connection, sha256, size, now)
             wanted = JobRequest(sha256, row.name, row.owner, analysis.options)
-            number = case_number(connection, sha256, analysis)
-            again = find_live_job(connection, wanted) if number is None else None
-            task = add_job(connection, wanted, now, number) if again is None else again
-            ended = {"state": FINISHED, "reserved": 0, "ended": now, "job": task}
-            connection.execute(update(upload).where(upload.c.id == key).values(ended))
+            self._finish(connection, {key: sha256}, _queue(connection, wanted, analysis, now), now)
+            made = _find_accepted(connection, key)
+        if made is None:
+            raise GoneError("no such upload")
+        return made
+
+    def accept_together(self, keys: Sequence[str], analysis: Analysis, case_id: str = "") -> Accepted:
+        """Have uploads that have come whole judged as one case, with the files of a case that becomes a new version.
+
+        GoneError if one of them is not there any more, or the case; FilesGoneError if a file of it is not.
+        """
+        sent = {key: self._content_of(key) for key in dict.fromkeys(keys)}
+        with write_transaction(self.engine) as connection:
+            rows = connection.execute(select(upload.c.id, upload.c.name, upload.c.owner).where(upload.c.id.in_(sent)))
+            found = {row.id: row for row in rows}
+            if not found or len(found) < len(sent):
+                raise GoneError("no such upload")
+            thread, before = self._files_of_case(connection, case_id)
+            parts = distinct_parts([*before, *(Part(sent[key], found[key].name) for key in sent)])
+            if len(parts) > MAX_FILES:
+                raise StoreFullError(f"a case has at most {MAX_FILES} files; pack them")
+            now, owner = self.clock(), found[keys[0]].owner
+            whole = parts[0].sha256 if len(parts) == 1 else manifest_digest(parts)
+            name = set_name(parts)
+            self._hold_contents(connection, whole, parts, sent.values(), now)
+            task = _queue(connection, JobRequest(whole, name, owner, analysis.options, thread), analysis, now)
+            self._finish(connection, sent, task, now)
+            row = connection.execute(
+                select(job.c.sha256, job.c.id.label("job"), case.c.id.label("case"))
+                .select_from(job.outerjoin(case, job.c.case == case.c.number))
+                .where(job.c.number == task)
+            ).one()
+            sizes = select(func.sum(bundle.c.size)).where(bundle.c.sha256.in_([one.sha256 for one in parts]))
+            return Accepted(row.sha256, int(connection.scalar(sizes) or 0), row.job, row.case)
+
+    def analyse_again(self, key: str, analysis: Analysis, owner: str) -> str | None:
+        """The job that makes a new version of a case by this analysis; None if it was made by that.
+
+        GoneError without such a case, FilesGoneError if its files are no longer stored.
+        """
+        with write_transaction(self.engine) as connection:
+            columns = (case.c.thread, case.c.sha256, case.c.name, case.c.analysis)
+            row = connection.execute(select(*columns).where(case.c.id == key)).first()
+            if row is None or not lock_bundle(connection, row.sha256):
+                raise GoneError("no such case")
+            if row.analysis == analysis_key(analysis):
+                return None
+            whole = (row.sha256, *(one.sha256 for one in parts_of(connection, row.sha256)))
+            if not all(map(self.content.has, whole)):
+                raise FilesGoneError("files of the case are no longer stored")
+            wanted = JobRequest(row.sha256, row.name, owner, analysis.options, row.thread)
+            task = _queue(connection, wanted, analysis, self.clock())
+            return str(connection.scalar(select(job.c.id).where(job.c.number == task)))
+
+    def _content_of(self, key: str) -> str:
+        """The digest of an upload that has come whole, on its way or as a bundle."""
+        known = self.uploads.find(key)
+        if known is None:
+            raise GoneError("no such upload")
+        if known.state != FINISHED:
+            return self.uploads.arrive(key)[0]
+        if known.sha256 is None or not self.content.has(known.sha256):
+            raise GoneError("the file of the upload is gone")
+        return known.sha256
+
+    def _files_of_case(self, connection: Connection, key: str) -> tuple[int | None, Sequence[Part]]:
+        """The thread of a case and its files, which are all there; nothing if no case is named."""
+        if not key:
+            return None, ()
+        row = connection.execute(select(case.c.thread, case.c.sha256, case.c.name).where(case.c.id == key)).first()
+        if row is None:
+            raise GoneError("no such case")
+        parts = parts_of(connection, row.sha256) or (Part(row.sha256, row.name),)
+        if not all(self.content.has(one.sha256) for one in parts):
+            raise FilesGoneError("files of the case are no longer stored")
+        return row.thread, parts
+
+    def _hold_contents(
+        self, connection: Connection, whole: str, parts: Sequence[Part], came: Iterable[str], now: float
+    ) -> None:
+        """Hold the rows of a set and of its files, which are made where there are none: the set first, as who deletes.
+
+        The files of uploads come in later; the list of files is put here.
+        """
+        new = set(came)
+        if len(parts) > 1:
+            text = manifest(parts)
+            add_bundle(connection, whole, len(text), now)
+            if not self.content.has(whole):
+                file = self.uploads.file(new_id())
+                with disk_full_as_store_error(), file.open("xb") as out:
+                    out.write(text)
+                    out.flush()
+                    os.fsync(out.fileno())
+                self.content.put(file, whole)
+        for one in sorted(parts):
+            at = self.content.path(one.sha256)
+            if not at.exists() and one.sha256 not in new:
+                raise FilesGoneError("files of the case are no longer stored")
+            add_bundle(connection, one.sha256, self._size_of(connection, one.sha256), now)
+        if len(parts) > 1:
+            add_parts(connection, whole, parts)
+
+    def _size_of(self, connection: Connection, sha256: str) -> int:
+        place = self.content.path(sha256)
+        if place.exists():
+            return place.stat().st_size
+        return int(connection.scalar(select(upload.c.size).where(upload.c.sha256 == sha256).limit(1)) or 0)
+
+    def _finish(self, connection: Connection, sent: Mapping[str, str], task: int, now: float) -> None:
+        """Uploads become bundles, whose rows are there; their files come in."""
+        ended = {"state": FINISHED, "reserved": 0, "ended": now, "job": task}
+        connection.execute(update(upload).where(upload.c.id.in_(sent)).values(ended))
+        for key, sha256 in sent.items():
             file = self.uploads.file(key)
             if file.exists():  # last of all; if a process ended between that and the rows, it is in already
                 self.content.put(file, sha256)
             elif not self.content.has(sha256):
                 raise GoneError("the file of the upload is gone")
-            made = _find_accepted(connection, key)
-        if made is None:
-            raise GoneError("no such upload")
-        return made
 
     def accepted(self, key: str) -> Accepted | None:
         """What became of an upload; None as long as nothing has."""
@@ -220,6 +363,13 @@ class Storage:
             return None
         with read_transaction(self.engine) as connection:
             return _find_accepted(connection, key)
+
+
+def _queue(connection: Connection, wanted: JobRequest, analysis: Analysis, now: float) -> int:
+    """The number of the job that does it: one that is done if the case is there, one that waits, or a new one."""
+    number = case_number(connection, wanted.sha256, analysis)
+    again = find_live_job(connection, wanted) if number is None else None
+    return add_job(connection, wanted, now, number) if again is None else again
 
 
 def _find_accepted(connection: Connection, key: str) -> Accepted | None:

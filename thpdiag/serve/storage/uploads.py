@@ -3,6 +3,7 @@
 The length of the file is the offset: it is true after any crash. An upload goes through these states:
 
     receiving   bytes come; it expires if none came for long
+    held        all of it is there and waits for others that it is judged with; it expires if they do not come
     arrived     all of it is on the disk and its sha256 is known; after a crash the next start takes it up from here
     finished    it is a bundle, and a job of the queue is named
 """
@@ -36,6 +37,7 @@ from thpdiag.serve.storage.database import (
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
 RECEIVING: Final = "receiving"
+HELD: Final = "held"
 ARRIVED: Final = "arrived"
 FINISHED: Final = "finished"
 RESERVED_STEP_BYTES: Final = 8 << 20  # that are reserved at a time beyond what has arrived
@@ -45,6 +47,10 @@ BLOCK_BYTES: Final = 1 << 20
 
 class OffsetError(StoreError):
     """Bytes for another place than the end of the file, or beyond the size that was announced."""
+
+
+class FilesGoneError(StoreError):
+    """Files of a case are no longer stored, so that it cannot be judged again."""
 
 
 class GoneError(StoreError):
@@ -64,6 +70,7 @@ class Upload:
     sha256: str | None
     begun: float
     expires: float
+    held: bool
 
 
 class RunningDigests:
@@ -110,15 +117,19 @@ class Uploads:
         self._lock, self._writing = Lock(), set[str]()
         self._reserved: dict[str, int] = {}
 
-    def begin(self, name: str, size: int | None, owner: str) -> str:
-        """Reserve the first room and make the file; StoreFullError if all of it has none. The name is for people."""
+    def begin(self, name: str, size: int | None, owner: str, *, held: bool = False) -> str:
+        """Reserve the first room and make the file; StoreFullError if all of it has none. The name is for people.
+
+        One that is `held` becomes a bundle with others, once somebody says which.
+        """
         key, now = new_id(), self._clock()
         reserved = RESERVED_STEP_BYTES if size is None else min(size, RESERVED_STEP_BYTES)
         with write_transaction(self._engine) as connection:
             self._room.admit(connection, owner, now)
             self._room.reserve(connection, owner, reserved if size is None else size)
             row = {"id": key, "name": name, "owner": owner, "size": size, "reserved": reserved, "state": RECEIVING}
-            connection.execute(insert(upload).values(row | {"begun": now, "expires": now + self._patience}))
+            times = {"begun": now, "expires": now + self._patience}
+            connection.execute(insert(upload).values(row | times | {"held": held}))
             with disk_full_as_store_error():
                 os.close(os.open(self.file(key), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
                 sync_folder(self._spool)
@@ -127,13 +138,14 @@ class Uploads:
     def find(self, key: str) -> Upload | None:
         """What is known of it; None if it is not there or has expired."""
         row = fetch_row(self._engine, select(upload).where(upload.c.id == key)) if is_id(key) else None
-        if row is None or (row.state == RECEIVING and row.expires <= self._clock()):
+        if row is None or (row.state in (RECEIVING, HELD) and row.expires <= self._clock()):
             return None
         offset = row.size
         if row.state == RECEIVING:
             file = self.file(key)
             offset = file.stat().st_size if file.exists() else 0
-        return Upload(row.id, row.name, row.owner, row.size, offset, row.state, row.sha256, row.begun, row.expires)
+        cells = (row.id, row.name, row.owner, row.size, offset, row.state, row.sha256)
+        return Upload(*cells, row.begun, row.expires, row.held)
 
     def append(self, key: str, offset: int, block: bytes) -> int:
         """Write a block at the end; the new end. One writer at a time, another gets StoreBusyError."""
@@ -157,6 +169,13 @@ class Uploads:
 
     def arrive(self, key: str) -> tuple[str, int]:
         """Have all of it on the disk and write down its sha256, which is returned with the size."""
+        return self._arrive(key, ARRIVED)
+
+    def hold(self, key: str) -> tuple[str, int]:
+        """The same of one that waits for others."""
+        return self._arrive(key, HELD)
+
+    def _arrive(self, key: str, state: str) -> tuple[str, int]:
         with self._writer(key):
             known = self.find(key)
             if known is None or known.state == FINISHED:
@@ -170,7 +189,7 @@ class Uploads:
             with disk_full_as_store_error(), file.open("rb") as whole:
                 os.fsync(whole.fileno())
             with write_transaction(self._engine) as connection:
-                values = {"state": ARRIVED, "sha256": sha256, "size": known.offset, "reserved": known.offset}
+                values = {"state": state, "sha256": sha256, "size": known.offset, "reserved": known.offset}
                 connection.execute(update(upload).where(upload.c.id == key).values(values))
             self._forget(key)
         return sha256, known.offset
@@ -194,7 +213,7 @@ class Uploads:
         return list(filter(None, map(self.find, fetch_column(self._engine, begun))))
 
     def expired(self) -> list[str]:
-        late = (upload.c.state == RECEIVING) & (upload.c.expires <= self._clock())
+        late = upload.c.state.in_((RECEIVING, HELD)) & (upload.c.expires <= self._clock())
         return fetch_column(self._engine, select(upload.c.id).where(late).order_by(upload.c.id))
 
     def arrived(self) -> list[str]:

@@ -26,7 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access.headers import RefusedError
-from thpdiag.serve.storage.uploads import GoneError, Uploads
+from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads
 
 LOG: Final = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 2.0  # in which a sender can read the answer although bytes of theirs are on the way
@@ -64,6 +64,8 @@ def upload_refusal(error: Exception) -> RefusedError:
             return RefusedError(507, str(error))
         case StoreBusyError():
             return RefusedError(423, str(error))
+        case FilesGoneError():
+            return RefusedError(409, f"{error}; send them again, as a case of their own")
         case GoneError():
             return RefusedError(410, "this upload has ended: it expired, or an administrator ended it")
         case _:
@@ -203,9 +205,9 @@ class Intake:
         if size is not None and size > self.limit:
             raise RefusedError(413, f"the upload has {size:,} bytes; at most {self.limit:,} are taken")
 
-    async def begin(self, name: str, size: int | None, owner: str) -> str:
+    async def begin(self, name: str, size: int | None, owner: str, *, held: bool = False) -> str:
         self.check_size(size)
-        return await run_in_upload_thread(self.uploads.begin, check_file_name(name), size, owner)
+        return await run_in_upload_thread(self.uploads.begin, check_file_name(name), size, owner, held=held)
 
     async def append(self, key: str, offset: int, block: bytes) -> int:
         """Write a block; the new end."""

@@ -8,7 +8,8 @@
 What came before a connection broke stays, and the sender goes on from there: also curl,
 `curl -X PATCH -C OFFSET -H 'Upload-Offset: OFFSET' -H 'Tus-Resumable: 1.0.0' -H 'Content-Type:
 application/offset+octet-stream' -T FILE URL`. An id that is unknown, expired or somebody else's is answered alike: 410.
-Only `filename` of the metadata is kept. Once all of it came, `Thpdiag-Job` has the address of the job.
+Of the metadata `filename` is kept, and `hold`: such an upload waits until `POST /api/v1/cases` says what it is judged
+with. Of any other `Thpdiag-Job` has the address of the job, once all of it came.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from thpdiag.serve.access.headers import RefusedError
 from thpdiag.serve.api.responses import JOBS_PATH
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.database import is_id
-from thpdiag.serve.storage.uploads import FINISHED, RECEIVING, Upload
+from thpdiag.serve.storage.uploads import FINISHED, HELD, RECEIVING, Upload
 from thpdiag.serve.uploads.intake import (
     Handler,
     Refuse,
@@ -54,10 +55,11 @@ async def create_upload(request: Request, server: Server) -> Response:
     size = length_header(request, "upload-length")
     if size is None:
         raise RefusedError(400, "Upload-Length is missing: how many bytes will come")
-    name = parse_filename(request.headers.get("upload-metadata", ""))
-    key = await server.intake.begin(name, size, request.state.principal.owner)
+    pairs = parse_metadata(request.headers.get("upload-metadata", ""))
+    name, held = decode_filename(pairs), "hold" in pairs
+    key = await server.intake.begin(name, size, request.state.principal.owner, held=held)
     if not size:
-        await accept_upload(request, server, key, "tus")
+        await _finish(request, server, key)
     headers = await _progress(request, server, key)
     return Response(None, 201, headers | {"location": f"{request.url.path.rstrip('/')}/{key}"})
 
@@ -155,7 +157,10 @@ async def _find(request: Request, server: Server, key: str) -> Upload:
 
 async def _finish(request: Request, server: Server, key: str) -> None:
     """Make a case of what is whole, unless that was done; again if it failed and the sender asks again."""
-    if (await _find(request, server, key)).state != FINISHED:
+    upload = await _find(request, server, key)
+    if upload.held and upload.state == RECEIVING:
+        await run_in_upload_thread(server.intake.uploads.hold, key)
+    elif upload.state not in (FINISHED, HELD):
         await accept_upload(request, server, key, "tus")
 
 
@@ -163,7 +168,7 @@ async def _progress(request: Request, server: Server, key: str) -> dict[str, str
     """Headers: how far an upload is, until when it waits, and what became of it."""
     upload = await _find(request, server, key)
     headers = {"upload-offset": str(upload.offset)}
-    if upload.state == RECEIVING:
+    if upload.state in (RECEIVING, HELD):
         headers["upload-expires"] = formatdate(upload.expires, usegmt=True)
     elif upload.state == FINISHED and (accepted := await run_in_upload_thread(server.storage.accepted, key)):
         headers[JOB_HEADER] = f"{JOBS_PATH}/{accepted.job}"
@@ -172,12 +177,21 @@ async def _progress(request: Request, server: Server, key: str) -> dict[str, str
 
 def parse_filename(metadata: str) -> str:
     """The name in `filename d29ybGQ=,other b3RoZXI=`; a stand-in if there is none."""
-    pairs = {}
+    return decode_filename(parse_metadata(metadata))
+
+
+def parse_metadata(metadata: str) -> dict[str, str]:
+    """Its keys, each once, with their values in base64; a key may have none."""
+    pairs: dict[str, str] = {}
     for pair in filter(None, metadata.split(",")):
         key, _, value = pair.strip().partition(" ")
         if key in pairs or not key:
             raise RefusedError(400, "Upload-Metadata has a key twice, or none")
         pairs[key] = value.strip()
+    return pairs
+
+
+def decode_filename(pairs: dict[str, str]) -> str:
     try:
         return b64decode(pairs.get("filename", ""), validate=True).decode() or DEFAULT_NAME
     except ValueError:

@@ -1,34 +1,44 @@
 """Uploads in one request, whole or not at all: a PUT whose body is the bundle, and the form of a browser.
 
-    curl -T bundle.tar.xz URL/api/v1/bundles/NAME
+    curl -T bundle.tar.xz URL/api/v1/bundles/NAME    with `?case=ID` one more file of that case, which is judged anew
     PUT  /api/v1/bundles/NAME?wait=1&fail-on=high    the job, or with `wait` the verdict
-    POST /upload                                     the page of the job
+    POST /upload                                     the page of the job; several files are one case, unless told not
+    POST /cases/ID/files                             the same, of files that come to a case
+    PUT  /s/SECRET/NAME, POST /s/SECRET/files        the same by a link, for who has no login
+    POST /api/v1/cases                               a case of uploads that were held, by their ids
 
 Whoever waits costs no thread, only a connection; who leaves is waited for no longer.
 
-The form of a browser without script is multipart/form-data: fields first, then one file, which goes straight into the
-storage. A framework's own form would spool it into the folder for temporary files, which is memory on many hosts.
+The form of a browser without script is multipart/form-data: files and pasted text, which go straight into the storage,
+and a few small fields. A framework's own form would spool files into the folder for temporary ones, which is memory on
+many hosts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing, suppress
+from itertools import groupby
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.report import FORMATS
 from thpdiag.report.escaping import visible
 from thpdiag.report.presentation import NEVER
 from thpdiag.sandbox.outcome import exit_code as exit_code_of_end
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.principals import Principal, Scope, Way
 from thpdiag.serve.api.responses import (
     GATES,
     JOBS_PATH,
@@ -38,26 +48,39 @@ from thpdiag.serve.api.responses import (
     verdict_json,
 )
 from thpdiag.serve.server import JobState, Server
+from thpdiag.serve.storage.database import is_id
+from thpdiag.serve.storage.file_sets import MAX_FILES
 from thpdiag.serve.storage.storage import Accepted
-from thpdiag.serve.uploads.intake import blocks, length_header, run_in_upload_thread
+from thpdiag.serve.storage.uploads import RECEIVING
+from thpdiag.serve.storage.work import UPLOAD_LINK
+from thpdiag.serve.uploads.intake import blocks, length_header, run_in_upload_thread, upload_refusal
 
 MAX_FIELD_BYTES: Final = 64 << 10  # of all fields beside the file
 MAX_PARTS: Final = 32
+MAX_VALUE_BYTES: Final = 100  # of a field that is read
+TEXT_FIELD: Final = "text"
+SEPARATE_FIELD: Final = "separate"
+PASTED_NAME: Final = "pasted.txt"
+CASE_FORM: Final = 'a case is made of {"uploads": [ids of uploads]}, and {"case": ID} if they come to one'
 MAX_FORM_OVERHEAD: Final = 128 << 10  # bytes of a form beside its file
 
 
 class MultipartReader:
-    """Takes the body in pieces of any size; of its fields only the names are kept, and of its file nothing."""
+    """Takes the body in pieces of any size; of its files, and of pasted text, only the names are kept.
+
+    `fields` has those that are read here, `files` what came as a file: empty ones, where none was chosen, too.
+    """
 
     def __init__(self, content_type: str) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise RefusedError(415, "the form is not multipart/form-data")
-        self.filename: str | None = None  # of the file; an empty one if none was chosen
+        self.files: list[str] = []
+        self.fields: dict[str, bytes] = {}
         self.whole = False  # whether the form came to its end
-        self._pieces: list[bytes] = []
+        self._pieces: list[tuple[int, bytes]] = []
         self._header, self._value, self._disposition = bytearray(), bytearray(), b""
-        self._fields: set[str] = set()
+        self._field = ""
         self._parts = self._field_bytes = 0
         self._in_file = False
         events = ("part_begin", "part_data", "header_field", "header_value", "header_end", "headers_finished", "end")
@@ -67,14 +90,13 @@ class MultipartReader:
         except FormParserError:
             raise RefusedError(400, "the boundary of the form cannot be used") from None
 
-    def feed(self, piece: bytes) -> bytes:
-        """What of the piece is the file's."""
+    def feed(self, piece: bytes) -> list[tuple[int, bytes]]:
+        """What of the piece is of files, each with the place of its file in `files`."""
         try:
             self._parser.write(piece)
         except FormParserError:
             raise RefusedError(400, "the form is damaged") from None
-        data = b"".join(self._pieces)
-        self._pieces = []
+        data, self._pieces = self._pieces, []
         return data
 
     def _on_part_begin(self) -> None:
@@ -98,20 +120,21 @@ class MultipartReader:
     def _on_headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
         name = options.get(b"name", b"").decode("utf-8", "replace")
-        self._in_file = b"filename" in options
-        if self._in_file:
-            if self.filename is not None:
-                raise RefusedError(400, "one file at a time")
-            self.filename = options[b"filename"].decode("utf-8", "replace")
-        elif name in self._fields:
+        self._in_file = b"filename" in options or name == TEXT_FIELD
+        if b"filename" in options:
+            self.files.append(options[b"filename"].decode("utf-8", "replace"))
+            return
+        if name in self.fields:
             raise RefusedError(400, "the form has a field twice")
-        else:
-            self._fields.add(name)
+        self._field, self.fields[name] = name, b""
+        if self._in_file:
+            self.files.append(PASTED_NAME)
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._in_file:
-            self._pieces.append(data[start:end])
+            self._pieces.append((len(self.files) - 1, data[start:end]))
             return
+        self.fields[self._field] += data[start : min(end, start + MAX_VALUE_BYTES)]
         self._field_bytes += end - start
         if self._field_bytes > MAX_FIELD_BYTES:
             raise RefusedError(413, "the fields of the form are too long")
@@ -121,30 +144,56 @@ class MultipartReader:
 
 
 async def post_form(request: Request, server: Server) -> Response:
-    """The file of a form; who sends it, and that the form is ours, the gate knows before the body is read."""
-    intake = server.intake
+    """The files of a form; who sends them, and that the form is ours, the gate knows before the body is read."""
+    case, secret = request.path_params.get("id", ""), request.path_params.get("secret", "")
+    if secret:
+        case = await run_in_threadpool(case_of_link, request, server)
+    else:
+        await run_in_threadpool(check_may_add, request, server, case)
     announced = length_header(request, "content-length")
-    intake.check_size(None if announced is None else max(0, announced - MAX_FORM_OVERHEAD))
+    server.intake.check_size(None if announced is None else max(0, announced - MAX_FORM_OVERHEAD))
     form = MultipartReader(request.headers.get("content-type", ""))
-    key, offset, received = "", 0, 0
     async with AsyncExitStack() as undo:
-        async for block in blocks(request, intake.pace):
-            received += len(block)
-            intake.check_size(max(0, received - MAX_FORM_OVERHEAD))
-            data = form.feed(block)
-            if form.filename is not None and not key:
-                if not form.filename:
-                    raise RefusedError(400, "no file was chosen")
-                key = await intake.begin(form.filename, None, request.state.principal.owner)
-                await undo.enter_async_context(intake.whole_or_nothing(key))
-            if data:
-                offset = await intake.append(key, offset, data)
-        if not form.whole:
-            raise RefusedError(400, "the form ends before its end")
-        if not key:
-            raise RefusedError(400, "the form has no file")
-        accepted, _ = await accept_upload(request, server, key, "form")
-    return RedirectResponse(f"/jobs/{accepted.job}", 303)
+        sent = await _receive_form(request, server, form, undo)
+        if form.fields.get(SEPARATE_FIELD) and not case:
+            jobs = [(await accept_upload(request, server, key, "form"))[0].job for key in sent]
+        else:
+            jobs = [(await accept_files(request, server, sent, "form", case)).job]
+    if secret:
+        await run_in_upload_thread(note_answer, server, case)
+        return RedirectResponse(f"/s/{secret}?sent", 303)
+    several = f"/jobs?{urlencode([('id', job) for job in jobs])}"
+    return RedirectResponse(several if len(jobs) > 1 else f"/jobs/{jobs[0]}", 303)
+
+
+async def _receive_form(request: Request, server: Server, form: MultipartReader, undo: AsyncExitStack) -> list[str]:
+    """The uploads that the files of a form became, which `undo` removes again."""
+    intake, keys, offsets, received = server.intake, dict[int, str](), dict[str, int](), 0
+    async for block in blocks(request, intake.pace):
+        received += len(block)
+        intake.check_size(max(0, received - MAX_FORM_OVERHEAD))
+        for place, data in _joined(form.feed(block)):
+            name = form.files[place]
+            if not name or (name == PASTED_NAME and place not in keys and not data.strip()):
+                continue  # no file was chosen, or no text pasted
+            if place not in keys:
+                keys[place] = await intake.begin(name, None, request.state.principal.owner)
+                await undo.enter_async_context(intake.whole_or_nothing(keys[place]))
+            key = keys[place]
+            offsets[key] = await intake.append(key, offsets.get(key, 0), data)
+    if not form.whole:
+        raise RefusedError(400, "the form ends before its end")
+    if any(name not in ("", PASTED_NAME) for place, name in enumerate(form.files) if place not in keys):
+        raise RefusedError(400, "a file is empty")
+    if not keys:
+        raise RefusedError(400, "no file was chosen, and no text was pasted")
+    return list(keys.values())
+
+
+def _joined(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """What is of one file, in one piece."""
+    for place, group in groupby(pieces, key=lambda piece: piece[0]):
+        yield place, b"".join(data for _, data in group)
 
 
 POLL_PAUSE_SECONDS: Final = 60.0  # without news after which a watcher looks up
@@ -154,12 +203,17 @@ EXIT_HEADER: Final = "X-Thpdiag-Exit"
 async def put_bundle(request: Request, server: Server) -> Response:
     owner, intake, name = request.state.principal.owner, server.intake, request.path_params["name"]
     query = _check_request(request)
+    case = query.get("case", "")
+    await run_in_threadpool(check_may_add, request, server, case)
     key = await intake.begin(name, length_header(request, "content-length"), owner)
     async with intake.whole_or_nothing(key):
         offset = 0
         async for block in blocks(request, intake.pace):
             offset = await intake.append(key, offset, block)
-        accepted, known = await accept_upload(request, server, key, "put")
+        if case:
+            accepted, known = await accept_files(request, server, [key], "put", case), False
+        else:
+            accepted, known = await accept_upload(request, server, key, "put")
     answer = {
         **{"job": accepted.job, "sha256": accepted.sha256, "size": accepted.size, "case": accepted.case},
         "known": known,
@@ -173,12 +227,39 @@ async def put_bundle(request: Request, server: Server) -> Response:
     return await run_in_threadpool(_verdict_response, request, server, answer, headers, state)
 
 
+async def put_by_link(request: Request, server: Server) -> Response:
+    """A file of a customer who was given a link; the answer says that it is there, and nothing of the case."""
+    query_of(request)
+    _check_request(request)
+    case = await run_in_threadpool(case_of_link, request, server)
+    intake, name = server.intake, request.path_params["name"]
+    key = await intake.begin(name, length_header(request, "content-length"), request.state.principal.owner)
+    async with intake.whole_or_nothing(key):
+        offset = 0
+        async for block in blocks(request, intake.pace):
+            offset = await intake.append(key, offset, block)
+        if not offset:
+            raise RefusedError(400, "the file is empty")
+        await accept_files(request, server, [key], "link", case)
+        await run_in_upload_thread(note_answer, server, case)
+    return PlainTextResponse(f"received {offset:,} bytes, thank you\n", 201)
+
+
+def case_of_link(request: Request, server: Server) -> str:
+    """The id of the case that a link takes files for; who sends them is the link from now on."""
+    link = server.storage.links.find(request.path_params["secret"], UPLOAD_LINK)
+    if link is None:
+        raise RefusedError(404, "this address is not valid, or not any longer")
+    request.state.principal = Principal(link.key, Way.LINK, frozenset())
+    return link.case
+
+
 def _check_request(request: Request) -> dict[str, str]:
     """The query; what is wrong with it is said before a byte is read.
 
     A part stored as the whole would be a damaged bundle; one that is packed for the way, another bundle.
     """
-    query = query_of(request, "wait", "fail-on")
+    query = query_of(request, "wait", "fail-on", "case")
     if query.get("wait", "0") not in ("0", "1"):
         raise RefusedError(400, "wait is 0 or 1")
     if query.get("fail-on", NEVER) not in GATES:
@@ -205,6 +286,66 @@ async def accept_upload(request: Request, server: Server, key: str, way: str) ->
     server.counts.count_upload(way, accepted.size)
     server.wake()
     return accepted, known
+
+
+async def accept_files(request: Request, server: Server, keys: list[str], way: str, case: str = "") -> Accepted:
+    """The bundle of uploads that are whole and judged together, or with the files of a case, with its job."""
+
+    def accept() -> Accepted:
+        accepted = server.storage.accept_together(keys, server.analysis, case)
+        server.record_action(request, Action.UPLOAD, accepted.sha256)
+        return accepted
+
+    accepted = await run_in_upload_thread(accept)
+    server.counts.count_upload(way, accepted.size)
+    server.wake()
+    return accepted
+
+
+def note_answer(server: Server, case: str) -> None:
+    """What came by a link is the customer's answer."""
+    known = server.storage.cases.find(case)
+    if known is not None:
+        server.storage.work.customer_answered(known.thread)
+
+
+def check_may_add(request: Request, server: Server, case: str) -> None:
+    """RefusedError unless files may come to this case: by who reads cases, or has sent something of it."""
+    who: Principal = request.state.principal
+    cases = server.storage.cases
+    known = cases.find(case) is not None if who.may(Scope.READ) else cases.is_sent_by(case, who.owner)
+    if case and not known:
+        raise RefusedError(404, "there is no such case")
+
+
+async def create_case(request: Request, server: Server) -> Response:
+    """A case of uploads that have come whole; with `case` its files are judged with them."""
+    query_of(request)
+    try:
+        told = json.loads(await request.body())
+        keys, case = told["uploads"], told.get("case", "")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise RefusedError(400, CASE_FORM) from None
+    proper = isinstance(keys, list) and 0 < len(keys) <= MAX_FILES and set(told) <= {"uploads", "case"}
+    if not proper or not isinstance(case, str) or not all(isinstance(key, str) and is_id(key) for key in keys):
+        raise RefusedError(400, CASE_FORM)
+    await run_in_threadpool(_check_sent, request, server, keys, case)
+    try:
+        accepted = await accept_files(request, server, keys, "tus", case)
+    except (StoreError, StoreBusyError, StoreFullError) as error:
+        raise upload_refusal(error) from error
+    answer = {"job": accepted.job, "sha256": accepted.sha256, "size": accepted.size, "case": accepted.case}
+    return json_response(answer, 201, {"Location": f"{JOBS_PATH}/{accepted.job}"})
+
+
+def _check_sent(request: Request, server: Server, keys: list[str], case: str) -> None:
+    check_may_add(request, server, case)
+    for key in keys:
+        upload = server.storage.uploads.find(key)
+        if upload is None or not request.state.principal.may_touch(upload.owner):
+            raise RefusedError(410, "no such upload, or it has expired; begin a new one")
+        if upload.state == RECEIVING and upload.offset != upload.size:
+            raise RefusedError(409, f"an upload is at byte {upload.offset} of {upload.size}")
 
 
 async def _wait_for_end(request: Request, server: Server, job: str) -> JobState | None:

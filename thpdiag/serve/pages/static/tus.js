@@ -175,10 +175,9 @@ class Transfer {
     return ["done", "failed", "cancelled"].includes(this.state);
   }
 
-  // Where it is shown what became of the bundle: by the id of the upload, which is known although the last answer of
-  // the server was lost.
-  get page() {
-    return this.address.replace("/files/", "/jobs/");
+  // The id of the upload, by which the server is told what to judge it with.
+  get id() {
+    return this.address.replace("/files/", "");
   }
 
   become(state, words = "") {
@@ -238,7 +237,7 @@ class Transfer {
   async begin() {
     const name = btoa(String.fromCodePoint(...new TextEncoder().encode(this.file.name)));
     const answer = await this.ask("POST", "/files", {
-      headers: { "Upload-Length": this.file.size, "Upload-Metadata": `filename ${name}` },
+      headers: { "Upload-Length": this.file.size, "Upload-Metadata": `filename ${name},hold` },
     });
     this.address = answer.getResponseHeader("Location") ?? "";
     if (!memory.address.test(this.address)) throw new Ended("The server takes no uploads from this page.");

@@ -1,5 +1,6 @@
 // The page where bundles are uploaded: files are dropped or chosen and sent one after the other, each with a row that
-// says how far it is. Without this script the form sends one file.
+// says how far it is, and then what came of it. Files that come together are one case, unless somebody wants separate
+// ones; on the page of a case they come to that. Without this script the form sends them.
 "use strict";
 
 const REDRAWN = 200; // milliseconds between two changes of what a row says about its progress
@@ -13,6 +14,7 @@ class Row {
     this.step = 0;
     this.drawn = -Infinity;
     this.name = visible(transfer.file.name);
+    this.outcome = null; // state, words and address, once the server judges it
     this.item = document.getElementById("transfer").content.cloneNode(true).firstElementChild;
     this.part(".name").textContent = this.name;
     this.part(".size").textContent = bytes(transfer.file.size);
@@ -51,7 +53,8 @@ class Row {
 
   // Shows what changed: states at once, progress now and then.
   draw() {
-    const { state, file } = this.transfer;
+    const { file } = this.transfer;
+    const state = this.outcome?.state ?? this.transfer.state;
     const now = performance.now();
     const changed = state !== this.shown;
     if (!changed && now - this.drawn < REDRAWN) return;
@@ -67,27 +70,40 @@ class Row {
 
   become(state) {
     const shown = {
-      pause: ["sending", "retrying"], resume: ["paused"], now: ["retrying"], again: this.transfer.hopeless ? [] : ["failed"],
-      cancel: ["waiting", "sending", "retrying", "paused"], remove: ["failed"], open: ["done"],
+      pause: ["sending", "retrying"], resume: ["paused"], now: ["retrying"], again: this.transfer.hopeless || this.outcome ? [] : ["failed"],
+      cancel: ["waiting", "sending", "retrying", "paused"], remove: ["failed"], open: ["judged", "found", "refused"],
     };
     this.item.dataset.state = state;
     for (const [kind, states] of Object.entries(shown)) this.part(`.${kind}`).hidden = !states.includes(state);
     this.part("progress").hidden = !["sending", "retrying", "paused"].includes(state);
-    if (state === "done") {
-      this.part(".open").href = this.transfer.page;
-      this.part(".open").setAttribute("aria-label", `See what was found: ${this.name}`);
+    if (this.outcome?.page) {
+      this.part(".open").href = this.outcome.page;
+      this.part(".open").textContent = state === "found" ? "See what was found" : state === "refused" ? "See why" : "Watch";
+      this.part(".open").setAttribute("aria-label", `${this.part(".open").textContent}: ${this.name}`);
     }
     if (state !== "waiting") this.list.say(`${this.name}: ${this.words()}`);
   }
 
+  redraw() {
+    this.shown = "";
+    this.draw();
+  }
+
+  // What the server makes of it: judged as long as it works on it, then found, refused or failed.
+  tell(state, words, page = "") {
+    this.outcome = { state, words, page };
+    this.redraw();
+  }
+
   words() {
+    if (this.outcome) return this.outcome.words;
     const { state, words, file, sent, rate, resumed } = this.transfer;
     const far = `${bytes(sent)} of ${bytes(file.size)}, ${percent(this.transfer)}`;
     if (state === "waiting") return "Waits for its turn.";
     if (state === "paused") return `Paused at ${far}.`;
     if (state === "retrying") return `${words} (${far})`;
     if (state === "failed") return words;
-    if (state === "done") return "Uploaded.";
+    if (state === "done") return this.group.waiting();
     if (sent >= file.size) return "All is sent; the server makes sure that it is on its disk.";
     const speed = rate ? `; ${bytes(rate)}/s, ${duration((file.size - sent) / rate)} left` : "";
     return `${resumed ? "Goes on: " : ""}${far}${speed}`;
@@ -101,7 +117,7 @@ class List {
     this.items = document.getElementById("transfers");
     this.status = document.getElementById("status");
     this.rows = [];
-    this.added = 0; // of several the page is not left for one of them, also if the others are removed
+    this.groups = []; // of several the page is not left for one of them, also if the others are removed
     this.busy = false;
     this.door = {
       limit: Number(form.dataset.limit),
@@ -114,13 +130,13 @@ class List {
 
   listen() {
     this.form.classList.add("live");
-    this.input.multiple = true;
     this.input.value = ""; // a browser may keep the choice over a reload, and would not tell of it again
     this.input.addEventListener("change", () => {
       this.add([...this.input.files]);
       this.input.value = "";
     });
     this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.querySelector("#paste").addEventListener("click", () => this.paste());
     document.addEventListener("dragover", (event) => {
       if (!event.dataTransfer.types.includes("Files")) return;
       event.preventDefault();
@@ -142,12 +158,26 @@ class List {
     });
   }
 
+  paste() {
+    const field = this.form.querySelector("#text");
+    if (field.value.trim()) {
+      this.add([new File([field.value], "pasted.txt", { type: "text/plain" })]);
+      field.value = "";
+    } else {
+      field.focus();
+    }
+  }
+
   add(files) {
+    const together = !document.getElementById("separate")?.checked;
+    let group = null;
     for (const file of files) {
       if (this.rows.some((row) => !row.transfer.over && memory.key(row.transfer.file) === memory.key(file))) continue;
       const row = new Row(new Transfer(file, this.door, () => row.draw()), this);
+      if (!group || !together) this.groups.push((group = new Group(this, together && files.length > 1)));
+      row.group = group;
+      group.rows.push(row);
       this.rows.push(row);
-      this.added += 1;
       this.items.append(row.item);
       row.transfer.look();
       document.getElementById("left-behind").querySelector(`[data-key="${CSS.escape(memory.key(file))}"]`)?.remove();
@@ -161,14 +191,17 @@ class List {
     if (this.busy) return;
     this.busy = true;
     let next;
-    while ((next = this.rows.find((row) => row.transfer.state === "waiting"))) await next.transfer.send();
+    while ((next = this.rows.find((row) => row.transfer.state === "waiting"))) {
+      await next.transfer.send();
+      await next.group.finish();
+    }
     this.busy = false;
-    if (this.added === 1 && this.rows[0]?.transfer.state === "done") location.assign(this.rows[0].transfer.page);
   }
 
   remove(row) {
     row.item.remove();
     this.rows = this.rows.filter((one) => one !== row);
+    row.group.remove(row);
     this.say(`${row.name}: removed`);
     this.input.focus();
     this.tidy();
@@ -233,17 +266,85 @@ class List {
   }
 }
 
+// Files that are judged together. Once all of them are there the server is told so.
+class Group {
+  constructor(list, together) {
+    this.list = list;
+    this.together = together;
+    this.rows = [];
+    this.begun = false;
+  }
+
+  remove(row) {
+    this.rows = this.rows.filter((one) => one !== row);
+    this.finish();
+  }
+
+  // What a file that is there waits for.
+  waiting() {
+    const failed = this.rows.find((row) => row.transfer.state === "failed");
+    if (failed) return `Sent. Its case waits for ${failed.name}: send that again, or remove it.`;
+    return this.together ? "Sent. Waits for the other files of its case." : "Sent.";
+  }
+
+  async finish() {
+    this.rows.forEach((row) => row.transfer.state === "done" && row.redraw());
+    if (this.begun || !this.rows.length || this.rows.some((row) => row.transfer.state !== "done")) return;
+    this.begun = true;
+    try {
+      this.follow(await this.judge());
+    } catch (error) {
+      this.rows.forEach((row) => row.tell("failed", error.message));
+    }
+  }
+
+  // The job that the server makes of them; asked again as long as the connection is at fault.
+  async judge() {
+    const { door, form } = this.list;
+    const body = new Blob([JSON.stringify({ uploads: this.rows.map((row) => row.transfer.id), case: form.dataset.case })]);
+    const request = { door, body, headers: { "Content-Type": "application/json" } };
+    for (let failures = 1; ; failures += 1) {
+      try {
+        let answer = await ask("POST", "/api/v1/cases", request);
+        if (answer.status === 403 && (await this.list.renew())) answer = await ask("POST", "/api/v1/cases", request);
+        judge(answer);
+        return JSON.parse(answer.responseText);
+      } catch (error) {
+        if (error instanceof Gone) throw new Ended("The server no longer has all of these files. Send them again.");
+        if (!(error instanceof Broken)) throw error;
+        this.rows.forEach((row) => row.tell("retrying", `${error.message}. It is asked again.`));
+        await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** failures)));
+      }
+    }
+  }
+
+  // With one case alone the page goes on to it; of several each row says what came of it.
+  follow({ job }) {
+    const page = `/jobs/${job}`;
+    if (this.list.groups.length === 1) {
+      location.assign(page);
+      return;
+    }
+    this.rows.forEach((row) => row.tell("judged", "Uploaded. It waits to be analysed.", page));
+    const source = new EventSource(`/api/v1/jobs/${job}/events`);
+    source.addEventListener("message", (event) => this.take(JSON.parse(event.data), page));
+    addEventListener("pagehide", () => source.close());
+  }
+
+  take({ state, stage, status, reason, page }, job) {
+    const told = {
+      queued: ["judged", "Uploaded. It waits to be analysed."],
+      running: ["judged", `Uploaded. Being analysed: ${stage || "beginning"}.`],
+      done: status === "refused" ? ["refused", `Refused: ${visible(reason || "nothing in it was recognised")}.`] : ["found", "Analysed."],
+      failed: ["refused", `The analysis failed: ${visible(reason)}.`],
+    };
+    this.rows.forEach((row) => row.tell(...told[state], page ?? job));
+  }
+}
+
 function percent({ sent, file }) {
   return `${file.size ? Math.floor((100 * sent) / file.size) : 0} %`;
 }
 
 const form = document.getElementById("upload");
 if (form) new List(form);
-
-for (const button of document.querySelectorAll("button.copy")) {
-  button.hidden = !navigator.clipboard;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.of).textContent.trim());
-    button.textContent = "Copied";
-  });
-}
