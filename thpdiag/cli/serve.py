@@ -98,7 +98,7 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--user-header", metavar="NAME", help="The header with the user; the default is x-forwarded-user.")
 @click.option(
     "--admin", "admins", multiple=True, metavar="USER",
-    help="A user of the proxy or of OpenID Connect (sub or email) with administrator rights; may be given several times.",
+    help="A user of the proxy or OpenID Connect (sub or email) with administrator rights; may be given several times.",
 )  # fmt: skip
 @click.option("--oidc-issuer", metavar="URL", help="The OpenID Connect provider that browsers sign in with.")
 @click.option("--oidc-client", metavar="ID", help="The client ID that the provider gave this server.")
