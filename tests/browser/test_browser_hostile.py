@@ -27,7 +27,7 @@ KNOWN = set(
         "[a-z0-9]+",
         """html head meta title style body main article header footer nav section h1 h2 h3 h4 p a dl dt dd ul ol li code
         pre span strong details summary figure figcaption svg g rect path text br wbr div em i table thead tbody
-        tr th td script input label""",
+        tr th td script input label button""",
     )
 )
 ALIVE = """() => ({

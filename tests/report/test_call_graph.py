@@ -52,7 +52,7 @@ def test_the_recording_of_the_leading_finding_is_open() -> None:
         cites="d.data",
     )  # fmt: skip
     assert [one.profile.member for one in recordings(as_result(told), "p")] == ["d.data", "b.data", "a.data", "c.data"]
-    opened, *folded = section(render(told)).split('<details class="recording">')
+    opened, *folded = section(render(told)).split('<details class="recording screen">')
     assert "d.data" in opened
     assert [re.findall(r"\b\w\.data", part)[0] for part in folded] == ["b.data", "a.data", "c.data"]
 

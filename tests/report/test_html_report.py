@@ -154,7 +154,7 @@ def test_the_first_screen_has_the_command_and_its_undo() -> None:
     text = " ".join(_Page(block).text.split())
     for wanted in (
         "CPUs queue on the zone locks",
-        "comparison, call stacks",
+        "confirmed by on/off switch, call stacks",
         "echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
         "echo always > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
     ):
@@ -244,8 +244,8 @@ def test_a_rule_that_only_a_finding_names_is_listed() -> None:
         "unknown": [{"rule": "B-1", "missing": ["m"]}],
     }
     page = render(document)
-    assert "Matched (1)" in page
-    assert "Unknown: data is missing (1)" in page
+    assert "<td><code>A-1</code> fired</td><td>matched</td>" in page
+    assert "<td><code>B-1</code> </td><td>data missing</td><td>needs m</td>" in page
 
 
 def test_the_hottest_stack_stands_first() -> None:

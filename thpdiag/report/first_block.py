@@ -44,14 +44,17 @@ class Block(NamedTuple):
 class Summary:
     """What the block says, before it is laid out: text, page and Markdown begin with the same.
 
-    `finding` is what it is about, with `weight` (how bad, how sure and by what, its rule, and whether it is over) and
-    `proofs`; `actions` are the commands of step `step` by label, `instead` what to do where it has none. `request` and
-    `asked` are what to write to the customer, and the first commands of it, where more would be surer.
+    `finding` is what it is about, how bad, how sure and by what classes of evidence; `over` is told where it is over.
+    `actions` are the commands of step `step` by label, `instead` is what to do where it has none. `request` and `asked`
+    are what to write to the customer, and the first commands of it, where more would be surer.
     """
 
     sentence: str
     finding: Finding | None
-    weight: str
+    severity: str
+    confidence: str
+    reason: str
+    over: str
     accepted: str
     host: str
     proofs: Sequence[Evidence]
@@ -60,6 +63,15 @@ class Summary:
     instead: str
     request: str
     asked: Sequence[str]
+
+    @property
+    def weight(self) -> str:
+        """Severity, confidence with its reason, the rule, and whether it is over."""
+        if self.finding is None:
+            return ""
+        why = f" ({self.reason})" if self.reason else ""
+        told = f"Severity {self.severity}, confidence {self.confidence}{why}; {self.finding.rule}"
+        return f"{told}; {self.over}" if self.over else told
 
 
 def subject(result: Result) -> Finding | None:
@@ -71,28 +83,28 @@ def summarize(result: Result) -> Summary:
     """The block's words, commands and places."""
     finding, host = subject(result), result.host
     number, advice = messages.first_try(finding) if finding and finding.remedies else (None, None)
+    graded = result.verdict if finding is messages.leading(result) else finding
     accepted = messages.acceptance(finding) if finding else ""
     kernel = f"kernel {host.kernel}" if host.kernel else ""
     text, commands = messages.customer_request(result)
     if result.verdict.status != "cannot_tell" and result.verdict.confidence != "possible":
         text = ""
     return Summary(
-        messages.sentence(result), finding, _weight(result, finding), accepted[:1].upper() + accepted[1:],
-        ", ".join(filter(None, [messages.name(result), host.os, kernel])), _proofs(finding), number,
-        _commands(advice) if advice else {}, (advice.reason or "") if advice and not advice.now else "",
-        text, commands[:MAX_REQUESTS] if text else (),
-    )  # fmt: skip
-
-
-def _weight(result: Result, finding: Finding | None) -> str:
-    if finding is None:
-        return ""
-    leads = finding is messages.leading(result)
-    graded = result.verdict if leads else finding
-    why = f" ({messages.classes_in_short(finding)})" if finding.classes_spoken else ""
-    told = f"Severity {graded.severity}, confidence {graded.confidence}{why}; {finding.rule}"
-    over = result.verdict.state in ("past", "unknown")
-    return f"{told}; {messages.state(result)}" if over else told
+        sentence=messages.sentence(result),
+        finding=finding,
+        severity=(graded and graded.severity) or "",
+        confidence=(graded and graded.confidence) or "",
+        reason=messages.classes_in_short(finding) if finding else "",
+        over=messages.state(result) if finding and result.verdict.state in ("past", "unknown") else "",
+        accepted=accepted[:1].upper() + accepted[1:],
+        host=", ".join(filter(None, [messages.name(result), host.os, kernel])),
+        proofs=_proofs(finding),
+        step=number,
+        actions=_commands(advice) if advice else {},
+        instead=(advice.reason or "") if advice and not advice.now else "",
+        request=text,
+        asked=commands[:MAX_REQUESTS] if text else (),
+    )
 
 
 def _proofs(finding: Finding | None) -> Sequence[Evidence]:

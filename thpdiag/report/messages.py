@@ -6,6 +6,7 @@ the same. Words of the customer are made visible by whoever prints them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 
@@ -64,6 +65,26 @@ def host_title(*names: str | None) -> str:
 
 def name(result: Result) -> str:
     return host_title(result.host.name, result.case)
+
+
+def bundle_name(result: Result) -> str:
+    """What the bundle is called as far as the document says: the one folder that all is in, else the case."""
+    folders = {member.partition("/")[0] if "/" in member else "" for member in (row.member for row in result.inputs)}
+    folder = folders.pop() if len(folders) == 1 else ""
+    return folder or host_title(result.case)
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+
+
+def recorded(result: Result) -> str:
+    """From when to when there are records with a date; empty if there are none."""
+    ends = [str(end) for row in result.inputs for end in (row.first, row.last) if end and _DATE.match(str(end))]
+    if not ends:
+        return ""
+    first, last = min(ends), max(ends)
+    same_day = first[:10] == last[:10] and first != last
+    return first if first == last else f"{first.removesuffix(' UTC')} to {last[11:] if same_day else last}"
 
 
 def sentence(result: Result) -> str:
@@ -357,7 +378,7 @@ def distinct_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 # What an engineer asks for first, and what of evidence tells most of it; growth of one process tells of growth only.
 _FIRST_SUSPECTS = ("memory-pressure", "steal-or-balloon", "swap-storm", "io-wait", "gc-spinning", "memory-leak")
 _DENIAL_ORDER = ("stack", "cpu", "counter", "state", "policy", "log", "effect")
-_GROWTH = frozenset(
+GROWTH = frozenset(
     (
         "khugepaged-bloat",
         "first-touch-bloat",
@@ -374,7 +395,7 @@ def ruled_out(result: Result) -> list[RuledOut]:
     """What was ruled out, the most telling first and each number once: two rules often fall by the same line."""
     mechanism = {row.id: row.mechanism or "" for row in result.rules}
     alternative = {row.id for row in result.rules if row.role == "alternative"}
-    growth = result.verdict.mechanism in _GROWTH
+    growth = result.verdict.mechanism in GROWTH
 
     def order(other: RuledOut) -> tuple[object, ...]:
         name, kind = mechanism.get(other.rule, ""), other.evidence[0].kind if other.evidence else None
@@ -397,7 +418,7 @@ def tells_of_growth(other: RuledOut) -> bool:
 def telling_denials(result: Result) -> list[RuledOut]:
     """Those for the first screen: each mechanism once, and growth of a process only where the verdict is about that."""
     mechanism = {row.id: row.mechanism for row in result.rules}
-    growth = result.verdict.status != "found" or result.verdict.mechanism in _GROWTH
+    growth = result.verdict.status != "found" or result.verdict.mechanism in GROWTH
     first: dict[str, RuledOut] = {}
     for other in ruled_out(result):
         if growth or not tells_of_growth(other):

@@ -30,7 +30,10 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One metric of one entity: the points of all its series, in order, and their numbers in the timeline."""
+    """One metric of one entity: the points of all its series, in order, and their numbers in the timeline.
+
+    `rules` are those of the findings that speak of it, `sizes` how many points each series has, in order of time.
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -39,6 +42,8 @@ class Line:
     numbers: tuple[int, ...]
     metric: str
     entity: str
+    rules: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def low(self) -> float:

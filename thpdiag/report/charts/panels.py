@@ -83,7 +83,7 @@ def axes(timeline: result.Timeline, highs: Mapping[str, float] = NO_HIGHS) -> li
     `highs` is by metric up to which value its plot reaches at least: two charts side by side need one scale.
     """
     by_clock: dict[str | None, list[tuple[str | None, Line]]] = {}
-    for clock, panel, line in _lines(timeline.series):
+    for clock, panel, line in drawn_lines(timeline.series):
         by_clock.setdefault(clock, []).append((panel, line))
     found = [
         Axis(clock, time_scale([p[0] for p in line.points] for _, line in lines), tuple(_plots(lines, highs)))
@@ -92,20 +92,25 @@ def axes(timeline: result.Timeline, highs: Mapping[str, float] = NO_HIGHS) -> li
     return sorted(found, key=lambda axis: -sum(len(line.points) for plot in axis.plots for line in plot.lines))
 
 
-def _lines(series: Sequence[result.TimelineSeries]) -> Iterator[tuple[str | None, str | None, Line]]:
+def drawn_lines(series: Sequence[result.TimelineSeries]) -> Iterator[tuple[str | None, str | None, Line]]:
     """(clock, panel, line) of every metric that has points with numbers."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(series):
         key = (one.clock, one.panel, one.metric, one.entity, one.unit, one.means)
         groups.setdefault(key, []).append(number)
     for (clock, panel, metric, entity, unit, means), numbers in groups.items():
-        points = sorted(point for number in numbers for point in _points(series[number]))
+        parts = sorted(((list(_points(series[number])), number) for number in numbers), key=lambda part: part[0][:1])
+        points = sorted(point for part, _ in parts for point in part)
         words = means or metric
         # `resident memory of the process` of one that is known by name is `resident memory of java (4711)`
         name = f"{words.removesuffix(' of the process')} of {entity}" if entity else words
-        sources = tuple(dict.fromkeys(filter(None, (series[number].source for number in numbers))))
+        sources = tuple(dict.fromkeys(filter(None, (series[number].source for _, number in parts))))
         if points:
-            yield clock, panel, Line(name, sources, unit or "", tuple(points), tuple(numbers), metric, entity or "")
+            rules = tuple(dict.fromkeys(rule for number in numbers for rule in series[number].rules))
+            yield clock, panel, Line(
+                name, sources, unit or "", tuple(points), tuple(numbers), metric, entity or "", rules,
+                tuple(len(part) for part, _ in parts),
+            )  # fmt: skip
 
 
 def _points(series: result.TimelineSeries) -> Iterator[Point]:
