@@ -278,4 +278,4 @@ def test_hostile_names_are_text() -> None:
     )
     assert "<script" not in page
     assert "\x1b" not in page
-    assert page.count("&lt;script&gt;") == 5
+    assert page.count("&lt;script&gt;") == 6

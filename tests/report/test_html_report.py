@@ -32,7 +32,7 @@ ATTRIBUTES = set(
         """lang charset http-equiv content name id class href tabindex role aria-label aria-labelledby scope open type
         viewbox preserveaspectratio width height x y d fill fill-opacity stroke stroke-width stroke-dasharray
         vector-effect pointer-events font-size text-anchor aria-hidden data-host data-clock data-x data-s data-y
-        data-share shape-rendering paint-order"""
+        data-share data-boot shape-rendering paint-order"""
     )
 )
 VOID = {"meta", "br", "wbr"}

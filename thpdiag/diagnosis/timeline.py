@@ -27,7 +27,7 @@ from thpdiag.model import Citation, Clock, Evidence, Finding, Series
 from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.document import present_keys
 from thpdiag.model.numeric import np
-from thpdiag.model.result import Action, Episode, Panel, Timeline, TimelineSeries
+from thpdiag.model.result import Action, BootTime, Episode, Panel, Timeline, TimelineSeries
 from thpdiag.model.text import path_name, quoted, sentence
 
 MAX_BUCKETS = 1500  # of a series
@@ -84,6 +84,17 @@ def timeline(diagnosis: Diagnosis, views: Sequence[StateView], seen: Sequence[Si
         ],
         episodes=_episodes(diagnosis, seen, anchors),
         actions=_actions(diagnosis),
+        **present_keys(boot=_boot(anchors)),
+    )
+
+
+def _boot(anchors: Sequence[ClockAnchor]) -> BootTime | None:
+    """By the most exact clock."""
+    if not anchors:
+        return None
+    zero = anchors[0].zero
+    return BootTime.model_construct(
+        t=round(zero.seconds, 3), clock=zero.clock.value, within=round(anchors[0].within, 3)
     )
 
 

@@ -440,6 +440,14 @@ class Action(Cited, Worded):
     text: Sentence | None = Field(None, description="What was done.")
 
 
+class BootTime(Document):
+    """When the host was booted, by which times after the boot and times of day are put on one another."""
+
+    t: Number | None = Field(None, description="Second 0 of the boot's clock, on `clock`.")
+    clock: Clock | None = Field(None, description=CLOCK)
+    within: Positive | None = Field(None, description="By how many seconds it may be wrong.")
+
+
 class Timeline(Document):
     """What was measured over time."""
 
@@ -448,6 +456,7 @@ class Timeline(Document):
     )
     episodes: list[Episode] = Field([], description="Stretches that a rule found.")
     actions: list[Action] = Field([], description="What operators did.")
+    boot: BootTime | None = Field(None, description="When the host was booted, if that is known.")
 
 
 class SampleLoss(Worded):

@@ -179,6 +179,15 @@ def finding_groups(result: Result) -> list[tuple[str, list[Finding]]]:
     return [(heading, findings) for heading, findings in groups.items() if findings]
 
 
+def charted_rules(result: Result) -> list[str]:
+    """The rules whose charts come first: of the finding that the report is about, then of causes beside it."""
+    first = leading(result) or acting_alone(result)
+    others = [
+        finding for finding in result.findings if finding.role not in ("context", "risk") and not finding.demoted_by
+    ]
+    return list(dict.fromkeys(finding.rule for finding in (*([first] if first else []), *others)))
+
+
 def is_consequence(finding: Finding, first: Finding | None) -> bool:
     """Whether it is folded under the leading one: a wrong setting or a risk stays one, whatever explains it."""
     folded = first is not None and finding.rule in first.consequences

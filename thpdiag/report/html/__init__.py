@@ -43,7 +43,7 @@ from thpdiag.report import AnyResult, known_issues, messages
 from thpdiag.report.charts.free_blocks import histogram, large_share
 from thpdiag.report.charts.heat_map import heat_maps, is_sparse
 from thpdiag.report.charts.icicle import MAX_FRAMES, icicle
-from thpdiag.report.charts.panels import episodes, panels
+from thpdiag.report.charts.panels import episodes, panels, placed_actions
 from thpdiag.report.charts.proof import proof_figure
 from thpdiag.report.escaping import lines, prose
 from thpdiag.report.first_block import first_block, summarize
@@ -178,8 +178,8 @@ def environment(loader: BaseLoader) -> Environment:
     made.globals |= {
         "messages": messages, "episodes": episodes, "histogram": histogram, "hottest_stacks": hottest_stacks,
         "input_tree": input_tree, "known_issues": known_issues, "large_share": large_share, "moment": moment,
-        "panels": panels, "proof_figure": proof_figure, "recordings": recordings, "rule_rows": rule_rows, "span": span,
-        "summarize": summarize, "ticket_text": ticket_text, "tree": tree,
+        "panels": panels, "placed_actions": placed_actions, "proof_figure": proof_figure, "recordings": recordings,
+        "rule_rows": rule_rows, "span": span, "summarize": summarize, "ticket_text": ticket_text, "tree": tree,
     }  # fmt: skip
     return made
 
