@@ -50,6 +50,7 @@ NO_HIGHS: Mapping[str, float] = MappingProxyType({})
 ORDER = ("cpu", "call_stacks", "huge_pages", "memory", "processes", "free_blocks", None)
 HEIGHT, LOW_HEIGHT = 100, 44  # of a plot, and of one with a single counter
 LABEL = 14  # pixels above and below a plot, for the ends of its scale: no line runs through them
+FAR, NOISE = 0.5, 0.005  # of the most: the least of what does not begin at 0, and the change that is worth it
 MAX_FIRST = 8  # plots that are not folded
 MARK_ROWS, MARK_ROW = 4, 15  # rows of words above the plots, and pixels of each
 MARK_LETTER = 7.5  # units of width, of a wide page
@@ -140,7 +141,7 @@ def _named_first(
             groups.setdefault((panel, line.unit, alone, line.entity), []).append((panel, line))
     first = list(groups.values())[:MAX_FIRST]
     shown = {id(line) for members in first for _, line in members}
-    plots = [plot for members in first for plot in _plots(members, NO_HIGHS)]
+    plots = [plot for members in first for plot in _plots(members, NO_HIGHS, own_scale=True)]
     return plots, [pair for pair in lines if id(pair[1]) not in shown]
 
 
@@ -171,8 +172,13 @@ def _points(series: result.TimelineSeries) -> Iterator[Point]:
             yield at, low, high, mean
 
 
-def _plots(lines: Sequence[tuple[str | None, Line]], highs: Mapping[str, float]) -> Iterator[Plot]:
-    """A share of time or of samples is drawn in a plot of 100 %: 3 % then look like 3 %. Each process has its own."""
+def _plots(
+    lines: Sequence[tuple[str | None, Line]], highs: Mapping[str, float], *, own_scale: bool = False
+) -> Iterator[Plot]:
+    """A share of time or of samples is drawn in a plot of 100 %: 3 % then look like 3 %. Each process has its own.
+
+    `own_scale`: memory that changes little beside what it is begins at its least.
+    """
     groups: dict[tuple[Any, ...], list[Line]] = {}
     for panel, line in sorted(lines, key=lambda pair: ORDER.index(pair[0])):
         apart = None if panel in _TOGETHER else line.metric
@@ -186,8 +192,14 @@ def _plots(lines: Sequence[tuple[str | None, Line]], highs: Mapping[str, float])
             highs = {**highs, members[0].metric: max(highest[members[0].metric], highs.get(members[0].metric, 0.0))}
         whole = 1.0 if panel in _SHARES and members[0].unit == "ratio" else 0.0
         high = max(whole, *(max(line.high, highs.get(line.metric, 0.0)) for line in members))
-        low = min(min(line.low for line in members), 0.0)
+        low = min(line.low for line in members)
+        low = low if own_scale and _is_far_from_zero(low, high) and members[0].unit == "bytes" else min(low, 0.0)
         yield Plot(panel, title or members[0].name, tuple(members), low, high)
+
+
+def _is_far_from_zero(low: float, high: float) -> bool:
+    """Whether a change would be hard to see above 0, and is more than noise."""
+    return low > FAR * high and high - low > NOISE * high
 
 
 def episodes(timeline: result.Timeline) -> list[Episode]:
@@ -310,7 +322,10 @@ def _group(
                 zones.setdefault(line.entity, []).append(line)
         else:
             figures.append(_figure(plot, axis, under, over, f"{prefix}-{next(numbers)}", rules))
-    figures += [strip(zone, scale, f"{prefix}-blocks{n}") for n, zone in enumerate(zones.values(), 1)]
+    figures += [
+        strip(zone, scale, f"{prefix}-blocks{n}", _tags(zone, rules if plots is axis.first else ()))
+        for n, zone in enumerate(zones.values(), 1)
+    ]
     pairs = zip(scale.stretches, scale.places, strict=True)
     stretches = ",".join(f"{begin:.12g} {end:.12g} {left:.5g} {right:.5g}" for (begin, end), (left, right) in pairs)
     boots = f"{boot.t:.3f} {boot.clock}" if boot and on_other_clock(scale.stretches[-1][1], axis.clock, boot) else ""
@@ -373,16 +388,22 @@ def _zeros(lines: Sequence[Line]) -> Markup:
     )
 
 
+def _tags(lines: Sequence[Line], rules: Sequence[str]) -> Markup:
+    """The rules of the findings that speak of any of the lines."""
+    cited = (rule for rule in rules if any(rule in line.rules for line in lines))
+    return Markup(" ").join(Markup('<code class="rule">{}</code>').format(prose(rule)) for rule in cited)
+
+
 def _figure(plot: Plot, axis: Axis, under: Markup, over: Markup, name: str, rules: Sequence[str]) -> Markup:
     """Ends of the scale above and below the plot, what the lines are in rows of fixed places, the findings' rules."""
     single = len(plot.lines) == 1
-    cited = [rule for rule in rules if any(rule in line.rules for line in plot.lines)] if plot in axis.first else []
+    is_first = plot in axis.first
+    tags = _tags(plot.lines, rules if is_first else ())
     keys = Markup().join(
         _key(line, number, "" if single else f"{line.name}:") for number, line in enumerate(plot.lines)
     )
     title = plot.lines[0].name if single else plot.title
-    tags = Markup(" ").join(Markup('<code class="rule">{}</code>').format(prose(rule)) for rule in cited)
-    leads = bool(rules) and rules[0] in cited and plot.low < plot.high
+    leads = is_first and any(rules[0] in line.rules and line.low < line.high for line in plot.lines)
     height = HEIGHT if leads or not single or plot.panel in (*_TOGETHER, "free_blocks") else LOW_HEIGHT
     unit = plot.lines[0].unit
     return Markup(
@@ -394,7 +415,7 @@ def _figure(plot: Plot, axis: Axis, under: Markup, over: Markup, name: str, rule
         "{under}{lines}{over}</svg>"
         '<text class="scale" y="{foot}" font-size="11" fill="#57606a">{low}</text></svg></figure>\n'
     ).format(
-        named=" named" if cited else "",
+        named=" named" if tags else "",
         name=name,
         title=prose(title),
         tags=tags,
@@ -406,7 +427,7 @@ def _figure(plot: Plot, axis: Axis, under: Markup, over: Markup, name: str, rule
         under=under,
         lines=Markup().join(_line(line, number, axis, plot) for number, line in enumerate(plot.lines)),
         over=over,
-        high=quantity(plot.high, unit),
+        high=quantity(plot.high if plot.high > plot.low else plot.low + 1, unit),
         low=quantity(plot.low, unit),
     )
 
