@@ -96,9 +96,9 @@ def test_a_list_without_callers_is_explained_as_one() -> None:
 
 
 def test_the_text_beneath_says_what_the_picture_shows() -> None:
-    """The table of the hottest stacks follows each picture."""
+    """The table of functions follows each picture."""
     page = section(render(document(recording("a"))))
-    assert page.index('class="icicle"') < page.index("Hottest stacks</h3>") < page.index("<table>")
+    assert page.index('class="icicle"') < page.index("callers and callees</h3>") < page.index("<table>")
 
 
 ASKS = """

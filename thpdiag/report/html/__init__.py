@@ -45,6 +45,7 @@ from thpdiag.report.charts.heat_map import heat_maps, is_sparse
 from thpdiag.report.charts.icicle import MAX_FRAMES, icicle
 from thpdiag.report.charts.panels import episodes, panels, placed_actions
 from thpdiag.report.charts.proof import proof_figure
+from thpdiag.report.charts.sandwich import functions, neighbours
 from thpdiag.report.escaping import lines, prose
 from thpdiag.report.first_block import first_block, summarize
 from thpdiag.report.presentation import PLAIN, Presentation
@@ -57,7 +58,6 @@ _HEADER = bytes.fromhex("1f8b08000000000002ff")  # RFC 1952: deflate, no name, n
 MAX_JSON_BYTES = 256 << 20
 SCRIPTS = ("page.js", "result.js", "words.js", "panels.js", "icicle.js")  # each finds what it needs in those before
 MAX_FOLDERS = 20  # of a path that are shown as such
-ROWS = 15  # hottest stacks of a recording
 _FIRST_FRAMES = 800  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
 _FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
 
@@ -176,10 +176,11 @@ def environment(loader: BaseLoader) -> Environment:
     )  # fmt: skip
     made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
     made.globals |= {
-        "messages": messages, "episodes": episodes, "histogram": histogram, "hottest_stacks": hottest_stacks,
+        "messages": messages, "episodes": episodes, "functions": functions, "histogram": histogram,
         "input_tree": input_tree, "known_issues": known_issues, "large_share": large_share, "moment": moment,
-        "panels": panels, "placed_actions": placed_actions, "proof_figure": proof_figure, "recordings": recordings,
-        "rule_rows": rule_rows, "span": span, "summarize": summarize, "ticket_text": ticket_text, "tree": tree,
+        "neighbours": neighbours, "panels": panels, "placed_actions": placed_actions, "proof_figure": proof_figure,
+        "recordings": recordings, "rule_rows": rule_rows, "span": span, "summarize": summarize,
+        "ticket_text": ticket_text, "tree": tree,
     }  # fmt: skip
     return made
 
@@ -343,24 +344,4 @@ def recordings(result: Result, prefix: str) -> list[Recording]:
         heat = heat_maps(profile, f"{prefix}-heat{number}") if drawn else Markup()
         callers = any(stack.count(";") > 1 for stack, _ in profile.folded)
         found.append(Recording(number, profile, calls, heat, is_sparse(profile), callers))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class HotStack:
-    """One stack: its share of the non-idle samples (0..1), task, function on top, and callers, nearest first."""
-
-    share: float
-    task: str
-    function: str
-    callers: tuple[str, ...]
-
-
-def hottest_stacks(profile: Profile) -> list[HotStack]:
-    """The stacks with the largest shares."""
-    found = []
-    for stack, share in sorted(profile.folded, key=lambda pair: (-pair[1], pair[0]))[:ROWS]:
-        task, *functions = stack.split(";")
-        top, callers = (functions[-1], functions[-2::-1]) if functions else ("no stack", [])
-        found.append(HotStack(share, task, top, tuple(callers)))
     return found
