@@ -576,6 +576,13 @@ def next_boot(boot: NextBoot) -> str:
 # Recordings of call stacks
 
 
+def ordered_profiles(result: Result) -> list[Profile]:
+    """The recordings, first the one that the leading finding rests on, those without samples last."""
+    first = leading(result)
+    cited = {one.member for one in (first.evidence if first else ()) if one.kind == "stack"}
+    return sorted(result.profiles, key=lambda p: (not (p.matched and p.member in cited), not p.matched, not p.folded))
+
+
 def recording_summary(profile: Profile) -> str:
     """Event, samples, length, when, and where the names of kernel functions come from."""
     event = profile.event or "an unnamed event"

@@ -329,11 +329,7 @@ class Recording:
 def recordings(result: Result, prefix: str) -> list[Recording]:
     """The recordings, first the one that the leading finding rests on, those without samples last; of the first most
     is drawn. `prefix` begins ids."""
-    first = messages.leading(result)
-    cited = {one.member for one in (first.evidence if first else ()) if one.kind == "stack"}
-    profiles = sorted(
-        result.profiles, key=lambda p: (not (p.matched and p.member in cited), not p.matched, not p.folded)
-    )
+    profiles = messages.ordered_profiles(result)
     others = len(profiles) - 1
     rest = max(_FEWEST_FRAMES, (MAX_FRAMES - _FIRST_FRAMES) // others) if others else 0
     found = []
