@@ -76,7 +76,7 @@ def test_a_page_has_no_more_frames_than_it_can_hold(count: int) -> None:
     page = section(render(document(*(recording(f"{n}.data", many) for n in range(count)))))
     assert page.count("<rect ") + page.count("<rect>") <= MAX_FRAMES + 100  # with the keys of the colours
     assert page.count("<table>") == count
-    assert len(re.findall('class="icicle"', page)) == min(count, 11)
+    assert len(re.findall('class="icicle"', page)) == min(count, 14)
 
 
 def test_ids_and_regions_are_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""The timeline of the result: series in at most 1,500 buckets each and 6,000 in all, by the panel of the chart that
+"""The timeline of the result: series in at most 1,500 buckets each and 5,000 in all, by the panel of the chart that
 they belong to; episodes that checks found; operator actions.
 
 What a finding speaks of is there, whatever else moved more: the metrics of its checks, of the process or the zone that
@@ -32,7 +32,7 @@ from thpdiag.model.text import path_name, quoted, sentence
 
 MAX_BUCKETS = 1500  # of a series
 LEAST_BUCKETS = 200  # of a series among many
-ALL_BUCKETS = 6000  # of a document: a page holds them all
+ALL_BUCKETS = 5000  # of a document: a page holds them all
 OF_HOST: Mapping[Panel, tuple[str, ...]] = {
     "cpu": (
         "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.user_total", "cpu_ratio.softirq",

@@ -86,7 +86,7 @@ def _ratio(one: Evidence) -> Drawing | None:
     names = [prose(str(part.value)) for part in one.fields if part.kind == "quoted"] or ["on", "off"]
     bars = Markup().join(
         Markup(
-            '<text y="{}" font-size="12" fill="#57606a">{}</text><rect class="b{}" y="{}" width="{:.4g}%" height="12" '
+            '<text y="{}" font-size="11" fill="#57606a">{}</text><rect class="b{}" y="{}" width="{:.4g}%" height="12" '
             'fill="{}"/>'
         ).format(32 * row + 12, name, 2 - row, 32 * row + 17, max(100 * part, 0.5), COLOURS[1 - row])
         for row, (name, part) in enumerate(((names[0], 1.0), (names[-1], 1 / one.value)))
@@ -149,7 +149,7 @@ def _dots(line: Line, sides: Sequence[tuple[str, list[float]]], means: Sequence[
         )
         rows.append(
             Markup(
-                '<text y="{}" font-size="12" fill="#57606a">{}, {}</text><g class="b{}" fill="{}" '
+                '<text y="{}" font-size="11" fill="#57606a">{}, {}</text><g class="b{}" fill="{}" '
                 'fill-opacity="0.55">{}</g>'
             ).format(top - 4, prose(name), messages.plural(len(values), "sample"), look, COLOURS[look - 1], dots)
         )
@@ -171,7 +171,7 @@ def _course(lines: Sequence[Line]) -> Drawing | None:
         path = line_path(columns(line.points, scale.x), scale.x, y)
         rows.append(
             Markup(
-                '<text y="{}" font-size="12" fill="#57606a">{}</text><svg y="{}" width="100%" height="{}" '
+                '<text y="{}" font-size="11" fill="#57606a">{}</text><svg y="{}" width="100%" height="{}" '
                 'viewBox="0 0 1000 100" preserveAspectRatio="none"><path class="base" d="M0,97H1000" stroke="#d0d7de" '
                 'vector-effect="non-scaling-stroke"/><path class="s{}" fill="none" stroke="{}" stroke-width="2" '
                 'vector-effect="non-scaling-stroke" d="{}"/></svg>'

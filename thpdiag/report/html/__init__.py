@@ -58,7 +58,7 @@ _HEADER = bytes.fromhex("1f8b08000000000002ff")  # RFC 1952: deflate, no name, n
 MAX_JSON_BYTES = 256 << 20
 SCRIPTS = ("page.js", "result.js", "words.js", "panels.js", "icicle.js")  # each finds what it needs in those before
 MAX_FOLDERS = 20  # of a path that are shown as such
-_FIRST_FRAMES = 800  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
+_FIRST_FRAMES = 500  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
 _FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
 
 
