@@ -7,7 +7,7 @@ the same. Words of the customer are made visible by whoever prints them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -509,6 +509,42 @@ def command_lines(label: str, commands: Sequence[str], margin: str = "") -> Iter
     if commands and label:
         yield margin + label
     yield from (f"{margin}    {line}" for command in commands for line in lines(command))
+
+
+def repeated_commands(remedies: Sequence[Remedy], number: int, part: Callable[[Remedy], Sequence[str]]) -> str:
+    """That an earlier step has the commands of a part of this one, a long script perhaps but for a word; else empty."""
+    rows = _command_rows(part(remedies[number - 1]))
+    for earlier in range(1, number) if len(rows) > 1 else ():
+        change = _changed_word(_command_rows(part(remedies[earlier - 1])), rows)
+        if change == ("", ""):
+            return f"as in step {earlier}"
+        if change and len(rows) > LONG_SCRIPT:
+            return f"as in step {earlier}, with {change[1]} in place of {change[0]}"
+    return ""
+
+
+LONG_SCRIPT = 2  # lines that are not printed again for one other word
+_WORD = re.compile(r"(\W+)")
+
+
+def _command_rows(commands: Sequence[str]) -> list[str]:
+    return [line for command in commands for line in lines(command)]
+
+
+def _changed_word(before: Sequence[str], after: Sequence[str]) -> tuple[str, str] | None:
+    """The one word that differs between two scripts, old and new; two empty ones if none does, None if more do."""
+    if len(before) != len(after):
+        return None
+    words = [_WORD.split("\n".join(script)) for script in (before, after)]
+    if len(words[0]) != len(words[1]):
+        return None
+    changes = {(old, new) for old, new in zip(*words, strict=True) if old != new}
+    return next(iter(changes)) if len(changes) == 1 else ("", "") if not changes else None
+
+
+def repeats(remedies: Sequence[Remedy], number: int, part: str) -> str:
+    """The same for `persist` or `undo`, as a template asks for them."""
+    return repeated_commands(remedies, number, lambda step: step.persist if part == "persist" else step.undo)
 
 
 def same_verification(remedies: Sequence[Remedy], number: int) -> int | None:
