@@ -67,7 +67,7 @@ def _used(shown: Shown) -> None:
     page = shown.page
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     page.locator(".plot").first.hover()
-    expect(page.locator(".key .now").first).to_contain_text("; at ")
+    expect(page.locator(".key .now").first).not_to_be_empty()
     box = page.locator(".icicle input").first
     box.fill("<img src=x onerror=alert(1)>")
     expect(page.locator(".icicle [aria-live]").first).to_contain_text("of the samples")

@@ -137,6 +137,8 @@ def test_what_has_the_focus_is_seen(scheme: str, show: Show) -> None:
             """() => { const one = document.activeElement, look = getComputedStyle(one);
             return [one.className || one.tagName, parseFloat(look.outlineWidth), look.outlineStyle]; }"""
         )
+        if kind == "BODY":  # beyond the last one
+            break
         assert width >= 1, kind
         assert style != "none", kind
         seen.add(kind)
