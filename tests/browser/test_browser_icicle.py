@@ -127,3 +127,34 @@ def test_names_are_cut_to_their_boxes(show: Show) -> None:
     )
     assert texts.filter(has_text="vfs_").count() == 1
     assert wide == []
+
+
+def test_a_chosen_function_tells_its_callers_and_callees(shown: Shown) -> None:
+    """Over all stacks, by name; the address then names the frame."""
+    page, figure = shown.page, shown.page.locator(FIGURE)
+    _frame(shown, "_spin_lock").click()
+    beside = figure.locator(".beside")
+    expect(beside).to_contain_text("_spin_lock, 90.0 % in all stacks, called by: compact_zone 50.0 %")
+    expect(beside).to_contain_text("cc 20.0 %")
+    assert re.search(r"#h1-calls1\.\d+$", page.url)
+    page.keyboard.press("Escape")
+    expect(beside).to_be_empty()
+
+
+def test_an_address_leads_to_its_frame(shown: Shown) -> None:
+    """What somebody sent opens zoomed to the frame that he looked at."""
+    _frame(shown, "page_fault").click()
+    number = shown.page.url.rpartition(".")[2]
+    shown.page.keyboard.press("Escape")
+    shown.page.evaluate("number => { location.hash = `h1-calls1.${number}`; }", number)
+    expect(shown.page.locator(FIGURE).locator(".told")).to_contain_text("page_fault: 60.0 %")
+    assert _widths(shown)["page_fault"] == pytest.approx(1, abs=0.01)
+
+
+def test_search_takes_expressions(shown: Shown) -> None:
+    """`page|read` finds either; a half-typed expression is searched as the text that it is."""
+    figure = shown.page.locator(FIGURE)
+    figure.locator("input").fill("^page|read")
+    expect(figure.locator("p [aria-live]")).to_have_text("2 boxes, in 80.0 % of the samples")
+    figure.locator("input").fill("[page")
+    expect(figure.locator("p [aria-live]")).to_contain_text("0 boxes")

@@ -53,6 +53,21 @@ def test_the_gate_is_about_what_is_new_or_worse(run: Run, saved: dict[str, Path]
     assert run("compare", always, always, "--fail-on", "info").code == 0
 
 
+def test_the_call_graphs_of_both_are_one(run: Run, saved: dict[str, Path], tmp_path: Path) -> None:
+    """Stacks of one event with both shares, drawn in the page; none where one side has no recording."""
+    page = tmp_path / "c.html"
+    done = run("compare", saved["storm-always"], saved["storm-thp-never"], "-f", "json", "-o", f"html={page}")
+    (host,) = done.document["hosts"]
+    compacting = [one for one in host["recording"]["stacks"] if "compact_zone" in one["stack"]]
+    assert sum(one["before"] for one in compacting) > 0.1
+    assert sum(one["after"] for one in compacting) == 0
+    assert "Call graph of both" in page.read_text(encoding="utf-8")
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps({**captured("storm-thp-never"), "profiles": []}))
+    (host,) = run("compare", saved["storm-always"], bare, "-f", "json").document["hosts"]
+    assert "recording" not in host
+
+
 def test_all_formats_are_written(run: Run, saved: dict[str, Path], tmp_path: Path) -> None:
     """-o may be given several times; what is not a format of a comparison is a mistake."""
     page, plain = tmp_path / "c.html", tmp_path / "c.json"

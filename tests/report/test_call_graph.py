@@ -52,7 +52,7 @@ def test_the_recording_of_the_leading_finding_is_open() -> None:
         cites="d.data",
     )  # fmt: skip
     assert [one.profile.member for one in recordings(as_result(told), "p")] == ["d.data", "b.data", "a.data", "c.data"]
-    opened, *folded = section(render(told)).split('<details class="recording">')
+    opened, *folded = section(render(told)).split('<details class="recording screen">')
     assert "d.data" in opened
     assert [re.findall(r"\b\w\.data", part)[0] for part in folded] == ["b.data", "a.data", "c.data"]
 
@@ -76,7 +76,7 @@ def test_a_page_has_no_more_frames_than_it_can_hold(count: int) -> None:
     page = section(render(document(*(recording(f"{n}.data", many) for n in range(count)))))
     assert page.count("<rect ") + page.count("<rect>") <= MAX_FRAMES + 100  # with the keys of the colours
     assert page.count("<table>") == count
-    assert len(re.findall('class="icicle"', page)) == min(count, 11)
+    assert len(re.findall('class="icicle"', page)) == min(count, 14)
 
 
 def test_ids_and_regions_are_told_apart() -> None:
@@ -96,9 +96,9 @@ def test_a_list_without_callers_is_explained_as_one() -> None:
 
 
 def test_the_text_beneath_says_what_the_picture_shows() -> None:
-    """The table of the hottest stacks follows each picture."""
+    """The table of functions follows each picture."""
     page = section(render(document(recording("a"))))
-    assert page.index('class="icicle"') < page.index("Hottest stacks</h3>") < page.index("<table>")
+    assert page.index('class="icicle"') < page.index("callers and callees</h3>") < page.index("<table>")
 
 
 ASKS = """

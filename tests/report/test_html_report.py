@@ -14,8 +14,7 @@ import pytest
 from jinja2 import DictLoader, FileSystemLoader
 
 from thpdiag.errors import InputError
-from thpdiag.model.result import Profile
-from thpdiag.report.html import ROWS, environment, from_page, hottest_stacks, render
+from thpdiag.report.html import environment, from_page, render
 
 RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*.json"), key=str)
 LEAST = {"schema": "thpdiag/result/1", "verdict": {"status": "cannot_tell"}}
@@ -32,7 +31,7 @@ ATTRIBUTES = set(
         """lang charset http-equiv content name id class href tabindex role aria-label aria-labelledby scope open type
         viewbox preserveaspectratio width height x y d fill fill-opacity stroke stroke-width stroke-dasharray
         vector-effect pointer-events font-size text-anchor aria-hidden data-host data-clock data-x data-s data-y
-        data-share shape-rendering paint-order"""
+        data-share data-boot shape-rendering paint-order"""
     )
 )
 VOID = {"meta", "br", "wbr"}
@@ -154,7 +153,7 @@ def test_the_first_screen_has_the_command_and_its_undo() -> None:
     text = " ".join(_Page(block).text.split())
     for wanted in (
         "CPUs queue on the zone locks",
-        "comparison, call stacks",
+        "confirmed by on/off switch, call stacks",
         "echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
         "echo always > /sys/kernel/mm/redhat_transparent_hugepage/defrag",
     ):
@@ -244,22 +243,8 @@ def test_a_rule_that_only_a_finding_names_is_listed() -> None:
         "unknown": [{"rule": "B-1", "missing": ["m"]}],
     }
     page = render(document)
-    assert "Matched (1)" in page
-    assert "Unknown: data is missing (1)" in page
-
-
-def test_the_hottest_stack_stands_first() -> None:
-    """Stacks are sorted by share, the leaf is the function and its callers follow, nearest first, without the task."""
-    folded: list[list[object]] = [["java;a;b;c", 0.2], ["?;d", 0.5], *([f"s{n}", 0.001] for n in range(40))]
-    rows = hottest_stacks(Profile.model_validate({"folded": folded}))
-    assert len(rows) == ROWS
-    assert [row.function for row in rows[:2]] == ["d", "c"]
-    assert rows[1].callers == ("b", "a")
-    assert [(row.task, row.function) for row in (rows[0], rows[1], rows[2])] == [
-        ("?", "d"),
-        ("java", "c"),
-        ("s0", "no stack"),
-    ]
+    assert "<td><code>A-1</code> fired</td><td>matched</td>" in page
+    assert "<td><code>B-1</code> </td><td>data missing</td><td>needs m</td>" in page
 
 
 def test_compiled_templates_are_never_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

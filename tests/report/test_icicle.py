@@ -23,6 +23,7 @@ from thpdiag.report.charts.icicle import (
     TASK,
     Frame,
     call_tree,
+    differential,
     icicle,
 )
 
@@ -255,3 +256,18 @@ def test_names_stand_where_they_fit() -> None:
     assert labels[:2] == ["all non-idle samples", "a"]
     assert re.fullmatch("n{100,160}…", labels[2])
     assert len(labels) == 3
+
+
+def test_two_recordings_are_one_picture() -> None:
+    """As wide as the mean of both, so that what is gone is seen; the colour and the tooltip tell the change."""
+    page = differential([("t;a;b", 0.5, 0.1), ("t;a", 0.1, 0.1), ("t;c", 0.4, 0.8)], "d")
+    told = {text: (look, width) for look, _, _, width, text in _Drawn(page).frames}
+    assert told == {
+        "all that is not idle: before 100.0 %, after 100.0 %": ("f d0", 100),
+        "t: before 100.0 %, after 100.0 %": ("f d0", 100),
+        "a: before 60.0 %, after 20.0 %": ("f n3", 40),
+        "b: before 50.0 %, after 10.0 %": ("f n3", 30),
+        "c: before 40.0 %, after 80.0 %": ("f u3", 60),
+    }
+    assert "much less" in page
+    assert differential([], "d") == ""

@@ -105,10 +105,10 @@ def test_the_order_is_the_order_of_reading() -> None:
     """Verdict, confidence, proof with place and excerpt, ruled out, commands, undo, others, what to ask, reproduce."""
     report = render(result("found"))
     wanted = [
-        "## thpdiag: chaos", "**Found.** CPUs queue on", "**Confidence:** confirmed.", "### Proof",
-        "`ticket-4711.txt:28` 93.8 %", "223182.00 93.8%", "### Not the cause", "### What to do", "**Now:**",
-        "echo never >",
-        "**Undo:**", "### Also found", "### What to ask the customer for", "### Reproduce", "thpdiag analyze",
+        "## thpdiag: chaos", "**Found.** CPUs queue on", "confidence confirmed", "**Host:**",
+        "**Proof:** `ticket-4711.txt:28` 93.8 %", "**Do now:**", "echo never >", "**Undo:**", "**Verify:**",
+        "**Confidence:**", "### Proof", "223182.00 93.8%", "### Not the cause", "### What to do", "### Also found",
+        "### What to ask the customer for", "### Reproduce", "thpdiag analyze",
     ]  # fmt: skip
     places = [report.find(part) for part in wanted]
     assert -1 not in places

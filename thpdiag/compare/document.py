@@ -18,8 +18,10 @@ from thpdiag.compare.model import (
     ComparedFinding,
     ComparedHost,
     ComparedLoad,
+    ComparedRecording,
     ComparedSeries,
     ComparedSetting,
+    ComparedStack,
     ComparedTimeline,
     Comparison,
     EvidenceOfSides,
@@ -36,15 +38,16 @@ from thpdiag.compare.model import (
 from thpdiag.compare.pair import SWITCHES, Load, Pair, own_name, pair_hosts
 from thpdiag.compare.text import describe_changes, describe_course, figure_name
 from thpdiag.model.document import Document, present_keys
-from thpdiag.model.result import Evidence, Finding, Result, Setting
+from thpdiag.model.result import Evidence, Finding, Profile, Result, Setting
 from thpdiag.report import AnyResult
-from thpdiag.report.messages import distinct_evidence, hosts, leading, sentence
+from thpdiag.report.messages import distinct_evidence, hosts, leading, ordered_profiles, sentence
 from thpdiag.report.presentation import rank
 from thpdiag.report.quantity import duration
 
 D = TypeVar("D", bound=Document)
 PANELS = ("cpu", "huge_pages", "memory")
 MAX_BUCKETS = 200  # of a series: half a page is narrow
+MAX_STACKS = 300
 MAX_EVIDENCE = 3
 MAX_SWITCHED = 3
 MAX_COMMANDS = 6
@@ -110,6 +113,7 @@ def _host(pair: Pair) -> ComparedHost:
         facts=_facts(pair), settings=_settings(pair), findings=[_finding(one, pair) for one in judged],
         figures=list(map(_figure, changes)), only_before=only_before, only_after=only_after,
         timelines=Timelines.model_construct(before=_timeline(pair.before), after=_timeline(pair.after)),
+        **present_keys(recording=_recording(pair)),
     )  # fmt: skip
 
 
@@ -158,6 +162,30 @@ def _facts(pair: Pair) -> list[ComparedFact]:
     if up_before != up_after:
         rows.append(("up for", up_before, up_after))
     return [ComparedFact.model_construct(name=name, before=old, after=new) for name, old, new in rows]
+
+
+def _recording(pair: Pair) -> ComparedRecording | None:
+    """The stacks of the first recordings of one event, that of BEFORE's root cause before others."""
+    befores, afters = (
+        [one for one in ordered_profiles(host) if any(stack.count(";") > 1 for stack, _ in one.folded)]
+        for host in (pair.before, pair.after)
+    )
+    pairs = ((old, new) for old in befores for new in afters if _event(old) == _event(new))
+    old, new = next(pairs, (None, None))
+    if old is None or new is None:
+        return None
+    first, second = dict(old.folded), dict(new.folded)
+    rows = [(stack, first.get(stack, 0.0), second.get(stack, 0.0)) for stack in {**first, **second}]
+    rows.sort(key=lambda row: (-max(row[1], row[2]), row[0]))
+    return ComparedRecording.model_construct(
+        before=old.member, after=new.member,
+        stacks=[ComparedStack.model_construct(stack=s, before=b, after=a) for s, b, a in rows[:MAX_STACKS]],
+    )  # fmt: skip
+
+
+def _event(profile: Profile) -> str:
+    """Without its modifiers: `cycles:P` of one perf is `cycles` of another."""
+    return (profile.event or "").partition(":")[0]
 
 
 def _timeline(host: Result) -> ComparedTimeline:

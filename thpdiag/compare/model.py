@@ -16,6 +16,8 @@ from thpdiag.model.document import (
     Public,
     Quoted,
     Sentence,
+    Share,
+    Stack,
     json_schema,
 )
 from thpdiag.model.result import Acceptance
@@ -185,6 +187,22 @@ class Timelines(Document):
     after: ComparedTimeline = Field(description="After.")
 
 
+class ComparedStack(Document):
+    """A call stack of both recordings."""
+
+    stack: Stack = Field(description="The task's name or ?, then the functions from the root, joined by ;")
+    before: Share = Field(description="Its own share (0..1) of the non-idle samples before; 0 of what is not listed.")
+    after: Share = Field(description="Its own share after.")
+
+
+class ComparedRecording(Document):
+    """Two recordings of call stacks of one event, those that the root causes rest on."""
+
+    before: Place | None = Field(description="The recording before.")
+    after: Place | None = Field(description="The recording after.")
+    stacks: list[ComparedStack] = Field(description="Those of both, at most 300, the largest first.")
+
+
 class Remaining(Document):
     """What AFTER still or newly has."""
 
@@ -244,6 +262,9 @@ class ComparedHost(Document):
     only_before: list[Public] = Field(description="What only BEFORE measured.")
     only_after: list[Public] = Field(description="What only AFTER measured.")
     timelines: Timelines = Field(description="Parts of both timelines, for charts.")
+    recording: ComparedRecording | None = Field(
+        None, description="Call stacks of both; absent if one side has none, or none of the same event."
+    )
 
 
 class HostOfOneSide(Document):

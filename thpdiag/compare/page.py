@@ -12,13 +12,16 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from thpdiag.compare import text
-from thpdiag.compare.model import ComparedTimeline, Comparison, Timelines
+from thpdiag.compare.model import ComparedRecording, ComparedStack, ComparedTimeline, Comparison, Timelines
 from thpdiag.model.result import Action, Timeline, TimelineSeries
+from thpdiag.report.charts.icicle import differential
 from thpdiag.report.charts.panels import drawable, panels
 from thpdiag.report.html import embedded_document, environment, policy_for, style
 from thpdiag.report.messages import REDACTED
 from thpdiag.report.presentation import PLAIN, Presentation
 
+MAX_FRAMES = 800  # of the call graph
+MAX_CHANGED = 15  # stacks named below it
 _COLOURS = {"fixed": "nothing_found", "improved": "low", "worse": "high", "new": "high"}
 
 
@@ -53,9 +56,22 @@ def _panels(timelines: Timelines, side: ComparedTimeline, prefix: str) -> Markup
     return panels(timeline, prefix, highs)
 
 
+def _differential(recording: ComparedRecording, name: str) -> Markup:
+    """The call graph of both sides, coloured by what changed."""
+    return differential(((one.stack, one.before, one.after) for one in recording.stacks), name, MAX_FRAMES)
+
+
+def _most_changed(recording: ComparedRecording) -> list[ComparedStack]:
+    moved = (one for one in recording.stacks if one.before != one.after)
+    return sorted(moved, key=lambda one: (-abs(one.after - one.before), one.stack))[:MAX_CHANGED]
+
+
 @cache
 def _environment() -> Environment:
     loader = ChoiceLoader([PackageLoader(__package__, "."), PackageLoader("thpdiag.report.html", ".")])
     made = environment(loader)
-    made.globals |= {"colours": _COLOURS, "panels": _panels, "words": text}
+    made.globals |= {
+        "colours": _COLOURS, "differential": _differential, "most_changed": _most_changed, "panels": _panels,
+        "words": text,
+    }  # fmt: skip
     return made

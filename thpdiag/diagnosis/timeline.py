@@ -1,5 +1,8 @@
-"""The timeline of the result: series in at most 1,500 buckets each and 6,000 in all, by the panel of the chart that
+"""The timeline of the result: series in at most 1,500 buckets each and 5,000 in all, by the panel of the chart that
 they belong to; episodes that checks found; operator actions.
+
+What a finding speaks of is there, whatever else moved more: the metrics of its checks, of the process or the zone that
+it names. These series name the rule.
 """
 
 from __future__ import annotations
@@ -12,22 +15,24 @@ from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.excerpts import place
 from thpdiag.diagnosis.profiles import Signature, share_series
 from thpdiag.diagnosis.times import shared_axis
+from thpdiag.engine.check_result import CheckResult
+from thpdiag.engine.schema import ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.engine.wording import metric_words
 from thpdiag.host.catalogue import Catalogue
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Points, Track
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Clock
+from thpdiag.model import Citation, Clock, Evidence, Finding, Series
 from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.document import present_keys
 from thpdiag.model.numeric import np
-from thpdiag.model.result import Action, Episode, Panel, Timeline, TimelineSeries
+from thpdiag.model.result import Action, BootTime, Episode, Panel, Timeline, TimelineSeries
 from thpdiag.model.text import path_name, quoted, sentence
 
 MAX_BUCKETS = 1500  # of a series
 LEAST_BUCKETS = 200  # of a series among many
-ALL_BUCKETS = 6000  # of a document: a page holds them all
+ALL_BUCKETS = 5000  # of a document: a page holds them all
 OF_HOST: Mapping[Panel, tuple[str, ...]] = {
     "cpu": (
         "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal", "cpu_ratio.user_total", "cpu_ratio.softirq",
@@ -48,6 +53,17 @@ ORDERS = 11  # 0 to 10, more than most kernels have
 _VIRTUAL = "process_virtual_memory_bytes"
 OF_PROCESSES = ("process_resident_memory_bytes", _VIRTUAL, "process_faults_total")
 MAX_PROCESSES = 3
+MAX_NAMED = 24  # series of a state that only findings speak of
+PANELS: Mapping[str, Panel] = {
+    "cpu_ratio.": "cpu", "node_vmstat_": "huge_pages", "node_memory_": "memory", "process_": "processes",
+    "node_buddyinfo_blocks_": "free_blocks", "node_thp_": "huge_pages", "node_allocstall": "huge_pages",
+}  # fmt: skip
+OF_TOGGLES: Mapping[str, tuple[str, ...]] = {
+    "sys_share": ("cpu_ratio.sys_share", "cpu_ratio.sys_total", "cpu_ratio.sys_total_steal"),
+    "sys_total": ("cpu_ratio.sys_total", "cpu_ratio.sys_total_steal"),
+    "compact_stall_rate": ("node_vmstat_compact_stall",),
+    "rss_slope": ("process_resident_memory_bytes",),
+}  # of the figures that `toggle` compares, those that are series
 _PID = re.compile(r"(?<![0-9])([0-9]+)\)?\Z")
 _ZONE = 900  # seconds: time zones differ by whole quarters of an hour
 _BEGUN_TOGETHER = 30  # seconds
@@ -57,16 +73,91 @@ def timeline(diagnosis: Diagnosis, views: Sequence[StateView], seen: Sequence[Si
     """Series with times, of the metrics a reader of the report looks for first, and of what findings saw in stacks."""
     anchors = diagnosis.case.anchors
     shares = [share_series(one, anchors) for one in seen]
-    tracks = [(panel, track) for view in views for panel, track in _tracks(view.catalogue)]
+    tracks = [one for view in views for one in _with_rules(view.catalogue, diagnosis.findings)]
     most = max(LEAST_BUCKETS, min(MAX_BUCKETS, ALL_BUCKETS // max(1, len(tracks))))
+    named = (one.outcome.entity for one in diagnosis.findings)
+    entities = {f"process {pid[1]}": entity for entity in named if (pid := _PID.search(entity))}
     return Timeline.model_construct(
         series=[
             *(one for one in shares if len(one.points) > 1),  # one point is no course
-            *(_series(track, panel, most) for panel, track in tracks),
+            *(_series(track, panel, most, rules, entities) for panel, track, rules in tracks),
         ],
         episodes=_episodes(diagnosis, seen, anchors),
         actions=_actions(diagnosis),
+        **present_keys(boot=_boot(anchors)),
     )
+
+
+def _boot(anchors: Sequence[ClockAnchor]) -> BootTime | None:
+    """By the most exact clock."""
+    if not anchors:
+        return None
+    zero = anchors[0].zero
+    return BootTime.model_construct(
+        t=round(zero.seconds, 3), clock=zero.clock.value, within=round(anchors[0].within, 3)
+    )
+
+
+def _with_rules(
+    catalogue: Catalogue, findings: Sequence[Finding]
+) -> Iterator[tuple[Panel | None, Track, Sequence[str]]]:
+    """What is drawn of a state, then what findings speak of beyond that; each with the rules of the findings."""
+    rules: dict[tuple[str, str], dict[str, None]] = {}
+    further: dict[tuple[str, str], Track] = {}
+    for finding in findings:
+        for track in _named_tracks(catalogue, finding):
+            rules.setdefault((track.metric, track.name), {})[finding.outcome.rule] = None
+            further.setdefault((track.metric, track.name), track)
+    for panel, track in _tracks(catalogue):
+        further.pop(key := (track.metric, track.name), None)
+        yield panel, track, list(rules.get(key, ()))
+    for key, track in list(further.items())[:MAX_NAMED]:
+        panels = (panel for begin, panel in PANELS.items() if track.metric.startswith(begin))
+        yield next(panels, None), track, list(rules[key])
+
+
+def _named_tracks(catalogue: Catalogue, finding: Finding) -> Iterator[Track]:
+    """The tracks of the metrics that a finding's evidence is about; of its process all that is drawn of processes."""
+    outcome = finding.outcome
+    if _PID.search(outcome.entity):
+        for metric in OF_PROCESSES:
+            own = (t for t in catalogue.tracks(metric) if t.name == outcome.entity and t.timed and len(t) > 1)
+            yield from list(own)[:1]
+    for evidence in outcome.evidence:
+        answer = outcome.answers.get(evidence.check)
+        for metric in _metrics(answer) if isinstance(answer, CheckResult) else ():
+            drawable = [
+                track
+                for name in (metric, f"{metric}:rate")
+                for track in catalogue.tracks(name)
+                if track.timed and len(track) > 1
+            ]
+            track = _track_of(drawable, outcome.entity, evidence)
+            if track and track.metric.startswith(BLOCKS.format("")):
+                yield from _orders(catalogue, track)
+            elif track:
+                yield track
+
+
+def _metrics(answer: CheckResult) -> Sequence[str]:
+    """The metrics of the check, or of what a switch was compared by."""
+    if isinstance(answer.check, ToggleCheck):
+        return [name for figure in answer.check.toggle.metrics for name in OF_TOGGLES.get(figure, ())]
+    return answer.check.metrics if answer.check else ()
+
+
+def _track_of(tracks: Sequence[Track], entity: str, evidence: Evidence) -> Track | None:
+    """That of the entity of the finding, else the one whose row the evidence cites, else that of the host."""
+    own = [t for t in tracks if t.name == entity] or [t for t in tracks if _holds(t, evidence.cite)]
+    return next(iter(own or [t for t in tracks if not t.name]), None)
+
+
+def _holds(track: Track, cite: Citation | None) -> bool:
+    """Whether the cited line is one of its rows."""
+    if cite is None or cite.line is None or cite.member != track.table.member:
+        return False
+    rows = track.samples
+    return bool((rows.lines == cite.line).any()) if isinstance(rows, Series) else cite in (row.cite for row in rows)
 
 
 def _tracks(catalogue: Catalogue) -> Iterator[tuple[Panel, Track]]:
@@ -145,15 +236,20 @@ class _Watch(NamedTuple):
         return not counted and abs(apart) <= _BEGUN_TOGETHER
 
 
-def _series(track: Track, panel: Panel, most: int) -> TimelineSeries:
+def _series(
+    track: Track, panel: Panel | None, most: int, rules: Sequence[str], entities: Mapping[str, str]
+) -> TimelineSeries:
+    """`entities` are the names of processes that this source knows by their pid alone."""
     known = term(track.metric)
     counter = known is not None and known.kind == "counter"
     points = rates(track) if counter else track.points
     clock = track.table.clock.value if track.table.clock else None
     return TimelineSeries.model_construct(
         metric=f"{track.metric}{':rate' if counter else ''}", means=metric_words([track.metric]),
-        unit="1/s" if counter else (known.unit if known else ""), source=track.place, panel=panel,
-        **present_keys(entity=track.name, clock=clock),
+        unit="1/s" if counter else (known.unit if known else ""), source=track.place,
+        **present_keys(
+            panel=panel, entity=entities.get(track.name, track.name), clock=clock, rules=list(rules)
+        ),
         points=buckets(points, most) if points is not None else [],
     )  # fmt: skip
 

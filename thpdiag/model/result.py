@@ -421,6 +421,7 @@ class TimelineSeries(Document):
     source: Place | None = Field(None, description="The source of the values.")
     entity: Entity | None = Field(None, description="The process, zone, cpu or device; empty for the whole system.")
     clock: Clock | None = Field(None, description=CLOCK)
+    rules: list[Public] = Field([], description="The findings that speak of it, by rule, the first finding first.")
     points: list[Bucket] = Field([], description="Buckets of [time, min, max, mean]; null where nothing was measured.")
 
 
@@ -442,6 +443,14 @@ class Action(Cited, Worded):
     text: Sentence | None = Field(None, description="What was done.")
 
 
+class BootTime(Document):
+    """When the host was booted, by which times after the boot and times of day are put on one another."""
+
+    t: Number | None = Field(None, description="Second 0 of the boot's clock, on `clock`.")
+    clock: Clock | None = Field(None, description=CLOCK)
+    within: Positive | None = Field(None, description="By how many seconds it may be wrong.")
+
+
 class Timeline(Document):
     """What was measured over time."""
 
@@ -450,6 +459,7 @@ class Timeline(Document):
     )
     episodes: list[Episode] = Field([], description="Stretches that a rule found.")
     actions: list[Action] = Field([], description="What operators did.")
+    boot: BootTime | None = Field(None, description="When the host was booted, if that is known.")
 
 
 class SampleLoss(Worded):

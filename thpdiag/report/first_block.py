@@ -7,7 +7,8 @@ than its lines, and stands whole in the detail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from thpdiag.model.result import Evidence, Finding, Remedy, Result
@@ -39,34 +40,122 @@ class Block(NamedTuple):
     requests: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the block says, before it is laid out: text, page and Markdown begin with the same.
+
+    `finding` is what it is about, how bad, how sure and by what classes of evidence; `over` is told where it is over.
+    `actions` are the commands of step `step` by label, `instead` is what to do where it has none. `request` and `asked`
+    are what to write to the customer, and the first commands of it, where more would be surer.
+    """
+
+    sentence: str
+    finding: Finding | None
+    severity: str
+    confidence: str
+    reason: str
+    over: str
+    accepted: str
+    host: str
+    proofs: Sequence[Evidence]
+    step: int | None
+    actions: Mapping[str, Sequence[str]]
+    instead: str
+    request: str
+    asked: Sequence[str]
+
+    @property
+    def weight(self) -> str:
+        """Severity, confidence with its reason, the rule, and whether it is over."""
+        if self.finding is None:
+            return ""
+        why = f" ({self.reason})" if self.reason else ""
+        told = f"Severity {self.severity}, confidence {self.confidence}{why}; {self.finding.rule}"
+        return f"{told}; {self.over}" if self.over else told
+
+
 def subject(result: Result) -> Finding | None:
     """The finding that the block is about: the verdict's, else the best of those with something to mend at once."""
     return messages.leading(result) or messages.acting_alone(result)
 
 
+def summarize(result: Result) -> Summary:
+    """The block's words, commands and places."""
+    finding, host = subject(result), result.host
+    number, advice = messages.first_try(finding) if finding and finding.remedies else (None, None)
+    graded = result.verdict if finding is messages.leading(result) else finding
+    accepted = messages.acceptance(finding) if finding else ""
+    kernel = f"kernel {host.kernel}" if host.kernel else ""
+    text, commands = messages.customer_request(result)
+    if result.verdict.status != "cannot_tell" and result.verdict.confidence != "possible":
+        text = ""
+    return Summary(
+        sentence=messages.sentence(result),
+        finding=finding,
+        severity=(graded and graded.severity) or "",
+        confidence=(graded and graded.confidence) or "",
+        reason=messages.classes_in_short(finding) if finding else "",
+        over=messages.state(result) if finding and result.verdict.state in ("past", "unknown") else "",
+        accepted=accepted[:1].upper() + accepted[1:],
+        host=", ".join(filter(None, [messages.name(result), host.os, kernel])),
+        proofs=_proofs(finding),
+        step=number,
+        actions=_commands(advice) if advice else {},
+        instead=(advice.reason or "") if advice and not advice.now else "",
+        request=text,
+        asked=commands[:MAX_REQUESTS] if text else (),
+    )
+
+
+def _proofs(finding: Finding | None) -> Sequence[Evidence]:
+    """The strongest evidence of each class; where that is of one class, the next too."""
+    if finding is None:
+        return ()
+    proof = messages.proof(finding)
+    placed = [one for one in finding.evidence if one.member] or finding.evidence
+    return proof if len(proof) > 1 else messages.distinct_evidence([*proof, *placed])[:2]
+
+
+def _commands(advice: Remedy) -> Mapping[str, Sequence[str]]:
+    how = advice.verify.how if advice.verify else None
+    return dict(zip(LABELS, (advice.now, advice.undo_now or advice.undo, [how] if how else []), strict=True))
+
+
 def first_block(result: Result) -> Block:
     """The block; the proofs get the lines that verdict, host and commands leave, at least one."""
-    finding = subject(result)
-    head = [*_sentence(result), *_weight(result, finding), *_host(result)]
-    number, advice = messages.first_try(finding) if finding and finding.remedies else (None, None)
+    told = summarize(result)
+    head = [*_sentence(result, told.sentence), *_grade(told), *_plain(cut(fold(prose(told.host), "Host: ", "  "), 2))]
     actions: list[Line] = []
     labels: frozenset[str] = frozenset()
     for most in range(MAX_COMMAND_LINES, -1, -1):
-        actions, labels = _actions(advice, number, most) if advice else ([], labels)
+        actions, labels = _actions(told, most)
         if len(head) + len(actions) < MAX_LINES:
             break
-    proofs, whole = _proofs(finding, MAX_LINES - len(head) - len(actions)) if finding else ([], [])
+    proofs, whole = _proof_lines(told.proofs, MAX_LINES - len(head) - len(actions))
     rows = [*head, *proofs, *actions]
-    request, commands = _request(result)
+    request = _request(told)
+    number = told.step if labels else None
     if not request or len(rows) + len(request) > MAX_LINES:
-        return Block(rows, whole, number if labels else None, labels)
-    return Block([*rows, *request], whole, number if labels else None, labels | {"To send"}, commands)
+        return Block(rows, whole, number, labels)
+    return Block([*rows, *request], whole, number, labels | {"To send"}, told.asked)
 
 
-def _sentence(result: Result) -> list[Line]:
+def _plain(rows: Iterable[str]) -> list[Line]:
+    return [Line(row) for row in rows]
+
+
+def _grade(told: Summary) -> list[Line]:
+    """How bad, how sure and by what, and whether it is over; by whom it is accepted."""
+    rows = cut(fold(prose(told.weight)), 2) if told.weight else []
+    if told.accepted:
+        rows += cut(fold(prose(told.accepted), "", "  "), 2)
+    return _plain(rows)
+
+
+def _sentence(result: Result, sentence: str) -> list[Line]:
     """The verdict, in the colour of its severity; who says it, since a ticket has many authors."""
     style = result.verdict.severity or ("good" if result.verdict.status == "nothing_found" else "bold")
-    told = fold(prose(messages.sentence(result)), OWN, "")
+    told = fold(prose(sentence), OWN, "")
     return [Line(line, style) for line in cut(told, MAX_SENTENCE_LINES)]
 
 
@@ -80,46 +169,19 @@ def cut(rows: Sequence[str], most: int, width: int = WIDTH) -> list[str]:
     return [*rows[: most - 1], last + CUT]
 
 
-def _weight(result: Result, finding: Finding | None) -> list[Line]:
-    """How bad, how sure and by what, and whether it is over."""
-    if finding is None:
-        return []
-    verdict = result.verdict
-    if finding is messages.leading(result):
-        severity, confidence = verdict.severity, verdict.confidence
-    else:
-        severity, confidence = finding.severity, finding.confidence
-    why = f" ({messages.classes_in_short(finding)})" if finding.classes_spoken else ""
-    told = f"Severity {severity}, confidence {confidence}{why}; {finding.rule}"
-    if verdict.state in ("past", "unknown"):
-        told += f"; {messages.state(result)}"
-    rows = cut(fold(prose(told)), 2)
-    if accepted := prose(messages.acceptance(finding)):
-        rows += cut(fold(accepted[:1].upper() + accepted[1:], "", "  "), 2)
-    return [Line(line) for line in rows]
-
-
-def _host(result: Result) -> list[Line]:
-    host = result.host
-    kernel = f"kernel {host.kernel}" if host.kernel else ""
-    told = ", ".join(filter(None, [messages.name(result), host.os, kernel]))
-    return [Line(line) for line in cut(fold(prose(told), "Host: ", "  "), 2)]
-
-
-def _proofs(finding: Finding, room: int) -> tuple[list[Line], list[Evidence]]:
+def _proof_lines(proofs: Sequence[Evidence], room: int) -> tuple[list[Line], list[Evidence]]:
     """Three proofs, or two where there is less room: in two lines each, else in one."""
-    placed = [one for one in finding.evidence if one.member] or finding.evidence
-    proof = messages.proof(finding)
-    wanted = proof if len(proof) > 1 else messages.distinct_evidence([*proof, *placed])[:2]
+    if not proofs:
+        return [], []
     for most, count in ((PROOF_LINES, 3), (PROOF_LINES, 2), (1, 3), (1, 2), (1, 1)):
-        told = [_proof(one, most) for one in wanted[:count]]
+        told = [_proof(one, most) for one in proofs[:count]]
         if sum(len(rows) for rows, _ in told) <= room:
             break
     every = (row for rows, _ in told for row in rows)
     lines_ = [
         Line(f"{'       ' if n else 'Proof: '}{row}", "", 0 if n else len("Proof:")) for n, row in enumerate(every)
     ]
-    return lines_, [one for one, (_, whole) in zip(wanted, told, strict=False) if whole]
+    return lines_, [one for one, (_, whole) in zip(proofs, told, strict=False) if whole]
 
 
 def _proof(one: Evidence, most: int) -> tuple[list[str], bool]:
@@ -135,24 +197,22 @@ def _proof(one: Evidence, most: int) -> tuple[list[str], bool]:
     return cut(rows, most, width), False
 
 
-def _actions(advice: Remedy, number: int | None, most: int) -> tuple[list[Line], frozenset[str]]:
+def _actions(told: Summary, most: int) -> tuple[list[Line], frozenset[str]]:
     """The commands of a step; a script longer than a few lines is left to the detail."""
-    how = advice.verify.how if advice.verify else None
-    parts: tuple[Sequence[str], ...] = (advice.now, advice.undo_now or advice.undo, [how] if how else [])
     rows: list[Line] = []
     shown = set()
-    for label, commands in zip(LABELS, parts, strict=True):
+    for label, commands in told.actions.items():
         found = [line for command in commands for line in lines(command)]
         if len(found) > most:
             rows.append(
-                Line(f"{label + ':':<9}{len(found)} lines, under step {number} of What to do", "", len(label) + 1)
+                Line(f"{label + ':':<9}{len(found)} lines, under step {told.step} of What to do", "", len(label) + 1)
             )
         elif found:
             shown.add(label)
             rows += _labelled(label, found)
-    if not advice.now and advice.reason:
-        told = cut(fold(prose(advice.reason), "Do now:  ", "         "), 2)
-        rows[:0] = [Line(line, "", len("Do now:") if not n else 0) for n, line in enumerate(told)]
+    if told.instead:
+        reason = cut(fold(prose(told.instead), "Do now:  ", "         "), 2)
+        rows[:0] = [Line(line, "", len("Do now:") if not n else 0) for n, line in enumerate(reason)]
     return rows, frozenset(shown)
 
 
@@ -162,11 +222,10 @@ def _labelled(label: str, commands: Sequence[str]) -> Iterator[Line]:
         yield Line(f"{head}{command}".rstrip(), "", len(head.strip()))
 
 
-def _request(result: Result) -> tuple[list[Line], Sequence[str]]:
-    """What to send to the customer, where more would be surer, and the commands of it that are shown."""
-    text, commands = messages.customer_request(result)
-    if not text or (result.verdict.status != "cannot_tell" and result.verdict.confidence != "possible"):
-        return [], ()
-    told = fold(prose(text), "To send: ", "         ")
-    rows = [Line(line, "", 0 if n else len("To send:")) for n, line in enumerate(told)]
-    return [*rows, *_labelled("", commands[:MAX_REQUESTS])], commands[:MAX_REQUESTS]
+def _request(told: Summary) -> list[Line]:
+    """What to send to the customer, and the commands of it that are shown."""
+    if not told.request:
+        return []
+    text = fold(prose(told.request), "To send: ", "         ")
+    rows = [Line(line, "", 0 if n else len("To send:")) for n, line in enumerate(text)]
+    return [*rows, *_labelled("", told.asked)]

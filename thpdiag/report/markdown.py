@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from thpdiag.model.result import Evidence, Finding, Result, Tool, Verification
 from thpdiag.report import AnyResult, known_issues, messages
 from thpdiag.report.escaping import code, code_block, paragraph
+from thpdiag.report.first_block import Summary, summarize
 from thpdiag.report.messages import place, with_aside
 from thpdiag.report.presentation import PLAIN, Presentation
 
@@ -40,16 +41,18 @@ def render(document: AnyResult, presentation: Presentation = PLAIN) -> str:
 def _blocks(hosts: Sequence[Result], presentation: Presentation) -> Iterator[str]:
     for host in hosts:
         finding = messages.leading(host)
-        subject = finding or messages.acting_alone(host)  # where nothing is decided, what is to be mended all the same
-        yield from _verdict(host, finding)
+        told = summarize(host)
+        subject = told.finding  # where nothing is decided, what is to be mended all the same
+        yield from _first_block(host, told)
+        yield from _details(host, finding)
         if subject:
-            yield from _proof(subject, leads=subject is finding)
+            yield from _proof(subject, told.proofs, leads=subject is finding)
         yield from _ruled_out(host)
         if subject and subject.remedies:
-            yield from _remedies(subject)
+            yield from _remedies(subject, told.step)
         yield from _other_findings(host, subject, presentation)
         yield from known_issues.markdown(host)
-        yield from _request(host)
+        yield from _request(host, told.asked)
     yield from _reproduce(hosts[0].tool)
 
 
@@ -57,35 +60,52 @@ def _bullets(rows: Iterable[str]) -> str:
     return "\n".join(f"- {row}".rstrip() for row in rows)
 
 
-def _verdict(host: Result, finding: Finding | None) -> Iterator[str]:
-    """The sentence, how bad, how sure and why, which host, what it means."""
-    verdict, name = host.verdict, messages.name(host)
-    yield f"## {paragraph(f'thpdiag: {name}')}"
-    status, sentence = verdict.status.replace("_", " ").capitalize(), messages.sentence(host)
-    yield paragraph(sentence) if sentence.startswith(status) else f"**{status}.** {paragraph(sentence)}"
-    kernel = f"kernel {host.host.kernel}" if host.host.kernel else ""
+def _first_block(host: Result, told: Summary) -> Iterator[str]:
+    """The first block of the text report: sentence, how bad and how sure, host, proofs, the commands of the step to try
+    first, what to send."""
+    yield f"## {paragraph(f'thpdiag: {messages.name(host)}')}"
+    status = host.verdict.status.replace("_", " ").capitalize()
+    plain = paragraph(told.sentence)
+    yield plain if told.sentence.startswith(status) else f"**{status}.** {plain}"
+    rows = {"": told.weight, "Accepted": told.accepted.removeprefix("Accepted "), "Host": told.host}
+    bullets = [f"**{label}:** {paragraph(text)}" if label else paragraph(text) for label, text in rows.items() if text]
+    for one in told.proofs:
+        where = f"{code(place(one))} " if place(one) else ""
+        bullets.append(f"**Proof:** {where}{paragraph(one.text or '')}")
+    yield _bullets(bullets)
+    if told.instead:
+        yield f"**Do now:** {paragraph(told.instead)}"
+    for label, commands in told.actions.items():
+        yield from _commands(label, commands)
+    if told.request:
+        yield f"**To send:** {paragraph(told.request)}"
+        if told.asked:
+            yield code_block(told.asked, "text")
+
+
+def _details(host: Result, finding: Finding | None) -> Iterator[str]:
+    """What the first block has no room for."""
+    verdict = host.verdict
     rows = {
-        "Severity": f"{verdict.severity}; {messages.state(host)}" if verdict.severity else None,
-        "Confidence": f"{verdict.confidence}. {messages.confidence_reason(finding) if finding else ''}"
-        if verdict.confidence
-        else None,
-        "Host": ", ".join(filter(None, [name, host.host.os, kernel])),
+        "Confidence": messages.confidence_reason(finding) if finding and verdict.confidence else None,
+        "State": messages.state(host) if verdict.severity else None,
         "Time": messages.window_text(verdict.window) if verdict.window else None,
         "Rule": f"{verdict.rule} ({verdict.mechanism})" if verdict.rule else None,
-        "Accepted": messages.acceptance(finding).removeprefix("accepted ") if finding and finding.suppressed else None,
         "Names": messages.redaction_notice(host) or None,
     }
-    yield _bullets(f"**{label}:** {paragraph(text)}" for label, text in rows.items() if text is not None)
+    bullets = [f"**{label}:** {paragraph(text)}" for label, text in rows.items() if text]
+    if bullets:
+        yield _bullets(bullets)
     if finding and finding.means:
         yield paragraph(finding.means)
 
 
-def _proof(finding: Finding, *, leads: bool) -> Iterator[str]:
-    """Evidence with file and line, the lines of the customer's files below; what speaks against it."""
-    if finding.evidence:
+def _proof(finding: Finding, shown: Sequence[Evidence], *, leads: bool) -> Iterator[str]:
+    """The evidence that does not stand above, or has a quotation; what speaks against it."""
+    evidence = [one for one in messages.distinct_evidence(finding.evidence) if one.excerpt or one not in shown]
+    if evidence:
         weight = ", ".join(filter(None, [finding.severity, finding.confidence]))
         title = f"{finding.rule} {finding.title or finding.mechanism or ''}"
-        evidence = messages.distinct_evidence(finding.evidence)
         yield "### Proof" if leads else f"### Seen ({weight}): {paragraph(title)}"
         yield from _evidence(evidence[:SHORT])
         if len(evidence) > SHORT:
@@ -123,8 +143,8 @@ def _ruled_out(host: Result) -> Iterator[str]:
     yield _bullets(rows)
 
 
-def _remedies(finding: Finding) -> Iterator[str]:
-    """In the order in which to try them."""
+def _remedies(finding: Finding, first: int | None) -> Iterator[str]:
+    """In the order in which to try them; the commands of step `first` stand above."""
     yield "### What to do"
     several = len(finding.remedies) > 1
     if several:
@@ -132,22 +152,28 @@ def _remedies(finding: Finding) -> Iterator[str]:
     for number, advice in enumerate(finding.remedies, 1):
         label = f"**Step {number}.** " if several else ""
         yield f"{label}{paragraph(advice.reason or advice.id)}"
-        yield from _commands("Now", advice.now)
+        if number == first:
+            yield "Do now, undo and verify: above."
+        else:
+            yield from _commands("Now", advice.now)
         yield from _commands("To last", advice.persist)
-        yield from _verification(advice.verify, messages.same_verification(finding.remedies, number))
-        yield from _commands("Undo", advice.undo)
+        yield from _verification(
+            advice.verify, messages.same_verification(finding.remedies, number), above=number == first
+        )
+        undone = (advice.undo_now or advice.undo) if number == first else []
+        yield from _commands("Undo what lasts" if undone else "Undo", [one for one in advice.undo if one not in undone])
         told = (("Cost", advice.cost), ("Live host", advice.safety), ("Restart", messages.restart_text(advice)))
         rows = [f"**{label}:** {paragraph(text)}" for label, text in told if text]
         if rows:
             yield _bullets(rows)
 
 
-def _verification(check: Verification | None, same_as: int | None) -> Iterator[str]:
+def _verification(check: Verification | None, same_as: int | None, *, above: bool) -> Iterator[str]:
     if same_as:
         yield f"**Verify:** as in step {same_as}"
     elif check:
         yield f"**Verify:** {paragraph(messages.expectation(check))}".rstrip()
-        if check.how:
+        if check.how and not above:
             yield code_block([check.how], "sh")
 
 
@@ -178,11 +204,13 @@ def _finding_line(host: Result, finding: Finding) -> str:
     return paragraph(with_aside(f"{finding.rule}, {weight}: {title}", aside))
 
 
-def _request(host: Result) -> Iterator[str]:
-    text, commands = messages.customer_request(host)
+def _request(host: Result, asked: Sequence[str]) -> Iterator[str]:
+    """What to ask for beyond what stands above."""
+    text, every = messages.customer_request(host)
+    commands = [command for command in every if command not in asked]
     if commands:
         yield "### What to ask the customer for"
-        if text:
+        if text and not asked:
             yield paragraph(text)
         yield code_block(commands, "text")
     if host.unknown:

@@ -6,7 +6,8 @@ the same. Words of the customer are made visible by whoever prints them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -64,6 +65,26 @@ def host_title(*names: str | None) -> str:
 
 def name(result: Result) -> str:
     return host_title(result.host.name, result.case)
+
+
+def bundle_name(result: Result) -> str:
+    """What the bundle is called as far as the document says: the one folder that all is in, else the case."""
+    folders = {member.partition("/")[0] if "/" in member else "" for member in (row.member for row in result.inputs)}
+    folder = folders.pop() if len(folders) == 1 else ""
+    return folder or host_title(result.case)
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+
+
+def recorded(result: Result) -> str:
+    """From when to when there are records with a date; empty if there are none."""
+    ends = [str(end) for row in result.inputs for end in (row.first, row.last) if end and _DATE.match(str(end))]
+    if not ends:
+        return ""
+    first, last = min(ends), max(ends)
+    same_day = first[:10] == last[:10] and first != last
+    return first if first == last else f"{first.removesuffix(' UTC')} to {last[11:] if same_day else last}"
 
 
 def sentence(result: Result) -> str:
@@ -155,6 +176,15 @@ def finding_groups(result: Result) -> list[tuple[str, list[Finding]]]:
             heading = "Consequences"
         groups[heading].append(finding)
     return [(heading, findings) for heading, findings in groups.items() if findings]
+
+
+def charted_rules(result: Result) -> list[str]:
+    """The rules whose charts come first: of the finding that the report is about, then of causes beside it."""
+    first = leading(result) or acting_alone(result)
+    others = [
+        finding for finding in result.findings if finding.role not in ("context", "risk") and not finding.demoted_by
+    ]
+    return list(dict.fromkeys(finding.rule for finding in (*([first] if first else []), *others)))
 
 
 def is_consequence(finding: Finding, first: Finding | None) -> bool:
@@ -355,7 +385,7 @@ def distinct_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 # What an engineer asks for first, and what of evidence tells most of it; growth of one process tells of growth only.
 _FIRST_SUSPECTS = ("memory-pressure", "steal-or-balloon", "swap-storm", "io-wait", "gc-spinning", "memory-leak")
 _DENIAL_ORDER = ("stack", "cpu", "counter", "state", "policy", "log", "effect")
-_GROWTH = frozenset(
+GROWTH = frozenset(
     (
         "khugepaged-bloat",
         "first-touch-bloat",
@@ -372,7 +402,7 @@ def ruled_out(result: Result) -> list[RuledOut]:
     """What was ruled out, the most telling first and each number once: two rules often fall by the same line."""
     mechanism = {row.id: row.mechanism or "" for row in result.rules}
     alternative = {row.id for row in result.rules if row.role == "alternative"}
-    growth = result.verdict.mechanism in _GROWTH
+    growth = result.verdict.mechanism in GROWTH
 
     def order(other: RuledOut) -> tuple[object, ...]:
         name, kind = mechanism.get(other.rule, ""), other.evidence[0].kind if other.evidence else None
@@ -395,7 +425,7 @@ def tells_of_growth(other: RuledOut) -> bool:
 def telling_denials(result: Result) -> list[RuledOut]:
     """Those for the first screen: each mechanism once, and growth of a process only where the verdict is about that."""
     mechanism = {row.id: row.mechanism for row in result.rules}
-    growth = result.verdict.status != "found" or result.verdict.mechanism in _GROWTH
+    growth = result.verdict.status != "found" or result.verdict.mechanism in GROWTH
     first: dict[str, RuledOut] = {}
     for other in ruled_out(result):
         if growth or not tells_of_growth(other):
@@ -481,6 +511,42 @@ def command_lines(label: str, commands: Sequence[str], margin: str = "") -> Iter
     yield from (f"{margin}    {line}" for command in commands for line in lines(command))
 
 
+def repeated_commands(remedies: Sequence[Remedy], number: int, part: Callable[[Remedy], Sequence[str]]) -> str:
+    """That an earlier step has the commands of a part of this one, a long script perhaps but for a word; else empty."""
+    rows = _command_rows(part(remedies[number - 1]))
+    for earlier in range(1, number) if len(rows) > 1 else ():
+        change = _changed_word(_command_rows(part(remedies[earlier - 1])), rows)
+        if change == ("", ""):
+            return f"as in step {earlier}"
+        if change and len(rows) > LONG_SCRIPT:
+            return f"as in step {earlier}, with {change[1]} in place of {change[0]}"
+    return ""
+
+
+LONG_SCRIPT = 2  # lines that are not printed again for one other word
+_WORD = re.compile(r"(\W+)")
+
+
+def _command_rows(commands: Sequence[str]) -> list[str]:
+    return [line for command in commands for line in lines(command)]
+
+
+def _changed_word(before: Sequence[str], after: Sequence[str]) -> tuple[str, str] | None:
+    """The one word that differs between two scripts, old and new; two empty ones if none does, None if more do."""
+    if len(before) != len(after):
+        return None
+    words = [_WORD.split("\n".join(script)) for script in (before, after)]
+    if len(words[0]) != len(words[1]):
+        return None
+    changes = {(old, new) for old, new in zip(*words, strict=True) if old != new}
+    return next(iter(changes)) if len(changes) == 1 else ("", "") if not changes else None
+
+
+def repeats(remedies: Sequence[Remedy], number: int, part: str) -> str:
+    """The same for `persist` or `undo`, as a template asks for them."""
+    return repeated_commands(remedies, number, lambda step: step.persist if part == "persist" else step.undo)
+
+
 def same_verification(remedies: Sequence[Remedy], number: int) -> int | None:
     """The first of the steps before step `number` (from 1 on) with the same verification."""
     check = remedies[number - 1].verify
@@ -544,6 +610,13 @@ def next_boot(boot: NextBoot) -> str:
 
 
 # Recordings of call stacks
+
+
+def ordered_profiles(result: Result) -> list[Profile]:
+    """The recordings, first the one that the leading finding rests on, those without samples last."""
+    first = leading(result)
+    cited = {one.member for one in (first.evidence if first else ()) if one.kind == "stack"}
+    return sorted(result.profiles, key=lambda p: (not (p.matched and p.member in cited), not p.matched, not p.folded))
 
 
 def recording_summary(profile: Profile) -> str:

@@ -8,14 +8,13 @@ block shows whole is not in the detail. Commands stand alone on their lines, unb
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from thpdiag.model.result import ConditionTree, Evidence, Finding, Problem, Profile, Remedy, Result, RuledOut, Setting
 from thpdiag.report import AnyResult, known_issues, messages
-from thpdiag.report.escaping import lines, prose, visible
+from thpdiag.report.escaping import prose, visible
 from thpdiag.report.first_block import LABELS, Block, first_block, subject
 from thpdiag.report.layout import WIDTH, Line, columns, fold, paint
 from thpdiag.report.messages import place, plural, with_aside
@@ -307,35 +306,10 @@ def _commands(
     remedies: Sequence[Remedy], number: int, label: str, part: Callable[[Remedy], Sequence[str]]
 ) -> list[str]:
     """The commands of one part of a step; of long ones that an earlier step has but for a word, that word."""
-    rows = _lines_of(part(remedies[number - 1]))
-    for earlier in range(1, number) if len(rows) > 1 else ():
-        change = _changed_word(_lines_of(part(remedies[earlier - 1])), rows)
-        if change == ("", ""):
-            return [f"{INDENT}{label} as in step {earlier}"]
-        if change and len(rows) > LONG_SCRIPT:
-            return fold(
-                f"as in step {earlier}, with {change[1]} in place of {change[0]}", f"{INDENT}{label} ", f"{INDENT}  "
-            )
+    told = messages.repeated_commands(remedies, number, part)
+    if told:
+        return fold(told, f"{INDENT}{label} ", f"{INDENT}  ")
     return list(messages.command_lines(label, part(remedies[number - 1]), INDENT))
-
-
-def _lines_of(commands: Sequence[str]) -> list[str]:
-    return [line for command in commands for line in lines(command)]
-
-
-def _changed_word(before: Sequence[str], after: Sequence[str]) -> tuple[str, str] | None:
-    """The one word that differs between two scripts, old and new; two empty ones if none does, None if more do."""
-    if len(before) != len(after):
-        return None
-    words = [_WORD.split("\n".join(script)) for script in (before, after)]
-    if len(words[0]) != len(words[1]):
-        return None
-    changes = {(old, new) for old, new in zip(*words, strict=True) if old != new}
-    return next(iter(changes)) if len(changes) == 1 else ("", "") if not changes else None
-
-
-_WORD = re.compile(r"(\W+)")
-LONG_SCRIPT = 2  # lines that are not printed again for one other word
 
 
 # Other findings

@@ -16,6 +16,7 @@ from statistics import median
 
 from markupsafe import Markup
 
+from thpdiag.model.result import BootTime
 from thpdiag.report.quantity import moment, span
 
 WIDTH = 1000
@@ -30,7 +31,10 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One metric of one entity: the points of all its series, in order, and their numbers in the timeline."""
+    """One metric of one entity: the points of all its series, in order, and their numbers in the timeline.
+
+    `rules` are those of the findings that speak of it, `sizes` how many points each series has, in order of time.
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -39,6 +43,8 @@ class Line:
     numbers: tuple[int, ...]
     metric: str
     entity: str
+    rules: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def low(self) -> float:
@@ -128,18 +134,32 @@ _LETTER, _SPACE = 17, 24  # of the width, on a telephone: a letter of a mark, an
 _EDGE = 60  # a mark so near to the edge of the chart has its words on one side
 
 
-def time_axis(scale: TimeScale, clock: str | None, look: str = "small") -> Markup:
-    """The marks below a chart, and its begin and end in words; `look` is the class of these."""
+def time_axis(scale: TimeScale, clock: str | None, look: str = "small", boot: BootTime | None = None) -> Markup:
+    """The marks below a chart, and its begin and end in words; `look` is the class of these.
+
+    Where it is known when the host was booted, the words are of both clocks.
+    """
     marks = Markup().join(
         Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
             100 * place / WIDTH, anchor(place), words
         )
         for place, words in ticks(scale, clock)
     )
-    whole = span(scale.stretches[0][0], scale.stretches[-1][1], clock)
+    first, last = scale.stretches[0][0], scale.stretches[-1][1]
+    other = [at for at in (on_other_clock(first, clock, boot), on_other_clock(last, clock, boot)) if at is not None]
+    whole = span(first, last, clock) + (f" = {span(other[0][0], other[1][0], other[0][1])}" if other else "")
     return Markup(
         '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="{}">{}{}</p>\n'
     ).format(marks, look, whole, _CLOCKS.get(clock or "", ""))
+
+
+def on_other_clock(time: float, clock: str | None, boot: BootTime | None) -> tuple[float, str] | None:
+    """A time after the boot as time of day and the other way round; None if it is not known when that was."""
+    if boot is None or boot.t is None or boot.clock not in ("utc", "local"):
+        return None
+    if clock == "boot":
+        return time + boot.t, boot.clock
+    return (time - boot.t, "boot") if clock == boot.clock and time >= boot.t else None
 
 
 def ticks(scale: TimeScale, clock: str | None) -> list[tuple[float, str]]:

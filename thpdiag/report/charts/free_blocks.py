@@ -17,34 +17,36 @@ LEVELS = ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")  # few to many
 COLUMNS = 100
 _ROW = 10  # units of height
 _BAR, _HIGH = 10, 24  # pixels of a histogram
+NO_TAGS = Markup()
 HUGE = 9  # the order of a 2 MiB block of 4 KiB pages
 
 
-def strip(lines: Sequence[Line], scale: TimeScale, name: str) -> Markup:
-    """One row for each order of a zone, the largest blocks on top; white where there is none, the darker the more."""
+def strip(lines: Sequence[Line], scale: TimeScale, name: str, tags: Markup = NO_TAGS) -> Markup:
+    """One row for each order of a zone, the largest blocks on top; white where there is none, the darker the more.
+
+    `tags` are the rules of findings that speak of the zone.
+    """
     orders = [(int(found[1]) if (found := re.search(r"(\d+)$", line.metric)) else 0, line) for line in lines]
     rows = sorted(orders, key=lambda row: -row[0])
     most = max(line.high for _, line in rows)
     height = _ROW * len(rows)
-    labels = Markup().join(
-        Markup('<text x="4" y="{}">{}</text>').format(_ROW * number + 8, order)
-        for number, (order, _) in enumerate(rows)
-        if order in (0, HUGE) or number == 0
-    )
     sources = prose(", ".join(dict.fromkeys(source for _, line in rows for source in line.sources)))
     entity = prose(lines[0].entity)
     return Markup(
-        '<figure class="panel"><figcaption id="{name}">Free blocks by order{of}: order 0 (one page) at the bottom, '
-        "blocks of a huge page from order 9 on; dark: many (at most {most}), empty: none "
+        '<figure class="panel{named}"><figcaption id="{name}"><strong>Free blocks by order{of}</strong> {tags}: a row '
+        'for each order, above the line blocks of a huge page; dark: many (at most {most}), empty: none '
         '<code class="place">{sources}</code></figcaption>\n'
-        '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}">'
-        '<svg class="plot" width="100%" height="{height}" viewBox="0 0 1000 {height}" preserveAspectRatio="none">'
-        '{shapes}<path class="huge" d="M0,{border}H1000" fill="none" stroke="#a40e26" stroke-width="1" '
-        'vector-effect="non-scaling-stroke"/></svg><g font-size="9" fill="#57606a" stroke="#ffffff" stroke-width="2" '
-        'paint-order="stroke">{labels}</g></svg></figure>\n'
+        '<svg width="100%" height="{whole}" role="img" aria-labelledby="{name}">'
+        '<text class="scale" y="11" font-size="11" fill="#57606a">order {largest}</text>'
+        '<svg class="plot" y="14" width="100%" height="{height}" viewBox="0 0 1000 {height}" '
+        'preserveAspectRatio="none">{shapes}<path class="huge" d="M0,{border}H1000" fill="none" stroke="#a40e26" '
+        'stroke-width="1" vector-effect="non-scaling-stroke"/></svg>'
+        '<text class="scale" y="{foot}" font-size="11" fill="#57606a">order {least}</text></svg></figure>\n'
     ).format(
-        name=name, of=f" of {entity}" if entity else "", most=quantity(most), sources=sources, height=height,
-        shapes=Markup().join(_cells([line for _, line in rows], scale, most)), labels=labels,
+        named=" named" if tags else "", name=name, of=f" of {entity}" if entity else "", tags=tags,
+        most=quantity(most), sources=sources, height=height, whole=height + 28, foot=height + 25,
+        largest=rows[0][0], least=rows[-1][0],
+        shapes=Markup().join(_cells([line for _, line in rows], scale, most)),
         border=_ROW * sum(order >= HUGE for order, _ in rows),
     )  # fmt: skip
 

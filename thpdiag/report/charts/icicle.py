@@ -8,7 +8,7 @@ and row are one group, so that a page of thousands stays small.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -31,12 +31,23 @@ _ROUNDING = 1 - 1e-6  # shares are sums of decimals
 _OWN = 5e-5  # a share that is shown
 ALL = 0.995  # of the samples: less is said to be a part
 ROOT, TASK, KERNEL, OTHER, MARKED = "root", "task", "kernel", "other", "marked"
-LOOKS = {  # class, fill, stroke, width of the stroke, what it is
+Looks = Mapping[str, tuple[str, str, str, str, str]]
+LOOKS: Looks = {  # class, fill, stroke, width of the stroke, what it is
     ROOT: ("fr", "#e5e8eb", "#ffffff", "0.6", ""),
     TASK: ("ft", "#c9d1d9", "#ffffff", "0.6", "task"),
     KERNEL: ("fk", "#bcd7f0", "#ffffff", "0.6", "kernel"),
     OTHER: ("fo", "#cfe6d0", "#ffffff", "0.6", "program"),
     MARKED: ("fm", "#f7b267", "#7a2e00", "1.5", "cited by a finding (outlined)"),
+}
+STEPS_OF_CHANGE = (0.002, 0.02, 0.1)  # of the samples: from where on a change has a colour, and stronger ones
+CHANGES: Looks = {
+    "same": ("d0", "#e5e8eb", "#ffffff", "0.6", "about as much"),
+    "more1": ("u1", "#fde0cf", "#ffffff", "0.6", "more after"),
+    "more2": ("u2", "#f9a98a", "#ffffff", "0.6", ""),
+    "more3": ("u3", "#e8704a", "#ffffff", "0.6", "much more"),
+    "less1": ("n1", "#d9e7f5", "#ffffff", "0.6", "less after"),
+    "less2": ("n2", "#a4c8ea", "#ffffff", "0.6", ""),
+    "less3": ("n3", "#6aa5dc", "#ffffff", "0.6", "much less"),
 }
 
 
@@ -72,6 +83,24 @@ class Frame:
         """The share, and how much of it is the function's own: what ran in none that it called."""
         told, own = percent(self.share), percent(self.own)
         return told if self.own < _OWN else f"{told}, all own" if own == told else f"{told}, own {own}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFrame(Frame):
+    """A function with its shares in two recordings."""
+
+    before: float = 0.0
+    after: float = 0.0
+
+    @property
+    def look(self) -> str:
+        moved = self.after - self.before
+        level = sum(abs(moved) >= step for step in STEPS_OF_CHANGE)
+        return f"{'more' if moved > 0 else 'less'}{level}" if level else "same"
+
+    @property
+    def shares(self) -> str:
+        return f"before {percent(self.before)}, after {percent(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +225,42 @@ def icicle(profile: Profile, name: str, most: int) -> Markup:
     )  # fmt: skip
 
 
-def _frames(frames: Iterable[Frame]) -> Markup:
+def differential(stacks: Iterable[tuple[str, float, float]], name: str, most: int = MAX_FRAMES) -> Markup:
+    """The figure of two recordings: (stack, share before, share after). A frame is as wide as the mean of both, so that
+    what came and what is gone can both be seen; its colour is the change. Empty without samples."""
+    shares: dict[str, tuple[float, float]] = {}
+    means = []
+    for stack, before, after in stacks:
+        path = stack.split(";")[:DEEPEST]
+        means.append((";".join(path), (before + after) / 2))
+        for depth in range(len(path) + 1):
+            at = ";".join(path[:depth])
+            old, new = shares.get(at, (0.0, 0.0))
+            shares[at] = old + before, new + after
+    tree = call_tree(Profile.model_construct(folded=means), most)
+    if not tree.frames:
+        return Markup()
+    frames, walked = [], [""] * (DEEPEST + 1)
+    for frame in tree.frames:
+        walked[frame.depth] = frame.name
+        before, after = shares[";".join(walked[1 : frame.depth + 1])]
+        told = {key: getattr(frame, key) for key in Frame.__slots__}
+        told["name"] = frame.name if frame.depth else "all that is not idle"
+        frames.append(ChangedFrame(**told, before=before, after=after))
+    return Markup(
+        '<figure class="icicle" aria-labelledby="{name}"><figcaption><span id="{name}">Call graph of both</span>, as '
+        'wide as the mean: {keys}</figcaption>\n'
+        '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}" font-size="11">\n'
+        "{frames}{labels}</svg></figure>\n"
+    ).format(
+        name=name, keys=_keys(frames, CHANGES), height=ROW * (1 + max(frame.depth for frame in frames)),
+        frames=_frames(frames, CHANGES), labels=_labels(frames),
+    )  # fmt: skip
+
+
+def _frames(frames: Iterable[Frame], looks: Looks = LOOKS) -> Markup:
     """Groups by look, in them rows; what is marked is drawn last, so that its outline is whole."""
-    groups: dict[str, dict[int, list[str]]] = {look: {} for look in LOOKS}
+    groups: dict[str, dict[int, list[str]]] = {look: {} for look in looks}
     names: dict[str, str] = {}
     for frame in frames:
         label = frame.label
@@ -209,7 +271,7 @@ def _frames(frames: Iterable[Frame]) -> Markup:
         )
     drawn = ""
     for look, rows in groups.items():
-        style, fill, stroke, wide, _ = LOOKS[look]
+        style, fill, stroke, wide, _ = looks[look]
         inner = "".join(f'<svg y="{ROW * depth}">{"".join(shapes)}</svg>\n' for depth, shapes in sorted(rows.items()))
         if rows:
             drawn += f'<g class="f {style}" fill="{fill}" stroke="{stroke}" stroke-width="{wide}">{inner}</g>\n'
@@ -229,14 +291,14 @@ def _labels(frames: Iterable[Frame]) -> Markup:
     return Markup('<g class="labels" fill="#1b1f24" pointer-events="none">{}</g>').format(Markup("".join(shapes)))
 
 
-def _keys(frames: Sequence[Frame]) -> Markup:
+def _keys(frames: Sequence[Frame], looks: Looks = LOOKS) -> Markup:
     """What the looks mean, of those that there are."""
     seen = {frame.look for frame in frames}
     return Markup().join(
         Markup(
             '<span class="key"><svg width="16" height="12" aria-hidden="true"><g class="f {}" fill="{}" stroke="{}" '
             'stroke-width="{}"><rect x="1" y="1" width="14" height="10"/></g></svg> {}</span> '
-        ).format(*LOOKS[look])
-        for look in (TASK, OTHER, KERNEL, MARKED)
-        if look in seen
+        ).format(*looks[look])
+        for look in (looks if looks is not LOOKS else (TASK, OTHER, KERNEL, MARKED))
+        if look in seen and looks[look][4]
     )

@@ -19,9 +19,9 @@ import re
 import sys
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.machinery import SourceFileLoader
@@ -38,13 +38,16 @@ from markupsafe import Markup, escape
 
 from thpdiag.errors import InputError
 from thpdiag.model.document import Document, compact, plain_document
-from thpdiag.model.result import ConditionTree, Profile, Result, RuleResult, UnknownRule
+from thpdiag.model.result import ConditionTree, InputFile, Profile, Result, RuleResult, UnknownRule
 from thpdiag.report import AnyResult, known_issues, messages
 from thpdiag.report.charts.free_blocks import histogram, large_share
 from thpdiag.report.charts.heat_map import heat_maps, is_sparse
 from thpdiag.report.charts.icicle import MAX_FRAMES, icicle
-from thpdiag.report.charts.panels import episodes, panels
+from thpdiag.report.charts.panels import episodes, panels, placed_actions
+from thpdiag.report.charts.proof import proof_figure
+from thpdiag.report.charts.sandwich import functions, neighbours
 from thpdiag.report.escaping import lines, prose
+from thpdiag.report.first_block import first_block, summarize
 from thpdiag.report.presentation import PLAIN, Presentation
 from thpdiag.report.quantity import duration, moment, percent, quantity, span
 
@@ -53,9 +56,9 @@ _PLAIN = '<script type="application/json" id="result">'
 _END = "</script>"
 _HEADER = bytes.fromhex("1f8b08000000000002ff")  # RFC 1952: deflate, no name, no time, unknown system
 MAX_JSON_BYTES = 256 << 20
-SCRIPTS = ("result.js", "words.js", "panels.js", "icicle.js")  # each finds what it needs in those before
-ROWS = 15  # hottest stacks of a recording
-_FIRST_FRAMES = 800  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
+SCRIPTS = ("page.js", "result.js", "words.js", "panels.js", "icicle.js")  # each finds what it needs in those before
+MAX_FOLDERS = 20  # of a path that are shown as such
+_FIRST_FRAMES = 500  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
 _FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
 
 
@@ -173,9 +176,11 @@ def environment(loader: BaseLoader) -> Environment:
     )  # fmt: skip
     made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
     made.globals |= {
-        "messages": messages, "episodes": episodes, "histogram": histogram, "hottest_stacks": hottest_stacks,
-        "known_issues": known_issues, "large_share": large_share, "moment": moment, "panels": panels,
-        "recordings": recordings, "rule_groups": rule_groups, "span": span, "tree": tree,
+        "messages": messages, "episodes": episodes, "functions": functions, "histogram": histogram,
+        "input_tree": input_tree, "known_issues": known_issues, "large_share": large_share, "moment": moment,
+        "neighbours": neighbours, "panels": panels, "placed_actions": placed_actions, "proof_figure": proof_figure,
+        "recordings": recordings, "rule_rows": rule_rows, "span": span, "summarize": summarize,
+        "ticket_text": ticket_text, "tree": tree,
     }  # fmt: skip
     return made
 
@@ -193,18 +198,21 @@ def _command(command: str) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleGroup:
-    """Rules with the same kind of outcome, each with what it lacks. `open` groups are unfolded in the page, trees of
-    `matched` ones on paper."""
+class RuleRow:
+    """A rule with its outcome in words, the checks that decide it, and what it lacks."""
 
-    title: str
-    rules: tuple[tuple[RuleResult, UnknownRule | None], ...]
-    open: bool
-    matched: bool
+    rule: RuleResult
+    outcome: str
+    deciding: Sequence[ConditionTree]
+    needs: UnknownRule | None
 
 
-def rule_groups(result: Result) -> list[RuleGroup]:
-    """The three groups; a rule that only a finding, an unknown or a denial names is in them too."""
+OUTCOMES = {"fires": "matched", "unknown": "data missing", "silent": "not matched", "excluded": "explained by another"}
+MAX_DECIDING = 3  # checks named of a rule that did not match
+
+
+def rule_rows(result: Result) -> list[RuleRow]:
+    """All rules, those that matched first; a rule that only a finding, an unknown or a denial names is there too."""
     rules, known = list(result.rules), {rule.id for rule in result.rules}
     lacking = {entry.rule: entry for entry in result.unknown}
     named: tuple[tuple[Literal["fires", "unknown", "silent"], list[str]], ...] = (
@@ -218,17 +226,71 @@ def rule_groups(result: Result) -> list[RuleGroup]:
                 known.add(name)
                 title = messages.rule_title(result, name)
                 rules.append(RuleResult.model_construct(id=name, outcome=outcome, title=title))
-    every = [(rule, lacking.get(rule.id)) for rule in rules]
-
-    def group(title: str, *outcomes: str) -> RuleGroup:
-        chosen = tuple(pair for pair in every if pair[0].outcome in outcomes)
-        return RuleGroup(title, chosen, "silent" not in outcomes, "fires" in outcomes)
-
+    order = list(OUTCOMES)
     return [
-        group("Matched", "fires"),
-        group("Unknown: data is missing", "unknown"),
-        group("Not matched", "silent", "excluded"),
+        RuleRow(rule, OUTCOMES[rule.outcome], _deciding(rule.tree)[:MAX_DECIDING], lacking.get(rule.id))
+        for rule in sorted(rules, key=lambda rule: order.index(rule.outcome))
     ]
+
+
+def _deciding(node: ConditionTree | None) -> list[ConditionTree]:
+    """The checks by which a condition has its value: below each part those with the same value, below a `not` all."""
+    if node is None or not node.children:
+        return [node] if node else []
+    same = [part for part in node.children if part.value == node.value]
+    return [leaf for part in same or node.children for leaf in _deciding(part)]
+
+
+@dataclass(slots=True)
+class Folder:
+    """A folder of the bundle: its files, each with the rows of what was read from it, and the folders in it."""
+
+    path: str
+    folders: dict[str, Folder] = field(default_factory=dict)
+    files: dict[str, list[InputFile]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Iterator[InputFile]:
+        for rows in self.files.values():
+            yield from rows
+        for folder in self.folders.values():
+            yield from folder.rows
+
+    @property
+    def counts(self) -> str:
+        """`12 files, 3 not recognised, 1 with problems`."""
+        files: dict[str, list[InputFile]] = {}
+        for row in self.rows:
+            files.setdefault(row.member, []).append(row)
+        count = sum(max(row.files or 1 for row in rows) for rows in files.values())
+        unread = sum(not any(row.reader for row in rows) for rows in files.values())
+        odd = sum(any(row.problems for row in rows) for rows in files.values())
+        told = [messages.plural(count, "file"), f"{unread} not recognised" if unread else "",
+                f"{odd} with problems" if odd else ""]  # fmt: skip
+        return ", ".join(filter(None, told))
+
+
+def input_tree(result: Result) -> Folder:
+    """The members as a tree; a folder that holds nothing but another one is part of its path."""
+    root = Folder("")
+    for row in result.inputs:
+        at = root
+        *folders, _ = row.member.split("/", MAX_FOLDERS)
+        for name in folders:
+            at = at.folders.setdefault(name, Folder(f"{at.path}{name}/"))
+        at.files.setdefault(row.member, []).append(row)
+    return _joined(root)
+
+
+def _joined(folder: Folder) -> Folder:
+    folder.folders = {name: _joined(inner) for name, inner in folder.folders.items()}
+    alone = next(iter(folder.folders.values())) if len(folder.folders) == 1 and not folder.files else None
+    return alone or folder
+
+
+def ticket_text(result: Result) -> str:
+    """The first block as the text report has it."""
+    return "\n".join(line.rstrip() for line in first_block(result).lines)
 
 
 def tree(node: ConditionTree) -> Markup:
@@ -267,11 +329,7 @@ class Recording:
 def recordings(result: Result, prefix: str) -> list[Recording]:
     """The recordings, first the one that the leading finding rests on, those without samples last; of the first most
     is drawn. `prefix` begins ids."""
-    first = messages.leading(result)
-    cited = {one.member for one in (first.evidence if first else ()) if one.kind == "stack"}
-    profiles = sorted(
-        result.profiles, key=lambda p: (not (p.matched and p.member in cited), not p.matched, not p.folded)
-    )
+    profiles = messages.ordered_profiles(result)
     others = len(profiles) - 1
     rest = max(_FEWEST_FRAMES, (MAX_FRAMES - _FIRST_FRAMES) // others) if others else 0
     found = []
@@ -282,24 +340,4 @@ def recordings(result: Result, prefix: str) -> list[Recording]:
         heat = heat_maps(profile, f"{prefix}-heat{number}") if drawn else Markup()
         callers = any(stack.count(";") > 1 for stack, _ in profile.folded)
         found.append(Recording(number, profile, calls, heat, is_sparse(profile), callers))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class HotStack:
-    """One stack: its share of the non-idle samples (0..1), task, function on top, and callers, nearest first."""
-
-    share: float
-    task: str
-    function: str
-    callers: tuple[str, ...]
-
-
-def hottest_stacks(profile: Profile) -> list[HotStack]:
-    """The stacks with the largest shares."""
-    found = []
-    for stack, share in sorted(profile.folded, key=lambda pair: (-pair[1], pair[0]))[:ROWS]:
-        task, *functions = stack.split(";")
-        top, callers = (functions[-1], functions[-2::-1]) if functions else ("no stack", [])
-        found.append(HotStack(share, task, top, tuple(callers)))
     return found

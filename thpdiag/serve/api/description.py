@@ -324,8 +324,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {
             200: answer(
                 "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
-                "and `page`, complete each time, and `status` if nothing was recognized (`refused`). The last one, with "
-                "the id `end`, is for a job that is done or has failed; an event named `gone` means that the job "
+                "and `page`, complete each time, and `status` if nothing was recognized (`refused`). The last one, "
+                "with the id `end`, is for a job that is done or has failed; an event named `gone` means that the job "
                 "was deleted.",
                 "X-Accel-Buffering",
             ) | {"content": {"text/event-stream": {}}},

@@ -17,10 +17,12 @@ class Icicle {
     this.told.className = "small told";
     this.told.setAttribute("aria-live", "polite");
     this.told.textContent = "Click or Enter: closer; arrow keys: walk; Escape: back; / searches.";
+    this.beside = document.createElement("div");
+    this.beside.className = "small beside";
     this.cursor = this.picture.appendChild(shape("rect", { class: "chosen", fill: "none", stroke: "#1b1f24", "stroke-width": 2, height: ROW - 1, "pointer-events": "none", display: "none" }));
     this.picture.before(this.searching());
-    this.picture.after(this.told);
-    this.picture.addEventListener("click", (event) => this.on(event, (frame) => { this.choose(frame); this.zoom(frame); }));
+    this.picture.after(this.told, this.beside);
+    this.picture.addEventListener("click", (event) => this.on(event, (frame) => { this.choose(frame); this.zoom(frame); this.link(frame); }));
     this.picture.addEventListener("pointerover", (event) => this.on(event, (frame) => this.tell(frame)));
     figure.addEventListener("keydown", (event) => this.key(event));
     this.wide = 0;
@@ -108,8 +110,8 @@ class Icicle {
       ArrowUp: () => this.choose(chosen.caller || chosen),
       ArrowLeft: () => this.choose(beside(-1)),
       ArrowRight: () => this.choose(beside(1)),
-      Enter: () => this.zoom(chosen),
-      Escape: () => { this.box.value = ""; this.search(""); this.zoom(all[0]); this.choose(null); },
+      Enter: () => { this.zoom(chosen); this.link(chosen); },
+      Escape: () => { this.box.value = ""; this.search(""); this.zoom(all[0]); this.choose(null); this.link(null); },
     }[event.key];
     if (!act) return;
     event.preventDefault();
@@ -141,9 +143,54 @@ class Icicle {
     this.mark();
   }
 
+  // The address of the page names the frame, so that it can be sent to somebody.
+  link(frame) {
+    const name = this.figure.getAttribute("aria-labelledby");
+    history.replaceState(null, "", frame ? `#${name}.${this.frames.indexOf(frame)}` : "#");
+  }
+
+  // Opens what an address names.
+  open(number) {
+    const frame = this.load()[number];
+    if (!frame) return;
+    for (let folded = this.figure.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
+    this.figure.scrollIntoView();
+    this.choose(frame);
+    this.zoom(frame);
+  }
+
+  // What calls the functions of a name, and what they call, with shares over all stacks.
+  sandwich(frame) {
+    this.beside.replaceChildren();
+    if (!frame || frame.row < 2) return;
+    const name = frame.name;
+    const within = (one) => one && (one.name === name || within(one.caller));
+    const [above, below] = [new Map(), new Map()];
+    let whole = 0;
+    for (const one of this.frames) {
+      if (one.row < 2 || one.name !== name) continue;
+      for (const inner of one.calls) if (inner.name !== name) below.set(inner.name, (below.get(inner.name) || 0) + inner.width);
+      if (within(one.caller)) continue;
+      whole += one.width;
+      above.set(one.caller.name, (above.get(one.caller.name) || 0) + one.width);
+    }
+    const list = (title, shares) => {
+      const line = document.createElement("p");
+      const rows = [...shares].sort((one, other) => other[1] - one[1]).slice(0, 8);
+      line.textContent = `${title}: ${rows.map(([who, wide]) => `${who} ${this.percent(wide)}`).join(", ") || "nothing that is drawn"}`;
+      return line;
+    };
+    this.beside.append(list(`${name}, ${this.percent(whole)} in all stacks, called by`, above), list("It calls", below));
+  }
+
+  percent(wide) {
+    return quantity((wide / 100) * this.share, "ratio");
+  }
+
   choose(frame) {
     this.chosen = frame;
     this.mark();
+    this.sandwich(frame);
     if (frame) this.tell(frame);
     else this.told.textContent = "All of the recording is shown.";
   }
@@ -183,9 +230,10 @@ class Icicle {
   // What holds a text in its name; a stack that does so twice counts once.
   search(text) {
     const wanted = text.trim().toLowerCase();
+    const pattern = expression(text.trim());
     let [count, wide] = [0, 0];
     for (const frame of this.load()) {
-      const hit = wanted !== "" && frame.row > 0 && frame.name.toLowerCase().includes(wanted);
+      const hit = wanted !== "" && frame.row > 0 && (frame.name.toLowerCase().includes(wanted) || Boolean(pattern && pattern.test(frame.name)));
       frame.rect.classList.toggle("hit", hit);
       frame.hit = hit || Boolean(frame.caller && frame.caller.hit);
       if (hit) count += 1;
@@ -193,6 +241,15 @@ class Icicle {
     }
     this.figure.classList.toggle("searched", count > 0);
     this.found.textContent = wanted === "" ? "" : `${count} ${count === 1 ? "box" : "boxes"}, in ${quantity((wide / 100) * this.share, "ratio")} of the samples`;
+  }
+}
+
+// What is typed, as a regular expression if it is one.
+function expression(text) {
+  try {
+    return /[.*+?|^$[\]]/.test(text) ? new RegExp(text, "i") : null;
+  } catch {
+    return null;
   }
 }
 
@@ -206,3 +263,12 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   wanted.box.focus();
 });
+
+function follow() {
+  const wanted = /^#(.+)\.(\d+)$/.exec(location.hash);
+  const icicle = wanted && icicles.find((one) => one.figure.getAttribute("aria-labelledby") === wanted[1]);
+  if (icicle) icicle.open(Number(wanted[2]));
+}
+
+addEventListener("hashchange", follow);
+follow();

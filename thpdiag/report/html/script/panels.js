@@ -13,10 +13,12 @@ class Panels {
   constructor(group) {
     this.group = group;
     this.clock = group.dataset.clock;
+    this.boot = group.dataset.boot.split(" ");
     this.stretches = group.dataset.x.split(",").map((text) => text.split(" ").map(Number));
     this.plots = [...group.querySelectorAll(".plot")];
     this.told = group.querySelector(".now-at");
     this.ticks = group.querySelector(".ticks");
+    this.marks = group.querySelector(".marks");
     this.whole = { told: this.told.textContent, ticks: [...this.ticks.childNodes] };
     this.view = [0, WIDTH];
     this.at = null;
@@ -93,8 +95,16 @@ class Panels {
       cursor.setAttribute("fill-opacity", "0.2");
     });
     const time = this.time(place);
-    this.told.textContent = `at ${moment(time, this.clock)}`;
+    this.told.textContent = `at ${this.words(time)}`;
     if (await this.load()) this.tell(time);
+  }
+
+  // A time on both clocks, where it is known when the host was booted.
+  words(time) {
+    const told = moment(time, this.clock);
+    if (this.boot.length < 2) return told;
+    const [zero, clock] = [Number(this.boot[0]), this.boot[1]];
+    return `${told} = ${this.clock === "boot" ? moment(time + zero, clock) : moment(time - zero, "boot")}`;
   }
 
   async load() {
@@ -113,7 +123,7 @@ class Panels {
       const keys = figure.querySelectorAll(".key .now");
       figure.querySelectorAll("[data-s]").forEach((line, number) => {
         const near = this.near(line, time);
-        keys[number].textContent = near ? `; at ${moment(near.at, this.clock)}: ${near.words}` : "";
+        keys[number].textContent = near ? near.words : "";
       });
     }
   }
@@ -142,6 +152,7 @@ class Panels {
     });
     this.cursors.forEach((cursor) => cursor.removeAttribute("d"));
     this.label(all);
+    if (this.marks) this.marks.style.visibility = all ? "" : "hidden";
     if (!all && (await this.load())) this.refine();
   }
 
