@@ -56,7 +56,7 @@ PAUSES = (FIXTURES / "readers/gc_log/jdk17-dated/gc.log").read_text("utf-8")
 SEEN = {
     "java": (PAUSES, "Pauses of a Java program go into the kernel, as page faults for huge pages and swapping make"),
     "java8": (PAUSES.replace("User=0.0", "User=2.0"), "Inconclusive."),
-    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not say what for."),
+    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not show what for."),
     "programs": (vmstat(92, 5, 3), "Programs use the CPU time in user space, and the kernel takes little of it."),
     "rest": (vmstat(8, 2, 90), "The CPUs had time left, so CPU time was not short unless one thread was at its limit."),
     "between": (vmstat(45, 28, 27), "Inconclusive. See what to send."),
