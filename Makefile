@@ -84,6 +84,7 @@ bench: $(TESTS)
 	@$(BIN)/python bench/store.py
 	@$(BIN)/python bench/triage.py --bundles 300 --rounds 3
 	@$(BIN)/python bench/fleet.py
+	@$(BIN)/python bench/reading_ease.py
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis thpdiag-*.html

@@ -144,7 +144,7 @@ def test_output_takes_a_format_and_a_path_in_every_command(run: Run, tmp_path: P
     assert (tmp_path / "x.sh").read_text() == run("ask", quiet, "--script-only").out
     assert (tmp_path / "y").read_text() == run("ask", quiet, "--text-only").out
     assert (tmp_path / "letter").read_text() == run("ask", quiet).out
-    run("baseline", "create", SAVED, "--reason", "known", "-o", f"json={tmp_path / 'base'}")
+    run("baseline", "create", bundle, "--reason", "known", "-o", f"json={tmp_path / 'base'}")
     assert json.loads((tmp_path / "base").read_text())["accepted"]
     run("rules", "docs", "-o", f"markdown={tmp_path / 'rules'}")
     assert (tmp_path / "rules").read_text().startswith("#")

@@ -16,7 +16,8 @@ from typing import Any
 
 SENTENCES = frozenset(
     {
-        "because", "cost", "definition", "description", "detail", "expect", "fullDescription", "help", "lasting",
+        "because", "cost", "defect", "definition", "description", "detail", "doubt", "expect",
+        "fullDescription", "help", "lasting",
         "markdown", "means", "message", "needed", "note", "notes", "raise_confidence", "reason", "restart", "sentence",
         "shortDescription", "summary", "symbols", "text", "title", "what", "when", "why",
     }

@@ -35,7 +35,7 @@ def test_a_group_killed_in_huge_pages_stays_open_beside_quiet_counters(huge: boo
     verdict = document(text.encode())["verdict"]
     assert verdict["status"] == "nothing_found"
     assert verdict["sentence"].startswith(start)
-    assert ("control group" in verdict["sentence"]) is huge
+    assert ("cgroup" in verdict["sentence"]) is huge
 
 
 @pytest.mark.parametrize(

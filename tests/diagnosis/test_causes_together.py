@@ -104,7 +104,7 @@ def test_read_ahead_and_page_faults_are_named_with_their_shares() -> None:
         shown = " ".join(report.split())
         assert "28.0 % of the non-idle samples" in shown
         assert "70.0 % of the non-idle samples" in shown
-        assert "uperseded by ALT-14" in shown
+        assert "uperseded by ALT-14" in shown or "xplained better by ALT-14" in shown
     assert both_compact(20, 60)["verdict"]["rule"] == "THP-010"
 
 

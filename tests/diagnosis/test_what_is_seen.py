@@ -71,7 +71,7 @@ PAUSES = (FIXTURES / "readers/gc_log/jdk17-dated/gc.log").read_text("utf-8")
 SEEN = {
     "java": (PAUSES, "Pauses of a Java program go into the kernel, as page faults for huge pages and swapping make"),
     "java8": (PAUSES.replace("User=0.0", "User=2.0"), "Inconclusive."),
-    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not say what for."),
+    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not show what for."),
     "stacks": (
         vmstat(40, 55, 5) + perf_script(CALL, CALL, FAULT, "", ""),
         "The kernel uses much of the CPU time, and hardly any of it for huge pages or compaction. 40.0 % of the",

@@ -40,7 +40,7 @@ def test_a_value_reaches_the_check_that_uses_it() -> None:
         ("THP-013.often=1", "takes /s or /min or /h"),
         ("THP-013.often=1 %", "has the unit %"),
         ("THP-013.failures=30 %", "takes no unit"),
-        ("THP-013.often=many", "is no number"),
+        ("THP-013.often=many", "is not a number"),
         ("THP-013.often=", "takes RULE.PARAM=VALUE"),
         ("often=1 /s", "takes RULE.PARAM=VALUE"),
         (f"THP-013.failures={'9' * 400}", "too large"),

@@ -193,7 +193,7 @@ def test_a_comment_excepts_a_rule_from_a_check() -> None:
 
     assert "[title-is-an-order]" in said(broken)[0]
     assert said(silent) == []
-    one_complaint(said(bare), "allow-without-reason", "6:1", "say why")
+    one_complaint(said(bare), "allow-without-reason", "6:1", "give a reason")
 
 
 def test_cases_without_rule_and_rules_without_cases_are_said() -> None:

@@ -44,7 +44,7 @@ CONDITIONS = [
         "",
         "«when: stalling or compacting or not (stalling and compacting)\nconfidence:\n  likely: policy and stalling\n",
         "",
-        "whatever",
+        "is true for any outcome",
     ),
     ("never-true", "", "«when: stalling and not stalling and compacting and policy\n", "", "by its form"),
     (
@@ -83,7 +83,7 @@ CONDITIONS = [
         "when: stalling or compacting\nconfidence:\n  «likely: stalling and compacting\n"
         "  confirmed: stalling and (compacting or policy) or compacting\n",
         "",
-        "never given",
+        "never used",
     ),
     ("unreachable-level", "", WHEN + "  «confirmed: not stalling\n", "", "its condition excludes `when`"),
     ("level-beyond-evidence", "", "", STACKS_ALONE, "two kinds of stack"),

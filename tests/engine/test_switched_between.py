@@ -49,7 +49,7 @@ def test_the_trouble_of_now_leads_and_the_one_before_the_switch_is_told() -> Non
     )
     assert found["THP-010"]["demoted_by"] == []
     assert "THP-010" not in found["THP-015"]["consequences"]
-    assert "Before thp.defrag was switched from always to madvise: Page faults compact" in verdict["sentence"]
+    assert "Before thp.defrag was switched from always to madvise: Direct compaction" in verdict["sentence"]
 
 
 @pytest.mark.parametrize(

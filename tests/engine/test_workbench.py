@@ -55,7 +55,7 @@ def test_a_new_rule_overwrites_nothing(run: Run, tmp_path: Path) -> None:
         "rules", "new", "acme-07", "--mechanism", "memory-leak", "--name", "leak", "--rules", tmp_path / "other"
     )
 
-    assert (done.code, "is there already" in done.err) == (2, True)
+    assert (done.code, "already exists" in done.err) == (2, True)
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["memory-leak.cases.yaml"]
     assert (tmp_path / "memory-leak.cases.yaml").read_text() == "mine"
     assert named.code == 0

@@ -48,7 +48,7 @@ def test_the_text_tells_numbers_hosts_outliers_and_failures(tmp_path: Path) -> N
     text = written(tmp_path, "text", many(300), "high")
 
     assert text.startswith("300 bundles, 297 hosts: 30 with a finding; 3 bundles without a complete result.\n")
-    assert "Gate: failed, 12 findings on 12 hosts are high or graver" in text
+    assert "Gate: failed, 12 findings of severity high or above" in text
     _, _, head, row = text[text.index("Hosts by verdict") :].splitlines()[:4]
     assert head.split() == ["hosts", "verdict", "mechanism", "severity", "confidence"]
     assert row.split() == ["267", "nothing", "found", "-", "-", "-"]

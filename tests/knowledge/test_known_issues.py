@@ -46,7 +46,7 @@ def test_the_catalogue_has_nothing_to_complain_of() -> None:
         ({"needs": {"no.such": {"least": 1}}}, "the vocabulary has no"),
         ({"needs": {"cpu.count": {"at_least": 1}}}, "a condition is one of"),
         ({"needs": {"process.command": {"matches": "(?=a)"}}}, "not a valid RE2 pattern"),
-        ({"workaround": Workaround(sets={"defrag": ["never"]})}, "until when"),
+        ({"workaround": Workaround(sets={"defrag": ["never"]})}, "needs `until`"),
         ({"workaround": Workaround(sets={"no_such": ["1"]}, until="then")}, "no setting no_such"),
         ({"workaround": Workaround(back={"defrag": "madvise"})}, "back has only"),
         ({"workaround": Workaround(remedy="pray")}, "no remedy is called"),

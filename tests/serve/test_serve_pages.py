@@ -257,7 +257,7 @@ def test_lines_of_a_bundle_that_is_gone_are_the_excerpt(whole: Whole) -> None:
     page = words(text(whole, link))
     assert "has expired" in page
     assert "13 0 0 9796000 120000" in page
-    assert "has expired since" in words(text(whole, f"/cases/{key}"))
+    assert "no longer stored since" in words(text(whole, f"/cases/{key}"))
 
 
 def test_keeping_releasing_and_deleting(whole: Whole) -> None:

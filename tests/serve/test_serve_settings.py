@@ -66,11 +66,11 @@ def test_the_example_of_the_documentation_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("prot = 1", "no such setting: prot"), ("port = '1'", "port: has to be a number"),
-        ("port = true", "port: has to be a number"), ("port = 70000", "from 0 to 65535"),
-        ("quota = 5", "quota: has to be a text"), ("quota = '5'", "quota: no size"),
+        ("prot = 1", "no such setting: prot"), ("port = '1'", "port: must be a number"),
+        ("port = true", "port: must be a number"), ("port = 70000", "from 0 to 65535"),
+        ("quota = 5", "quota: must be a string"), ("quota = '5'", "quota: no size"),
         ("access = 'all'", "one of none, tokens, proxy"), ("origins = 'x'", "must be a list"), ("=", "no TOML"),
-        ("data = ''", "data: has to be a text"),
+        ("data = ''", "data: must be a string"),
     ],
 )  # fmt: skip
 def test_a_file_that_makes_no_sense(line: str, said: str, tmp_path: Path, run: Run) -> None:
