@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "report": "errors knowledge model",
     "sandbox": "errors",
     "serve": (
-        "authoring bundle compare diagnosis engine errors fleet host isolated knowledge model pipeline redact "
+        "authoring bundle compare diagnosis engine errors export fleet host isolated knowledge model pipeline redact "
         "report sandbox store version"
     ),
     "store": "errors model report",

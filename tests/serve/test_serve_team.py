@@ -293,3 +293,12 @@ def test_another_analysis_is_a_version_of_the_case(storage: Storage) -> None:
     storage.content.remove(claim.job.sha256)
     with pytest.raises(FilesGoneError):
         storage.analyse_again(new, ANALYSIS, "ci")
+
+
+def test_work_includes_reading_and_nothing_more(whole: Whole) -> None:
+    """Neither uploading nor what admins do."""
+    key, works = whole.completed(BEFORE), whole.token("work")
+    assert [whole.ask("GET", path, works).status for path in ("/cases", f"/cases/{key}", "/metrics")] == [200] * 3
+    assert whole.ask("PUT", "/api/v1/bundles/x", works, body=b"x").status == 403
+    assert whole.ask("DELETE", f"/api/v1/cases/{key}", works).status == 403
+    assert whole.ask("GET", "/tokens", works).status == 403

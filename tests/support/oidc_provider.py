@@ -68,10 +68,7 @@ class Provider:
         return {"access_token": "unused", "token_type": "Bearer", "id_token": self.id_token(code["nonce"])}
 
 
-@contextmanager
-def provider() -> Iterator[Provider]:
-    given = Provider()
-
+def _handler(given: Provider) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
@@ -112,7 +109,13 @@ def provider() -> Iterator[Provider]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    return Handler
+
+
+@contextmanager
+def provider() -> Iterator[Provider]:
+    given = Provider()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(given)) as server:
         given.issuer = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
