@@ -136,7 +136,7 @@ def _remedies(finding: Finding) -> Iterator[str]:
         yield from _commands("To last", advice.persist)
         yield from _verification(advice.verify, messages.same_verification(finding.remedies, number))
         yield from _commands("Undo", advice.undo)
-        told = (("Cost", advice.cost), ("Live host", advice.safety), ("Restart", messages.restart_text(advice)))
+        told = (("Cost", advice.cost), ("Safety", advice.safety), ("Restart", messages.restart_text(advice)))
         rows = [f"**{label}:** {paragraph(text)}" for label, text in told if text]
         if rows:
             yield _bullets(rows)
