@@ -46,7 +46,7 @@ _APPLICATION = _form("{}-", "comm stance advice source", "args not_args version 
 _TERM = _form("{}. {}_ node_{}_", "kind means", "unit entity ask_for")
 _REMEDY = (
     "sets now persist undo undo_persist undo_of because orders takes_away leave refused variants verify keeps in_force "
-    "live scope"
+    "environment"
 )
 _ISSUE = "kernels app needs workaround mended doubt"
 # By file and section; the section "" is the whole file.
@@ -57,7 +57,7 @@ FORMS: Mapping[str, Mapping[str, Form]] = {
         "tasks": _form("{}_", "title names"),
     },
     "vocabulary.yaml": {"facts": _TERM, "metrics": _TERM, "events": _EVENT},
-    "remedies.yaml": {"remedies": _form("{}-", "order cures reason cost restart", _REMEDY)},
+    "remedies.yaml": {"remedies": _form("{}-", "order cures reason cost live restart", _REMEDY)},
     "applications.yaml": {"": _APPLICATION},
     "known_issues.yaml": {"issues": _form("{}-", "title harm defect source date", _ISSUE)},
 }  # fmt: skip

@@ -162,7 +162,7 @@ def _remedies(finding: Finding, first: int | None) -> Iterator[str]:
         )
         undone = (advice.undo_now or advice.undo) if number == first else []
         yield from _commands("Undo what lasts" if undone else "Undo", [one for one in advice.undo if one not in undone])
-        told = (("Cost", advice.cost), ("Live host", advice.safety), ("Restart", messages.restart_text(advice)))
+        told = (("Cost", advice.cost), ("Safety", advice.safety), ("Restart", messages.restart_text(advice)))
         rows = [f"**{label}:** {paragraph(text)}" for label, text in told if text]
         if rows:
             yield _bullets(rows)

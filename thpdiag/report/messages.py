@@ -489,7 +489,7 @@ def remedy_text(advice: Remedy, margin: str = "", label: str = "", verified_in: 
     if advice.cost:
         yield from fold(prose(advice.cost), f"{margin}Cost: ", f"{margin}  ")
     if advice.safety:
-        yield from fold(prose(advice.safety), f"{margin}Live host: ", f"{margin}  ")
+        yield from fold(prose(advice.safety), f"{margin}Safety: ", f"{margin}  ")
     if advice.restart is not None:
         yield from fold(prose(restart_text(advice)), f"{margin}Restart: ", f"{margin}  ")
 

@@ -295,7 +295,7 @@ def _step(remedies: Sequence[Remedy], number: int, shown: frozenset[str], level:
         yield undo
     told = fold(prose(advice.cost), f"{INDENT}Cost: ", f"{INDENT}  ") if advice.cost else []
     if advice.safety:
-        told += fold(prose(advice.safety), f"{INDENT}Live host: ", f"{INDENT}  ")
+        told += fold(prose(advice.safety), f"{INDENT}Safety: ", f"{INDENT}  ")
     if advice.restart is not None:
         told += fold(prose(messages.restart_text(advice)), f"{INDENT}Restart: ", f"{INDENT}  ")
     if told:
