@@ -3,7 +3,8 @@
 `accounts/` holds texts made for this, by somebody who had not seen the patterns: what an expert would conclude from
 each stands in its first line, or why nothing can be.
 
-Tables and lists of figures (from 41, and from 101), and short ones (from 62, and from 146), were made with the patterns.
+Tables and lists of figures (from 41, and from 101), and short texts (from 62, and from 146), were made with the
+patterns.
 """
 
 from __future__ import annotations
