@@ -106,7 +106,7 @@ def _records(source: Source, table: _Table) -> Iterator[Record]:
         return
     took_by_kind: dict[bool, list[float]] = {True: [], False: []}
     for number, text, values in table.rows:
-        took = _seconds(text.split()[table.work]) if table.work is not None else None
+        took = _seconds(text.split(), table.work)
         if span := 1.0 if all(column.is_rate for column in table.columns) else took:
             rates = {f"node_vmstat_{name}:rate": value / span for name, value in values.items()}
             yield Sample("system", rates, source.cite(number, text), NAME)
@@ -122,8 +122,8 @@ def _falls(rows: Sequence[Mapping[str, float]]) -> bool:
     return any(after[name] < before[name] for before, after in pairwise(rows) for name in before)
 
 
-def _seconds(word: str) -> float | None:
-    found = _SECONDS.fullmatch(word)
+def _seconds(words: Sequence[str], at: int | None) -> float | None:
+    found = _SECONDS.fullmatch(words[at]) if at is not None and at < len(words) else None
     return float(found["number"]) * (0.001 if found["unit"] == "ms" else 1.0) if found else None
 
 
