@@ -1,6 +1,6 @@
-"""The kernel lab: boots a distribution's kernel in QEMU, runs one case and the capture script, takes the bundles out.
+"""The kernel lab: boots a distribution's kernel in QEMU, runs cases and the capture script, takes the bundles out.
 
-    python lab/lab.py run --kernel 6.1 --case fault-compaction     one guest; results in build/lab/6.1/fault-compaction
+    python lab/lab.py run --kernel 6.1 --case fault-compaction     one guest; results in build/lab/set/6.1/fault-compaction
     python lab/lab.py all                                          every kernel and case that is not there yet
 
 The kernel comes from Debian's packages through the machine's own package sources, with the suite that kernels.tsv names;
@@ -11,6 +11,7 @@ mpstat, and the lab's programs. Neither root nor a network nor anything of this 
 from __future__ import annotations
 
 import argparse
+import io
 import lzma
 import os
 import re
@@ -20,18 +21,19 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from typing import IO
 
 LAB = Path(__file__).parent
 BUILD = LAB.parent / "build" / "lab"
-TOOLS = ("perf", "ps", "top", "vmstat", "mpstat", "lscpu")
+TOOLS = ("dash", "perf", "ps", "top", "vmstat", "mpstat", "lscpu")
 # In this order; kernels that have one built in, or another version of it, lack the file.
 MODULES = (
     "virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk",
     "crc16", "crc32c_generic", "libcrc32c", "mbcache", "jbd2", "ext4",
 )  # fmt: skip
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MEMORY_MIB, CPUS = 2048, 2
-OUT_MIB, FILES_MIB, SWAP_MIB = 64, 1400, 1024
+MEMORY_MIB, CPUS, CASES_A_GUEST = 2048, 2, 8
+SLOT_MIB, FILES_MIB, SWAP_MIB = 16, 1400, 1024
 
 
 def run(*command: str | Path, **options: object) -> str:
@@ -127,12 +129,13 @@ def base_root() -> Path:
     if busybox is None:
         raise SystemExit("lab: needs busybox (package busybox-static)")
     shutil.copy(busybox, root / "bin" / "busybox")
-    for applet in set(run(busybox, "--list").split()) - {"busybox"}:
+    for applet in set(run(busybox, "--list").split()) - {"busybox", "rpm", "sh"}:
         (root / "bin" / applet).symlink_to("busybox")
-    for tool in TOOLS:
+    for tool in TOOLS:  # the shell of busybox prefers its own ps to that of procps
         if found := shutil.which(tool):
             (root / "bin" / tool).unlink(missing_ok=True)
             copy_program(Path(found), root)
+    (root / "bin" / "sh").symlink_to("dash")
     for source in (LAB / "programs").glob("*.c"):
         run("cc", "-O1", "-Wall", "-Wno-format-truncation", "-static", "-pthread", "-o", root / "bin" / source.stem, source)
     shutil.copytree(LAB / "cases", root / "cases")
@@ -173,7 +176,7 @@ def disk(path: Path, size_mib: int) -> Path:
     return path
 
 
-def disks(folder: Path) -> list[str]:
+def disks(folder: Path, slots: int) -> list[str]:
     """Options for: vda for the result, vdb with a file system and one large file, vdc for swap, vdd that is slow."""
     tree = folder / "tree"
     tree.mkdir()
@@ -182,7 +185,7 @@ def disks(folder: Path) -> list[str]:
     run("mke2fs", "-q", "-t", "ext4", "-d", tree, files, env={**os.environ, "PATH": "/usr/sbin:/sbin:/bin:/usr/bin"})
     run("mkswap", swap, env={**os.environ, "PATH": "/usr/sbin:/sbin:/bin:/usr/bin"}, stderr=subprocess.DEVNULL)
     slow = f"file={disk(folder / 'slow', 512)},throttling.iops-total=60"
-    names = [f"file={disk(folder / 'out', OUT_MIB)}", f"file={files}", f"file={swap}", slow]
+    names = [f"file={disk(folder / 'out', SLOT_MIB * slots)}", f"file={files}", f"file={swap}", slow]
     return [word for name in names for word in ("-drive", f"{name},format=raw,if=virtio,cache=unsafe")]
 
 
@@ -191,58 +194,65 @@ def accelerators() -> list[str]:
     return ["-accel", "kvm", "-cpu", "host"] if os.environ.get("LAB_KVM") else ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
 
 
-def boot(name: str, case: str, root: Path, seconds: int, limit: int) -> Path:
-    """Runs one guest; the folder of its result. A guest that does not end within `limit` seconds is ended."""
-    target = BUILD / "set" / name / case
+def boot(name: str, wanted: list[str], root: Path, seconds: int, limit: int) -> None:
+    """Runs one guest for some cases, at most `limit` seconds for each, and takes out what it has recorded."""
     folder = BUILD / "guest"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    words = f"console=ttyS0 panic=-1 quiet mitigations=off lab.case={case} lab.seconds={seconds}"
+    words = f"console=ttyS0 panic=-1 quiet mitigations=off lab.cases={','.join(wanted)} lab.seconds={seconds}"
     command = [
         "qemu-system-x86_64", *accelerators(), "-m", str(MEMORY_MIB), "-smp", str(CPUS), "-nodefaults", "-no-reboot",
-        "-display", "none", "-serial", f"file:{target / 'console.txt'}", "-kernel", str(image(kernel(name))),
-        "-initrd", str(initramfs(name, root)), "-append", words, *disks(folder),
+        "-display", "none", "-serial", f"file:{folder / 'console'}", "-kernel", str(image(kernel(name))),
+        "-initrd", str(initramfs(name, root)), "-append", words, *disks(folder, len(wanted)),
     ]  # fmt: skip
     begin = time.monotonic()
     try:
-        subprocess.run(["nice", "-n", "10", *command], check=True, timeout=limit, stdin=subprocess.DEVNULL)
+        subprocess.run(["nice", "-n", "10", *command], check=True, timeout=limit * len(wanted), stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        print(f"{name} {case}: ended after {limit} s")
-    with tarfile.open(folder / "out") as results:
-        results.extractall(target, filter="data")
-    print(f"{name} {case}: {time.monotonic() - begin:.0f} s", flush=True)
+        print(f"{name}: ended after {limit * len(wanted)} s")
+    with (folder / "out").open("rb") as out:
+        for slot, case in enumerate(wanted):
+            out.seek(slot * SLOT_MIB << 20)
+            take_out(out, BUILD / "set" / name / case)
+    shutil.copy(folder / "console", BUILD / "set" / name / f"console-{wanted[0]}.txt")
+    print(f"{name} {' '.join(wanted)}: {time.monotonic() - begin:.0f} s", flush=True)
     shutil.rmtree(folder)
-    return target
+
+
+def take_out(out: IO[bytes], target: Path) -> None:
+    """What a guest has left of one case; nothing where it did not come to its end."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(out.read(SLOT_MIB << 20))) as results:
+            results.extractall(target, filter="data")
+    except tarfile.TarError:
+        print(f"{target.parent.name} {target.name}: nothing recorded", flush=True)
 
 
 def complete(name: str, case: str) -> bool:
-    """Whether a guest has left all three bundles."""
-    return all((BUILD / "set" / name / case / phase / "bundle.tar.gz").exists() for phase in ("before", "during", "after"))
+    """Whether a guest has left the bundles of a case."""
+    return all((BUILD / "set" / name / case / phase / "bundle.tar.gz").exists() for phase in ("during", "after"))
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="The kernel lab.")
-    parser.add_argument("what", choices=("run", "all", "list"))
+    parser.add_argument("what", choices=("run", "all"), help="all leaves out what is there")
     parser.add_argument("--kernel", action="append", choices=sorted(kernels()))
     parser.add_argument("--case", action="append", choices=cases())
     parser.add_argument("--seconds", type=int, default=24, help="of the capture under load")
-    parser.add_argument("--limit", type=int, default=420, help="seconds after which a guest is ended")
+    parser.add_argument("--limit", type=int, default=240, help="seconds after which a guest is ended, for each case")
     given = parser.parse_args()
-    pairs = [(name, case) for case in given.case or cases() for name in given.kernel or kernels()]
-    if given.what == "list":
-        print("\n".join(f"{name}\t{case}" for name, case in pairs))
-        return
     BUILD.mkdir(parents=True, exist_ok=True)
     root = base_root()
-    for name, case in pairs:
-        if given.what == "run" or not complete(name, case):
+    for name in given.kernel or kernels():
+        wanted = [case for case in given.case or cases() if given.what == "run" or not complete(name, case)]
+        for at in range(0, len(wanted), CASES_A_GUEST):
             try:
-                boot(name, case, root, given.seconds, given.limit)
-            except (subprocess.CalledProcessError, tarfile.TarError) as error:
-                print(f"{name} {case}: {error}", flush=True)
+                boot(name, wanted[at : at + CASES_A_GUEST], root, given.seconds, given.limit)
+            except subprocess.CalledProcessError as error:
+                print(f"{name}: {error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,11 @@ int main(int argc, char **argv)
     for (size_t page = 0; page < size / PAGE; page++)
         at[page * PAGE] = 1;
     for (size_t page = 0; page < size / PAGE; page++) {
-        uint64_t frame;
-        if (pread(frames, &frame, 8, ((off_t)at / PAGE + page) * 8) != 8)
+        static uint64_t frame[512];
+        off_t from = ((off_t)at / PAGE + page) * 8;
+        if (page % 512 == 0 && pread(frames, frame, sizeof frame, from) != sizeof frame)
             die("pagemap");
-        size_t block = (frame & ((1UL << 55) - 1)) / grain;
+        size_t block = (frame[page % 512] & ((1UL << 55) - 1)) / grain;
         if (block >= blocks || held[block])
             continue;
         held[block] = stays[page] = 1;
