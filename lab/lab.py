@@ -199,7 +199,8 @@ def boot(name: str, wanted: list[str], root: Path, seconds: int, limit: int) -> 
     folder = BUILD / "guest"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    words = f"console=ttyS0 panic=-1 quiet mitigations=off lab.cases={','.join(wanted)} lab.seconds={seconds}"
+    words = "console=ttyS0 panic=-1 quiet mitigations=off"
+    (root / "lab.conf").write_text(f"seconds={seconds}\ncases='{' '.join(wanted)}'\n", "utf-8")
     command = [
         "qemu-system-x86_64", *accelerators(), "-m", str(MEMORY_MIB), "-smp", str(CPUS), "-nodefaults", "-no-reboot",
         "-display", "none", "-serial", f"file:{folder / 'console'}", "-kernel", str(image(kernel(name))),
