@@ -1,11 +1,12 @@
 """The kernel lab: boots a distribution's kernel in QEMU, runs cases and the capture script, takes the bundles out.
 
-    python lab/lab.py run --kernel 6.1 --case fault-compaction     one guest; results in build/lab/set/6.1/fault-compaction
-    python lab/lab.py all                                          every kernel and case that is not there yet
+    python lab/lab.py run --kernel 6.1 --case fork-cow   one guest; results in build/lab/set/6.1/fork-cow
+    python lab/lab.py all                                every kernel and case that is not there yet
 
-The kernel comes from Debian's packages through the machine's own package sources, with the suite that kernels.tsv names;
-it is unpacked, never installed. The root of the guest is busybox, what is installed here of perf, ps, top, vmstat and
-mpstat, and the lab's programs. Neither root nor a network nor anything of this machine's devices is needed.
+The kernel comes from Debian's packages through the machine's own package sources, with the suite that kernels.tsv
+names; it is unpacked, never installed. The root of the guest is busybox, what is
+installed here of perf, ps, top, vmstat and mpstat, and the lab's programs. No root, no network in the guest, and no
+device of this machine is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 LAB = Path(__file__).parent
-BUILD = LAB.parent / "build" / "lab"
+BUILD = Path(os.environ.get("LAB_FOLDER", LAB.parent / "build" / "lab"))
 TOOLS = ("dash", "perf", "ps", "top", "vmstat", "mpstat", "lscpu")
 # In this order; kernels that have one built in, or another version of it, lack the file.
 MODULES = (
@@ -65,8 +66,7 @@ def apt_options(suite: str, folder: Path) -> list[str]:
         (folder / part).mkdir(parents=True, exist_ok=True)
     sources = folder / "lab.sources"
     text = "\n".join(
-        f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n"
-        for uri in sorted(places)
+        f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n" for uri in sorted(places)
     )
     options = {
         "Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": "-", "Dir::State::lists": folder / "lists",
@@ -86,7 +86,9 @@ def kernel(name: str) -> Path:
         return target
     suite, pattern = kernels()[name]
     options = apt_options(suite, BUILD / "apt" / suite)
-    found = [line.split()[0] for line in run("apt-cache", *options, "search", "--names-only", f"^{pattern}$").splitlines()]
+    found = [
+        line.split()[0] for line in run("apt-cache", *options, "search", "--names-only", f"^{pattern}$").splitlines()
+    ]
     if not found:
         raise SystemExit(f"lab: {suite} has no package {pattern}")
     newest = max(found, key=lambda package: [int(number) for number in re.findall(r"\d+", package)])
@@ -137,7 +139,17 @@ def base_root() -> Path:
             copy_program(Path(found), root)
     (root / "bin" / "sh").symlink_to("dash")
     for source in (LAB / "programs").glob("*.c"):
-        run("cc", "-O1", "-Wall", "-Wno-format-truncation", "-static", "-pthread", "-o", root / "bin" / source.stem, source)
+        run(
+            "cc",
+            "-O1",
+            "-Wall",
+            "-Wno-format-truncation",
+            "-static",
+            "-pthread",
+            "-o",
+            root / "bin" / source.stem,
+            source,
+        )
     shutil.copytree(LAB / "cases", root / "cases")
     shutil.copy(LAB / "guest" / "init", root / "init")
     shutil.copy("/etc/os-release", root / "etc" / "os-release")
@@ -158,7 +170,9 @@ def initramfs(name: str, root: Path) -> Path:
             (root / "modules" / f"{number:02}-{module}.ko").write_bytes(packed)
     for path in folder.rglob("config-*"):
         lines = path.read_text("utf-8").splitlines(keepends=True)
-        (root / "boot" / path.name).write_text("".join(x for x in lines if "HUGEPAGE" in x or "COMPACTION" in x), "utf-8")
+        (root / "boot" / path.name).write_text(
+            "".join(x for x in lines if "HUGEPAGE" in x or "COMPACTION" in x), "utf-8"
+        )
     target = BUILD / f"{name}.cpio.gz"
     command = f"cd {root} && find . | LC_ALL=C sort | cpio -o -H newc -R 0:0 --quiet | gzip -1"
     with target.open("wb") as out:
@@ -191,7 +205,11 @@ def disks(folder: Path, slots: int) -> list[str]:
 
 def accelerators() -> list[str]:
     """KVM only if it is asked for: under some hypervisors it is there and runs no stock kernel."""
-    return ["-accel", "kvm", "-cpu", "host"] if os.environ.get("LAB_KVM") else ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
+    return (
+        ["-accel", "kvm", "-cpu", "host"]
+        if os.environ.get("LAB_KVM")
+        else ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
+    )
 
 
 def boot(name: str, wanted: list[str], root: Path, seconds: int, limit: int) -> None:
@@ -208,7 +226,9 @@ def boot(name: str, wanted: list[str], root: Path, seconds: int, limit: int) -> 
     ]  # fmt: skip
     begin = time.monotonic()
     try:
-        subprocess.run(["nice", "-n", "10", *command], check=True, timeout=limit * len(wanted), stdin=subprocess.DEVNULL)
+        subprocess.run(
+            ["nice", "-n", "10", *command], check=True, timeout=limit * len(wanted), stdin=subprocess.DEVNULL
+        )
     except subprocess.TimeoutExpired:
         print(f"{name}: ended after {limit * len(wanted)} s")
     with (folder / "out").open("rb") as out:

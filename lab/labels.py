@@ -2,30 +2,10 @@
 
     python lab/labels.py build/lab/set          writes label.json beside each bundle
 
-Nothing of the bundle and nothing of thpdiag is read. A recording folder holds `trace.gz` (tracefs: compaction, khugepaged,
-reclaim), `lost` (events that did not fit) and `begin` and `end` (/proc/vmstat, CPU times, memory of the load). The rule:
-
-| Label | Said when |
-|---|---|
-| fault-compaction | tasks spend at least 50 ms a second in compaction for an order that is that of a huge page (9) |
-| mthp | the same for the smaller orders of anonymous huge pages |
-| background-compaction | kcompactd uses at least 20 % of a CPU |
-| operator-compaction | tasks spend 50 ms a second in compaction that no allocation asked for |
-| khugepaged-bloat | khugepaged added 64 MiB of pages that nobody had touched, and a quarter of what the load has |
-| khugepaged-cpu | khugepaged uses at least 20 % of a CPU |
-| huge-page-zeroing | at least 100 MiB a second of huge pages are handed out in faults |
-| split-storm | at least 20 huge pages a second are split, in no fork and no swapping |
-| fork-cow | at least 2 huge mappings a second are split, and processes are forked |
-| cgroup-bloat | a group was at its limit while at least half of the load was huge pages |
-| thp-direct-reclaim | tasks spend at least 50 ms a second in reclaim for order 9 |
-| memory-pressure | at least 50 ms a second in reclaim for single pages, or kswapd uses 20 % of a CPU |
-| swap-storm | at least 500 pages a second are swapped |
-| huge-page-swap | and at least 10 huge pages a second are split for it |
-| io-wait | at least 30 % of the CPU time is waiting for disks |
-| memory-leak | the load grows by 48 MiB, at every time by small pages |
-
-`first-touch-bloat` compares two recordings of one case: the load has at least 64 MiB and three times as much memory as the
-same load under the cure, nearly all of it in huge pages, and khugepaged took no part.
+Nothing of the bundle and nothing of thpdiag is read. A recording folder holds `trace.gz` (tracefs: compaction,
+khugepaged, reclaim), `lost` (events that did not fit) and `begin` and `end` (/proc/vmstat, CPU times, memory of the
+load).
+The rule is the table in docs/how-to/kernel-lab.md.
 """
 
 from __future__ import annotations
@@ -154,7 +134,9 @@ def labels(m: dict[str, float]) -> list[str]:
         "swap-storm": swapping,
         "huge-page-swap": swapping and over("splits_per_s", 10),
         "io-wait": over("iowait", 0.3),
-        "memory-leak": over("load_grew_mib", 48) and not over("huge_fault_mib_per_s", 1) and not over("load_huge_mib", 8),
+        "memory-leak": over("load_grew_mib", 48)
+        and not over("huge_fault_mib_per_s", 1)
+        and not over("load_huge_mib", 8),
     }
     return [name for name, said in rules.items() if said]
 
@@ -163,7 +145,12 @@ def is_first_touch(during: dict[str, float], cured: dict[str, float]) -> bool:
     """Whether the load has that much more memory than under the cure, in huge pages that faults gave."""
     more = during["load_mib"] - cured["load_mib"]
     huge = during["load_huge_mib"] >= 0.75 * during["load_mib"]
-    return more >= 64 and during["load_mib"] >= 3 * cured["load_mib"] and huge and during["khugepaged_added_mib"] < more / 4
+    return (
+        more >= 64
+        and during["load_mib"] >= 3 * cured["load_mib"]
+        and huge
+        and during["khugepaged_added_mib"] < more / 4
+    )
 
 
 def label_case(folder: Path) -> None:
