@@ -217,7 +217,7 @@ def boot(name: str, wanted: list[str], root: Path, seconds: int, limit: int) -> 
     folder = BUILD / "guest"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    words = "console=ttyS0 panic=-1 quiet mitigations=off"
+    words = "console=ttyS0 panic=-1 quiet mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
     (root / "lab.conf").write_text(f"seconds={seconds}\ncases='{' '.join(wanted)}'\n", "utf-8")
     command = [
         "qemu-system-x86_64", *accelerators(), "-m", str(MEMORY_MIB), "-smp", str(CPUS), "-nodefaults", "-no-reboot",
