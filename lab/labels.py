@@ -70,12 +70,17 @@ def witness(text: str) -> dict[str, float]:
             values[head] = float(fields[0])  # type: ignore[assignment]
         elif head == "cpu":
             values["cpu"] = sum(int(field) for field in fields[:8])
-            values["iowait"] = int(fields[4])
+            values["system"], values["iowait"] = int(fields[2]), int(fields[4])
         elif head == "load":
             values[f"load_{fields[1].rstrip(':')}"] += int(fields[2])
         elif head in ("vmstat", "thread", "group"):
             values[f"{head}_{fields[0]}"] = int(fields[1])
     return dict(values)
+
+
+def share(part: float, rest: float) -> float:
+    """Of both together; 0 of nothing."""
+    return part / (part + rest) if part + rest else 0
 
 
 def measures(folder: Path) -> dict[str, float]:
@@ -96,11 +101,13 @@ def measures(folder: Path) -> dict[str, float]:
         "khugepaged_cpu": rate("thread_khugepaged") / TICKS,
         "kswapd_cpu": rate("thread_kswapd0") / TICKS,
         "huge_fault_mib_per_s": 2 * rate("vmstat_thp_fault_alloc"),
+        "huge_share_of_faults": share(2 * rate("vmstat_thp_fault_alloc"), rate("vmstat_pgfault") / 256),
+        "system": share(rate("system"), rate("cpu") - rate("system")),
         "splits_per_s": rate("vmstat_thp_split_page"),
         "mapping_splits_per_s": rate("vmstat_thp_split_pmd"),
         "forks_per_s": rate("processes"),
         "swapped_per_s": rate("vmstat_pswpin") + rate("vmstat_pswpout"),
-        "iowait": rate("iowait") / rate("cpu") if rate("cpu") else 0,
+        "iowait": share(rate("iowait"), rate("cpu") - rate("iowait")),
         "load_mib": end.get("load_Rss", 0) / 1024,
         "load_huge_mib": end.get("load_AnonHugePages", 0) / 1024,
         "load_grew_mib": (end.get("load_Rss", 0) - begin.get("load_Rss", 0)) / 1024,
@@ -125,7 +132,9 @@ def labels(m: dict[str, float]) -> list[str]:
         "operator-compaction": over("operator_compaction_ms_per_s", 50),
         "khugepaged-bloat": over("khugepaged_added_mib", max(64, m["load_mib"] / 4)),
         "khugepaged-cpu": over("khugepaged_cpu", 0.2),
-        "huge-page-zeroing": over("huge_fault_mib_per_s", 100),
+        "huge-page-zeroing": over("huge_fault_mib_per_s", 100)
+        and over("huge_share_of_faults", 0.8)
+        and over("system", 0.5),
         "split-storm": over("splits_per_s", 20) and not swapping,
         "fork-cow": over("mapping_splits_per_s", 2) and over("forks_per_s", 0.2) and not over("splits_per_s", 20),
         "cgroup-bloat": over("group_limit_per_s", 0.1) and over("load_huge_mib", max(1, m["load_mib"] / 2)),

@@ -157,6 +157,12 @@ def confidence_rows(scores: list[Score]) -> Iterator[str]:
             yield f"{level:10} {sum(one.column == RIGHT for one in said)} of {len(said)} right"
 
 
+def row(one: Score) -> str:
+    """An answer, and below it the labels where it is not right."""
+    labels = f"\n    the kernel: {', '.join(one.recording.labels) or 'nothing'}" if one.column != RIGHT else ""
+    return f"{one.recording.name:36} {one.column:10} {one.cause} {one.confidence}".rstrip() + labels
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="THPBench: answers against the kernel's labels.")
@@ -173,11 +179,7 @@ def main() -> None:
         pairs = list(own_answers(every, given_options.drops))
         scores = [full for full, _ in pairs]
         smaller = [one for _, less in pairs for one in less]
-    lines = [
-        f"{one.recording.name:38} {one.column:10} {one.cause} {one.confidence}".ljust(90)
-        + ", ".join(one.recording.labels)
-        for one in scores
-    ]
+    lines = [row(one) for one in scores]
     lines += ["", *table(scores), "", *confidence_rows(scores)]
     if smaller:
         lines += [

@@ -27,7 +27,9 @@ def test_label_of_a_recorded_trace(tmp_path: Path) -> None:
     case = tmp_path / "case"
     shutil.copytree(WITNESS, case)
     labels.label_case(case)
-    said = {phase: json.loads((case / phase / "label.json").read_text("utf-8"))["labels"] for phase in ("during", "after")}
+    said = {
+        phase: json.loads((case / phase / "label.json").read_text("utf-8"))["labels"] for phase in ("during", "after")
+    }
     assert "fault-compaction" in said["during"]
     assert "fault-compaction" not in said["after"]
 
