@@ -130,7 +130,8 @@ def labels(m: dict[str, float]) -> list[str]:
         "mthp": over("compaction_middle_ms_per_s", 50),
         "background-compaction": over("kcompactd_cpu", 0.2),
         "operator-compaction": over("operator_compaction_ms_per_s", 50),
-        "khugepaged-bloat": over("khugepaged_added_mib", max(64, m["load_mib"] / 4)),
+        "khugepaged-bloat": over("khugepaged_added_mib", max(64, m["load_mib"] / 4))
+        and over("load_grew_mib", m["khugepaged_added_mib"] / 2),
         "khugepaged-cpu": over("khugepaged_cpu", 0.2),
         "huge-page-zeroing": over("huge_fault_mib_per_s", 100)
         and over("huge_share_of_faults", 0.8)

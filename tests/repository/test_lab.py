@@ -19,6 +19,12 @@ import score
 
 SHIPPED = ROOT / "fixtures" / "lab"
 WITNESS = SHIPPED / "witness"
+CAUSES = {
+    "6.12/fault-compaction/during": "fault-compaction",
+    "5.10/khugepaged-bloat/during": "khugepaged-bloat",
+    "5.10/khugepaged-bloat/after": "none",
+    "5.10/memory-leak/during": "none",
+}
 RECORDINGS = score.recordings(SHIPPED)
 
 
@@ -74,6 +80,21 @@ def test_cuts_are_small() -> None:
     assert sum(sizes) <= 1_500_000
 
 
-@pytest.mark.parametrize("name", ["SAMPLE"])
-def test_score_of_shipped_cuts(name: str) -> None:
-    """placeholder"""
+def test_score_of_shipped_cuts() -> None:
+    """What the kernel shows is named, and nothing about huge pages is said of a leak or under the cure."""
+    some = [recording for recording in RECORDINGS if recording.name in CAUSES]
+    given = {one.recording.name: (one.cause, one.column) for one, _ in score.own_answers(some, 0)}
+    assert given == {name: (cause, "right") for name, cause in CAUSES.items()}
+
+
+def test_answers_of_another_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers from a file are scored without thpdiag; one that is missing is none."""
+    answers = tmp_path / "answers.json"
+    answers.write_text('{"5.10/memory-leak/during": ["fork-cow", "confirmed"]}', "utf-8")
+    monkeypatch.setattr(sys, "argv", ["score.py", str(SHIPPED), "--answers", str(answers)])
+    score.main()
+    said = capsys.readouterr().out
+    assert "confirmed  0 of 1 right" in said
+    assert "5.10/memory-leak/during              wrong      fork-cow confirmed" in said
