@@ -138,6 +138,8 @@ def base_root() -> Path:
             (root / "bin" / tool).unlink(missing_ok=True)
             copy_program(Path(found), root)
     (root / "bin" / "sh").symlink_to("dash")
+    (root / "lib" / "terminfo" / "d").mkdir(parents=True)
+    shutil.copy("/lib/terminfo/d/dumb", root / "lib" / "terminfo" / "d" / "dumb")  # top wants it
     for source in (LAB / "programs").glob("*.c"):
         run(
             "cc",
