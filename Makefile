@@ -6,6 +6,8 @@
 #                  the lowest versions of all dependencies, on each Python: make proof PYTHONS='python3.11 python3.13'
 #   make fuzz      20,000 damaged inputs through all parsers; what fails is written to build/fuzz
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
+#   make lab KERNEL=6.1 CASE=fault-compaction    one case on one kernel, in a guest (docs/how-to/run-the-kernel-lab.md)
+#   make lab-all   every case on every kernel that is not there yet: hours; make lab-score  scores what there is
 #   make docs      builds the documentation site into build/site and checks its links
 #   make bench     what reading a bundle costs, beside the programs that people use today
 #   make clean     removes the environment and everything made from the sources
@@ -24,9 +26,10 @@ TESTS := $(VENV)/.tests-installed
 
 DEMO := fixtures/stories/hadoop-centos62/bundle
 PAGE := thpdiag-demo.html
+LAB_SET ?= $(or $(LAB_FOLDER),build/lab)/set
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test check style types rules bytecode proof fuzz accuracy docs bench clean
+.PHONY: demo test check style types rules bytecode proof fuzz accuracy lab lab-all lab-score docs bench clean
 
 demo: $(PACKAGE)
 	@$(BIN)/thpdiag analyze $(DEMO) -o html=$(PAGE) --no-progress
@@ -65,6 +68,16 @@ fuzz: $(TESTS)
 
 accuracy: $(TESTS)
 	@$(BIN)/python tests/support/accuracy.py
+
+lab: $(PACKAGE)
+	@$(BIN)/python lab/lab.py run --kernel $(KERNEL) --case $(CASE)
+
+lab-all: $(PACKAGE)
+	@$(BIN)/python lab/lab.py all
+
+lab-score: $(TESTS)
+	@$(BIN)/python lab/labels.py $(LAB_SET)
+	@$(BIN)/python lab/score.py $(LAB_SET) $(SCORE)
 
 docs: $(TESTS)
 	@$(BIN)/python -m mkdocs build --strict --quiet

@@ -246,6 +246,13 @@ def test_the_uptime_command(line: str, seconds: float, load: float) -> None:
     assert samples(found)[0].values == {"node_load1": load}
 
 
+def test_less_than_a_minute_is_no_uptime() -> None:
+    """`0 min` must not place the boot in the second of the command: counters since boot would have begun there."""
+    found = read(uptime.UPTIME, " 00:21:34 up 0 min,  0 users,  load average: 0.91, 0.22, 0.07", time=None)
+    assert not [record for record in found if isinstance(record, Fact)]
+    assert [record.values["node_load1"] for record in found if isinstance(record, Sample)] == [0.91]
+
+
 def test_the_time_of_day_of_the_uptime_command() -> None:
     """Without a date above, the command's own clock is a time of an unknown day."""
     found = read(uptime.UPTIME, " 3:05pm  up 4 days 11 hrs,  1 user,  load average: 12.04, 9.01, 4.44", time=None)

@@ -273,7 +273,7 @@ class Frames:
         if (load := LOAD.match(text)) and (value := parse_number(load[1])) is not None:
             self.values["node_load1"] = value
         up = uptime_seconds(text)
-        if self.frames == 1 and up is not None:
+        if self.frames == 1 and up:  # 0 is less than a minute, not a boot in this second
             yield Fact("uptime.seconds", up, self.source.cite(line, text), time=self.time)
 
     def cpu(self, line: int, text: str) -> Iterator[Record]:

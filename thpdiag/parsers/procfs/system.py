@@ -186,7 +186,8 @@ def _command(source: Source, number: int, line: str, found: re.Match[str]) -> It
     if not time and found[1]:
         of_day = day_seconds(f"{found[1]}:{found[2]}:{found[3] or '00'}", found[4] or "")
         time = None if of_day is None else Moment(of_day, Clock.DAY)
-    yield Fact("uptime.seconds", seconds, cite, time=time)
+    if seconds:  # `0 min` is less than a minute, not a boot in this second
+        yield Fact("uptime.seconds", seconds, cite, time=time)
     yield Sample("system", {"node_load1": float(found[10].replace(",", "."))}, cite, UPTIME.name, time=time)
 
 

@@ -28,7 +28,8 @@ perf_start() {
     # options without blanks, to be split
     # shellcheck disable=SC2086
     perf record -a -g -F 99 $perf_options -o "$perf_data" -- sleep "$perf_seconds" >/dev/null 2>>"$log" &
-    child $!
+    perf_pid=$!
+    child "$perf_pid"
     note "started: perf record -a -g -F 99 $perf_options -- sleep $perf_seconds"
 }
 
@@ -40,6 +41,11 @@ perf_text() {
 
 perf_finish() {
     [ -n "$perf_data" ] || return 0
+    perf_left=60 # a busy host takes long to write the end of the recording, and without it nothing can be read
+    while [ "$perf_left" -gt 0 ] && lives "$perf_pid"; do
+        sleep 1
+        perf_left=$((perf_left - 1))
+    done
     perf_fields=comm,pid,tid,cpu,time,event,ip,sym,dso
     # --no-inline from 4.15, -F from 4.1, before that -f
     perf_text --no-inline -F $perf_fields || perf_text -F $perf_fields || perf_text -f $perf_fields || perf_text ||

@@ -1,0 +1,4 @@
+# Nothing runs.
+kind=look-alike mechanism=none
+setup() { :; }
+load() { :; }
