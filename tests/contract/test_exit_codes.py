@@ -112,4 +112,4 @@ def test_what_happens_on_standard_input_has_its_code(code: int, stdin: type[io.B
     done = run_command("render", "-", stdin=stdin())
 
     assert done.code == code
-    assert code != 70 or "mistake of thpdiag" in done.err
+    assert code != 70 or "bug in thpdiag" in done.err
