@@ -71,7 +71,7 @@ def test_a_job_is_followed(local: tuple[Whole, str], new_context: NewContext) ->
     whole.storage.jobs.fail(claim, "no")
     claim = whole.claimed()
     whole.storage.jobs.beat(claim, "reading file 12")
-    expect(page.locator("h1")).to_have_text("Being analysed")
+    expect(page.locator("h1")).to_have_text("Being analyzed")
     expect(page.locator("#stage")).to_have_text("reading file 12")
     whole.done(claim, json.loads(BEFORE.read_bytes()))
     expect(page).to_have_url(A_CASE)
@@ -173,13 +173,14 @@ def test_axe_finds_nothing(
     sending = opened(new_context, url, color_scheme=scheme, viewport=size, reduced_motion="reduce")
     looked: list[object] = [sending.violations()]
     sending.slow(1 << 20)
+    sending.page.check("#separate")
     sending.choose(*({"name": f"{n}" * 80, "mimeType": "", "buffer": bytes(n << 20)} for n in (8, 2, 0)))
     sending.passed(0.05)
     looked.append(sending.violations())
     sending.press("Pause")
     expect(sending.told()).to_contain_text("Paused at")
     looked += [sending.violations(), sending.sideways()]
-    expect(sending.told(1)).to_have_text("Uploaded.")
+    expect(sending.told(1)).to_have_text("Uploaded. It waits to be analyzed.")
     looked += [sending.violations(), sending.sideways()]
     sending.page.goto(f"{url}{sending.row(1).get_by_role('link').get_attribute('href')}")
     expect(sending.page.locator("#stage")).to_have_text("next in the queue")

@@ -114,7 +114,7 @@ def test_pause_resume_and_cancel(server: Running, new_context: NewContext, tmp_p
     sending.press("Pause")
     expect(sending.told()).to_contain_text("Paused at")
     expect(sending.row().get_by_role("button", name="Resume")).to_be_focused()
-    expect(sending.told(1)).to_have_text("Analysed.")
+    expect(sending.told(1)).to_have_text("Analyzed.")
     sending.press("Resume")
     expect(sending.told()).to_contain_text("Goes on")
     with sending.page.expect_response(lambda one: one.request.method == "DELETE" and one.status == 204):
@@ -183,8 +183,8 @@ def test_several_files_one_of_them_junk_as_separate_cases(
     sending = opened(new_context, server.url)
     sending.page.check("#separate")
     sending.choose(bundle(tmp_path, "web.tar", 1000, seed=60), tmp_path / "junk.txt")
-    expect(sending.told(0)).to_have_text("Analysed.")
-    expect(sending.told(1)).to_have_text("Refused: nothing in it was recognised.")
+    expect(sending.told(0)).to_have_text("Analyzed.")
+    expect(sending.told(1)).to_have_text("Refused: nothing in it was recognized.")
     assert sending.row(1).get_attribute("data-state") == "refused"
 
 
@@ -205,7 +205,7 @@ def test_separate_cases_are_sent_in_a_row(server: Running, new_context: NewConte
     sending.page.check("#separate")
     sending.choose(*files)
     for number in range(2):
-        expect(sending.told(number)).to_have_text("Analysed.")
+        expect(sending.told(number)).to_have_text("Analyzed.")
     links = [sending.row(number).get_by_role("link").get_attribute("href") for number in range(2)]
 
     assert len(set(links)) == 2
@@ -252,7 +252,7 @@ def test_a_full_server_says_so(strict: Running, new_context: NewContext) -> None
     sending.press("Try again")
     expect(sending.told()).to_contain_text("The server has no room for this file.")
     sending.choose({"name": "small.txt", "mimeType": "", "buffer": b"small"})
-    expect(sending.told(1)).to_have_text("Refused: nothing in it was recognised.")
+    expect(sending.told(1)).to_have_text("Refused: nothing in it was recognized.")
 
 
 @pytest.mark.parametrize(

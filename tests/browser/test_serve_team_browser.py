@@ -77,7 +77,7 @@ def test_work_on_a_case(tmp_path: Path, new_context: NewContext, script: bool) -
             stranger.goto(address)
             expect(stranger.locator("main")).to_contain_text("not valid, or not any longer")
             page.goto(f"{url}/cases/{key}")
-            page.click("text=Analyse again with today's rules")
+            page.click("text=Analyze again with today's rules")
             new = whole.done(whole.claimed(), whole.storage.cases.document(whole.completed(AFTER)) or {})
             page.goto(f"{url}/cases/{new}")
             expect(page.locator(".changes")).to_contain_text("the verdict was found")

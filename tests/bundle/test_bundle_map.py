@@ -273,4 +273,4 @@ def test_what_no_reader_knows_is_listed_with_its_begin(tmp_path: Path, run: Run)
     assert (rows["unknown.txt"]["size"], rows["unknown.txt"]["first_line"]) == (1040, "frobnication of web1: 17 frobs")
     assert (rows["image.bin"]["size"], rows["image.bin"]["first_line"]) == (4096, "")
     assert "size" not in rows["vmstat.txt"]
-    assert 'unknown.txt\n    not recognised: 1,040 bytes, begins "frobnication of web1: 17 frobs"\n' in text
+    assert 'unknown.txt\n    not recognized: 1,040 bytes, begins "frobnication of web1: 17 frobs"\n' in text

@@ -42,7 +42,7 @@ LOCK_WAIT = re.compile(r"\s*\d+\s+([\d.]+) ([mu]?s)\s")
 LOCK_UNITS = {"s": 1, "ms": 1e-3, "us": 1e-6}
 SIZES = (1, 2**10, 2**12, 2**20)  # a size is written in bytes, kB, pages or MB
 NUMBER = re.compile(r"(?<![\w.])-?(\d+(?:\.\d+)?)([kKmMgGtT])?(?!\w)")
-COUNTER = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b|\b[A-Z]\w*Pages\b|\bSUnreclaim\b|\bpg[a-z]+\b")
+COUNTER = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b|\b[A-Z]\w*Pages\b|\bSUnreclaim\b|\b(?:pg|pswp|zswp)[a-z]+\b")
 OTHER_NAMES = {"direct reclaim entries over all zones": [r"allocstall\w*"], "processes started": ["processes"]}
 
 AMOUNT = r"-?[\d,]+(?:\.\d+)?(?: (?:million|billion))?(?: (?:[KMGT]iB|B|%|ms|s|min|h|days|pages|blocks))?(?:/s)?"

@@ -79,13 +79,13 @@ def test_the_first_screen_tries_what_acts_at_once() -> None:
 def test_what_is_over_is_not_tried_again() -> None:
     """The page of a trouble that ended says when its first command is meant."""
     page = {state: html.render(_of_state(state)) for state in ("past", "present")}
-    assert "Try first, if it comes back" in page["past"]
+    assert "Do now (if it comes back)" in page["past"]
     assert "if it comes back" not in page["present"]
-    assert "Undo, only after that" in page["past"]  # by itself it would bring the trouble back
-    assert "Undo, only" not in page["present"]
+    assert "Undo (only after that)" in page["past"]  # by itself it would bring the trouble back
+    assert "Undo (only" not in page["present"]
     assert "this is for when it comes back" in page["past"].partition(">What to do<")[2]
     assert "for when it comes back" not in page["present"]
-    assert "Try first" in page["present"]
+    assert "Do now<" in page["present"]
 
 
 def _of_state(state: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ SEEN = {
     "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not show what for."),
     "stacks": (
         vmstat(40, 55, 5) + perf_script(CALL, CALL, FAULT, "", ""),
-        "The kernel uses much of the CPU time, and hardly any of it for huge pages or compaction. 40.0 % of the",
+        "The kernel uses much of the CPU time, and almost none of it for huge pages or compaction. 40.0 % of the",
     ),
     "faults": (
         vmstat(40, 55, 5) + perf_script(FAULT, FAULT, CALL, "", ""),

@@ -199,7 +199,7 @@ def test_a_file_that_no_pack_may_have_is_named(tmp_path: Path) -> None:
         ("mechanisms.yaml", "compaction-lockup,", "compaction-lookup,", "did you mean 'compaction-lockup'?"),
         ("mechanisms.yaml", "kind: alternative", "kind: other", "kind is one of"),
         ("remedies.yaml", "now: ['nfsstat -rc;", "now: ['sysctl -w sunrpc.tcp_slot_table_entries=9;", "has an undo"),
-        ("vocabulary.yaml", "    hint: not responding\n", "", "message and hint stand together"),
+        ("vocabulary.yaml", "    hint: not responding\n", "", "message and hint are given together"),
         ("symbols.yaml", "'nfs_wait_*'", "'nfs_*_bit'", "a name has one star"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_finding_that_is_not_sure_asks_for_what_makes_it_surer() -> None:
     found = asked(JAVA)
     assert names_of(list(found.sections)) == {"host", "settings", "counters", "processes"}
     text = " ".join(letter(found).split())
-    assert "This is likely, not certain: the growth or pace that was measured" in text
+    assert "This is likely, not certain: supported by the growth or pace that was measured" in text
     assert "the kernel's counters over time: what it does for huge pages meanwhile" in text
     assert "If java is not among the largest processes, add `-p PID`" in text
     assert "It does not read: command lines of processes," in text

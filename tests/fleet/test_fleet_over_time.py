@@ -116,7 +116,7 @@ def test_without_an_order_it_is_told_that_bundles_differ(tmp_path: Path) -> None
     (difference,) = history.differences
     assert (difference.name, difference.counts) == ("thp.enabled", (("always", 2), ("never", 1)))
     assert list(sentences.describe_history(history)) == ["thp.enabled differs: always in 2, never in 1"]
-    assert "not known" in sentences.describe_order(history)
+    assert "the order of their recordings is unknown" in sentences.describe_order(history)
 
 
 def test_a_number_far_from_its_own_history(tmp_path: Path) -> None:

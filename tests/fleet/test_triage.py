@@ -211,7 +211,7 @@ def test_too_few_open_files_are_told_before_anything_begins(files: int, tmp_path
     command = f'ulimit -n {files}; exec "$0" -m thpdiag triage "$1" -j 2 --out-dir "$2"'
     words = ["sh", "-c", command, sys.executable, str(small(tmp_path, 1)), str(tmp_path / "out")]
     ended = subprocess.run(words, capture_output=True, check=False, cwd=ROOT)
-    text = f"the open file limit is {files}, and with 2 jobs it takes 40"
+    text = f"the open file limit is {files}, but 2 jobs need 40"
 
     assert (ended.returncode, ended.stdout) == (6, b"")
     assert ended.stderr.decode().splitlines() == [

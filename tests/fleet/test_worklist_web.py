@@ -138,7 +138,7 @@ def test_a_lost_folder_may_be_the_first(server: Web) -> None:
     """It is no mistake of the user, unlike a list that is not there at all."""
     server.files |= {"/n/": b'<a href="gone/"><a href="web/">', "/n/web/": b'<a href="b.tar">'}
     assert listed(server) == [("gone", GONE), ("web/b.tar", "")]
-    with pytest.raises(InputError, match=r"/gone/ cannot be fetched: it is not there$"):
+    with pytest.raises(InputError, match=r"/gone/ cannot be fetched: it does not exist$"):
         find_items([f"{server.address}/gone/"])
 
 

@@ -85,13 +85,13 @@ ROWS = [
     Row("madvise on the boot line of RHEL 6.2", [EL62, cmdline("transparent_hugepage=madvise")],
         ("always", "assumed"), "always"),
     Row("the same, and what is running", [EL64, cmdline("transparent_hugepage=madvise"), {REDHAT + "enabled": ON_6}],
-        ("always", ""), "always", {"ineffective": "does not know the word madvise"}),
+        ("always", ""), "always", {"ineffective": "this kernel does not accept the value madvise"}),
     Row("madvise on the boot line of RHEL 6.6", [EL66, cmdline("transparent_hugepage=madvise")],
         ("madvise", "boot line"), "madvise"),
     Row("old tuned in the list of packages", [EL71, NEVER_LINE, {THP + "enabled": ON}, SERVER, installed("2.4.1")],
         ("always", ""), "always", {"overridden": "tuned 2.4.1) writes that later"}),
     Row("new tuned leaves the boot line alone", [EL71, NEVER_LINE, {THP + "enabled": ON}, SERVER, installed("2.11.0")],
-        ("always", ""), "never", {"overridden": "the boot line says never, the running kernel has always"}),
+        ("always", ""), "never", {"overridden": "the boot line sets never, the running kernel has always"}),
     Row("RHEL 7.1 without a list of packages", [EL71, NEVER_LINE, {THP + "enabled": ON}, SERVER],
         ("always", ""), "unknown", {"overridden": "may have written that"}),
     Row("old tuned without sysfs", [EL71, NEVER_LINE, SERVER, installed("2.4.1")], ("always", "tuned"), "always"),
@@ -103,7 +103,7 @@ ROWS = [
     Row("an included profile decides", [
         EL79, PLAIN_LINE, {THP + "enabled": ON}, DATABASE, installed("2.11.0"),
         profile("[main]\ninclude=oracle\n"), profile("[vm]\ntransparent_hugepages=never\n", "oracle", "usr/lib/tuned")],
-        ("always", ""), "never", {"overridden": "tuned's profile oracle says never"}),
+        ("always", ""), "never", {"overridden": "tuned's profile oracle sets never"}),
     Row("a profile that is not active", [
         EL79, PLAIN_LINE, {THP + "enabled": ON}, SERVER, installed("2.11.0"),
         profile("[vm]\ntransparent_hugepages=never\n", "oracle", "usr/lib/tuned")], ("always", ""), "always"),
@@ -115,7 +115,7 @@ ROWS = [
         ("never", "tuned"), "never"),
     Row("rc.local alone", [EL66, PLAIN_LINE, rc_local("never")], ("never", "rc file"), "never"),
     Row("rc.local and the kernel disagree", [EL66, PLAIN_LINE, rc_local("never"), {THP + "enabled": ON}],
-        ("always", ""), "never", {"overridden": "etc/rc.d/rc.local says never, the running kernel has always"}),
+        ("always", ""), "never", {"overridden": "etc/rc.d/rc.local sets never, the running kernel has always"}),
     Row("rc.local that is not executable", [
         EL79, PLAIN_LINE, rc_local("never"), {THP + "enabled": ON},
         {"ticket.txt": "# ls -l /etc/rc.d/rc.local\n-rw-r--r--. 1 root root 586 Jun 26  2015 /etc/rc.d/rc.local\n"}],
@@ -131,7 +131,7 @@ ROWS = [
         EL79, PLAIN_LINE, {"etc/rc.local": f"#!/bin/sh -e\nexit 0\n{echo('never')}", THP + "enabled": ON}],
         ("always", ""), "always", {"ineffective": "below an exit"}),
     Row("madvise in rc.local of RHEL 6.4", [EL64, PLAIN_LINE, rc_local("madvise"), {THP + "enabled": ON_6}],
-        ("always", ""), "always", {"ineffective": "does not know the word madvise"}),
+        ("always", ""), "always", {"ineffective": "this kernel does not accept the value madvise"}),
     Row("a unit that is not enabled", [
         EL79, PLAIN_LINE, unit("never"), {THP + "enabled": ON},
         {"sos_commands/systemd/systemctl_list-unit-files": "UNIT FILE   STATE\nthp.service   disabled\n"}],
@@ -178,11 +178,11 @@ ROWS = [
         EL79, PLAIN_LINE, {THP + "enabled": ON}, {"etc/init.d/disable-thp": (
             f"if [ -d /{THP} ]; then\n  path=/{THP[:-1]}\nelif [ -d /{REDHAT} ]; then\n  path=/{REDHAT[:-1]}\nfi\n"
             "echo 'never' > ${path}/enabled\n")}],
-        ("always", ""), "never", {"overridden": "disable-thp says never"}),
+        ("always", ""), "never", {"overridden": "disable-thp sets never"}),
     Row("a note of saptune that is applied", [
         EL79, PLAIN_LINE, {"etc/sysconfig/saptune": 'TUNE_FOR_NOTES="2684254"\n'},
         {"etc/saptune/extra/2684254.conf": "[vm]\nTHP=never\n"}, {THP + "enabled": ON}],
-        ("always", ""), "never", {"overridden": "2684254.conf says never"}),
+        ("always", ""), "never", {"overridden": "2684254.conf sets never"}),
     Row("a note of saptune that is not applied", [
         EL79, PLAIN_LINE, {"etc/sysconfig/saptune": 'TUNE_FOR_NOTES="1980196"\n'},
         {"etc/saptune/extra/2684254.conf": "[vm]\nTHP=never\n"}, {THP + "enabled": ON}], ("always", ""), "always"),
@@ -200,7 +200,7 @@ ROWS = [
         ("never", ""), None, {"size": "hugepages-64kB/enabled is always"}),
     Row("changed by hand", [
         EL79, NEVER_LINE, {"ticket.txt": f"{ROOT}echo always > /{THP}enabled\n{ROOT}cat /{THP}enabled\n{ON}"}],
-        ("always", ""), "never", {"by_hand": "somebody wrote always at a prompt (ticket.txt:1)"}),
+        ("always", ""), "never", {"by_hand": "always was written at a prompt (ticket.txt:1)"}),
     Row("the start-up files of a container", [
         EL79, PLAIN_LINE, rc_local("never"), {THP + "enabled": ON},
         {"sos_commands/host/systemd-detect-virt": "docker\n"}],
@@ -210,11 +210,11 @@ ROWS = [
         "root/.bash_history": echo("never")}], ("always", "assumed"), "always"),
     Row("defrag: a word that the kernel does not know", [
         EL79, PLAIN_LINE, rc_local("defer", file="defrag"), {THP + "defrag": ON}],
-        ("always", ""), "always", {"ineffective": "does not know the word defer"}, "thp.defrag"),
+        ("always", ""), "always", {"ineffective": "this kernel does not accept the value defer"}, "thp.defrag"),
     Row("defrag: tuned's [sysfs] and the kernel disagree", [
         EL8, PLAIN_LINE, DATABASE, profile(f"[sysfs]\n/{THP}defrag=never\n"),
         {THP + "defrag": "always defer defer+madvise [madvise] never\n"}],
-        ("madvise", ""), "never", {"overridden": "tuned's profile mine says never"}, "thp.defrag"),
+        ("madvise", ""), "never", {"overridden": "tuned's profile mine sets never"}, "thp.defrag"),
     Row("khugepaged: no and 0 mean the same", [
         kernel("2.6.32-754.el6.x86_64"), PLAIN_LINE, rc_local("no", REDHAT, "khugepaged/defrag"),
         {REDHAT + "khugepaged/defrag": "0\n"}], ("0", ""), "no", {}, "thp.khugepaged.defrag"),

@@ -164,7 +164,7 @@ def test_the_first_screen_says_what_the_command_is_for() -> None:
     """Where nothing is decided, the wrong setting that can be mended stands with its line above the command."""
     first = render(_document("cannot_tell")).partition("</header>")[0]
     assert (
-        first.index("The boot line sets never")
+        first.index("The boot line says never")
         < first.index("sos_commands/boot/cmdline<wbr>:1")
         < first.index("tuned-adm")
     )

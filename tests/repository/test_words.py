@@ -17,6 +17,7 @@ ALLOWED = (
     ("knowledge/paths.yaml", "", "patterns of paths"),
     ("thpdiag/report/messages.py", "tell", "the status `cannot_tell` of a verdict, as people read it"),
     ("thpdiag/compare/", "tell", "the status `cannot_tell` of a comparison"),
+    ("thpdiag/mcp/answers.py", "tell", "the status `cannot_tell` of a comparison, as the answer is worded"),
     ("docs/glossary.md", "tell", "the status `cannot_tell`"),
     ("docs/style.md", "", "the list itself"),
     ("SECURITY.md", "speaks", "a server speaks a protocol"),

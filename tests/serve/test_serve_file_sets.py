@@ -304,7 +304,7 @@ def test_a_put_adds_a_file_to_a_case(tmp_path: Path) -> None:
         new = whole.done(whole.claimed(), _document(read=["second.txt"]))
         shown, old = (whole.ask("GET", f"/cases/{one}").body.decode() for one in (new, key))
 
-        assert 'first.txt</bdi></a>, 5 bytes <span class="badge medium">not recognised' in shown
+        assert 'first.txt</bdi></a>, 5 bytes <span class="badge medium">not recognized' in shown
         assert "second.txt</bdi></a>, 6 bytes</li>" in shown
         assert f'href="/cases/{key}"' in shown
         assert f'<a href="/cases/{new}">Open the latest' in old
@@ -348,16 +348,16 @@ def test_a_line_of_one_of_several_files_is_shown(tmp_path: Path) -> None:
 
 
 def test_junk_is_refused_in_words(tmp_path: Path) -> None:
-    """The page of the case says that nothing was recognised and what to do; so does that of the job."""
+    """The page of the case says that nothing was recognized and what to do; so does that of the job."""
     with served(tmp_path, Mode.TOKENS) as whole:
         mine = whole.token("upload")
         accepted = whole.uploaded(b"junk", "junk.txt", f"token:{mine[1].split('_')[1]}")
         claim = whole.claimed()
         case = whole.done(claim, _document(read=[]), status="refused")
         page = whole.ask("GET", f"/cases/{case}", whole.token("read", "upload")).body.decode()
-        assert "Nothing in this file was recognised" in page
+        assert "Nothing in this file was recognized" in page
         assert '<details id="add" open>' in page
-        assert "Nothing in it was recognised" in whole.ask("GET", f"/jobs/{accepted.job}", mine).body.decode()
+        assert "Nothing in it was recognized" in whole.ask("GET", f"/jobs/{accepted.job}", mine).body.decode()
 
 
 def _document(read: list[str]) -> dict[str, Any]:

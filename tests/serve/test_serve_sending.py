@@ -20,6 +20,7 @@ from serve_requests import Answer
 from thpdiag.cli import main
 from thpdiag.serve.access.headers import PAGE_HEADERS, problem_response
 from thpdiag.serve.access.principals import Mode
+from thpdiag.serve.storage.uploads import Uploads
 
 BUNDLES = "/api/v1/bundles"
 TUS = ("tus-resumable", "1.0.0")
@@ -159,15 +160,18 @@ def test_a_form_leads_to_the_page_of_its_job(whole: Whole) -> None:
     assert (answer.status, answer.headers["location"][:6]) == (303, "/jobs/")
     assert whole.storage.jobs.find(answer.headers["location"][6:]) is not None
     assert (strange.status, none.status, large.status) == (403, 400, 413)
-    for page, words in ((none, "<p>No file was chosen.</p>"), (large, "at most 67,108,864 are taken.</p>")):
+    for page, words in (
+        (none, "<p>No file was chosen, and no text was pasted.</p>"),
+        (large, "at most 67,108,864 are taken.</p>"),
+    ):
         assert words in page.body.decode()
         assert '<a href="/">Upload again</a>' in page.body.decode()
         assert page.headers["content-security-policy"] == PAGE_HEADERS["Content-Security-Policy"]
-    assert (plain.status, plain.told["detail"]) == (400, "no file was chosen")
+    assert (plain.status, plain.told["detail"]) == (400, "no file was chosen, and no text was pasted")
     assert whole.storage.jobs.counts() == {"queued": 1}
 
 
-@pytest.mark.parametrize("query", ["wait=2", "wait=1&wait=1", "fail-on=grave", "case=4711", "Wait=1"])
+@pytest.mark.parametrize("query", ["wait=2", "wait=1&wait=1", "fail-on=grave", "label=4711", "Wait=1"])
 def test_a_query_that_is_not_understood_is_refused(local: Whole, query: str) -> None:
     """Before a byte is taken: a label or a gate that nobody heeds must not seem to hold."""
     answer = local.ask("PUT", f"{BUNDLES}/b.tar?{query}", body=b"abc")
@@ -249,7 +253,12 @@ def test_who_leaves_is_waited_for_no_longer(local: Whole) -> None:
 def test_uploads_that_wait_for_the_disk_hold_up_nobody_else(local: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them than the server has threads: they have threads of their own."""
     opened, begin = threading.Event(), local.storage.uploads.begin
-    monkeypatch.setattr(type(local.storage.uploads), "begin", lambda _, *told: opened.wait(60) and begin(*told))
+
+    def begin_later(_: Uploads, *told: Any, **ways: Any) -> Any:
+        assert opened.wait(60)
+        return begin(*told, **ways)
+
+    monkeypatch.setattr(Uploads, "begin", begin_later)
 
     with local.listening() as url:
         senders = [HTTPConnection(url[7:], timeout=60) for _ in range(60)]

@@ -216,7 +216,7 @@ def test_a_case_is_analysed_again_by_other_rules(whole: Whole) -> None:
     assert post(whole, f"/cases/{key}/analyse", whole.signed_in("work")).status == 409
     other = with_analysis(whole, "f" * 64)
     who = other.signed_in("work")
-    assert "Analyse again with today&#39;s rules" in page(other, key, who[0]).replace("'", "&#39;")
+    assert "Analyze again with today&#39;s rules" in page(other, key, who[0]).replace("'", "&#39;")
     assert post(other, f"/cases/{key}/analyse", who).status == 303
     assert whole.woken
     new = other.done(other.claimed(), _read(AFTER))
@@ -244,7 +244,7 @@ def test_all_cases_are_analysed_again(whole: Whole) -> None:
         other.done(claim, _read(AFTER))
     shown = other.ask("GET", "/analyses?queued=2&gone=1", boss[0]).body.decode()
 
-    assert "2 analyses are queued. 1 case cannot be analysed again" in shown
+    assert "2 analyses are queued. 1 case cannot be analyzed again" in shown
     assert shown.count('<td role="cell" class="host">') == 1
     assert {case.id for case in other.storage.cases.page(CaseFilter())}.isdisjoint({first, second})
 

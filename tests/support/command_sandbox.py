@@ -89,10 +89,13 @@ class CommandRoot:
 
     def run(self, commands: Sequence[str]) -> str:
         """What they print. Comments are left to the reader."""
-        script = "\n".join(self._moved(command) for command in commands)
-        own = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "HOME": f"{self.folder}/root", "LC_ALL": "C"}
+        # by functions, since busybox takes a sysctl of its own before any of PATH, and writes to the kernel with it
+        own = [f"{name}() {{ '{self.folder}/bin/{name}' \"$@\"; }}" for name in _PROGRAMS if name.isidentifier()]
+        script = "\n".join([*own, *(self._moved(command) for command in commands)])
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
         done = subprocess.run(
-            [*self._shell, "-e", "-c", script], env=own, capture_output=True, text=True, check=False, cwd=self.folder,
+            [*self._shell, "-e", "-c", script], capture_output=True, text=True, check=False, cwd=self.folder,
+            env={"PATH": path, "HOME": f"{self.folder}/root", "LC_ALL": "C"},
         )  # fmt: skip
         assert done.returncode == 0, f"{script}\n{done.stderr}"
         assert "not found" not in done.stderr, done.stderr

@@ -66,6 +66,6 @@ def _of_vocabulary(table: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name}: kind is one of {', '.join(TERM_KINDS)}"
     for name, row in table.get("events", {}).items():
         if ("message" in row) != ("hint" in row):
-            yield f"event {name}: message and hint stand together; each such line holds the hint"
+            yield f"event {name}: message and hint are given together; each such line holds the hint"
         elif "hint" in row and len(row["hint"]) < 4:
             yield f"event {name}: the hint is so short that it is part of too many lines"

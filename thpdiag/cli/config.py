@@ -24,7 +24,6 @@ from typing import Any, Final
 import rich_click as click
 from click.exceptions import ClickException
 
-from thpdiag.cli import COMMANDS, DeferredGroup
 from thpdiag.cli.terminal import setting
 from thpdiag.errors import ThpdiagError, UsageError
 from thpdiag.knowledge.yaml_nodes import suggestion
@@ -107,12 +106,13 @@ ABSOLUTE: Final = "write an absolute path; a relative one may lead into analyzed
 
 def _values(file: Path, context: click.Context) -> Iterator[tuple[str, str, Any]]:
     """Table, key and value of what the file has for a command, the widest table first."""
-    document = read_config(file)
+    document, root = read_config(file), context.find_root()
+    tables = (EVERY, *(root.command.list_commands(root) if isinstance(root.command, click.Group) else ()))
     for name in document:
         if name in UNCONFIGURED:
             raise UsageError(f"{file}: [{name}] cannot be set here{SERVER if name == 'serve' else ''}")
-        if name not in (EVERY, *COMMANDS):
-            raise UsageError(f"{file}: [{name}] is not a command{suggestion(name, (EVERY, *COMMANDS))}")
+        if name not in tables:
+            raise UsageError(f"{file}: [{name}] is not a command{suggestion(name, tables)}")
     for key, value in document.get(EVERY, {}).items():
         if key not in TEAM_OPTIONS:
             hint = suggestion(key, TEAM_OPTIONS) or "; set options of one command in its table, such as [analyze]"
@@ -138,7 +138,7 @@ def _known(context: click.Context, levels: int) -> list[str]:
     if not levels or context.parent is None:
         return list(options_of(context.command))
     group: Any = context.parent.command
-    load = group.load if isinstance(group, DeferredGroup) else group.commands.__getitem__
+    load = getattr(group, "load", None) or group.commands.__getitem__  # of deferred commands the ones themselves
     parts = {name: load(name) for name in group.list_commands(context)}
     return [*parts, *(key for part in parts.values() for key in options_of(part))]
 

@@ -53,6 +53,7 @@ _ONCE = re.compile("cat |find |grep ")
 _TOLD_BY = {"kernel.era": "kernel.release"}  # facts that follow from another one, where anything does
 _MEASURED_AS = {"note.counter_rising": "node_vmstat_compact_stall"}  # what people write of, and a figure of it
 _ONLY_IN_MEMINFO = "node_memory_VmallocTotal_bytes"  # in all of them, far down, and in no other tool's output
+_ONLY_IN_SYSCTL = "sysctl.vm.extfrag_threshold"  # in all of them from 2.6.35 on, and hardly asked for alone
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
 _SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
 _MORE = "ask for what the script did not record"
@@ -100,6 +101,8 @@ def open_requests(diagnosis: Diagnosis) -> Requests:
         known = any(view.has_recorded(name) for view in views)
         if not known and name.startswith("node_memory_") and any(view.has_recorded(_ONLY_IN_MEMINFO) for view in views):
             return ""  # a field that this kernel does not have
+        if name.startswith("sysctl.") and any(view.facts(_ONLY_IN_SYSCTL) for view in views):
+            return ""  # a setting that it does not have
         return over_time(request(name)) if known else request(name)
 
     def commands(names: Iterable[str]) -> list[str]:

@@ -421,7 +421,7 @@ class TimelineSeries(Document):
     source: Place | None = Field(None, description="The source of the values.")
     entity: Entity | None = Field(None, description="The process, zone, cpu or device; empty for the whole system.")
     clock: Clock | None = Field(None, description=CLOCK)
-    rules: list[Public] = Field([], description="The findings that speak of it, by rule, the first finding first.")
+    rules: list[Public] = Field([], description="The findings that mention it, by rule, the first finding first.")
     points: list[Bucket] = Field([], description="Buckets of [time, min, max, mean]; null where nothing was measured.")
 
 

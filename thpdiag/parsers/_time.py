@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DAY = 86400
+UNDER_A_MINUTE = 59  # seconds; the most that `up 0 min` may be, so that the boot lies before all that was recorded
 _OFFSET = re.compile(r"[+-]\d{4}", re.ASCII)
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d{1,9})?)", re.ASCII)
 

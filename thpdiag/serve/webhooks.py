@@ -192,10 +192,12 @@ class Webhooks:
             status, why = 0, str(error)
         if not why or status == GONE or one.attempts + 1 >= MAX_ATTEMPTS:
             if why:
-                LOG.error("webhook %s was not told of case %s and is not asked again: %s", one.receiver, case.id, why)
+                LOG.error(
+                    "webhook %s was not notified of case %s and is not asked again: %s", one.receiver, case.id, why
+                )
             deliveries.remove(one)
             return not why
         wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**one.attempts)
-        LOG.warning("webhook %s was not told of case %s: %s; again in %d s", one.receiver, case.id, why, wait)
+        LOG.warning("webhook %s was not notified of case %s: %s; again in %d s", one.receiver, case.id, why, wait)
         deliveries.postpone(one, self._clock() + wait)
         return False

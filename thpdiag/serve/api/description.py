@@ -248,7 +248,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 {**TEXT, "enum": [*reversed(SEVERITIES), NEVER], "default": NEVER},
             ),
             parameter(
-                "case", "query", "The file comes to this case: all its files are judged together, as a new version. "
+                "case", "query", "The file is added to this case: all its files are judged together, as a new version. "
                 "With the scope upload alone: a case of something that was sent with the same token.", ID,
             ),
         ),

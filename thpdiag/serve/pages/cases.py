@@ -51,7 +51,7 @@ MAX_DIGITS: Final = 15  # of a case's number
 QUERY_FIELDS: Final = ("q", "host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
 NO_OTHER_CASE: Final = "The case to compare with does not exist. It may have been deleted or have expired."
 SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
-NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyse the bundle again."
+NO_FORM: Final = "The stored result of this case does not have the form of a result. Analyze the bundle again."
 
 
 @dataclass(frozen=True, slots=True)

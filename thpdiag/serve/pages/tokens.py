@@ -144,7 +144,7 @@ def _user_of_callback(request: Request, server: Server) -> tuple[User, str]:
     sealed = sessions.flow_cookie(request.headers, over_tls=server.access.over_tls)
     told = sessions.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
     if server.oidc is None or told is None or any(len(query.getlist(name)) > 1 for name in ("code", "state")):
-        raise SignInError("nobody has begun to sign in with this browser, or it is too long ago")
+        raise SignInError("no sign-in was begun with this browser, or it is too long ago")
     flow = Flow(**json.loads(told))
     code, state, issuer = (query.get(name, "") for name in ("code", "state", "iss"))
     user = server.oidc.finish(flow, state, code, _callback(request, server), issuer)
@@ -200,7 +200,7 @@ PREFIX_SHAPE: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 SCOPE_DESCRIPTIONS: Final = {
     Scope.UPLOAD: "send bundles and see what comes of the own ones: for CI and for a customer's shell",
     Scope.READ: "see all cases",
-    Scope.WORK: "the same, and ask the customer, write notes, share cases, analyse them again",
+    Scope.WORK: "the same, and ask the customer, write notes, share cases, analyze them again",
     Scope.ADMIN: "everything: delete and keep cases, make and revoke tokens",
 }
 NO_LOGIN: Final = "This server runs without login and uses no tokens."

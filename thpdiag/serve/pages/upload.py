@@ -31,8 +31,8 @@ NO_UPLOAD: Final = "There is no such upload. It may have been deleted, or it bel
 NOTHING_RECOGNISED: Final = "Nothing in it was recognized"
 JOB_TITLES: Final = {
     QUEUED: "Waiting for analysis",
-    RUNNING: "Being analysed",
-    DONE: "Analysed",
+    RUNNING: "Being analyzed",
+    DONE: "Analyzed",
     FAILED: "The analysis failed",
 }
 
@@ -75,7 +75,7 @@ def job_page(request: Request, server: Server) -> Response:
         request,
         server,
         "job.html",
-        title=NOTHING_RECOGNISED if job.status == REFUSED else JOB_TITLES[job.state],
+        title=NOTHING_RECOGNISED if job.state == DONE and job.status == REFUSED else JOB_TITLES[job.state],
         job=job,
         ahead=storage.jobs.ahead(job.id),
         elapsed=round(max(0.0, (job.ended or server.clock()) - (job.started or job.queued))),

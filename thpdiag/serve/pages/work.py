@@ -140,7 +140,7 @@ def delete_note(request: Request, server: Server) -> Response:
         return case
     owner = None if who.may(Scope.ADMIN) else who.owner
     if not server.storage.work.delete_note(case.thread, request.path_params["note"], owner):
-        return not_found_page(request, server, "There is no such note, or it is somebody else's.")
+        return not_found_page(request, server, "There is no such note, or it belongs to another user.")
     server.record_action(request, Action.DELETE_NOTE, case.id)
     return _back(case, "notes")
 

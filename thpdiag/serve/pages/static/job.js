@@ -34,8 +34,8 @@ class Following {
     if (state !== this.state) {
       this.state = state;
       this.begun = performance.now();
-      document.getElementById("title").textContent = state === "running" ? "Being analysed" : "Waiting to be analysed";
-      document.getElementById("doing").textContent = state === "running" ? "Analysed for" : "Waiting for";
+      document.getElementById("title").textContent = state === "running" ? "Being analyzed" : "Waiting for analysis";
+      document.getElementById("doing").textContent = state === "running" ? "Analyzed for" : "Waiting for";
     }
     this.say(state === "running" ? stage || "beginning" : ahead ? `${ahead} ${ahead === 1 ? "analysis is" : "analyses are"} before it` : "next in the queue");
     this.tick();

@@ -325,7 +325,7 @@ class Group {
       location.assign(page);
       return;
     }
-    this.rows.forEach((row) => row.tell("judged", "Uploaded. It waits to be analysed.", page));
+    this.rows.forEach((row) => row.tell("judged", "Uploaded. It waits to be analyzed.", page));
     const source = new EventSource(`/api/v1/jobs/${job}/events`);
     source.addEventListener("message", (event) => this.take(JSON.parse(event.data), page));
     addEventListener("pagehide", () => source.close());
@@ -333,9 +333,9 @@ class Group {
 
   take({ state, stage, status, reason, page }, job) {
     const told = {
-      queued: ["judged", "Uploaded. It waits to be analysed."],
-      running: ["judged", `Uploaded. Being analysed: ${stage || "beginning"}.`],
-      done: status === "refused" ? ["refused", `Refused: ${visible(reason || "nothing in it was recognised")}.`] : ["found", "Analysed."],
+      queued: ["judged", "Uploaded. It waits to be analyzed."],
+      running: ["judged", `Uploaded. Being analyzed: ${stage || "beginning"}.`],
+      done: status === "refused" ? ["refused", `Refused: ${visible(reason || "nothing in it was recognized")}.`] : ["found", "Analyzed."],
       failed: ["refused", `The analysis failed: ${visible(reason)}.`],
     };
     this.rows.forEach((row) => row.tell(...told[state], page ?? job));
