@@ -193,7 +193,7 @@ class Webhooks:
         if not why or status == GONE or one.attempts + 1 >= MAX_ATTEMPTS:
             if why:
                 LOG.error(
-                    "webhook %s was not notified of case %s and is not asked again: %s", one.receiver, case.id, why
+                    "webhook %s was not notified of case %s, which is not retried: %s", one.receiver, case.id, why
                 )
             deliveries.remove(one)
             return not why
