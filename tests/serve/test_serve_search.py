@@ -40,7 +40,7 @@ def test_cases_are_found_by_their_words(storage: Storage) -> None:
     assert found(storage, "example faults") == [db]
     assert found(storage, "thp-010 web") == [web]
     assert found(storage, "größe ändert") == [web]
-    assert found(storage, "7") == [db]
+    assert db in found(storage, "7")  # the other one's id may begin so, too
     assert found(storage, "nowhere") == []
     assert found(storage, "%") == [web, db]
     assert found(storage, db[:8]) == [db]

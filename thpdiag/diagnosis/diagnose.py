@@ -16,7 +16,7 @@ from typing import NamedTuple
 from thpdiag.diagnosis.ranking import LEADING, THP, leads, mechanism_kind, ranked
 from thpdiag.engine.check_result import DYNAMIC, NO, UNKNOWN, YES
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import OTHER_SETTING, ToggleCheck
+from thpdiag.engine.schema import OTHER_SETTING, ProfileCheck, ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import DEFAULT_HUGE_PAGE_BYTES, max_huge_page_size
 from thpdiag.host.rates import max_rate, watched_seconds
@@ -260,12 +260,22 @@ def _ruled_out(
         outcome = outcomes[rule.id]
         if rule.file.role not in LEADING or outcome.value is not NO or rule.id in fired:
             continue
-        speaking = [e for e in outcome.against if e.excludes or (e.cite is not None and e.kind in DYNAMIC)]
+        speaking = [
+            e
+            for e in outcome.against
+            if e.excludes or (e.cite is not None and e.kind in DYNAMIC and not _is_of_form(rule, e))
+        ]
         if speaking and rule.file.mechanism not in part:
             # What the host is, where that alone rules it out: a better reason than how busy it was at the time.
             lasting = outcome.against if outcome.firm and not outcome.excluded else ()
             told = [*(e for e in lasting if e.kind == "state" and e.cite is not None), *speaking]
             yield RuledOut(rule, told[0].text, tuple(told[:3]))
+
+
+def _is_of_form(rule: Rule, evidence: Evidence) -> bool:
+    """Whether it only says that a recording shows callers, which denies no cause."""
+    check = rule.checks.get(evidence.check)
+    return isinstance(check, ProfileCheck) and check.profile.flat
 
 
 def _state(case: Case, leader: Finding) -> str:

@@ -69,7 +69,7 @@ def judge(check: ProfileCheck, view: StateView) -> CheckResult:
     answers = []
     for renderings in groups:
         if check.profile.flat and renderings[0].stacks is not Stacks.NONE:
-            answers.append(CheckResult(check, NO, "the recording shows callers"))  # without a place: it denies no cause
+            answers.append(CheckResult(check, NO, "the recording shows callers", renderings[0].cite))
             continue
         told = [_judge_profile(check, compiled_profile(profile)) for profile in renderings]
         answers += [answer for answer in told if answer.value is YES] or [witness_answer(told)]
