@@ -67,7 +67,7 @@ def test_done_is_by_content_and_by_analysis(tmp_path: Path) -> None:
         "options": Analysis("1.0", "r", {"a": 1}),
     }.items():
         with Store.open(tmp_path, analysis) as store:
-            done[name] = (store.done(content(1), analysis), store.done(content(2), analysis))
+            done[name] = (store.has_document(content(1), analysis), store.has_document(content(2), analysis))
 
     assert done == {
         "same": (True, None), "version": (None, None), "rules": (None, None), "options": (None, None),
@@ -177,7 +177,7 @@ def test_merging_shards(tmp_path: Path) -> None:
         store.check()
         assert [found.result for found in store.results()] == [*map(result, range(450)), result(3)]
         assert len(list(store.findings())) == 2 * (405 + 1)
-        assert store.done(content(449), ANALYSIS) is False
+        assert store.has_document(content(449), ANALYSIS) is False
         assert store.merge([tmp_path / "all"]) == 0
 
 
@@ -292,11 +292,11 @@ def test_an_attempt_without_a_document_is_replaced(tmp_path: Path) -> None:
     good = result(1)
     stored(tmp_path, bad)
     with Store.open(tmp_path, ANALYSIS) as store:
-        assert store.done(content(1), ANALYSIS) is False
+        assert store.has_document(content(1), ANALYSIS) is False
         assert [store.add(bad), store.add(good), store.add(bad)] == [True, True, False]
 
     with StoreReader.at(tmp_path) as reading:
-        assert reading.done(content(1), ANALYSIS) is True
+        assert reading.has_document(content(1), ANALYSIS) is True
         (found,) = reading.results()
         assert len(list(reading.findings())) == 2
     assert (found.result.status, found.result.attempts, found.result.document) == ("ok", 5, good.document)

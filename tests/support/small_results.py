@@ -79,7 +79,7 @@ def write(folder: Path, count: str, steps: str = "0") -> None:
         _die_at(int(steps))
     with Store.open(folder, ANALYSIS) as store:
         for number in range(int(count)):
-            if store.done(content(number), ANALYSIS) is None:
+            if store.has_document(content(number), ANALYSIS) is None:
                 store.add(result(number, 400))
                 say(number)
 
@@ -173,7 +173,7 @@ def _resumed(folder: Path, count: int) -> list[int]:
         added = [
             number
             for number in range(count)
-            if store.done(content(number), ANALYSIS) is None and store.add(result(number))
+            if store.has_document(content(number), ANALYSIS) is None and store.add(result(number))
         ]
         store.check()
     return added

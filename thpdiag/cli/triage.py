@@ -171,7 +171,7 @@ def run(
     busy = Busy.WAIT if wait else Busy.REFUSE
     with interruptible(f"the results in {out_dir} are complete; --resume continues from there") as check:
         with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
-            known = store.known(analysis) if resume else ()
+            known = store.analyzed_contents(analysis) if resume else ()
             left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
             limits = Limits(every_layer=bool(require_sandbox))
             config = RunConfig(analysis, scratch, *chosen, options, limits, left_out)

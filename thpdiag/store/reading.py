@@ -86,7 +86,7 @@ class StoreReader:
         """What is stored of one content: a result per analysis, the first made first."""
         return list(map(self._stored_result, self._rows(f"{_BUNDLES} WHERE b.sha256 = ? ORDER BY b.id", sha256)))
 
-    def done(self, sha256: str, analysis: Analysis) -> bool | None:
+    def has_document(self, sha256: str, analysis: Analysis) -> bool | None:
         """Whether this content has a result of the analysis: None if not, False if all attempts came to no document."""
         query = """
             SELECT EXISTS (SELECT 1 FROM document d WHERE d.bundle = b.id) FROM bundle b
@@ -96,8 +96,8 @@ class StoreReader:
         found = next(self._rows(query, *map(bind_text, values)), None)
         return None if found is None else bool(found[0])
 
-    def known(self, analysis: Analysis) -> Iterator[tuple[str, bool]]:
-        """Each content that has a result of the analysis, and whether that has a document (as `done`)."""
+    def analyzed_contents(self, analysis: Analysis) -> Iterator[tuple[str, bool]]:
+        """Each content that has a result of the analysis, and whether that has a document (as `has_document`)."""
         query = """
             SELECT b.sha256, EXISTS (SELECT 1 FROM document d WHERE d.bundle = b.id) FROM bundle b
             JOIN analysis a ON a.id = b.analysis

@@ -1,7 +1,7 @@
 """The store of a batch, for the one run that adds to it.
 
     with Store.open(folder, analysis) as store:
-        if not store.done(sha256, analysis):
+        if not store.has_document(sha256, analysis):
             store.add(result)
 
 What `add` has returned from is on the disk. A bundle is stored once per analysis: adding it again, after a crash or

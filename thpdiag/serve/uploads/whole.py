@@ -172,7 +172,7 @@ async def _receive_form(request: Request, server: Server, form: MultipartReader,
     async for block in blocks(request, intake.pace):
         received += len(block)
         intake.check_size(max(0, received - MAX_FORM_OVERHEAD))
-        for place, data in _joined(form.feed(block)):
+        for place, data in _join_pieces(form.feed(block)):
             name = form.files[place]
             if not name or (name == PASTED_NAME and place not in keys and not data.strip()):
                 continue  # no file was chosen, or no text pasted
@@ -190,7 +190,7 @@ async def _receive_form(request: Request, server: Server, form: MultipartReader,
     return list(keys.values())
 
 
-def _joined(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _join_pieces(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """What is of one file, in one piece."""
     for place, group in groupby(pieces, key=lambda piece: piece[0]):
         yield place, b"".join(data for _, data in group)
