@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import pytest
@@ -196,13 +195,9 @@ def test_it_is_told_in_words() -> None:
     leader = told["findings"][0]
     reason = messages.confidence_reason(_Finding.model_validate(leader))
     assert reason.startswith("Supported by call stacks. Not in the bundle: an on/off comparison")
-    report, page = " ".join(text(told).split()), " ".join(html(told).split())
-    assert reason in report
-    assert "It would become confirmed if it shows in" in report
-    assert "<span>likely by call stacks; rule <code>THP-010</code></span>" in page
-    surer = page.partition("What would make it surer</h3> <ul> ")[2].partition(" </ul>")[0]
-    assert leader["raise_confidence"]
-    assert surer == " ".join(f"<li>{escape(more)}</li>" for more in leader["raise_confidence"])
+    for report in (" ".join(text(told).split()), " ".join(html(told).split())):
+        assert reason in report
+        assert "It would become confirmed if it shows in" in report
     assert any(
         line.strip() == command for command in leader["raises"][0]["ask_for"] for line in text(told).splitlines()
     )
