@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analyze_bytes import STDIN, STRICT, document, rules
-from thpdiag.host.clock.window import parse_window
+from thpdiag.host.options import parse_window
 from thpdiag.pipeline import analyze
 
 HEAD = """[root@db1 ~]# vmstat -t 2 30

@@ -13,8 +13,7 @@ import pytest
 
 from analyze_bytes import STRICT, result_of, rules
 from conftest import ROOT
-from thpdiag.host.clock.window import parse_window
-from thpdiag.host.options import Options
+from thpdiag.host.options import Options, parse_window
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.yaml_nodes import load
 from thpdiag.pipeline import analyze

@@ -11,7 +11,7 @@ from test_profile_time import START, recording, shares
 from test_recording_in_reports import BOOTED, judged
 from thpdiag.diagnosis.times import shared_axis
 from thpdiag.model import Citation, Clock, Moment
-from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import ClockAnchor
 
 ZERO = 1795153220.0  # of BOOTED
 

@@ -15,7 +15,7 @@ from thpdiag.host.catalogue import Catalogue, make_tables, make_track
 from thpdiag.host.rates import growth, longest_run, rates
 from thpdiag.host.series import Track
 from thpdiag.model import Case, Citation, Clock, Event, Moment, Sample, Series, State, Verdict3
-from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import ClockAnchor
 
 STALLS = "node_vmstat_compact_stall"
 SYS = "cpu_ratio.sys_total"

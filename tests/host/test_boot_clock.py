@@ -13,7 +13,7 @@ from thpdiag.host.clock.anchors import (
     file_time,
     recorded_anchor,
 )
-from thpdiag.host.clock.window import parse_window, records_in_window
+from thpdiag.host.options import parse_window, records_in_window
 from thpdiag.model import (
     Citation,
     Clock,
@@ -29,7 +29,7 @@ from thpdiag.model import (
     StackCounts,
     Stacks,
 )
-from thpdiag.model.clock import MAX_DRIFT
+from thpdiag.model.facts import MAX_DRIFT
 from thpdiag.parsers.perf import header as perf_header
 
 BOOT = 1_795_153_220.0  # 2026-11-20 05:40:20 UTC

@@ -23,7 +23,7 @@ from thpdiag.engine.checks import judge
 from thpdiag.engine.schema import Change, ChangeCheck
 from thpdiag.engine.state_view import state_views
 from thpdiag.host.cases import host_cases
-from thpdiag.host.clock.window import UNPLACED, parse_window
+from thpdiag.host.options import UNPLACED, parse_window
 from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.model import Case, Clock, Moment, Sample, Series, Verdict3
 from thpdiag.pipeline import analyze

@@ -12,9 +12,9 @@ import pytest
 
 from thpdiag.host.cases import cut_states
 from thpdiag.host.catalogue import Catalogue
-from thpdiag.host.clock.window import Window, records_in_window
 from thpdiag.host.derived import rates_of_counters, with_sums
 from thpdiag.host.memory import memory_shares
+from thpdiag.host.options import Window, records_in_window
 from thpdiag.host.rates import growth, knee, longest_run, rates, slope
 from thpdiag.host.series import Track, rows_having
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Record, Series

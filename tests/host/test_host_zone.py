@@ -17,7 +17,7 @@ from thpdiag.detect import Detector
 from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.host.clock.timezone import ABBREVIATIONS, Timezone, host_timezone, timezone_of_boots, timezone_rules
 from thpdiag.model import Citation, Clock, Fact, Moment, ProblemKind
-from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import ClockAnchor
 from thpdiag.parsers import all_parsers
 from thpdiag.pipeline import analyze
 

@@ -10,7 +10,7 @@ import pytest
 
 from analyze_bytes import STRICT, rules
 from profile_stacks import RECORDING
-from thpdiag.host.clock.window import UNPLACED, parse_window
+from thpdiag.host.options import UNPLACED, parse_window
 from thpdiag.model import Clock, Moment
 from thpdiag.pipeline import analyze
 

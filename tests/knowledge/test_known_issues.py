@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from thpdiag.authoring.known_issues import complaints
+from thpdiag.authoring.knowledge import issue_complaints
 from thpdiag.knowledge.known_issues import Catalogue, KnownIssue, Range, Workaround, catalogue, kernel_version, place_in
 
 GOOD = KnownIssue(
@@ -18,7 +18,7 @@ GOOD = KnownIssue(
 def test_the_catalogue_has_nothing_to_complain_of() -> None:
     """Each of the entries, sixty at least, has its source and date."""
     known = catalogue()
-    assert complaints(known) == []
+    assert issue_complaints(known) == []
     assert len(known.issues) >= 60
     assert all(issue.source and issue.date for issue in known.issues)
 
@@ -54,18 +54,18 @@ def test_the_catalogue_has_nothing_to_complain_of() -> None:
 )
 def test_a_mistake_in_an_entry_is_named(changes: dict[str, Any], says: str) -> None:
     """One mistake, one complaint, at least."""
-    assert complaints(Catalogue((GOOD,), "2026-11-28")) == []
-    found = complaints(Catalogue((GOOD._replace(**changes),), "2026-11-28"))
+    assert issue_complaints(Catalogue((GOOD,), "2026-11-28")) == []
+    found = issue_complaints(Catalogue((GOOD._replace(**changes),), "2026-11-28"))
     assert any(says in one for one in found), found
 
 
 def test_two_fixed_versions_of_one_defect_contradict() -> None:
     """The same defect by its number, the same line of kernels, another version; another line is no contradiction."""
     other = GOOD._replace(id="another-entry", kernels=(Range("mainline", "6.1", "6.1.10"),))
-    assert "another fixed version for mainline" in complaints(Catalogue((GOOD, other), "2026-11-28"))[0]
+    assert "another fixed version for mainline" in issue_complaints(Catalogue((GOOD, other), "2026-11-28"))[0]
     further = other._replace(kernels=(Range("mainline", "6.12", "6.12.10"),))
-    assert complaints(Catalogue((GOOD, further), "2026-11-28")) == []
-    assert "duplicate id" in "".join(complaints(Catalogue((GOOD, GOOD), "2026-11-28")))
+    assert issue_complaints(Catalogue((GOOD, further), "2026-11-28")) == []
+    assert "duplicate id" in "".join(issue_complaints(Catalogue((GOOD, GOOD), "2026-11-28")))
 
 
 @pytest.mark.parametrize(

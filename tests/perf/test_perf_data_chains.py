@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perf_columns import GARBAGE, KERNEL, USER, K, U, sample, samples
+from thpdiag.model.ragged import pair, unpair
 from thpdiag.perf.chains import RawChains
-from thpdiag.perf.numbers import pair, unpair
 from thpdiag.perf.records import Samples
 
 GUEST_KERNEL = 2**64 - 2176

@@ -32,8 +32,7 @@ from thpdiag.engine.load import Rule, changed_params, rule_files, rule_set
 from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
 from thpdiag.errors import InputError, UsageError
-from thpdiag.host.clock.window import parse_window
-from thpdiag.host.options import Options
+from thpdiag.host.options import Options, parse_window
 from thpdiag.knowledge.yaml_nodes import suggestion
 from thpdiag.model import SEVERITIES, Problem
 from thpdiag.model.result import as_document

@@ -22,8 +22,7 @@ from thpdiag.cli.options import Reading
 from thpdiag.errors import InputError, UsageError
 from thpdiag.export.profile_choice import choose, list_titles, title
 from thpdiag.host.cases import host_cases
-from thpdiag.host.clock.window import Window
-from thpdiag.host.options import Options
+from thpdiag.host.options import Options, Window
 from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.knowledge.vocabulary import names as spelled_out
 from thpdiag.knowledge.vocabulary import possible_names, term

@@ -10,12 +10,11 @@ from pathlib import Path
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.authoring import pack_words
 from thpdiag.authoring.cases import GAPS, known_gaps, load_cases
 from thpdiag.authoring.catalogue import catalogue
 from thpdiag.authoring.coverage import Coverage, rule_coverage, without_cases
 from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
-from thpdiag.authoring.known_issues import complaints
+from thpdiag.authoring.knowledge import issue_complaints, pack_complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
 from thpdiag.cli.options import (
@@ -84,8 +83,8 @@ def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> 
     all_folders = tuple(dict.fromkeys((*named, *folders)))
     rules = rule_set(all_folders)
     found = lint_rules(rules, *cases_beside(rule_places(all_folders), rules))
-    found += [f"known issue {one}" for one in complaints(known_issues())]
-    found += pack_words.complaints()
+    found += [f"known issue {one}" for one in issue_complaints(known_issues())]
+    found += pack_complaints()
     for complaint in found:
         click.echo(complaint)
     click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)

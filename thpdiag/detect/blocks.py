@@ -77,7 +77,7 @@ from thpdiag.detect.transcript import (
 )
 from thpdiag.knowledge.paths import SUPPORTCONFIG, output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
-from thpdiag.model.clock import DAY
+from thpdiag.model.facts import DAY
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTimeError, Parser, Source
 from thpdiag.model.text import describe_error
 

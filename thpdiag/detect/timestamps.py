@@ -24,8 +24,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from thpdiag.model import Clock, Moment
-from thpdiag.model.clock import DAY
-from thpdiag.model.facts import zoned_moment
+from thpdiag.model.facts import DAY, zoned_moment
 
 _MONTH_NAMES = "jan feb mar/mär/mrz apr may/mai jun jul aug sep oct/okt nov dec/dez"
 MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES.split(), 1) for name in names.split("/")}

@@ -17,8 +17,7 @@ from thpdiag.diagnosis.host_document import state_words
 from thpdiag.diagnosis.missing_data import Requests, open_requests
 from thpdiag.diagnosis.result_document import digest, result
 from thpdiag.diagnosis.times import stretch_text
-from thpdiag.engine.bounds import Bound, check_bounds, deciding_bound
-from thpdiag.engine.check_result import CheckResult
+from thpdiag.engine.check_result import Bound, CheckResult, check_bounds, deciding_bound
 from thpdiag.engine.expression import Expression, smallest_change, smallest_silencing_change
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import ChangeCheck, Check, FactCheck, SeriesCheck, as_list

@@ -26,8 +26,8 @@ from thpdiag.engine.wording import signature_words
 from thpdiag.knowledge.symbols import families, families_of
 from thpdiag.model import Evidence, Finding, Frame, Ledger, Profile, State
 from thpdiag.model import result as document_model
-from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.document import present_keys
+from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.numeric import Bools, np
 from thpdiag.model.result import HeatCell, Moment, SampleLoss, StackSignature, TimelineSeries
 from thpdiag.model.text import quoted, sentence

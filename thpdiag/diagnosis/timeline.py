@@ -24,8 +24,8 @@ from thpdiag.host.rates import rates
 from thpdiag.host.series import Points, Track
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Citation, Clock, Evidence, Finding, Series
-from thpdiag.model.clock import ClockAnchor
 from thpdiag.model.document import present_keys
+from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.numeric import np
 from thpdiag.model.result import Action, BootTime, Episode, Panel, Timeline, TimelineSeries
 from thpdiag.model.text import path_name, quoted, sentence

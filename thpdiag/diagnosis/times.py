@@ -7,7 +7,7 @@ from typing import Any
 
 from thpdiag.host.clock.anchors import anchors_of_profile, file_time
 from thpdiag.model import Clock, Moment, Profile
-from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.text import path_name, sentence
 
 _ORDER = (Clock.UTC, Clock.LOCAL, Clock.DAY)

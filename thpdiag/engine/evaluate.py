@@ -45,7 +45,7 @@ from thpdiag.model import (
     RuleOutcome,
     Verdict3,
 )
-from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.text import describe_error, entity_name, sentence
 

@@ -20,7 +20,7 @@ from thpdiag.engine.quantity import parse_duration, parse_quantity
 from thpdiag.engine.schema import ChangeCheck, Check, ProcessCheck, SeriesCheck, as_list
 from thpdiag.engine.state_view import StateView
 from thpdiag.host import rates
-from thpdiag.host.batches import Batch, figures_of, make_batches
+from thpdiag.host.rates import Batch, figures_of, make_batches
 from thpdiag.host.series import Track, entity_key, format_entity
 from thpdiag.knowledge.vocabulary import entities_of, term
 from thpdiag.model import Entity, Verdict3

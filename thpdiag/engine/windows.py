@@ -25,7 +25,7 @@ from thpdiag.host.memory import memory_shares, zone_facts
 from thpdiag.host.series import SHORT_SECONDS, Points, Stretch, Track, min_stretch_seconds, stretches_beyond
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Event, Fact, Moment, Profile
-from thpdiag.model.clock import ClockAnchor
+from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.numeric import Floats, Ints, np
 
 WHOLE = 0.9  # of a recording: a stretch that is as long needs no look of its own

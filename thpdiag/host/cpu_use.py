@@ -1,4 +1,4 @@
-"""CPU use of a process over the time it was recorded (1.0 is one CPU all of the time), and rounding errors of figures.
+"""CPU use of a process over the time it was recorded (1.0 is one CPU all of the time).
 
 CPU use is taken from the averages that tools print (top, pidstat, atop), or from the counters of CPU time
 (/proc/PID/stat, ps and top's TIME+), whichever covers more of the time. What a process used over its whole life
@@ -7,9 +7,6 @@ CPU use is taken from the averages that tools print (top, pidstat, atop), or fro
 Most tools list what ran, or what ran most: pidstat leaves out what did nothing, a list that was cut what did less than
 its last row. So a mean is over all rounds of a recording; where a process is not listed it used nothing, or at most as
 much as what was listed with the least.
-
-Rounding: `24G` may be 1 GiB more or less. Tools round to the nearest, down (collectl's units) or up; a quantum either
-way holds for all of them.
 """
 
 from __future__ import annotations
@@ -19,103 +16,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from thpdiag.host.catalogue import ONLY_ACTIVE, Catalogue
-from thpdiag.host.rates import knee, rates
+from thpdiag.host.rates import overrun_errors, rates, reading_errors
 from thpdiag.host.series import Points, Track, usual_interval
-from thpdiag.model import Entity, Moment, Pace, Sample, Series
-from thpdiag.model.numeric import Floats, np
-
-
-def value_errors(track: Track, points: Points) -> Floats:
-    """The quantum of each value of the column."""
-    if isinstance(points.samples, Series):
-        return np.full(len(points), track.resolution)
-    return np.array([s.resolution.get(track.metric, 0.0) for s in points.samples], np.float64)
-
-
-def rate_errors(track: Track, points: Points) -> Floats:
-    """The same for the rates of a counter: two readings, over the interval between them, which may be longer."""
-    return _reading_errors(track, points) + overrun_errors(track, points)
-
-
-def _reading_errors(track: Track, points: Points) -> Floats:
-    return 2 * track.resolution / _intervals(track, points)
-
-
-def overrun_errors(track: Track, points: Points) -> Floats:
-    """By how much rates are smaller if more time passed than a command names."""
-    steps = _intervals(track, points)
-    return np.abs(points.values) * (overrun_share(track.table.pace, steps) if track.table.pace else 0.0)
-
-
-def overrun_share(pace: Pace, seconds: Floats) -> Floats:
-    """The part of a rate that it may be too high by, if so many seconds are the least that passed."""
-    most = np.array([pace.overrun(one) for one in seconds.ravel().tolist()]).reshape(seconds.shape)
-    found: Floats = most / (seconds + most)
-    return found
-
-
-def _intervals(track: Track, points: Points) -> Floats:
-    """The seconds before each of the points; 1 where there are none."""
-    readings = track.points.index
-    ends = np.searchsorted(readings, points.index)
-    steps = readings[ends] - readings[np.maximum(ends - 1, 0)]
-    return np.where(steps > 0, steps, 1.0)
-
-
-def figure_error(as_: str, track: Track, figure: float) -> float:
-    """How wrong a figure of the whole column may be."""
-    quantum, pace = track.resolution, track.table.pace
-    if pace is not None and as_ == "slope" and track.duration:
-        overrun = abs(figure) * float(overrun_share(pace, np.array([track.duration]))[0])
-        return overrun + _rounding_error(as_, track, figure, quantum)
-    return _rounding_error(as_, track, figure, quantum)
-
-
-def _rounding_error(as_: str, track: Track, figure: float, quantum: float) -> float:
-    if not quantum:
-        return 0.0
-    match as_:
-        case "mean" | "last":
-            return quantum
-        case "delta" | "rise":
-            return 2 * quantum
-        case "slope":  # if each value is off by a quantum in the way that tilts the line most
-            if track.seconds is None or len(track) < 2:
-                return 0.0
-            seconds = track.seconds - track.seconds.mean()
-            return quantum * float(abs(seconds).sum()) / max(float((seconds**2).sum()), 1e-12)
-        case "spread":
-            return float(spread_errors(track.column, np.array(quantum)))
-        case "step":
-            means = abs(np.cumsum(track.column) / np.arange(1, len(track) + 1))  # that a step may be relative to
-            return 2 * quantum * (1 + abs(figure)) / max(float(means.min()), quantum)
-        case _:
-            return _knee_error(track, quantum)
-
-
-def _knee_error(track: Track, quantum: float) -> float:
-    """Two readings for each of the chords; the shorter one is the less sure."""
-    found = knee(track.points)
-    first, last = track.samples[0].time, track.samples[-1].time
-    if found is None or found.at.time is None or first is None or last is None:
-        return 0.0
-    bend = found.at.time.seconds
-    known = (quantum, found.before, found.ratio, min(bend - first.seconds, last.seconds - bend))
-    return float(knee_errors(*map(np.array, known)))
-
-
-def spread_errors(values: Floats, quantum: Floats) -> Floats:
-    """How wrong the spread of a column, or of each row of a matrix, may be: two readings, relative to the largest."""
-    largest = np.maximum(abs(values).max(axis=-1), quantum)
-    errors: Floats = np.divide(2 * quantum, largest, out=np.zeros(np.shape(quantum)), where=quantum > 0)
-    return errors
-
-
-def knee_errors(quantum: Floats, before: Floats, ratio: Floats, shorter: Floats) -> Floats:
-    """How wrong the ratio of a bend may be, whose shorter chord has so many seconds."""
-    wrong: Floats = 2 * quantum * (1 + ratio) / (before * np.maximum(shorter, 1e-9))
-    return wrong
-
+from thpdiag.model import Entity, Moment, Sample
+from thpdiag.model.numeric import np
 
 AVERAGE, LIFETIME = "process_cpu_ratio", "process_cpu_ratio.lifetime"
 COUNTER = "process_cpu_seconds_total"
@@ -179,7 +83,7 @@ def _all_uses(catalogue: Catalogue, wanted: TrackFilter, entity: Entity | None) 
         yield _average_use(catalogue, track)
     for track in filter(wanted, catalogue.tracks(COUNTER, entity)):
         if (points := rates(track)) is not None:
-            off = float(_reading_errors(track, points).mean()) / len(points)  # the readings in between cancel out
+            off = float(reading_errors(track, points).mean()) / len(points)  # the readings in between cancel out
             off += float(overrun_errors(track, points).mean())
             yield CpuUse(track, points, float(points.values.mean()), off)
     yield from (CpuUse(t, None, t.last, t.resolution) for t in filter(wanted, catalogue.tracks(LIFETIME, entity)))

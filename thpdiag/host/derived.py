@@ -25,12 +25,12 @@ from thpdiag.host.memory import (
     memory_shares,
     min_free_share,
     partially_mapped_share,
+    slab_facts,
     zone_facts,
 )
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Samples, Table, Track, find_gaps, select_rows
 from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact, of_running_kernel
-from thpdiag.host.slabs import slab_facts
 from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
 from thpdiag.knowledge.platforms import era
 from thpdiag.model import Case, Fact, Sample, Series, State

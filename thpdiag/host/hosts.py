@@ -24,8 +24,7 @@ from thpdiag.host.clock.anchors import boot_times, exclude_one_machine, same_boo
 from thpdiag.host.series import rows_having
 from thpdiag.knowledge.paths import is_default_hostname, root_of
 from thpdiag.model import Event, Fact, Note, Problem, Profile, Record, Sample, Series
-from thpdiag.model.clock import ClockAnchor
-from thpdiag.model.facts import OPERATOR_KINDS
+from thpdiag.model.facts import OPERATOR_KINDS, ClockAnchor
 from thpdiag.model.text import host_name, quoted
 
 PAGE_FAULTS = "node_vmstat_pgfault"

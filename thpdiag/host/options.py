@@ -1,12 +1,209 @@
-"""Analysis options."""
+"""What changes an analysis: its options, the time that hurt (`--since`, `--until`, `--at`), the one `--process`.
+
+Records with a time outside the window take no part. Records without a time, or on another clock than the window's,
+stay: they cannot be placed, and recordings among them are named. Times since boot are compared with a window of the
+wall clock where something joins the two (`clock.anchors`); what may be inside, as far as that is uncertain,
+stays too. A time typed without a zone is the host's where its zone is known, else it is taken as sources write theirs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from thpdiag.bundle import Limits
-from thpdiag.host.clock.window import Window
+from thpdiag.detect.timestamps import parse_timestamp
+from thpdiag.errors import UsageError
+from thpdiag.host.clock.anchors import anchors_of_boot, anchors_of_profile
+from thpdiag.host.clock.timezone import Timezone
+from thpdiag.host.clock.wall_clock import local_times
+from thpdiag.model import Citation, Clock, Entity, Event, Moment, Problem, Profile, Record, Sample, Series
+from thpdiag.model.case import begin_of
+from thpdiag.model.facts import DAY, ClockAnchor
+from thpdiag.model.numeric import np
+from thpdiag.model.profile import BIN, UNKNOWN
+from thpdiag.parsers._time import day_seconds
+
+UNPLACED = "is used whole: its times cannot be related to those of --since, --until, or --at"
+AT_MARGIN_SECONDS = 300.0  # seconds before and after `--at`
+_DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
+_SHORT = re.compile(r"([ T]\d\d:\d\d) ?(Z|UTC|[+-]\d\d:?\d\d)$")
+_UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
+
+
+class Window(NamedTuple):
+    """From `since` to `until`, either open.
+
+    Both are on one clock; wall clocks with and without zone compare as equal. A time of day means every day.
+    """
+
+    since: Moment | None = None
+    until: Moment | None = None
+    zone: Timezone | None = None
+
+    def on_host_clock(self, zone: Timezone | None) -> Window:
+        """The same for a host of this zone: a wall clock's times in UTC, with all of an hour that is shown twice."""
+        if zone is None:
+            return self
+        since, until = self.since, self.until
+        if since and since.clock is Clock.LOCAL:
+            since = Moment(since.seconds - max(zone.offsets(since.seconds)), Clock.UTC)
+        if until and until.clock is Clock.LOCAL:
+            until = Moment(until.seconds - min(zone.offsets(until.seconds)), Clock.UTC)
+        return Window(since, until, zone)
+
+    def holds(self, moment: Moment, within: float = 0.0) -> bool | None:
+        """Whether the moment, right to `within` seconds, may be inside; None if its clock is another one."""
+        inside = self._inside(moment.clock, moment.seconds, within + moment.within)
+        return None if inside is None else bool(inside)
+
+    def rows(self, series: Series) -> Series | None:
+        """The rows that may be inside; all if their clock is another one, none if there are none."""
+        if series.seconds is None or series.clock is None:
+            return series
+        keep = self._inside(series.clock, series.seconds, series.within)
+        if keep is None or keep is True or keep.all():
+            return series
+        return series.only(keep) if keep.any() else None
+
+    def _inside(self, clock: Clock, seconds: Any, within: float) -> Any:
+        """Whether seconds of a clock, one or many, may be inside; None if nothing joins it to the window's.
+
+        A row without a time is.
+        """
+        inside: Any = True
+        for bound, sign in ((self.since, 1), (self.until, -1)):
+            if bound is not None:
+                at = self._on_clock(bound.clock, clock, seconds)
+                if at is None:
+                    return None
+                inside = inside & ((at - bound.seconds) * sign >= -within) | (at != at)
+                if inside is False:
+                    return False
+        return inside
+
+    def _on_clock(self, clock: Clock, of: Clock, seconds: Any) -> Any:
+        """Seconds of one clock on a window's, one or many; None if nothing joins the two."""
+        if of is clock or {of, clock} == {Clock.UTC, Clock.LOCAL}:
+            return seconds
+        if clock is not Clock.DAY or of in (Clock.BOOT, Clock.SESSION):
+            return None
+        if self.zone and of is Clock.UTC:
+            seconds = self.zone.local(seconds) if isinstance(seconds, (int, float)) else local_times(seconds, self.zone)
+        # around which seconds of a day the window lies: it may reach over midnight (`--at 00:02`)
+        bounds = [bound.seconds for bound in (self.since, self.until) if bound is not None]
+        middle = sum(bounds) / 2 if len(bounds) == 2 else DAY / 2
+        return (seconds - middle + DAY / 2) % DAY + middle - DAY / 2
+
+    def may_hold(self, moment: Moment, anchors: Iterable[ClockAnchor]) -> bool:
+        """Whether the moment may be inside: by its own clock, else by the first join to the window's."""
+        held = self.holds(moment)
+        if held is None and moment.clock is Clock.BOOT:
+            answers = (self.holds(anchor.wall_time(moment), anchor.uncertainty(moment)) for anchor in anchors)
+            held = next((inside for inside in answers if inside is not None), None)
+        return held is not False
+
+    def places(self, moment: Moment, anchors: Iterable[ClockAnchor]) -> bool:
+        """Whether it can be told if the moment is inside."""
+        known = [moment, *(anchor.wall_time(moment) for anchor in anchors if moment.clock is Clock.BOOT)]
+        return any(self.holds(one) is not None for one in known)
+
+
+def parse_window(since: str | None, until: str | None, at: str | None) -> Window | None:
+    """The window of the options; UsageError if a time cannot be read."""
+    if at is not None:
+        if since is not None or until is not None:
+            raise UsageError("use --at alone, or --since and --until for a time range")
+        middle = parse_moment(at)
+        return Window(middle.plus(-AT_MARGIN_SECONDS), middle.plus(AT_MARGIN_SECONDS))
+    if since is None and until is None:
+        return None
+    window = Window(None if since is None else parse_moment(since), None if until is None else parse_moment(until))
+    if window.since and window.until and window.holds(window.since) is False:
+        raise UsageError(f"--until {until} is before --since {since}")
+    return window
+
+
+def parse_moment(text: str) -> Moment:
+    """A time as typed.
+
+    `2026-11-20 03:35[:43][Z]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
+    """
+    plain = text.strip()
+    if (found := _DAYTIME.match(plain)) and (seconds := day_seconds(found[1] + (found[2] or ":00"))) is not None:
+        return Moment(seconds, Clock.DAY)
+    spellings = (plain, f"{plain}:00", _SHORT.sub(r"\1:00\2", plain))
+    if known := next(filter(None, map(parse_timestamp, spellings)), None):
+        return known
+    if found := _UPTIME.match(plain):
+        return Moment(float(found[1]), Clock.BOOT)
+    raise UsageError(f"'{text}' is not a time; write 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
+
+
+def records_in_window(
+    records: Sequence[Record], window: Window | None, process: str, anchors: Sequence[ClockAnchor] = ()
+) -> list[Record]:
+    """The records that take part: those of the process if one is named, and what may be inside of the window."""
+    kept: Iterable[Record] = records
+    if process:
+        kept = [
+            r
+            for r in records
+            if not isinstance(r, Sample | Series) or r.kind != "process" or _is_process(r.entity, process)
+        ]
+    if window is None:
+        return list(kept)
+    return [part for r in kept if (part := _part_in_window(r, window, anchors)) is not None]
+
+
+def _is_process(entity: Entity, process: str) -> bool:
+    labels = dict(entity)
+    return process in (labels.get("pid"), labels.get("comm"))
+
+
+def unplaced_recordings(
+    records: Iterable[Record], window: Window | None, anchors: Sequence[ClockAnchor] = ()
+) -> list[Problem]:
+    """What is said of recordings that take part whole, for nobody knows when they were made. A snapshot is none."""
+    if window is None:
+        return []
+    rows: Counter[tuple[object, ...]] = Counter()
+    whole: dict[str, None] = {}
+    for record in records:
+        if not isinstance(record, Profile | Sample | Series):
+            continue
+        if isinstance(record, Profile):
+            time, known = record.start if record.has_time else None, anchors_of_profile(record, anchors)
+        else:
+            time, known = begin_of(record), list(anchors_of_boot(anchors, record.cite))
+        if time is not None and window.places(time, known):
+            continue
+        member, size = record.cite.member, 2
+        if not isinstance(record, Profile):
+            key = (member, record.reader, record.kind, record.entity)
+            rows[key] += len(record) if isinstance(record, Series) else 1
+            size = rows[key]
+        if size > 1:
+            whole[member] = None
+    return [Problem(Citation(member), UNPLACED) for member in whole]
+
+
+def _part_in_window(record: Record, window: Window, anchors: Sequence[ClockAnchor]) -> Record | None:
+    """A record, or of columns and recordings of stacks the rows, that may be inside."""
+    if isinstance(record, Series):
+        return window.rows(record)
+    if isinstance(record, Profile):
+        if record.start is None or not record.has_time:
+            return record
+        bins, start, known = np.unique(record.rows.bin).tolist(), record.start, anchors_of_profile(record, anchors)
+        outside = [b for b in bins if b != UNKNOWN and not window.may_hold(start.plus(b * BIN), known)]
+        rows = record.rows.only(~np.isin(record.rows.bin, outside)) if outside else record.rows
+        return replace(record, rows=rows) if len(rows) else None if outside else record
+    time = record.time if isinstance(record, Sample | Event) else None
+    return None if time is not None and not window.may_hold(time, anchors_of_boot(anchors, record.cite)) else record
 
 
 @dataclass(frozen=True, slots=True)

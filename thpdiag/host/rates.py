@@ -1,18 +1,37 @@
 """What happened between samples: growth and rates of counters, stretches of values, slopes and bends.
 
 A counter that falls was reset (reboot, new process): that interval is a gap, never a negative rate.
+
+Rounding: `24G` may be 1 GiB more or less. Tools round to the nearest, down (collectl's units) or up; a quantum either
+way holds for all of them.
+
+Of many tracks at once: those that have as many rows as each other are a matrix, a track a row (`Batch`). Rules ask the
+same of thousands of processes, each of which has a few dozen rows: array by array that is a hundred times the price of
+the sums themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from thpdiag.host.series import Points, Track, find_gaps, gaps_between, select_rows, typical_interval
-from thpdiag.model import Sample
+from thpdiag.host.series import (
+    MIN_GAP_SECONDS,
+    Points,
+    Track,
+    counter_deltas,
+    find_gaps,
+    gaps_between,
+    select_rows,
+    typical_interval,
+)
+from thpdiag.knowledge.vocabulary import term
+from thpdiag.model import Moment, Pace, Sample, Series
 from thpdiag.model.numeric import Bools, Floats, Ints, np
 
 if TYPE_CHECKING:
     Margin = float | Floats
+
 
 MAX_FALL = 0.1  # part of its growth that a curve may give back in between and still be one that grows
 MIN_KNEE_POINTS = 10  # timed values, up to the highest
@@ -252,4 +271,203 @@ def _chord_errors(seconds: Floats, values: Floats) -> Floats:
     sums = (np.cumsum(product, axis=1) for product in (v * v, v * t, t * t))
     squares, both, times = sums
     found: Floats = squares - 2 * slopes * both + slopes**2 * times
+    return found
+
+
+# Rounding: by how much a figure may be wrong, for its source printed rounded values
+
+
+def value_errors(track: Track, points: Points) -> Floats:
+    """The quantum of each value of the column."""
+    if isinstance(points.samples, Series):
+        return np.full(len(points), track.resolution)
+    return np.array([s.resolution.get(track.metric, 0.0) for s in points.samples], np.float64)
+
+
+def rate_errors(track: Track, points: Points) -> Floats:
+    """The same for the rates of a counter: two readings, over the interval between them, which may be longer."""
+    return reading_errors(track, points) + overrun_errors(track, points)
+
+
+def reading_errors(track: Track, points: Points) -> Floats:
+    return 2 * track.resolution / _intervals(track, points)
+
+
+def overrun_errors(track: Track, points: Points) -> Floats:
+    """By how much rates are smaller if more time passed than a command names."""
+    steps = _intervals(track, points)
+    return np.abs(points.values) * (overrun_share(track.table.pace, steps) if track.table.pace else 0.0)
+
+
+def overrun_share(pace: Pace, seconds: Floats) -> Floats:
+    """The part of a rate that it may be too high by, if so many seconds are the least that passed."""
+    most = np.array([pace.overrun(one) for one in seconds.ravel().tolist()]).reshape(seconds.shape)
+    found: Floats = most / (seconds + most)
+    return found
+
+
+def _intervals(track: Track, points: Points) -> Floats:
+    """The seconds before each of the points; 1 where there are none."""
+    readings = track.points.index
+    ends = np.searchsorted(readings, points.index)
+    steps = readings[ends] - readings[np.maximum(ends - 1, 0)]
+    return np.where(steps > 0, steps, 1.0)
+
+
+def figure_error(as_: str, track: Track, figure: float) -> float:
+    """How wrong a figure of the whole column may be."""
+    quantum, pace = track.resolution, track.table.pace
+    if pace is not None and as_ == "slope" and track.duration:
+        overrun = abs(figure) * float(overrun_share(pace, np.array([track.duration]))[0])
+        return overrun + _rounding_error(as_, track, figure, quantum)
+    return _rounding_error(as_, track, figure, quantum)
+
+
+def _rounding_error(as_: str, track: Track, figure: float, quantum: float) -> float:
+    if not quantum:
+        return 0.0
+    match as_:
+        case "mean" | "last":
+            return quantum
+        case "delta" | "rise":
+            return 2 * quantum
+        case "slope":  # if each value is off by a quantum in the way that tilts the line most
+            if track.seconds is None or len(track) < 2:
+                return 0.0
+            seconds = track.seconds - track.seconds.mean()
+            return quantum * float(abs(seconds).sum()) / max(float((seconds**2).sum()), 1e-12)
+        case "spread":
+            return float(spread_errors(track.column, np.array(quantum)))
+        case "step":
+            means = abs(np.cumsum(track.column) / np.arange(1, len(track) + 1))  # that a step may be relative to
+            return 2 * quantum * (1 + abs(figure)) / max(float(means.min()), quantum)
+        case _:
+            return _knee_error(track, quantum)
+
+
+def _knee_error(track: Track, quantum: float) -> float:
+    """Two readings for each of the chords; the shorter one is the less sure."""
+    found = knee(track.points)
+    first, last = track.samples[0].time, track.samples[-1].time
+    if found is None or found.at.time is None or first is None or last is None:
+        return 0.0
+    bend = found.at.time.seconds
+    known = (quantum, found.before, found.ratio, min(bend - first.seconds, last.seconds - bend))
+    return float(knee_errors(*map(np.array, known)))
+
+
+def spread_errors(values: Floats, quantum: Floats) -> Floats:
+    """How wrong the spread of a column, or of each row of a matrix, may be: two readings, relative to the largest."""
+    largest = np.maximum(abs(values).max(axis=-1), quantum)
+    errors: Floats = np.divide(2 * quantum, largest, out=np.zeros(np.shape(quantum)), where=quantum > 0)
+    return errors
+
+
+def knee_errors(quantum: Floats, before: Floats, ratio: Floats, shorter: Floats) -> Floats:
+    """How wrong the ratio of a bend may be, whose shorter chord has so many seconds."""
+    wrong: Floats = 2 * quantum * (1 + ratio) / (before * np.maximum(shorter, 1e-9))
+    return wrong
+
+
+class Batch(NamedTuple):
+    """Tracks of one metric, all of the same length: `values`, and `seconds` if they have a clock, a row a track.
+
+    `places` says which of the tracks that were given these are, `resolution` to what the source rounded each.
+    """
+
+    metric: str
+    places: Ints
+    values: Floats
+    seconds: Floats | None
+    resolution: Floats
+    boots: tuple[Moment, ...]
+    pace: Pace | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of values of each track."""
+        return int(self.values.shape[1])
+
+    @property
+    def is_counter(self) -> bool:
+        known = term(self.metric)
+        return known is not None and known.kind == "counter"
+
+    def growth(self) -> Floats:
+        """`rates.growth` of each, NaN where no two samples tell it."""
+        deltas, counted = counter_deltas(self.metric, self.values, self.seconds, self.boots)
+        return np.where(counted.any(axis=1), np.where(counted, deltas, 0.0).sum(axis=1), np.nan)
+
+    def change(self) -> Floats:
+        """What each changed by from its first value to its last: of counters the growth. NaN of single values."""
+        if self.size < 2:
+            return np.full(len(self.values), np.nan)
+        return self.growth() if self.is_counter else self.values[:, -1] - self.values[:, 0]
+
+    def climb(self) -> Floats:
+        """`rates.climb` of each, of counters the growth."""
+        return self.change() if self.size < 2 or self.is_counter else climbs(self.values)
+
+    def spread(self) -> tuple[Floats, Floats]:
+        """`rates.spreads` of each, and its error."""
+        return spreads(self.values), spread_errors(self.values, self.resolution)
+
+    def knee(self, fine: float) -> tuple[Floats, Floats]:
+        """The ratio of `rates.knee` of each and its error, NaN where no bend is to be seen.
+
+        Neither is it where values differ, and by less than `fine` times what they were rounded to.
+        """
+        figures, errors = np.full((2, len(self.values)), np.nan)
+        if self.seconds is None or self.size < MIN_KNEE_POINTS:
+            return figures, errors
+        spreads = self.values.max(axis=1) - self.values.min(axis=1)
+        ends = self.values.argmax(axis=1) + 1
+        ends[(spreads > 0) & (spreads < fine * self.resolution)] = 0
+        for end in np.unique(ends[ends >= MIN_KNEE_POINTS]).tolist():
+            rows = np.flatnonzero(ends == end)
+            seconds, bent = self.seconds[rows], bends(self.seconds[rows, :end], self.values[rows, :end])
+            times = seconds[np.arange(len(rows)), bent.place]
+            before = np.where(bent.before > 0, bent.before, np.nan)
+            figures[rows] = bent.after / before
+            shorter = np.minimum(times - seconds[:, 0], seconds[:, -1] - times)
+            errors[rows] = knee_errors(self.resolution[rows], before, figures[rows], shorter)
+        return figures, errors
+
+    def rates(self) -> tuple[Floats, Bools, Floats]:
+        """Rates per second over each interval, which of them count (`rates.rates`), and by how much each may be off."""
+        if self.seconds is None or self.size < 2:
+            nothing = np.zeros((len(self.values), 0))
+            return nothing, nothing > 0, nothing
+        deltas, counted = counter_deltas(self.metric, self.values, self.seconds, self.boots)
+        steps = np.diff(self.seconds)
+        if steps.max() > MIN_GAP_SECONDS:
+            counted = counted & ~np.array([find_gaps(seconds) for seconds in self.seconds])
+        lasted = np.where(counted, steps, 1.0)
+        figures, errors = deltas / lasted, 2 * self.resolution[:, None] / lasted
+        if self.pace is not None:
+            errors = errors + np.abs(figures) * overrun_share(self.pace, lasted)
+        return figures, counted, errors
+
+
+def make_batches(tracks: Sequence[Track | None]) -> list[Batch]:
+    """The tracks of one metric by their lengths."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for place, track in enumerate(tracks):
+        if track is not None:
+            groups.setdefault((len(track), track.timed, track.own_boots, track.table.pace), []).append(place)
+    found = []
+    for (_, timed, *_), places in groups.items():
+        own = [track for place in places if (track := tracks[place]) is not None]
+        seconds = np.array([track.seconds for track in own]) if timed else None
+        values, quanta = np.array([track.column for track in own]), np.array([track.resolution for track in own])
+        first = own[0]
+        found.append(Batch(first.metric, np.array(places), values, seconds, quanta, first.own_boots, first.table.pace))
+    return found
+
+
+def figures_of(batches: Sequence[Batch], count: int, figure: Callable[[Batch], Floats]) -> Floats:
+    """A figure of each of so many tracks; NaN of those that are not there."""
+    found = np.full(count, np.nan)
+    for batch in batches:
+        found[batch.places] = figure(batch)
     return found

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from thpdiag.model.clock import ClockAnchor
-from thpdiag.model.facts import Citation, Event, Fact, Moment, Problem
+from thpdiag.model.facts import Citation, ClockAnchor, Event, Fact, Moment, Problem
 from thpdiag.model.profile import Profile, SymbolList, SymbolTable
 from thpdiag.model.series import Listing, Sample, Series
 from thpdiag.model.text import sentence

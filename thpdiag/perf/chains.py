@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from thpdiag.model import Chains, Frame, KernelImage
 from thpdiag.model.profile import NAMELESS
-from thpdiag.model.ragged import ListKeys, any_of, list_indices, starts_of
+from thpdiag.model.ragged import Ids, Ints, ListKeys, Numbers, any_of, list_indices, pair, starts_of, unpair
 from thpdiag.perf.machine import KERNEL_OBJECT, AddressSpaces, Lookup, kernel_frames
-from thpdiag.perf.numbers import Ids, Ints, Numbers, pair, unpair
 from thpdiag.perf.records import CPU_MODE, CpuMode, Map, Samples
 
 Addresses = NDArray[np.uint64]

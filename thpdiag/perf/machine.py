@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from thpdiag.model import Frame, KernelImage, Module, Task
 from thpdiag.model.profile import NAMELESS
-from thpdiag.model.ragged import list_indices
-from thpdiag.perf.numbers import Ids, Ints, Numbers, pair
+from thpdiag.model.ragged import Ids, Ints, Numbers, list_indices, pair
 from thpdiag.perf.records import CPU_MODE, Comm, CpuMode, Features, Fork, Map
 
 NONE = -1

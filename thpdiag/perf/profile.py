@@ -29,9 +29,9 @@ from thpdiag.model import (
     Stacks,
 )
 from thpdiag.model.profile import UNKNOWN
+from thpdiag.model.ragged import Ids, Ints, Numbers, pair
 from thpdiag.perf.chains import MAX_ADDRESSES, JoinedChains, RawChains, Uses
 from thpdiag.perf.machine import NONE, UNRECORDED, AddressSpaces, Tasks, is_of_kernel, kernel_image
-from thpdiag.perf.numbers import Ids, Ints, Numbers, pair
 from thpdiag.perf.records import Comm, EventInfo, Features, Fork, Map, Samples, SampleType, Window
 
 if TYPE_CHECKING:

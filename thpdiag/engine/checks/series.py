@@ -27,7 +27,6 @@ from thpdiag.engine.quantity import Duration, format_quantity, parse_duration, p
 from thpdiag.engine.schema import SeriesCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.engine.wording import bound_words, metric_words
-from thpdiag.host import cpu_use as rounding
 from thpdiag.host import rates
 from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.host.rates import Knee, Run
@@ -164,7 +163,7 @@ def _judge_values(check: SeriesCheck, track: Track, sign: int = 0) -> CheckResul
     if points is None or len(points) < check.min_samples:
         what = "two samples with times" if check.as_ == "rate" else f"{check.min_samples} samples"
         return unknown_result(check, check.series, lambda: f"{_name(track)}: {what} are needed")
-    error = (rounding.value_errors if level else rounding.rate_errors)(track, points) if sign else 0.0
+    error = (rates.value_errors if level else rates.rate_errors)(track, points) if sign else 0.0
     margin, unit, must = sign * error, _unit(check), parse_duration(check.for_)
     if must.share is not None:
         return _judge_share(check, track, points, must.share, margin)
@@ -306,7 +305,7 @@ def _judge_figure(check: SeriesCheck, track: Track, view: StateView) -> CheckRes
             )
         figure, words = found, partial(_figure_words, check, track, found)
     window = track.points.span if len(track) > 1 else None
-    error = rounding.figure_error(check.as_, track, figure)
+    error = rates.figure_error(check.as_, track, figure)
     return _compare(check, track, figure, error, CheckResult(check, NO, words, track.cite(), figure, window=window))
 
 

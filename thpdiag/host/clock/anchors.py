@@ -30,7 +30,7 @@ from thpdiag.host.clock.timezone import MAX_UTC_OFFSET, QUARTER
 from thpdiag.host.series import series_rows_having
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Problem, ProblemKind, Profile, Record, Sample, Series
-from thpdiag.model.clock import DAY, ClockAnchor
+from thpdiag.model.facts import DAY, ClockAnchor
 from thpdiag.model.numeric import np
 from thpdiag.model.text import path_name, sentence
 

@@ -29,7 +29,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from thpdiag.knowledge.paths import root_of, system_path
 from thpdiag.model import Citation, Clock, Fact, Problem, ProblemKind, Record
-from thpdiag.model.clock import DAY, ClockAnchor
+from thpdiag.model.facts import DAY, ClockAnchor
 from thpdiag.model.numeric import Floats, np
 from thpdiag.model.text import path_name, quoted
 

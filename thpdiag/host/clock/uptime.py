@@ -32,7 +32,7 @@ from thpdiag.host.series import series_rows_having
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record, Sample, Series
 from thpdiag.model.case import member_of
-from thpdiag.model.clock import DAY, ClockAnchor
+from thpdiag.model.facts import DAY, ClockAnchor
 from thpdiag.model.text import path_name
 
 UPTIME, AT_LEAST = "uptime.seconds", "uptime.at_least"

@@ -35,7 +35,7 @@ from thpdiag.host.clock.timezone import HOUR, QUARTER, Timezone, host_timezone, 
 from thpdiag.knowledge.paths import output_of, root_of
 from thpdiag.model import Citation, Clock, Event, Fact, Moment, Note, Problem, Profile, Record, Sample, Series
 from thpdiag.model.case import begin_of, end_of, member_of
-from thpdiag.model.clock import DAY, ClockAnchor
+from thpdiag.model.facts import DAY, ClockAnchor
 from thpdiag.model.numeric import Array, Floats, Ints, np
 from thpdiag.model.text import quoted
 
