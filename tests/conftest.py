@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from answers_of_a_run import begin
 from browser_fixtures import _pw_artifacts_folder, base_url, browser_type_launch_args, show, show_file
 from command_line import ROOT, Outcome, Run
 from remote_servers import asked_directly, bucket, moto
@@ -41,10 +42,16 @@ def pytest_collection_finish() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of programs that tests begin: its threads cost 65 ms each
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    begin(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The full counts of a proof run by `make proof` alone."""
-    if item.get_closest_marker("proof") and os.environ.get("THPDIAG_PROOF") != "1":
-        pytest.skip("the full counts run with THPDIAG_PROOF=1")
+    if os.environ.get("THPDIAG_PROOF") != "1":
+        proofs = [item for item in items if item.get_closest_marker("proof")]
+        config.hook.pytest_deselected(items=proofs)
+        items[:] = [item for item in items if not item.get_closest_marker("proof")]
 
 
 @pytest.fixture(autouse=True)

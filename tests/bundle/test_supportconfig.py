@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyze_bytes import STRICT, rules
+from analyze_bytes import STRICT, result_of, rules
 from conftest import ROOT
 from parse_bytes import readings
 from text_damage import mutant
@@ -92,7 +92,7 @@ def test_host_release_time_and_version(host: str) -> None:
 
 def test_a_running_setting_hides_that_of_a_start_up_file() -> None:
     """sysctl -a says 60, /etc/sysctl.d says 10."""
-    result = analyze([BUNDLES["db1"]], rules(), STRICT)
+    result = result_of(BUNDLES["db1"])
     setting = result["host"]["settings"]["sysctl.vm.swappiness"]
 
     assert (setting["value"], setting["provenance"]) == (60, "measured")

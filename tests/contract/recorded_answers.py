@@ -52,6 +52,12 @@ def recorded_words() -> Iterator[tuple[str, dict[str, str]]]:
             yield name, json.loads(words)
 
 
+def recorded_values(group: str, name: str) -> dict[str, Any]:
+    """The values of one answer."""
+    values: dict[str, Any] = json.loads(_lines(group)[name])
+    return values
+
+
 def recorded_documents(group: str) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
     """Every answer of a group: its name, its values, and its sentences by their place in it."""
     words = _lines(f"{group}.words")

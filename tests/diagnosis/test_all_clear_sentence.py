@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from contract.recorded_answers import recorded_documents
+from contract.recorded_answers import recorded_values
 
 from analyze_bytes import STRICT, document, rules
 from conftest import ROOT
@@ -71,8 +71,7 @@ CORE = {mechanism.name for mechanism in mechanisms().values() if mechanism.deman
 @pytest.mark.parametrize("counters", COUNTERS, ids=lambda path: path.parents[2].name)
 def test_less_input_is_no_surer_all_clear(counters: Path) -> None:
     """The kernel's counters alone do not clear a mechanism that the whole recording shows at work."""
-    name = f"captures/{counters.parents[2].name}"
-    whole = next(values for known, values, _ in recorded_documents("analyze.captures") if known == name)
+    whole = recorded_values("analyze.captures", f"captures/{counters.parents[2].name}")
     if whole["verdict"].get("mechanism") in CORE:
         assert analyze([counters], rules(), STRICT)["verdict"]["status"] != "nothing_found"
 

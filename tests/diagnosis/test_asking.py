@@ -85,17 +85,6 @@ def test_a_name_of_a_file_is_no_command(tmp_path: Path) -> None:
     assert "perf script --no-inline -i 'a;reboot;b.data' > perf.script" in document["ask"]["commands"][0]
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_request_is_short_and_says_nothing_twice(group: str) -> None:
-    """At most eight commands; none that another one contains. In the answers that the contract holds to."""
-    for name, values, _ in recorded_documents(f"analyze.{group}"):
-        for commands in (answer["ask"]["commands"] for answer in documents(values)):
-            assert len(commands) <= MAX_REQUESTS, name
-            bare = [c.partition(", every")[0] for c in commands]
-            assert len(set(bare)) == len(bare), name
-            assert not ("cat /proc/cmdline" in bare and any(c.startswith("cat /proc/cmdline;") for c in bare)), name
-
-
 @pytest.mark.parametrize("name", ["healthy/sosreport-debian12", "stories/uek-without-thp", "stories/sudo-echo"])
 def test_who_has_no_suspicion_is_asked_to_switch_nothing(name: str) -> None:
     """Which setting it would be nobody could say."""
@@ -156,26 +145,25 @@ def _asked_in_vain(document: dict[str, Any]) -> Iterator[str]:
                 yield f"{command}, for {who}"
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_nothing_is_asked_for_that_is_in_the_input(group: str) -> None:
-    """A single look is asked for over time, what the script recorded by another run of it, what is known not at all.
-
-    In all answers that `contract/test_analyze.py` holds to, which are those of all fixtures.
+def test_what_is_asked_for_is_short_not_there_and_not_said_twice() -> None:
+    """At most eight commands, none that another one contains; a single look is asked for over time, what the script
+    recorded by another run of it, what is known not at all. And the table of what is in a bundle names such commands.
     """
-    answers = {name: values for name, values, _ in recorded_documents(f"analyze.{group}")}
-    assert set(answers) >= {name for name in INPUTS if name.startswith(f"{group}/") or name == group}
-    asked = [(name, one) for name, values in answers.items() for d in documents(values) for one in _asked_in_vain(d)]
-    assert [(name, one) for name, one in asked if (name, one.partition(",")[0]) not in EXCERPTS] == []
+    ever: set[str] = set()
+    for group in GROUPS:
+        answers = {name: values for name, values, _ in recorded_documents(f"analyze.{group}")}
+        assert set(answers) >= {name for name in INPUTS if name.startswith(f"{group}/") or name == group}
+        for name, values in answers.items():
+            for document in documents(values):
+                vain = [one for one in _asked_in_vain(document) if (name, one.partition(",")[0]) not in EXCERPTS]
+                assert vain == [], name
+                _check_form(name, document["ask"]["commands"])
+                ever.update(command for one in document["unknown"] for command in one["ask_for"])
+    assert set(RECORDED) | {"cat /proc/meminfo", "cat /proc/uptime"} <= ever
 
 
-def test_asking_in_vain_would_be_seen() -> None:
-    """The table itself: what it holds is asked for where it is not in the input."""
-    asked = {
-        command
-        for group in GROUPS
-        for _, values, _ in recorded_documents(f"analyze.{group}")
-        for document in documents(values)
-        for one in document["unknown"]
-        for command in one["ask_for"]
-    }
-    assert set(RECORDED) | {"cat /proc/meminfo", "cat /proc/uptime"} <= asked
+def _check_form(name: str, commands: list[str]) -> None:
+    assert len(commands) <= MAX_REQUESTS, name
+    bare = [command.partition(", every")[0] for command in commands]
+    assert len(set(bare)) == len(bare), name
+    assert not ("cat /proc/cmdline" in bare and any(c.startswith("cat /proc/cmdline;") for c in bare)), name

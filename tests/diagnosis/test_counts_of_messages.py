@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from analyze_bytes import STRICT, document, documents, rules
+from analyze_bytes import document, documents, result_of
 from conftest import ROOT
 from thpdiag.knowledge.symbols import Family, families
-from thpdiag.pipeline import analyze
 
 KINDS = ("kernel_log", "kernel_trace", "journal_export", "journal_json", "dmesg_json", "sysrq")
 LOGS = [path for path in sorted((ROOT / "fixtures").glob("*/*/*")) if path.is_dir() and path.parts[-2] in KINDS]
@@ -56,7 +55,7 @@ def traces(text: str, kinds: str) -> Iterator[set[str]]:
 
 
 def sentences(bundle: Path) -> Iterator[re.Match[str]]:
-    result: dict[str, Any] = analyze([bundle], rules(), STRICT)
+    result = result_of(bundle)
     for entry in (*result["ruled_out"], *result["findings"]):
         for line in (*entry.get("evidence", ()), *entry.get("against", ())):
             if match := SENTENCE.fullmatch(line["text"]):
@@ -167,7 +166,7 @@ def test_each_report_of_the_kernel_is_explained_or_listed(bundle: Path) -> None:
     """What a plain search of the log finds is in the evidence of a finding or among the unexplained messages."""
     if bundle.name in {"hostile", "order_9"}:  # programs that quote the kernel
         pytest.skip("its lines only look like messages")
-    result = analyze([bundle], rules(), STRICT)
+    result = result_of(bundle)
     text = "\n".join(path.read_text("utf-8", "replace") for path in bundle.rglob("*") if path.is_file())
     for title, pattern in HEADLINES.items():
         assert not re.search(pattern, text) or in_words(title, result), title

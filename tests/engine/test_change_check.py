@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -45,18 +47,18 @@ FEW = Change(of=STALLS, below=10, over="20 s", within="300 s")
 @pytest.mark.parametrize(
     ("stalls", "wanted"),
     [
-        (steadily(28, 600, 86_400), YES),  # 28 in a day
-        (steadily(28, 1, 86_400), YES),
-        (steadily(28, 10, 300), NO),
-        (steadily(9, 10, 300), YES),
-        (rows(STALLS, [0.0] * 360 + [28.0] * 360), NO),  # all of them in one moment of two hours
-        (rows(STALLS, [0.0, 0.0]), UNKNOWN),
+        (partial(steadily, 28, 600, 86_400), YES),  # 28 in a day
+        (partial(steadily, 28, 1, 86_400), YES),
+        (partial(steadily, 28, 10, 300), NO),
+        (partial(steadily, 9, 10, 300), YES),
+        (partial(rows, STALLS, [0.0] * 360 + [28.0] * 360), NO),  # all of them in one moment of two hours
+        (partial(rows, STALLS, [0.0, 0.0]), UNKNOWN),
     ],
     ids=["a day", "a day by the second", "many at once", "few", "a burst", "too short"],
 )
-def test_few_in_a_day_are_not_few_in_a_minute(stalls: list[Sample], wanted: Verdict3) -> None:
+def test_few_in_a_day_are_not_few_in_a_minute(stalls: Callable[[], list[Sample]], wanted: Verdict3) -> None:
     """Of a long window its busiest five minutes count."""
-    assert answer(FEW, stalls) is wanted
+    assert answer(FEW, stalls()) is wanted
 
 
 def test_within_is_of_a_counter_that_is_held_against_a_most() -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Any
 
+from analyze_bytes import result_of
 from conftest import ROOT
-from thpdiag.engine.load import builtin_rules, load_rules
 from thpdiag.engine.wording import fact_text, metric_words
-from thpdiag.host.options import Options
-from thpdiag.pipeline import analyze
 
 
-@cache
 def _document(name: str) -> dict[str, Any]:
-    return analyze([ROOT / "fixtures" / name / "bundle"], load_rules([builtin_rules()]), Options())
+    return result_of(ROOT / "fixtures" / name / "bundle")
 
 
 def test_counters_have_the_names_that_the_kernel_gives_them() -> None:

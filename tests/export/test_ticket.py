@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from analyze_bytes import result_of
 from ci_schemas import with_findings
 from command_line import ROOT, STORY, Run
 from thpdiag.diagnosis import capture
@@ -33,7 +35,7 @@ KINDS = {  # what is left out of a capture, the sections that bring it back, tho
 
 @cache
 def asked(path: Path) -> Wanted:
-    return wanted(analyze([path], load_rules([builtin_rules()])))
+    return wanted(copy.deepcopy(result_of(path)))
 
 
 def without(kind: str, folder: Path) -> Path:
@@ -134,7 +136,7 @@ def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> No
     assert (found.seconds, found.by_hand) == (LONGER, [])
     assert "What was recorded does not show it. Once more," in letter(found)
     assert f"\nseconds={LONGER}\n" in found.script()
-    calm = analyze([STORM], load_rules([builtin_rules()]))["ask"]
+    calm = result_of(STORM)["ask"]
     assert not {"dmesg", "cat /proc/meminfo"} & set(calm["commands"])
     cut = analyze([without("perf", tmp_path)], load_rules([builtin_rules()]))["ask"]
     assert cut["commands"][0] == request("profile")
@@ -225,15 +227,15 @@ def test_shellcheck_has_nothing_to_say(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == ""
 
 
-@pytest.mark.parametrize("name", [*vocabulary.names(), *capture.words()])
-def test_the_shortest_choice_has_what_the_whole_script_has(name: str) -> None:
+def test_the_shortest_choice_has_what_the_whole_script_has() -> None:
     """What any section supplies is in it, over time if a section records it over time."""
-    ways = [section for section in capture.sections() if section.gives(name)]
-    picked = capture.fewest([name])
-    assert bool(picked) is bool(ways)
-    if ways:
-        assert any(s in ways for s in picked)
-        assert max(s.best_for(name) for s in picked if s in ways) == max(s.best_for(name) for s in ways)
+    for name in (*vocabulary.names(), *capture.words()):
+        ways = [section for section in capture.sections() if section.gives(name)]
+        picked = capture.fewest([name])
+        assert bool(picked) is bool(ways), name
+        if ways:
+            assert any(s in ways for s in picked), name
+            assert max(s.best_for(name) for s in picked if s in ways) == max(s.best_for(name) for s in ways), name
 
 
 def test_every_section_says_what_it_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyze_bytes import STRICT, rules
+from analyze_bytes import STRICT, result_of, rules
 from conftest import ROOT
 from thpdiag.model import Fact, Problem, Sample
 from thpdiag.model.parser import Content, Source
@@ -19,7 +19,7 @@ READERS = ROOT / "fixtures" / "readers"
 
 def test_latency_doctor_is_a_warning_of_redis() -> None:
     """Its advice about anonymous huge pages is the application's own word."""
-    result = analyze([READERS / "app_notes" / "latency-doctor"], rules(), STRICT)
+    result = result_of(READERS / "app_notes" / "latency-doctor")
     assert "THP-080" in {finding["rule"] for finding in result["findings"]}
 
 

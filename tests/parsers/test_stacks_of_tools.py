@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from analyze_bytes import STRICT, rules
+from analyze_bytes import STRICT, result_of, rules
 from conftest import ROOT
 from thpdiag.engine.stacks import cpu_time_profiles, samples_cpu_time, sees_kernel
 from thpdiag.engine.state_view import compiled_profile
@@ -95,7 +95,7 @@ def test_only_cpu_time_of_the_kernel_answers_questions_about_it() -> None:
 @pytest.mark.parametrize("case", ["pprof/go-cpu", "jstack/jdk17", "gdb_threads/churn", "pprof/go-heap", "bpftrace/sum"])
 def test_what_does_not_show_the_kernel_rules_nothing_out(case: str) -> None:
     """No compaction in a profile of the program alone is no sign that there is none."""
-    result = analyze([READERS / case], rules(), STRICT)
+    result = result_of(READERS / case)
     assert result["verdict"]["status"] == "cannot_tell"
     assert not [r for r in result["ruled_out"] if "non-idle samples" in r.get("because", "")]
 

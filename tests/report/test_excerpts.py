@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from analyze_bytes import STRICT, name, rules
+from analyze_bytes import STRICT, name, result_of, rules
 from conftest import ROOT
 from packed_bundles import PACKINGS, Files, files, nested, tar
 from thpdiag.bundle import Limits, Member
@@ -23,7 +23,6 @@ from thpdiag.model import Citation, Evidence
 from thpdiag.model.facts import Excerpt, ExcerptRequest
 from thpdiag.model.result import Evidence as _Evidence
 from thpdiag.model.result import complete_document, schema
-from thpdiag.pipeline import analyze
 from thpdiag.report import FORMATS
 from thpdiag.report.layout import WIDTH, columns
 from thpdiag.report.messages import cited_line, quotation
@@ -76,7 +75,7 @@ def laid(content: Files, folder: Path) -> Path:
 @pytest.mark.parametrize("bundle", BUNDLES, ids=name)
 def test_every_quote_stands_in_the_file_at_its_line(bundle: Path) -> None:
     """As `sed -n Np` prints it; nearly everything that is cited by line is quoted, and the document keeps its form."""
-    document = analyze([bundle], rules(), STRICT)
+    document = result_of(bundle)
     jsonschema.Draft202012Validator(schema()).validate(document)
     content = {path: data.decode("utf-8", "replace").split("\n") for path, data in files(bundle).items()}
     cited = [e for e in evidence(complete_document(document)) if e["line"] and (e["kind"] != "stack" or e["value"])]
@@ -202,7 +201,7 @@ def test_a_terminal_gets_one_line() -> None:
 
 def test_reports_show_what_is_quoted() -> None:
     """Text from -v on, the page with its line ends, a stack once where two lines of evidence cite it."""
-    document = analyze([BUNDLES[-1]], rules(), STRICT)
+    document = result_of(BUNDLES[-1])
     plain, more = (FORMATS["text"](document, Presentation(verbosity=v)) for v in (0, 1))
     row = "compact_stall 163647"
     assert row not in plain
@@ -230,7 +229,7 @@ def test_counters_that_the_words_name_are_looked_for() -> None:
 
 def test_places_of_settings_are_quoted() -> None:
     """The value in force, what other places say, and what will hold."""
-    document = analyze([STORIES / "tuned-overrides-boot-line" / "bundle"], rules(), STRICT)
+    document = result_of(STORIES / "tuned-overrides-boot-line" / "bundle")
     jsonschema.Draft202012Validator(schema()).validate(document)
     enabled = document["host"]["settings"]["thp.enabled"]
     assert enabled["excerpt"] == ["[always] madvise never"]

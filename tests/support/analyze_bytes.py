@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from answers_of_a_run import answer
 from command_line import ROOT
 from thpdiag.engine.load import Rule, builtin_rules, load_rules
 from thpdiag.host.cases import host_cases
@@ -37,8 +38,8 @@ def document(data: bytes) -> dict[str, Any]:
 
 @cache
 def result_of(bundle: Path) -> dict[str, Any]:
-    """The result of a fixture's folder, made once for all tests of a process; none of them may change it."""
-    return analyze([bundle], rules(), STRICT)
+    """The result of a fixture, made once for all tests of a run; none of them may change it."""
+    return answer(f"analyze {bundle}", lambda: analyze([bundle], rules(), STRICT))
 
 
 def documents(result: dict[str, Any]) -> list[dict[str, Any]]:

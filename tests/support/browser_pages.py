@@ -11,9 +11,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-from analyze_bytes import STRICT, rules
+from analyze_bytes import result_of
 from command_line import ROOT
-from thpdiag.pipeline import analyze
 from thpdiag.report.html import render
 
 RESULTS = sorted((ROOT / "tests" / "results").glob("*.json"), key=str)
@@ -69,7 +68,7 @@ def document(source: Path) -> dict[str, Any]:
     if source.suffix == ".json":
         read: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
         return read
-    return analyze([source], rules(), STRICT)
+    return result_of(source)
 
 
 @cache

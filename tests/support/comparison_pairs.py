@@ -10,13 +10,12 @@ from typing import Any
 
 import yaml
 
+from analyze_bytes import result_of
 from command_line import ROOT
 from thpdiag.compare import FORMATS as TYPED
 from thpdiag.compare.document import document as compare
 from thpdiag.compare.model import SCHEMA, Comparison
-from thpdiag.engine.load import builtin_rules, load_rules
 from thpdiag.model.document import plain_document, read_document
-from thpdiag.pipeline import analyze
 from thpdiag.report.presentation import PLAIN, Presentation
 
 PAIRS = ROOT / "fixtures" / "comparisons"
@@ -39,14 +38,9 @@ def _format(name: str) -> Callable[..., str]:
 FORMATS = {name: _format(name) for name in TYPED}
 
 
-@cache
-def _analysed(path: str) -> dict[str, Any]:
-    return analyze([ROOT / path], load_rules([builtin_rules()]))
-
-
 def result(path: str) -> dict[str, Any]:
     """The result of a fixture, for the test alone."""
-    return copy.deepcopy(_analysed(path))
+    return copy.deepcopy(result_of(ROOT / path))
 
 
 def captured(name: str) -> dict[str, Any]:
