@@ -108,9 +108,43 @@ def test_paper_has_what_a_person_would_print(show: Show, tmp_path: Path) -> None
     assert sheets < more
 
 
-def test_a_story_takes_few_sheets(show: Show, tmp_path: Path) -> None:
-    """The report of one finding is no book."""
-    assert _printed(show(page_of(STORY)), tmp_path)[1] <= 8
+@pytest.mark.parametrize("source", [STORY, CAPTURE], ids=_name)
+def test_a_report_takes_few_sheets(source: Path, show: Show, tmp_path: Path) -> None:
+    """Not even that of a capture with call stacks, counters and settings is a book."""
+    assert _printed(show(page_of(source)), tmp_path)[1] <= 8
+
+
+def test_the_verdict_is_painted_first_and_then_the_rest(show: Show, tmp_path: Path) -> None:
+    """What waits for the first paint is on the screen right after it, on paper at any time, and at once on a reload."""
+    shown = show(page_of(STORY))
+    expect(shown.page.locator("footer")).to_be_visible()
+    (tmp_path / "page.html").write_text(page_of(STORY), encoding="utf-8")
+    browser = shown.page.context.browser
+    assert browser is not None
+    again = browser.new_page()
+    again.goto(f"{(tmp_path / 'page.html').as_uri()}#reproduce")
+    again.reload()
+    assert again.evaluate("document.documentElement.className") == ""
+    expect(again.locator("footer")).to_be_in_viewport()
+    again.close()
+    shown.page.evaluate("document.documentElement.className = 'opening'")
+    assert not shown.page.locator("section").first.is_visible()
+    assert "Reproduce" in _printed(shown, tmp_path)[0]
+
+
+def test_the_whole_condition_of_a_rule_unfolds(show: Show) -> None:
+    """Of a rule that did not match, too: every check with its value, what it found and what it would have needed."""
+    page = show(page_of(CAPTURE)).page
+    rule = next(one for one in document(CAPTURE)["rules"] if one["outcome"] == "silent" and one["tree"]["children"])
+    page.locator("details.fold", has=page.locator("table[data-host]")).locator("> summary").click()
+    row = page.locator("tr", has=page.get_by_text(rule["id"], exact=True))
+    button = row.get_by_role("button", name="Condition")
+    button.click()
+    expect(row.locator(".tree > li > code")).to_have_text(rule["tree"]["expr"])
+    assert row.locator(".tree > li > ul > li").count() == len(rule["tree"]["children"])
+    expect(button).to_have_attribute("aria-expanded", "true")
+    button.click()
+    expect(row.locator(".tree")).to_be_hidden()
 
 
 def test_nothing_is_cut_on_paper(show: Show) -> None:

@@ -92,17 +92,18 @@ def test_a_list_without_callers_is_explained_as_one() -> None:
     """Nothing speaks of what stands below where no source says who called whom."""
     flat = section(render(document(recording("a", [["?;f", 0.9], ["?;g", 0.1]]))))
     assert "the source does not say what called it" in flat
-    assert "below it stands what it called" in section(render(document(recording("a"))))
+    assert "below it is what it called" in section(render(document(recording("a"))))
 
 
 def test_the_text_beneath_says_what_the_picture_shows() -> None:
     """The table of functions follows each picture."""
     page = section(render(document(recording("a"))))
-    assert page.index('class="icicle"') < page.index("callers and callees</h3>") < page.index("<table>")
+    assert page.index('class="icicle"') < page.index("callers and callees</span></h3>") < page.index("<table>")
 
 
 ASKS = """
 (async () => {
+  while (document.documentElement.className) await new Promise(requestAnimationFrame);
   const figure = document.querySelector(".icicle");
   const line = () => figure.querySelector(".told").textContent;
   const box = figure.querySelector("input");
@@ -145,7 +146,7 @@ ASKS = """
 def test_the_script_searches_walks_and_zooms(show: Show) -> None:
     """One page in a browser: `/`, a share that counts no stack twice, arrows with shares read out, zoom and back."""
     page = re.sub(r"<meta http-equiv[^>]*>", "", render(document(recording("a", **MATCHED), cites="a")))
-    opened = show(page.replace("</body>", f"<script>{ASKS}</script></body>"))
+    opened = show(page.replace("</body>", f'<script type="module">{ASKS}</script></body>'))
     told = json.loads(unquote(opened.page.locator("#told").text_content() or ""))
     assert told["start"].startswith("Click or Enter")
     assert told["focused"] is True

@@ -206,7 +206,7 @@ def test_reports_show_what_is_quoted() -> None:
     row = "compact_stall 163647"
     assert row not in plain
     assert f"| line 1736: {row}" in more
-    page = FORMATS["html"](document).partition("<script")[0]
+    page = FORMATS["html"](document).partition('<script type="application')[0]
     assert f'<code class="excerpt">line 1736: {row}</code>' in page
     assert page.count("pfn_to_online_page ([kernel.kallsyms])\n") == 1
 

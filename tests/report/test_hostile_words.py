@@ -185,7 +185,7 @@ def test_the_page_has_no_live_part(results: list[tuple[str, dict[str, Any]]]) ->
         parsed = Page(page)
         assert list(live(parsed)) == [], repr(word)
         scripts = [attributes for tag, attributes in parsed.tags if tag == "script"]
-        assert scripts == [{"type": "application/gzip+base64", "id": "result"}, {}], repr(word)
+        assert scripts == [{}, {"type": "application/gzip+base64", "id": "result"}, {"type": "module"}], repr(word)
         assert CONTROLS.search(page) is None, repr(word)
 
 

@@ -80,8 +80,9 @@ def test_the_page_has_only_our_elements(path: Path) -> None:
     assert {tag for tag, _ in page.elements} <= ELEMENTS
     assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
     assert [attributes for tag, attributes in page.elements if tag == "script"] == [
-        {"type": "application/gzip+base64", "id": "result"},
         {},
+        {"type": "application/gzip+base64", "id": "result"},
+        {"type": "module"},
     ]
     ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
     assert ids.most_common(1)[0][1] == 1
@@ -98,7 +99,7 @@ def test_the_page_fetches_nothing(path: Path) -> None:
     assert not re.search(r"url\(|@import", page.partition("<style>")[2].partition("</style>")[0])
     policy = next(a["content"] for _, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
     assert re.fullmatch(
-        r"default-src 'none'; script-src 'sha256-[\w+/=]+'; "
+        r"default-src 'none'; script-src 'sha256-[\w+/=]+' 'sha256-[\w+/=]+'; "
         r"style-src 'sha256-[\w+/=]+'; base-uri 'none'; form-action 'none'",
         policy or "",
     )

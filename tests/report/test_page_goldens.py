@@ -18,7 +18,7 @@ from markupsafe import escape
 
 from ci_schemas import RESULTS
 from thpdiag.model.document import compact
-from thpdiag.report.html import from_page, policy, render, script, style
+from thpdiag.report.html import from_page, opening, policy, render, script, style
 
 RENDERED = """
 import json, sys
@@ -36,6 +36,7 @@ def _told(page: str) -> str:
     digest = sha256(compact(from_page(page)).encode()).hexdigest()
     for text, name in (
         (data, f"result {digest}"),
+        (opening(), "opening"),
         (script(), "script"),
         (style(), "style"),
         (escape(policy()), "policy"),

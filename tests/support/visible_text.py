@@ -128,7 +128,7 @@ def of_documents() -> Iterator[Text]:
     """Paragraphs of README, changelog and docs, without code."""
     files = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for file in files:
-        text = re.sub(r"^```.*?^```|^ {4}.*$|<!--.*?-->", "", file.read_text(), flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(r"(?s:^```.*?^```)|^ {4}.*$|(?s:<!--.*?-->)", "", file.read_text(), flags=re.MULTILINE)
         for part in re.split(r"\n\s*\n|\n(?=[-*|#\d])", text):
             words = " ".join(re.sub(r"\]\([^)]*\)|[|#*\[]", " ", part).split())
             if len(WORD.findall(words)) >= MIN_WORDS:

@@ -56,7 +56,14 @@ _PLAIN = '<script type="application/json" id="result">'
 _END = "</script>"
 _HEADER = bytes.fromhex("1f8b08000000000002ff")  # RFC 1952: deflate, no name, no time, unknown system
 MAX_JSON_BYTES = 256 << 20
-SCRIPTS = ("page.js", "result.js", "words.js", "panels.js", "icicle.js")  # each finds what it needs in those before
+SCRIPTS = (
+    "page.js",
+    "result.js",
+    "words.js",
+    "rules.js",
+    "panels.js",
+    "icicle.js",
+)  # each finds what it needs in those before
 MAX_FOLDERS = 20  # of a path that are shown as such
 _FIRST_FRAMES = 500  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
 _FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
@@ -65,8 +72,8 @@ _FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for
 def render(document: AnyResult, _presentation: Presentation = PLAIN) -> str:
     page = _environment().get_template("page.html")
     return page.render(
-        hosts=messages.hosts(document), style=Markup(style()), script=Markup(script()), policy=policy(),
-        data=embedded_document(document),
+        hosts=messages.hosts(document), style=Markup(style()), opening=Markup(opening()), script=Markup(script()),
+        policy=policy(), data=embedded_document(document),
     )  # fmt: skip
 
 
@@ -107,24 +114,35 @@ def style() -> str:
 
 
 @cache
+def opening() -> str:
+    """The script of the head: what is painted first."""
+    return join_scripts([files(__package__).joinpath("script", "opening.js").read_text(encoding="utf-8")])
+
+
+@cache
 def script() -> str:
     return join_scripts(files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in SCRIPTS)
 
 
 def join_scripts(parts: Iterable[str]) -> str:
-    """Parts of a script in one function, so that they share a scope and leave nothing outside of it."""
-    return '(function () {\n"use strict";\n' + "".join(parts) + "})();\n"
+    """Parts of a script in one function, so that they share a scope and leave nothing outside of it.
+
+    Comments that fill a line, and indentation, are left out: an eighth of a script when packed.
+    """
+    program = re.sub(r"^\s*//.*\n|^\s+", "", "".join(parts), flags=re.MULTILINE)
+    return '(function () {\n"use strict";\n' + program + "})();\n"
 
 
 @cache
 def policy() -> str:
     """The policy of a report's page."""
-    return policy_for(style(), script())
+    return policy_for(style(), opening(), script())
 
 
-def policy_for(looks: str, program: str = "") -> str:
-    """A content security policy under which only this style, and this script if there is one, have an effect."""
-    scripts = f"script-src '{digest(program)}'; " if program else ""
+def policy_for(looks: str, *programs: str) -> str:
+    """A content security policy under which only this style, and these scripts if there are any, have an effect."""
+    digests = " ".join(f"'{digest(program)}'" for program in programs)
+    scripts = f"script-src {digests}; " if digests else ""
     return f"default-src 'none'; {scripts}style-src '{digest(looks)}'; base-uri 'none'; form-action 'none'"
 
 
