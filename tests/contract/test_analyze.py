@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from charts_of_findings import charts_show_what_findings_name
 from contract.fixture_inputs import first_of_each_reader, fixture_inputs
 from contract.recorded_answers import compare, recorded_words
 from contract.run_command import run_command
@@ -19,6 +20,8 @@ LISTED = sorted(first_of_each_reader() | {name for name in INPUTS if not name.st
 
 def answer(command: str, name: str) -> dict[str, Any]:
     done = run_command(command, INPUTS[name], "-f", "json")
+    if command == "analyze":
+        charts_show_what_findings_name(done.document)
     values, words = separate(done.document)
     return {"values": {"exit": done.code, "stderr": bool(done.err), **values}, "words": words}
 
@@ -26,7 +29,7 @@ def answer(command: str, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", INPUTS)
 def test_analyze_is_as_recorded(name: str) -> None:
     """Verdict, findings, evidence, figures, citations, commands, settings, measures, inputs, the exit code; and every
-    sentence, recorded anew with BLESS=words after a change of wording."""
+    sentence, recorded anew with BLESS=words after a change of wording. Charts of a finding show what it names."""
     given, group = answer("analyze", name), f"analyze.{name.split('/')[0]}"
     compare(group, name, given["values"])
     compare(group, name, given["words"], words=True)
