@@ -51,6 +51,7 @@ MANY_RUNS, WORTH_OF_MANY = 5, 0.05  # runs of a job whose mean is told, and from
 BRIEF_SECONDS = 1.0  # a load that was measured for less shows its warming up
 RESIDENT, VIRTUAL = "process_resident_memory_bytes", "process_virtual_memory_bytes"
 WORTH_GROWTH = 16 * 2**20  # bytes; less is what programs gain and lose all the time
+WORK = ("work.seconds", "work.latency", "work.rate")
 GROUP = "\t"  # between the parts of a source's name
 
 
@@ -136,13 +137,10 @@ def _means(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]
         weighted = busy is not None and track.metric == "cpu_ratio.sys_share"
         values, weights = track.column, busy if weighted else None
         end = max(LAST, len(track) // 3)
-        mean, last = (_weighted_mean(values, weights), _weighted_mean(values[-end:], _end(weights, end)))
+        mean = _weighted_mean(values, weights)
+        last = _weighted_mean(values[-end:], None if weights is None else weights[-end:])
         side = _side(metric, track, mean, len(track), last)
         yield track.table.reader, replace(side, busy=_average(busy), user=_average(user))
-
-
-def _end(weights: Column | None, end: int) -> Column | None:
-    return None if weights is None else weights[-end:]
 
 
 def _weighted_mean(values: Column, weights: Column | None) -> float:
@@ -204,7 +202,7 @@ def _growth(view: StateView) -> Iterator[tuple[str, Side]]:
 def _work(view: StateView) -> Iterator[tuple[str, Side]]:
     """What one and the same job took, or did in a second; several runs give the median."""
     found: dict[tuple[str, ...], list[Fact]] = {}
-    for fact in _work_facts(view):
+    for fact in (fact for name in WORK for fact in view.facts(name)):
         bare, own = own_switch(fact.label("job") or "")
         key = (bare, own, fact.name, fact.label("kind") or "real", fact.label("title") or "")
         found.setdefault(key, []).append(fact)
@@ -213,11 +211,6 @@ def _work(view: StateView) -> Iterator[tuple[str, Side]]:
             continue
         kernel = found.get((bare, own, name, "sys", title), ())
         yield GROUP.join((bare, own, name, kind, title)), _runs(runs, own, kernel)
-
-
-def _work_facts(view: StateView) -> Iterator[Fact]:
-    for name in ("work.seconds", "work.latency", "work.rate"):
-        yield from view.facts(name)
 
 
 def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
@@ -391,12 +384,13 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     It is the state with the worse value that a yes speaks of.
     """
     toggle, settings = check.toggle, _names(check.toggle.settings, view)
-    if len(view.others) < 2 and OF_PROGRAM not in settings:
-        contrasts = []
-    else:
-        contrasts = [c for s in settings for m in toggle.metrics for c in _contrasts(s, m, view)]
-        if toggle.expected == "better":
-            contrasts = [c.exchange() for c in contrasts]
+    several = len(view.others) > 1  # a program's own switch alone differs within one state, from job to job
+    asked = [(s, m) for s in settings for m in toggle.metrics if (m == "work_rate" if s == OF_PROGRAM else several)]
+    contrasts = [c for s, m in asked for c in _contrasts(s, m, view)]
+    if not contrasts:
+        return unknown_result(check, OTHER_SETTING, _what_is_missing(toggle, view))
+    if toggle.expected == "better":
+        contrasts = [c.exchange() for c in contrasts]
     sound = [c for c in contrasts if _enough(c, toggle) and _same_load(c) and c.with_the_switch and c.alone(settings)]
     ratio = parse_quantity(toggle.ratio)
     noise = [c for c in sound if c.is_at_least(ratio) and _noise(c, view)]
@@ -624,21 +618,20 @@ def _same_load(contrast: Contrast) -> bool:
     worse, better = contrast.worse, contrast.better
     if contrast.metric == "sys_total":
         return worse.user is not None and better.user is not None and better.user >= SAME_WORK * worse.user
-    return worse.busy is None or better.busy is None or _is_similar(worse.busy, better.busy)
-
-
-def _is_similar(one: float, other: float) -> bool:
-    return min(one, other) >= SAME_LOAD * max(one, other)
+    if worse.busy is None or better.busy is None:
+        return True
+    return min(worse.busy, better.busy) >= SAME_LOAD * max(worse.busy, better.busy)
 
 
 def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[str], view: StateView) -> str:
-    """Why nothing could be compared."""
-    if not contrasts:
-        return _what_is_missing(check, view)
+    """Why none of the contrasts, of which there are some, decides anything."""
     contrast = contrasts[0]
     title = contrast.worse.title
     if not contrast.alone(settings):
-        return _what_else_was_switched(contrast, settings)
+        if half := [name for name in contrast.half_known if name not in settings]:
+            return f"whether {' and '.join(half)} was switched as well is not in the input"
+        names = " and ".join(name for name, _, _ in contrast.differences)
+        return f"{names} were switched together; which of them did it is open"
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
@@ -665,13 +658,6 @@ def _what_is_missing(check: Toggle, view: StateView) -> str:
     return "no two stretches with different settings and enough samples"
 
 
-def _what_else_was_switched(contrast: Contrast, settings: Sequence[str]) -> str:
-    if half := [name for name in contrast.half_known if name not in settings]:
-        return f"whether {' and '.join(half)} was switched as well is not in the input"
-    names = " and ".join(name for name, _, _ in contrast.differences)
-    return f"{names} were switched together; which of them did it is open"
-
-
 def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]:
     """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
     by_value: dict[Knobs, dict[str, Side]] = {}
@@ -681,7 +667,8 @@ def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]
         for source, side in sides(metric, other).items():
             value, name = _value(other, setting), source
             if setting == OF_PROGRAM:
-                value, name = side.own or "default", _without_switch(source, metric)
+                bare, _, *rest = source.split(GROUP)  # the name of a job's figure without what its own switch says
+                value, name = side.own or "default", GROUP.join((bare, "", *rest))
             if value is None:
                 continue
             knobs = ((setting, value), *beside)
@@ -692,14 +679,6 @@ def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]
     for better, worse in combinations(sorted(by_value, key=lambda knobs: permissiveness(*knobs[0])), 2):
         for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
             yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source], source)
-
-
-def _without_switch(source: str, metric: str) -> str:
-    """The name of a job's figure without what the program's own switch says."""
-    if metric != "work_rate":
-        return source
-    bare, _, *rest = source.split(GROUP)
-    return GROUP.join((bare, "", *rest))
 
 
 def _value(view: StateView, setting: str) -> str | None:
