@@ -11,7 +11,7 @@ from analyze_bytes import rules
 from command_line import Run
 from faulty_rules import GOOD, rule
 from thpdiag.authoring.catalogue import catalogue, check_words
-from thpdiag.authoring.coverage import rule_coverage, without_cases
+from thpdiag.authoring.testing import rule_coverage, without_cases
 from thpdiag.engine.schema import CHECKS
 from thpdiag.knowledge.mechanisms import mechanisms
 

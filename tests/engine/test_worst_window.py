@@ -122,7 +122,7 @@ def test_what_needs_two_times_is_a_hypothesis() -> None:
 def test_another_source_in_the_storm_decides() -> None:
     """A short recording of the storm counts beside the long one that sees the storm too seldom."""
     coarse = recording("day.txt", {STALLS: counter(0, {})[::240]}, reader="slow")
-    coarse = coarse.with_values({STALLS: np.full(6, 1e6)})
+    coarse = replace(coarse, values={STALLS: np.full(6, 1e6)})
     fine = {STALLS: counter(400, {}, 20), FAULTS: counter(900, {}, 20), FALLBACKS: counter(0, {}, 20)}
     found = confidences(diagnosis(case([coarse, recording("storm.txt", fine, start=at(100))])))
     assert found["THP-012"] == "likely"

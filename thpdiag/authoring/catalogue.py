@@ -211,8 +211,16 @@ def _section(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
     yield _flat(file.means)
     yield ""
     yield from _when(rule)
-    yield from _parameters(rule)
-    yield from _related(rule, rules)
+    if rule.file.params:
+        yield from ("", "| parameter | value | why |", "| --- | --- | --- |")
+    for name, param in rule.file.params.items():
+        yield f"| {name} | {param.default} | {_flat(param.means).replace('|', '/')} |"
+    told = [(words, getattr(rule.file, key)) for key, words in LISTS]
+    told = [(words, names) for words, names in told if names]
+    if told:
+        yield ""
+    for words, names in told:
+        yield f"- {words}: {', '.join(_link(rules[n]) if n in rules else n for n in names)}"
     yield from _what_to_do(rule)
     yield from _listing("Beware", file.false_positives)
     yield from _listing("From", file.references)
@@ -233,22 +241,6 @@ def _when(rule: Rule) -> Iterator[str]:
 def _quoted(expression: Expression, rule: Rule) -> str:
     """The condition with the names of checks set off."""
     return re.sub(r"[A-Za-z_][\w-]*", lambda f: f"*{f[0]}*" if f[0] in rule.checks else f[0], str(expression))
-
-
-def _parameters(rule: Rule) -> Iterator[str]:
-    if rule.file.params:
-        yield from ("", "| parameter | value | why |", "| --- | --- | --- |")
-    for name, param in rule.file.params.items():
-        yield f"| {name} | {param.default} | {_flat(param.means).replace('|', '/')} |"
-
-
-def _related(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
-    told = [(words, getattr(rule.file, key)) for key, words in LISTS]
-    told = [(words, names) for words, names in told if names]
-    if told:
-        yield ""
-    for words, names in told:
-        yield f"- {words}: {', '.join(_link(rules[n]) if n in rules else n for n in names)}"
 
 
 def advised(rule: Rule) -> Iterator[tuple[str, str]]:

@@ -197,16 +197,12 @@ def _gzip_header(packed: Stream) -> None:
             raise _header_error(packed)
     for flag in (_FNAME, _FCOMMENT):
         if flags & flag:
-            _skip_string(packed)
+            end = packed.peek(_MAX_HEADER_STRING_BYTES).find(b"\0")
+            if end < 0:
+                raise _header_error(packed)
+            packed.skip(end + 1)
     if flags & _FHCRC:
         packed.skip(2)
-
-
-def _skip_string(packed: Stream) -> None:
-    end = packed.peek(_MAX_HEADER_STRING_BYTES).find(b"\0")
-    if end < 0:
-        raise _header_error(packed)
-    packed.skip(end + 1)
 
 
 def _header_error(packed: Stream) -> StreamError:

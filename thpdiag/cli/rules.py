@@ -12,11 +12,10 @@ from click.exceptions import Exit
 
 from thpdiag.authoring.cases import GAPS, known_gaps, load_cases
 from thpdiag.authoring.catalogue import catalogue
-from thpdiag.authoring.coverage import Coverage, rule_coverage, without_cases
 from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.knowledge import issue_complaints, pack_complaints
 from thpdiag.authoring.skeleton import skeleton
-from thpdiag.authoring.testing import run_case, trials, unnoticed_mistakes
+from thpdiag.authoring.testing import Coverage, rule_coverage, run_case, trials, unnoticed_mistakes, without_cases
 from thpdiag.cli.options import (
     RULES,
     SET,

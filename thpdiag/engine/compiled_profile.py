@@ -314,7 +314,16 @@ class CompiledProfile:
         objects = tuple((family.objects if (family := families().get(name)) else None) for name in choice)
         places = self._veils.get(objects)
         if places is None:
-            veil = self._unnamed_frames(objects)
+            # Frames without a name that might be of families in these objects; None stands for the kernel
+            known = [o for o in objects if o is not None]
+            veil = np.fromiter(
+                (
+                    nameless and ((None in objects and frame.kernel is True) or any(o.search(frame.dso) for o in known))
+                    for frame, nameless in zip(self.profile.frames, self._nameless, strict=True)
+                ),
+                np.bool_,
+                len(self.profile.frames),
+            )
             places = np.flatnonzero(veil[self.profile.chains.frames]) if veil.any() else np.zeros(0, np.int64)
             self._veils[objects] = places
         return places
@@ -326,18 +335,6 @@ class CompiledProfile:
             mask = np.fromiter((not m.isdisjoint(choice) for m in self.members), np.bool_, len(self.members))
             self._masks[choice] = mask
         return mask
-
-    def _unnamed_frames(self, objects: Objects) -> Bools:
-        """Frames without a name that might be of families in these objects; None stands for the kernel."""
-        known = [o for o in objects if o is not None]
-        return np.fromiter(
-            (
-                nameless and ((None in objects and frame.kernel is True) or any(o.search(frame.dso) for o in known))
-                for frame, nameless in zip(self.profile.frames, self._nameless, strict=True)
-            ),
-            np.bool_,
-            len(self.profile.frames),
-        )
 
     @cached_property
     def _nameless(self) -> tuple[bool, ...]:

@@ -550,9 +550,5 @@ def rule_places(folders: Sequence[Path]) -> list[Traversable | Pack]:
     unique: dict[str, Traversable | Pack] = {}
     named: list[Traversable | Pack] = [builtin_rules(), *installed_packs(), *folders]
     for pack in map(pack_of, named):
-        unique.setdefault(_folder_key(pack.folder), pack)
+        unique.setdefault(str(pack.folder.resolve()) if isinstance(pack.folder, Path) else str(pack.folder), pack)
     return list(unique.values())
-
-
-def _folder_key(folder: Traversable) -> str:
-    return str(folder.resolve()) if isinstance(folder, Path) else str(folder)

@@ -351,7 +351,11 @@ def symbolize(profile: Profile, tables: Sequence[SymbolTable]) -> tuple[Profile,
     addresses = np.array([profile.frames[i].address for i in pending], np.uint64)
     fit, refused = fitting_tables(profile, image, tables, addresses)
     if not fit:
-        missing = _describe_missing(image, refused)
+        # Why there are no names
+        kernel = f"kernel {quoted(image.release)}" if image.release else "the recorded kernel"
+        why = "".join(f"; {path_name(r.table.cite.member)} {r.reason}" for r in refused[:_MOST_NAMED])
+        more = f"; {len(refused) - _MOST_NAMED} more do not fit" if len(refused) > _MOST_NAMED else ""
+        missing = f"no list of the symbols of {kernel} is in the input{why}{more}"
         nameless = [Frame(UNKNOWN, KERNEL, kernel=True)]
         plain = _name_frames(profile, pending, nameless, np.zeros(len(pending), np.int64), f"none: {missing}")
         text = (
@@ -455,14 +459,6 @@ def _nameless_modules(image: KernelImage, best: TableFit, names: _Names) -> Iter
             " only /proc/kallsyms of the boot that was recorded, or the modules' own files, have them"
         )
         yield Problem(best.table.cite, text, count=int((module != NOWHERE).sum()))
-
-
-def _describe_missing(image: KernelImage, refused: Sequence[TableRefusal]) -> str:
-    """Why there are no names."""
-    kernel = f"kernel {quoted(image.release)}" if image.release else "the recorded kernel"
-    why = "".join(f"; {path_name(r.table.cite.member)} {r.reason}" for r in refused[:_MOST_NAMED])
-    more = f"; {len(refused) - _MOST_NAMED} more do not fit" if len(refused) > _MOST_NAMED else ""
-    return f"no list of the symbols of {kernel} is in the input{why}{more}"
 
 
 Readings = Mapping[str, Sequence[TaggedRecord]]

@@ -6,7 +6,7 @@ Readers of lines yield rows, readers of whole recordings columns; `thpdiag.host.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -152,10 +152,6 @@ class Series:
             return None
         seconds = float(self.seconds[number])
         return Moment(seconds, self.clock, self.within, self.pace) if seconds == seconds else None
-
-    def with_values(self, values: Mapping[str, NDArray[np.float64]]) -> Series:
-        """The same rows with these values."""
-        return replace(self, values=values)
 
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Series:
         """The rows that `keep` marks, or numbers."""

@@ -106,7 +106,12 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
     uses = cpu_uses(view.catalogue, is_named, view.bound_to(AVERAGE))
     best = max(uses, key=lambda use: (not use.is_lifetime, use.mean), default=None)
     if best is None:
-        return _no_process(check, view)
+        # The process is not there; that is a no only where the use of others is known
+        tracks = [*view.tracks(AVERAGE), *view.tracks(LIFETIME)]
+        if not tracks:
+            return unknown_result(check, "process_cpu_ratio", "the CPU use of processes is not in the input", "state")
+        class_ = metric_class(tracks[0].metric, "last")
+        return CheckResult(check, NO, "no such process among those listed", tracks[0].cite(), class_=class_)
     bound, value = parse_quantity(check.process.cpu_above or 0), best.mean
     class_ = metric_class(best.track.metric, "level")
 
@@ -135,12 +140,3 @@ def _duration_words(use: CpuUse) -> str:
     between = "the same" if low == high else f"{low} to {high}"
     absent = f"; not listed in {use.absent} of them" if use.absent else ""
     return f" on average, {between} in {len(use.points)} samples{in_brackets([lines_of(use.points)])}{absent}"
-
-
-def _no_process(check: ProcessCheck, view: StateView) -> CheckResult:
-    """The process is not there; that is a no only where the use of others is known."""
-    tracks = [*view.tracks(AVERAGE), *view.tracks(LIFETIME)]
-    if not tracks:
-        return unknown_result(check, "process_cpu_ratio", "the CPU use of processes is not in the input", "state")
-    class_ = metric_class(tracks[0].metric, "last")
-    return CheckResult(check, NO, "no such process among those listed", tracks[0].cite(), class_=class_)

@@ -411,7 +411,7 @@ def file_name(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
         return
     text = _all_words(rule)
     words = [w for w in name.removesuffix(".yaml").split("-") if w not in LITTLE]
-    if not any(_stem(word) in text for word in words):
+    if not any((word if len(word) < 5 else word[: max(4, len(word) - 3)]) in text for word in words):
         message = f"the file is called {name}, which has no words of the rule; call it {rule.file.mechanism}.yaml"
         yield LintIssue(f"{message} or after the title", ("title",))
 
@@ -420,10 +420,6 @@ def _all_words(rule: Rule) -> str:
     file = rule.file
     words = (file.id, file.title, file.mechanism, file.means, str(file.checks), *file.checks, *file.remedies)
     return " ".join(words).lower()
-
-
-def _stem(word: str) -> str:
-    return word if len(word) < 5 else word[: max(4, len(word) - 3)]
 
 
 @lint("an id whose prefix does not fit the role")
