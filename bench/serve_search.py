@@ -34,8 +34,8 @@ from thpdiag.serve.storage.database import (
     work,
     write_transaction,
 )
-from thpdiag.serve.storage.search import words_in
 from thpdiag.serve.storage.storage import Storage
+from thpdiag.serve.storage.work import words_in
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis
 
 ANALYSIS = Analysis("1", "0123456789abcdef")
@@ -113,10 +113,11 @@ def measure(name: str, folder: Path, database: str | None, count: int, times: in
             took = []
             for _ in range(times):
                 began = time.perf_counter()
-                cases, number = storage.cases.page(question, limit=51), storage.cases.count(question)
+                cases, count = storage.cases.page(question, limit=51), storage.cases.size(question)
                 took.append(1000 * (time.perf_counter() - began))
             middle = statistics.median(took)
-            print(f"  {about:28} {number:>7,} cases  {middle:6.1f} ms, at most {max(took):6.1f}  ({len(cases)} shown)")
+            fit = f"{count.number:,}{'+' if count.more else ''}"
+            print(f"  {about:28} {fit:>8} cases  {middle:6.1f} ms, at most {max(took):6.1f}  ({len(cases)} shown)")
             slowest = max(slowest, middle)
         return slowest
 

@@ -16,9 +16,9 @@ from starlette.types import Scope as Connection
 
 from serve_requests import KEY, House, prefix, serving
 from thpdiag.report.html import policy_for
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
 from thpdiag.serve.access.gate import Routes, Rule, protect
-from thpdiag.serve.access.headers import PAGE_HEADERS, download_headers, report_headers
+from thpdiag.serve.access.http import PAGE_HEADERS, download_headers, report_headers
 from thpdiag.serve.access.principals import Access, Mode, Scope
 
 ROUTES = Routes(
@@ -62,10 +62,12 @@ class Web:
     def answer(self, request: Request) -> Response:
         who = request.state.principal
         if request.url.path == "/sign-in":
-            cookie = sessions.begin_session(KEY, prefix(self.house.token("read")), self.house.now)
-            return PlainTextResponse("in", headers={"Set-Cookie": sessions.set_cookie_header(cookie, over_tls=False)})
+            cookie = credentials.begin_session(KEY, prefix(self.house.token("read")), self.house.now)
+            return PlainTextResponse(
+                "in", headers={"Set-Cookie": credentials.set_cookie_header(cookie, over_tls=False)}
+            )
         if request.url.path == "/page":
-            self.csrf = sessions.issue_csrf_token(KEY, who, self.house.now)
+            self.csrf = credentials.issue_csrf_token(KEY, who, self.house.now)
             return HTMLResponse(PAGE.format(csrf=self.csrf), headers=PAGE_HEADERS)
         if request.url.path == "/report":
             return HTMLResponse(REPORT, headers=report_headers(policy_for("", SCRIPT)))

@@ -17,7 +17,7 @@ from serve_application import Whole, served
 from serve_requests import serving
 from small_results import document
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.fleet.cache import FleetCache
+from thpdiag.serve.fleet import FleetCache
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">\u202e'&{{7*7}}"
 NewContext = Callable[..., BrowserContext]

@@ -18,8 +18,8 @@ import pytest
 from small_results import ANALYSIS, command, content, ran, result
 from thpdiag.errors import StoreBusyError, StoreError
 from thpdiag.store import schema as form
-from thpdiag.store.folder import Busy
 from thpdiag.store.reading import StoreReader
+from thpdiag.store.schema import Busy
 from thpdiag.store.store import Store
 
 FULL = os.environ.get("THPDIAG_PROOF") == "1"

@@ -10,8 +10,7 @@ import pytest
 
 from analyze_bytes import rules
 from command_line import STORY, Run
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import changed_params, with_set_params
+from thpdiag.engine.load import changed_params, digest, with_set_params
 from thpdiag.engine.quantity import parse_quantity
 from thpdiag.errors import UsageError
 

@@ -27,7 +27,7 @@ from ci_schemas import (
     with_findings,
 )
 from small_results import ANALYSIS, content
-from thpdiag.fleet.ci import CI_FORMATS, Marks, ci_reports
+from thpdiag.fleet.formats import CI_FORMATS, Marks, ci_reports
 from thpdiag.report import FORMATS as SINGLE
 from thpdiag.report.presentation import PLAIN, Presentation, Suppressed
 from thpdiag.store.reading import StoreReader

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ci_schemas import SARIF_OF_MANY, result, with_findings
 from small_results import ANALYSIS, content
 from thpdiag.errors import StoreFullError
-from thpdiag.fleet.ci import CI_FORMATS, ci_reports
+from thpdiag.fleet.formats import CI_FORMATS, ci_reports
 from thpdiag.report import junit, sarif
 from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import BundleResult

@@ -12,8 +12,7 @@ from small_fleets import bundle, found, host, said, store
 from small_results import ANALYSIS
 from thpdiag.fleet import formats as sentences
 from thpdiag.fleet.hosts import bundles_of_hosts, replaced_hosts
-from thpdiag.fleet.outliers import survey
-from thpdiag.fleet.over_time import History, histories
+from thpdiag.fleet.outliers import History, histories, survey
 from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import Analysis, BundleResult
 

@@ -16,7 +16,7 @@ import planted_names
 from command_line import ROOT, Run
 from packed_bundles import files, gz, tar
 from planted_names import SECRETS
-from thpdiag.fleet.ci import CI_FORMATS
+from thpdiag.fleet.formats import CI_FORMATS
 from thpdiag.store.reading import StoreReader
 from triage_runs import STORY, Done, bad, command, ends, progress, results, small, triage
 
@@ -254,6 +254,23 @@ def test_redacted_reports_have_no_name_of_a_customer(tmp_path: Path) -> None:
     assert "host1" in done.stdout
     assert [file.name for file in out.iterdir() if file.name.startswith(".thpdiag")] == []
     assert f"in/acmecorp/{whole.name}" in results(out)
+
+
+def test_redacted_exports_have_no_name_of_a_customer(tmp_path: Path) -> None:
+    """In no table, and in no byte of the copy, of which reports can be made; the results keep them."""
+    (tmp_path / "in" / "acmecorp").mkdir(parents=True)
+    planted_names.bundle(tmp_path / "in" / "acmecorp")
+    out, shared = tmp_path / "out", tmp_path / "shared"
+    shared.mkdir()
+    triage(tmp_path / "in", "--out-dir", out, mocked=False)
+    for name in ("rows.csv", "rows.jsonl", "results.sqlite"):
+        assert triage("export", out, "--redact", "-o", shared / name, mocked=False).returncode == 0
+    packed = (result.result.document for result in StoreReader.at(shared).results())
+    made = [json.dumps(list(packed)), *(file.read_bytes().decode("latin-1") for file in sorted(shared.iterdir()))]
+
+    assert [(word, text[:80]) for text in made for word in SECRETS if word in text.lower()] == []
+    assert triage("report", shared, "-f", "json", mocked=False).returncode == 0
+    assert "zeusprod" in json.dumps([one.result.document for one in StoreReader.at(out).results()])
 
 
 def test_redacted_reports_accept_what_the_baseline_does(tmp_path: Path, run: Run) -> None:

@@ -17,10 +17,8 @@ import pytest
 from command_line import Run
 from small_fleets import bundle, found, host, said, store
 from small_results import ANALYSIS, content
-from thpdiag.fleet import host_pages as pages_module
-from thpdiag.fleet.atomic_file import atomic_file
-from thpdiag.fleet.host_pages import Pages
-from thpdiag.fleet.report import ReportOptions, ReportResult, make_redacted_report, make_report
+from thpdiag.fleet import report as pages_module
+from thpdiag.fleet.report import Pages, ReportOptions, ReportResult, atomic_file, make_redacted_report, make_report
 from thpdiag.redact.names import Names
 from thpdiag.report.baseline import Judge
 from thpdiag.sandbox.preload import WorkerPool

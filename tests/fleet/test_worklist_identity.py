@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thpdiag.bundle.limits import GIB, MIB, Limits
-from thpdiag.fleet.sources.identity import identity
-from thpdiag.fleet.sources.item import UnreadError
+from thpdiag.fleet.sources.item import UnreadError, identity
 
 
 @pytest.fixture

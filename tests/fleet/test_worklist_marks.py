@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bundle_lists import make, told
-from thpdiag.fleet.sources.companions import is_archive, is_of_recording
+from thpdiag.fleet.sources.item import is_archive, is_of_recording
 from thpdiag.fleet.sources.items import find_items
 
 

@@ -17,10 +17,9 @@ import pytest
 import misbehaving_calls as calls
 from command_line import SUPPORT
 from thpdiag.sandbox import confine as landlock
-from thpdiag.sandbox.layers import layers_in_force
+from thpdiag.sandbox.confine import seccomp_filter
 from thpdiag.sandbox.outcome import MIB, Allowed, Answer, Layer, Limits, Outcome, Status
-from thpdiag.sandbox.preload import WorkerPool, call_handler
-from thpdiag.sandbox.seccomp import seccomp_filter
+from thpdiag.sandbox.preload import WorkerPool, call_handler, layers_in_force
 from thpdiag.sandbox.supervise import run_in_child
 
 Call = Callable[[], Answer]

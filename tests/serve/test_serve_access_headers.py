@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from serve_requests import CASE, Answer, House, ask, bearer, prefix
 from thpdiag.report.html import policy
 from thpdiag.serve.access.audit import RequestLog, log_handler, mask_secrets
-from thpdiag.serve.access.headers import (
+from thpdiag.serve.access.http import (
     PAGE_HEADERS,
     STATIC_HEADERS,
     SecurityHeaders,

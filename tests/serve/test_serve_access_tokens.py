@@ -10,10 +10,9 @@ import pytest
 
 from serve_requests import KEY, KeptTokens
 from thpdiag.errors import UsageError
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
-from thpdiag.serve.access.principals import LOCAL, Principal, Scope, Way, known_scopes, parse_scopes
-from thpdiag.serve.access.tokens import (
+from thpdiag.serve.access.credentials import (
     ATTEMPT_BURST,
     SECONDS_PER_ATTEMPT,
     TOKEN_SHAPE,
@@ -22,6 +21,7 @@ from thpdiag.serve.access.tokens import (
     mint_token,
     note_use,
 )
+from thpdiag.serve.access.principals import LOCAL, Principal, Scope, Way, known_scopes, parse_scopes
 from thpdiag.serve.storage.access import TokenRow
 
 READ = frozenset((Scope.READ,))
@@ -110,41 +110,41 @@ def test_scopes_by_name() -> None:
 
 def test_a_session_is_what_this_server_began() -> None:
     """Every other letter makes it none; it has a beginning and an end."""
-    value = sessions.begin_session(KEY, "0" * 16, NOW)
+    value = credentials.begin_session(KEY, "0" * 16, NOW)
     last = len(value) - 1  # of its last letter two bits mean nothing
     changed = [value[:at] + ("0" if value[at] != "0" else "1") + value[at + 1 :] for at in range(last)]
 
-    session = sessions.read_session(KEY, value, NOW)
+    session = credentials.read_session(KEY, value, NOW)
     assert session
     assert session.prefix == "0" * 16
-    assert [text for text in (*changed, value[:-1], "") if sessions.read_session(KEY, text, NOW)] == []
-    assert sessions.read_session(KEY, value, NOW - 1) is None
-    assert sessions.read_session(KEY, value, NOW + sessions.SESSION_SECONDS - 1) is not None
-    assert sessions.read_session(KEY, value, NOW + sessions.SESSION_SECONDS) is None
+    assert [text for text in (*changed, value[:-1], "") if credentials.read_session(KEY, text, NOW)] == []
+    assert credentials.read_session(KEY, value, NOW - 1) is None
+    assert credentials.read_session(KEY, value, NOW + credentials.SESSION_SECONDS - 1) is not None
+    assert credentials.read_session(KEY, value, NOW + credentials.SESSION_SECONDS) is None
 
 
 def test_a_cookie_is_for_this_host_and_for_no_script() -> None:
     """The words that browsers hold to; over TLS by the name too."""
-    assert sessions.set_cookie_header("x", over_tls=True) == (
+    assert credentials.set_cookie_header("x", over_tls=True) == (
         "__Host-thpdiag=x; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"
     )
-    assert sessions.set_cookie_header("", over_tls=False) == "thpdiag=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
+    assert credentials.set_cookie_header("", over_tls=False) == "thpdiag=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
 
 
 def test_a_csrf_token_is_for_one_session_and_a_time() -> None:
     """Not for another session, another way, another key, yesterday; and what was signed for a session is none."""
     who = Principal("ci", Way.SESSION, READ, "aa", "nonce")
-    token = sessions.issue_csrf_token(KEY, who, NOW)
+    token = credentials.issue_csrf_token(KEY, who, NOW)
 
-    assert sessions.is_csrf_token_of(KEY, who, token, NOW + sessions.CSRF_SECONDS - 1)
-    assert not sessions.is_csrf_token_of(KEY, who, token, NOW + sessions.CSRF_SECONDS)
-    assert not sessions.is_csrf_token_of(KEY, who, token, NOW - 1)
-    assert not sessions.is_csrf_token_of(bytes(32), who, token, NOW)
-    assert not sessions.is_csrf_token_of(KEY, replace(who, binding="other"), token, NOW)
-    assert not sessions.is_csrf_token_of(KEY, replace(who, way=Way.PROXY), token, NOW)
-    assert not sessions.is_csrf_token_of(KEY, who, "", NOW)
-    assert not sessions.is_csrf_token_of(KEY, who, sessions.begin_session(KEY, "aa", NOW), NOW)
-    assert sessions.issue_csrf_token(KEY, who, NOW) != token
+    assert credentials.is_csrf_token_of(KEY, who, token, NOW + credentials.CSRF_SECONDS - 1)
+    assert not credentials.is_csrf_token_of(KEY, who, token, NOW + credentials.CSRF_SECONDS)
+    assert not credentials.is_csrf_token_of(KEY, who, token, NOW - 1)
+    assert not credentials.is_csrf_token_of(bytes(32), who, token, NOW)
+    assert not credentials.is_csrf_token_of(KEY, replace(who, binding="other"), token, NOW)
+    assert not credentials.is_csrf_token_of(KEY, replace(who, way=Way.PROXY), token, NOW)
+    assert not credentials.is_csrf_token_of(KEY, who, "", NOW)
+    assert not credentials.is_csrf_token_of(KEY, who, credentials.begin_session(KEY, "aa", NOW), NOW)
+    assert credentials.issue_csrf_token(KEY, who, NOW) != token
 
 
 def test_attempts_come_back_with_time() -> None:
@@ -186,14 +186,14 @@ def test_the_key_of_a_server_stays_and_is_its_own(tmp_path: Path) -> None:
     """Made once with 256 random bits; one that others can read, or that was cut, is refused."""
     file = tmp_path / "key"
 
-    key = sessions.load_key(file)
-    assert (len(key), sessions.load_key(file), file.stat().st_mode & 0o777) == (32, key, 0o600)
-    assert sessions.load_key(tmp_path / "other") != key
+    key = credentials.load_key(file)
+    assert (len(key), credentials.load_key(file), file.stat().st_mode & 0o777) == (32, key, 0o600)
+    assert credentials.load_key(tmp_path / "other") != key
     assert sorted(found.name for found in tmp_path.iterdir()) == ["key", "other"]
     file.chmod(0o640)
     with pytest.raises(UsageError, match="only its owner"):
-        sessions.load_key(file)
+        credentials.load_key(file)
     file.chmod(0o600)
     file.write_bytes(key[:31])
     with pytest.raises(UsageError, match="must be a key"):
-        sessions.load_key(file)
+        credentials.load_key(file)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from serve_requests import CASE, KEY, ORIGIN, ROUTES, TOKENS, House, bearer, finish, prefix
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
+from thpdiag.serve.access.credentials import sign_in
 from thpdiag.serve.access.gate import protect
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.access.principals import Access, Mode, Principal, Way, parse_networks
-from thpdiag.serve.access.sessions import sign_in
 
 PROXY = replace(TOKENS, mode=Mode.PROXY, proxies=parse_networks(["10.0.0.5"]), admins=frozenset({"root@example.org"}))
 USER = ("x-forwarded-user", "ann@example.org")
@@ -70,9 +70,9 @@ def test_a_session_ends_with_its_time() -> None:
     name, value = house.cookie(secret)
 
     forged = value.replace(prefix(secret), prefix(other))
-    strange = f"__Host-thpdiag={sessions.begin_session(bytes(32), prefix(secret), house.now)}"
+    strange = f"__Host-thpdiag={credentials.begin_session(bytes(32), prefix(secret), house.now)}"
     assert [house.ask("GET", CASE, (name, text)).status for text in (value, forged, strange)] == [200, 401, 401]
-    house.now += sessions.SESSION_SECONDS
+    house.now += credentials.SESSION_SECONDS
     assert house.ask("GET", CASE, (name, value)).status == 401
 
 
@@ -123,7 +123,7 @@ def test_users_of_a_proxy_do_what_they_may_and_from_our_pages() -> None:
     house = House(PROXY)
     ann = Principal(USER[1], Way.PROXY, frozenset(), binding=USER[1])
     root = replace(ann, name="root@example.org", binding="root@example.org")
-    hers, roots = (("x-csrf-token", sessions.issue_csrf_token(KEY, who, house.now)) for who in (ann, root))
+    hers, roots = (("x-csrf-token", credentials.issue_csrf_token(KEY, who, house.now)) for who in (ann, root))
 
     def deleted(*headers: tuple[str, str]) -> int:
         return house.ask("DELETE", CASE, *PAGE, *headers, peer="10.0.0.5").status

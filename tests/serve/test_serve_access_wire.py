@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 import pytest
 
 from serve_requests import House, serving
-from thpdiag.serve.access.http_protocol import LimitedHttpProtocol
+from thpdiag.serve.access.http import LimitedHttpProtocol
 from thpdiag.serve.access.principals import Access
 
 PATIENCE = 30.0  # seconds, after which a test that would wait for ever fails

@@ -16,7 +16,7 @@ import pytest
 from command_line import ROOT
 from serve_application import STORM, archive
 from serve_process import LONG, all_end, below, grandchildren, mock, running
-from thpdiag.serve.storage.content import StorageLimits
+from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.storage import Storage
 
 READING = "reading file"

@@ -15,9 +15,9 @@ from serve_storage_fixtures import ANALYSIS, OTHER, Hands, Opened, content, dige
 from small_results import document
 from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.storage.backup import check
+from thpdiag.serve.storage.bundles import Part, distinct_parts, manifest_digest, read_manifest
 from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import DAY, TABLES, write_transaction
-from thpdiag.serve.storage.file_sets import Part, distinct_parts, manifest_digest, read_manifest
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.storage.uploads import FilesGoneError, GoneError

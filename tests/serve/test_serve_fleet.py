@@ -25,15 +25,19 @@ from thpdiag.report.html import policy_for
 from thpdiag.sandbox.outcome import Allowed, Status
 from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.fleet.cache import CHILD_LIMITS, FleetCache
-from thpdiag.serve.fleet.files import DOWNLOAD_FILES, PAGE_FILE, SPOOL_FILE, make_fleet, read_hosts
-from thpdiag.serve.fleet.rows import (
+from thpdiag.serve.fleet import CHILD_LIMITS, FleetCache
+from thpdiag.serve.fleet_files import (
+    DOWNLOAD_FILES,
+    PAGE_FILE,
+    SPOOL_FILE,
     FleetCase,
     NamedHost,
     case_state,
     fleet_cases,
     is_complete,
     latest_hosts,
+    make_fleet,
+    read_hosts,
     read_spool,
     write_spool,
 )
@@ -220,7 +224,7 @@ def test_attempts_that_fail_become_rare_and_are_logged(
     cased(storage, 1, named(1, "a"))
     (storage.folder / "fleet").write_text("in the way")
     kept, waits = FleetCache(storage, hands), []
-    with caplog.at_level(logging.INFO, "thpdiag.serve.fleet.cache"):
+    with caplog.at_level(logging.INFO, "thpdiag.serve.fleet"):
         for number in range(2, 10):
             until = kept.look(LONG).until
             assert until
@@ -238,7 +242,7 @@ def test_attempts_that_fail_become_rare_and_are_logged(
 def test_a_fleet_that_takes_long_says_until_when(asked: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list, the page and the files; it ends in the log."""
     go_on = threading.Event()
-    monkeypatch.setattr("thpdiag.serve.fleet.cache.write_spool", lambda *_: go_on.wait(LONG) and {}["x"])
+    monkeypatch.setattr("thpdiag.serve.fleet.write_spool", lambda *_: go_on.wait(LONG) and {}["x"])
     monkeypatch.setattr("thpdiag.serve.pages.fleet.WAIT_SECONDS", 0)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     asked.uploaded(b"1", "1.tar")
@@ -301,7 +305,7 @@ def test_a_mistake_of_ours_is_told_in_place_of_waiting(storage: Storage, monkeyp
     """The page says that the log has it, and the thread gives it to the log."""
     logged: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", logged.append)
-    monkeypatch.setattr("thpdiag.serve.fleet.cache.write_spool", lambda *_: {}["secret"])
+    monkeypatch.setattr("thpdiag.serve.fleet.write_spool", lambda *_: {}["secret"])
     cased(storage, 1, named(1, "web"))
 
     look = FleetCache(storage, storage.clock).look(LONG)

@@ -27,6 +27,8 @@ from thpdiag.serve.routes import ROUTES
 from thpdiag.serve.running import with_password
 from thpdiag.serve.settings import Settings
 from thpdiag.serve.storage import database
+from thpdiag.serve.storage.access import LoginRow
+from thpdiag.serve.storage.database import new_id
 
 RULES = ROUTES.rules
 CLOSED = tuple(rule for rule in RULES if rule.scopes)
@@ -59,7 +61,7 @@ def target(whole: Whole, rule: Rule, owner: str = LOCAL.owner) -> str:
     parts = {
         "/api/v1/jobs": whole.uploaded(b"waits", "w.txt", owner).job, "/jobs": whole.uploaded(b"waits", "w", owner).job,
         "/files": whole.storage.uploads.begin("b.tar", 100, owner), "/rules": rules()[0].id,
-        "/uploads": whole.storage.uploads.begin("b.tar", 100, owner),
+        "/uploads": whole.storage.uploads.begin("b.tar", 100, owner), "/sessions": session(whole),
     }  # fmt: skip
     key = next((key for start, key in parts.items() if rule.path.startswith(start)), case)
     address = rule.path.replace("{id}", key).replace("{report}", "report.txt").replace("{format}", "json")
@@ -80,6 +82,13 @@ def target(whole: Whole, rule: Rule, owner: str = LOCAL.owner) -> str:
     compared = "/compare" in rule.path or "/comparison" in rule.path
     query = f"before={case}&after={other}" if "api" in rule.path else f"with={other}"
     return f"{address}?{query}" if compared else address
+
+
+def session(whole: Whole) -> str:
+    """The id of a session of a user."""
+    key, now = new_id(), whole.server.clock()
+    whole.storage.logins.add(LoginRow(key, "0" * 32, "Anna", frozenset(("read",)), now, now + 60.0))
+    return key
 
 
 def nowhere(rule: Rule) -> str:

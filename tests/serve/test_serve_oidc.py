@@ -18,7 +18,7 @@ from serve_application import BEFORE, Header, Whole, served
 from serve_requests import KEY, Answer
 from serve_storage_fixtures import Hands
 from thpdiag.errors import UsageError
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
 from thpdiag.serve.access.audit import mask_secrets
 from thpdiag.serve.access.oidc import OidcClient, OidcSettings, SignInError, check_oidc, parse_roles
 from thpdiag.serve.access.principals import Mode, Scope
@@ -107,6 +107,24 @@ def test_somebody_signs_in_and_out(whole: Whole) -> None:
     assert whole.ask("GET", f"/cases/{key}", cookie).status == 401
     done = [action for action, outcome, _ in whole.audited() if outcome == "done"]
     assert done == ["sign-out", "sign-in"]
+
+
+def test_an_admin_ends_the_session_of_somebody(whole: Whole) -> None:
+    """It is listed with what the user may do; once ended, the user has to sign in again. It is in the audit log."""
+    cookie, admin = signed_in(whole), whole.token("admin")
+    page = whole.ask("GET", "/tokens", admin).body.decode()
+    address = page.partition('action="/sessions/')[2].partition('"')[0]
+    key = address.partition("/")[0]
+
+    assert "<bdi>Anna</bdi>" in page
+    assert "upload, work" in page.partition('id="sessions"')[2]
+    assert whole.ask("POST", f"/sessions/{key}/end", cookie).status == 403
+    assert whole.ask("GET", "/cases", cookie).status == 200
+    assert whole.ask("POST", f"/sessions/{key}/end", admin).headers["location"] == "/tokens#sessions"
+    assert whole.ask("GET", "/cases", cookie).status == 401
+    assert whole.ask("POST", f"/sessions/{key}/end", admin).status == 404
+    assert "There are no sessions." in whole.ask("GET", "/tokens", admin).body.decode()
+    assert ("end-session", "done", key) in whole.audited()
 
 
 def test_who_comes_without_a_session_is_led_to_the_provider(whole: Whole) -> None:
@@ -200,9 +218,9 @@ def test_a_session_ends_with_its_time_and_is_no_token(whole: Whole) -> None:
     cookie = signed_in(whole)
     assert whole.ask("GET", "/cases", cookie).status == 200
     token = whole.secret("admin").split("_")[1]
-    forged = sessions.begin_session(KEY, token, whole.hands.now)
+    forged = credentials.begin_session(KEY, token, whole.hands.now)
     assert whole.ask("GET", "/cases", ("cookie", f"__Host-thpdiag={forged}")).status == 401
-    whole.hands.now += sessions.SESSION_SECONDS
+    whole.hands.now += credentials.SESSION_SECONDS
     assert whole.ask("GET", "/cases", cookie).status == 401
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from serve_application import PROXY, Header, Whole, served
 from serve_requests import ORIGIN, Answer
+from thpdiag.serve.access.credentials import ATTEMPT_BURST
 from thpdiag.serve.access.gate import local_path, path_with_return
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.access.tokens import ATTEMPT_BURST
 
 FORM: Header = ("content-type", "application/x-www-form-urlencoded")
 OURS: tuple[Header, ...] = (("origin", ORIGIN), ("sec-fetch-site", "same-origin"))

@@ -30,12 +30,11 @@ from serve_clients import BYTES, TUS, Bundle, Load, ask, begun, creation, drippe
 from serve_impatient import Hasty
 from serve_process import LONG, Running, running
 from serve_small_disk import Confined
-from thpdiag.serve.storage.content import StorageLimits
-from thpdiag.serve.storage.database import DAY, bundle, case, job, read_transaction, upload
+from thpdiag.serve.storage.bundles import StorageLimits
+from thpdiag.serve.storage.database import DAY, RECEIVING, bundle, case, job, read_transaction, upload
 from thpdiag.serve.storage.jobs import DONE, RUNNING
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
-from thpdiag.serve.storage.uploads import RECEIVING
 
 FULL = os.environ.get("THPDIAG_PROOF") == "1"
 KILLS, EACH = (50, 6) if FULL else (1, 3)  # kills, and bundles that begin to be sent after each start

@@ -12,8 +12,8 @@ from serve_storage_fixtures import ANALYSIS, Opened, cased, done, sent
 from small_results import document
 from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import word, write_transaction
-from thpdiag.serve.storage.search import MAX_WORDS, words_in
 from thpdiag.serve.storage.storage import Storage
+from thpdiag.serve.storage.work import MAX_WORDS, words_in
 
 
 def with_words(number: int, name: str, title: str, text: str) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def found(storage: Storage, words: str) -> list[str]:
     question = CaseFilter(words=words)
     cases = storage.cases.page(question)
     assert storage.cases.count(question) == len(cases)
+    assert storage.cases.size(question) == (len(cases), False)
     return [case.id for case in cases]
 
 
@@ -91,6 +92,23 @@ def test_any_text_has_words(storage: Storage, text: str) -> None:
     cased(storage, 1, with_words(1, text or "x", text, text))
     found(storage, text)
     assert len(words_in(f"w{n}" for n in range(5_000))) == MAX_WORDS
+
+
+def test_a_search_that_finds_very_many_is_not_counted_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Page and API say that there are more; a list without words is counted whole."""
+    monkeypatch.setattr("thpdiag.serve.storage.cases.MAX_COUNTED", 1)
+    with served(tmp_path) as whole:
+        cased(whole.storage, 1)
+        cased(whole.storage, 2)
+        queries = ("?q=demo", "?q=host1", "")
+        pages = [whole.ask("GET", f"/cases{query}").body.decode() for query in queries]
+        told = [whole.ask("GET", f"/api/v1/cases{query}").told for query in queries]
+
+    counted = [page.rpartition('<p class="small">')[2].partition(",")[0] for page in pages]
+    assert counted == ["more than 1 case", "1 case", "2 cases"]
+    assert [(one["total"], one["more"]) for one in told] == [(1, True), (1, False), (2, False)]
 
 
 def test_the_page_and_the_api_search(tmp_path: Path) -> None:

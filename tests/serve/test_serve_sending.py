@@ -18,7 +18,7 @@ import pytest
 from serve_application import BEFORE, HEALTHY, STORM, Header, Whole, analysed, archive, served
 from serve_requests import Answer
 from thpdiag.cli import main
-from thpdiag.serve.access.headers import PAGE_HEADERS, problem_response
+from thpdiag.serve.access.http import PAGE_HEADERS, problem_response
 from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.storage.uploads import Uploads
 

@@ -14,8 +14,8 @@ from serve_storage_fixtures import ANALYSIS, PLENTY, Hands, Opened, cased, conte
 from small_results import document
 from thpdiag.errors import StoreBusyError, StoreError, UsageError
 from thpdiag.serve.access.audit import Action, Outcome
+from thpdiag.serve.access.credentials import find_token, mint_token
 from thpdiag.serve.access.principals import Scope
-from thpdiag.serve.access.tokens import find_token, mint_token
 from thpdiag.serve.storage.access import AuditEntry
 from thpdiag.serve.storage.database import SCHEMA_VERSION, write_transaction
 from thpdiag.serve.storage.storage import DATABASE_FILE, Storage

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from serve_storage_fixtures import ANALYSIS, Hands, Opened, accepted, digest, done, result, sent
 from small_results import document
-from thpdiag.serve.storage.content import StorageLimits
+from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.jobs import MAX_ATTEMPTS, Claim
 from thpdiag.serve.storage.storage import Storage
 

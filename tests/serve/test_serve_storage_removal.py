@@ -21,7 +21,7 @@ from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import DAY, TABLES, read_transaction
 from thpdiag.serve.storage.retention import Pruned, Terms
 from thpdiag.serve.storage.storage import Storage
-from thpdiag.store import folder as ballast
+from thpdiag.store import schema as ballast
 
 WORD = "zanzibar-secret-host"
 OURS = {"thpdiag_serve"}

@@ -12,7 +12,7 @@ import pytest
 
 from serve_storage_fixtures import ANALYSIS, OTHER, Hands, Opened, accepted, cased, content, digest, files, sent
 from thpdiag.errors import StoreBusyError, StoreFullError
-from thpdiag.serve.storage.content import StorageLimits
+from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.storage.uploads import RESERVED_STEP_BYTES, GoneError, OffsetError

@@ -15,7 +15,7 @@ import pytest
 
 from serve_requests import request
 from thpdiag.errors import StoreError, StoreFullError
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.storage.uploads import Uploads
 from thpdiag.serve.uploads.intake import BLOCK_BYTES, Pace, PacedReceiver, check_file_name
 from upload_requests import GONE, Sending, ran, sending

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.uploads.intake import BLOCK_BYTES
 from thpdiag.serve.uploads.whole import MAX_FORM_OVERHEAD, MultipartReader
 from upload_requests import GONE, Answer, Sending, sending

@@ -18,7 +18,7 @@ from thpdiag.report.first_block import first_block
 from thpdiag.report.messages import hosts
 from thpdiag.serve.access.audit import mask_secrets
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.pages.verdict import verdict_blocks
+from thpdiag.serve.pages.work import verdict_blocks
 from thpdiag.serve.storage.database import DAY
 
 SECRET = re.compile(r"/s/([\w-]{43})")

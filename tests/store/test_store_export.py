@@ -111,10 +111,21 @@ def test_a_file_by_its_suffix(name: str, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
 
-    export(store, folder / f"fleet.{name}")
+    with StoreReader.at(store) as reading:
+        export(reading, folder / f"fleet.{name}")
 
     assert [file.name for file in folder.iterdir()] == [f"fleet.{name}"]
     assert (folder / f"fleet.{name}").read_bytes() == written(store, name)
+
+
+def test_a_copy_is_a_store(store: Path, tmp_path: Path) -> None:
+    """It has all results, and is whole."""
+    with StoreReader.at(store) as reading:
+        export(reading, tmp_path / "copy.sqlite")
+        with StoreReader.at(tmp_path / "copy.sqlite") as copy:
+            copy.check()
+            assert list(copy.results()) == list(reading.results())
+    assert not list(tmp_path.glob(".*part"))
 
 
 def test_a_file_that_cannot_be_written(store: Path, tmp_path: Path) -> None:
@@ -123,11 +134,12 @@ def test_a_file_that_cannot_be_written(store: Path, tmp_path: Path) -> None:
     old.write_text("old")
     (tmp_path / "damaged").write_bytes(b"x" * 5000)
 
-    with pytest.raises(UsageError, match=r"the suffix names no format; one of \.csv, \.jsonl, \.parquet"):
-        export(store, tmp_path / "fleet.xlsx")
-    with pytest.raises(UsageError, match=r"fleet\.csv: cannot be written \(No such file or directory\)"):
-        export(store, tmp_path / "none" / "fleet.csv")
-    with pytest.raises(StoreError, match="damaged"):
-        export(tmp_path / "damaged", old)
+    with StoreReader.at(store) as reading:
+        with pytest.raises(UsageError, match=r"the suffix names no format; one of \.csv, \.jsonl, \.parquet, \.sqlite"):
+            export(reading, tmp_path / "fleet.xlsx")
+        with pytest.raises(UsageError, match=r"fleet\.csv: cannot be written \(No such file or directory\)"):
+            export(reading, tmp_path / "none" / "fleet.csv")
+    with pytest.raises(StoreError, match="damaged"), StoreReader.at(tmp_path / "damaged") as reading:
+        export(reading, old)
     assert old.read_text() == "old"
     assert not list(tmp_path.glob(".*part"))

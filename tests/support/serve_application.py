@@ -34,15 +34,14 @@ from command_line import ROOT
 from serve_requests import KEY, ORIGIN, Answer, ask, bearer, prefix, serving
 from serve_storage_fixtures import PLENTY, Hands
 from thpdiag import __version__
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import Rule, rule_set
+from thpdiag.engine.load import Rule, digest, rule_set
 from thpdiag.pipeline import analyze
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
+from thpdiag.serve.access.credentials import Attempts, Bearer, mint_token
 from thpdiag.serve.access.principals import LOCAL, Access, Mode, Principal, Way, parse_networks, parse_scopes
-from thpdiag.serve.access.tokens import Attempts, Bearer, mint_token
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
-from thpdiag.serve.storage.content import StorageLimits
+from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.jobs import Claim
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Accepted, Storage
@@ -91,12 +90,12 @@ class Whole:
     def signed_in(self, *names: str) -> tuple[Header, Header]:
         """Headers of a browser that signed in with a new token: its cookie, and what its page has against CSRF."""
         known = prefix(self.secret(*names))
-        value = sessions.begin_session(KEY, known, self.hands.now)
-        session = sessions.read_session(KEY, value, self.hands.now)
+        value = credentials.begin_session(KEY, known, self.hands.now)
+        session = credentials.read_session(KEY, value, self.hands.now)
         assert session
         who = Principal("ci", Way.SESSION, parse_scopes(names), known, session.nonce)
-        name = sessions.cookie_name(over_tls=self.server.access.over_tls)
-        return ("cookie", f"{name}={value}"), ("x-csrf-token", sessions.issue_csrf_token(KEY, who, self.hands.now))
+        name = credentials.cookie_name(over_tls=self.server.access.over_tls)
+        return ("cookie", f"{name}={value}"), ("x-csrf-token", credentials.issue_csrf_token(KEY, who, self.hands.now))
 
     def proxied(self, user: str) -> Header:
         """The header of a proxy; the request has to come from PROXY: `peer=PROXY`."""

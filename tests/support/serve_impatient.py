@@ -20,7 +20,7 @@ class Hasty(Running):
 
 def hasty(*arguments: str) -> None:
     from thpdiag.serve import running
-    from thpdiag.serve.access.http_protocol import LimitedHttpProtocol
+    from thpdiag.serve.access.http import LimitedHttpProtocol
     from thpdiag.serve.uploads.intake import Pace
 
     with (

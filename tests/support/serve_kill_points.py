@@ -1,4 +1,5 @@
-"""The whole life of a bundle, ended by kill -9 at one line after the other of what stores it; looked at after each.
+"""The whole life of a bundle, and of a case of several files, ended by kill -9 at one line after the other of what
+stores them; looked at after each.
 
 `python serve_kill_points.py FOLDER DATABASE FIRST STRIDE` forks a child for every STRIDE-th line from FIRST on until
 one comes to its end, and says how many were killed. `-` is the database in the folder.
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 from contextlib import closing, suppress
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from time import time
@@ -20,9 +22,10 @@ from typing import Any
 from sqlalchemy import func, select
 
 import thpdiag.serve.storage.storage
-from serve_storage_fixtures import ANALYSIS, Hands, accepted, content, digest, done, files
+from serve_storage_fixtures import ANALYSIS, Hands, accepted, content, digest, done, files, sent
 from small_results import document
-from thpdiag.serve.storage.cases import CaseFilter
+from thpdiag.serve.storage.bundles import Part, distinct_parts, manifest_digest, read_manifest
+from thpdiag.serve.storage.cases import Case, CaseFilter
 from thpdiag.serve.storage.database import DAY, TABLES, job, read_transaction, upload
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
@@ -61,6 +64,32 @@ def live(storage: Storage, number: int, told: int) -> None:
     say("deleting")
     storage.removal.delete_case(key)
     say("deleted")
+    first, second, third = pieces(number)
+    storage.accept_together([sent(storage, first), sent(storage, second)], ANALYSIS)
+    say("together")
+    claim = storage.jobs.claim()
+    assert claim is not None
+    key = done(storage, claim, document(number))
+    say("judged")
+    storage.accept_together([sent(storage, third)], ANALYSIS, key)
+    say("added")
+    claim = storage.jobs.claim()
+    assert claim is not None
+    later = done(storage, claim, document(number))
+    say("judged again")
+    say("clearing")
+    storage.removal.delete_case(key)
+    storage.removal.delete_case(later)
+    say("cleared")
+
+
+def pieces(number: int) -> tuple[int, int, int]:
+    """The contents of the files of a case: two that are sent together, and one that is added."""
+    return 100_000 + 3 * number, 100_001 + 3 * number, 100_002 + 3 * number
+
+
+def set_of(*numbers: int) -> tuple[Part, ...]:
+    return distinct_parts(Part(digest(number), f"{number}.tar") for number in numbers)
 
 
 def child(folder: Path, database: str | None, number: int, told: int) -> None:
@@ -90,25 +119,69 @@ def lived(folder: Path, database: str | None, number: int) -> tuple[bool, list[s
 
 def check(storage: Storage, number: int, words: list[str]) -> None:
     """What has to hold after a restart."""
-    sha256 = digest(number)
-    known, has = storage.bundles.find(sha256), storage.content.has(sha256)
+    own = digest(number)
+    known, has = storage.bundles.find(own), storage.content.has(own)
     assert (known is not None and known.removed is None) == has, f"row {known}, file {has}"
-    assert not has or storage.content.path(sha256).read_bytes() == content(number)
+    assert not has or storage.content.path(own).read_bytes() == content(number)
     if "accepted" in words and "deleting" not in words:
         assert has, "an accepted bundle is lost"
     if "deleted" in words:
         assert known is None, "a deleted bundle is there"
-    cases = [case.id for case in storage.cases.page(CaseFilter(sha256=sha256))]
+    cases = [case.id for case in storage.cases.page(CaseFilter(sha256=own))]
     assert len(cases) <= 1
     assert all(storage.cases.document(case) == document(number) for case in cases)
     if "cased" in words and "deleting" not in words:
         assert cases, "a case is lost"
     with read_transaction(storage.engine) as connection:
-        jobs = list(connection.execute(select(job.c.state, job.c.case).where(job.c.sha256 == sha256)))
+        jobs = list(connection.execute(select(job.c.state, job.c.case).where(job.c.sha256 == own)))
         arrived = connection.scalar(select(func.count()).select_from(upload).where(upload.c.state == "arrived"))
     assert len(jobs) == (known is not None), f"{len(jobs)} jobs"
     assert not has or jobs[0].state in ("queued", "done"), jobs
     assert not arrived
+
+
+def check_set(storage: Storage, number: int, words: list[str]) -> None:
+    """The same of the case of several files: a set is there with its list and every file of it, or not at all."""
+    all_of_them = pieces(number)
+    for numbers, since in ((all_of_them[:2], "together"), (all_of_them, "added")):
+        parts = set_of(*numbers)
+        whole = manifest_digest(parts)
+        known = storage.bundles.find(whole)
+        if since in words and "clearing" not in words:
+            assert known is not None, f"the set of {since} is lost"
+        if "cleared" in words:
+            assert known is None, "a set is there whose case was deleted"
+        if known is None:
+            continue
+        if "clearing" in words:  # a file that went before its row is marked as gone
+            for one, row in storage.bundles.files(whole):
+                assert (row.removed is None) == storage.content.has(one.sha256)
+            continue
+        assert known.removed is None
+        assert read_manifest(storage.content.path(whole)) == storage.bundles.parts(whole) == parts
+        for one, of_part in storage.bundles.files(whole):
+            assert of_part.removed is None
+            assert digest_of(storage.content.path(one.sha256)) == one.sha256
+        with read_transaction(storage.engine) as connection:
+            jobs = list(connection.scalars(select(job.c.state).where(job.c.sha256 == whole)))
+        assert len(jobs) == 1, jobs
+        assert jobs[0] in ("queued", "done"), jobs
+    if "cleared" in words:
+        assert not any(storage.content.has(digest(one)) for one in all_of_them), "a file of a deleted case is there"
+    cases = [case for one in all_of_them[1:] for case in _cases_of(storage, one, all_of_them)]
+    if "judged" in words and "clearing" not in words:
+        assert cases, "the case of a set is lost"
+    assert sum(not case.superseded for case in cases) <= 1, "two versions of a case count"
+
+
+def _cases_of(storage: Storage, last: int, numbers: tuple[int, ...]) -> list[Case]:
+    """The cases of the files up to one of them."""
+    whole = manifest_digest(set_of(*numbers[: numbers.index(last) + 1]))
+    return storage.cases.page(CaseFilter(sha256=whole))
+
+
+def digest_of(file: Path) -> str:
+    return sha256(file.read_bytes()).hexdigest()
 
 
 def tidied(storage: Storage) -> None:
@@ -142,6 +215,7 @@ def main(folder: Path, database: str | None, first: int, stride: int) -> None:
         ended, words = lived(folder, database, number)
         with closing(Storage.open(folder, database)) as storage, storage.served(ANALYSIS):
             check(storage, number, words)
+            check_set(storage, number, words)
             tidied(storage)
         if ended:
             break

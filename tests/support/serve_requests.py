@@ -18,11 +18,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
+from thpdiag.serve.access.credentials import Attempts, Bearer, mint_token
 from thpdiag.serve.access.gate import Routes, Rule, protect
-from thpdiag.serve.access.http_protocol import UVICORN_OPTIONS, LimitedHttpProtocol
+from thpdiag.serve.access.http import UVICORN_OPTIONS, LimitedHttpProtocol
 from thpdiag.serve.access.principals import Access, Mode, Principal, Scope, Way, parse_scopes
-from thpdiag.serve.access.tokens import Attempts, Bearer, mint_token
 from thpdiag.serve.storage.access import AuditEntry, TokenRow
 
 KEY = bytes(range(32))
@@ -100,14 +100,14 @@ class House:
 
     def cookie(self, secret: str) -> tuple[str, str]:
         """The header of a browser that has begun a session with a token."""
-        return "cookie", f"__Host-thpdiag={sessions.begin_session(KEY, prefix(secret), self.now)}"
+        return "cookie", f"__Host-thpdiag={credentials.begin_session(KEY, prefix(secret), self.now)}"
 
     def csrf(self, cookie: tuple[str, str]) -> tuple[str, str]:
         """The header of a page that was made for the session of a cookie."""
-        session = sessions.read_session(KEY, cookie[1].partition("=")[2], self.now)
+        session = credentials.read_session(KEY, cookie[1].partition("=")[2], self.now)
         assert session
         who = Principal("", Way.SESSION, frozenset(), session.prefix, session.nonce)
-        return "x-csrf-token", sessions.issue_csrf_token(KEY, who, self.now)
+        return "x-csrf-token", credentials.issue_csrf_token(KEY, who, self.now)
 
     def ask(self, method: str, path: str, *headers: tuple[str, str], **more: Any) -> Answer:
         hosted = headers if any(name == "host" for name, _ in headers) else (("host", "thpdiag.example.org"), *headers)

@@ -7,7 +7,7 @@ import struct
 import sys
 
 from thpdiag.cli import main
-from thpdiag.sandbox.seccomp import install_filter
+from thpdiag.sandbox.confine import install_filter
 
 ENOSYS, ALLOW, ERRNO = 38, 0x7FFF0000, 0x00050000
 TAKEN = (444, {"x86_64": 272, "aarch64": 97})  # landlock_create_ruleset, unshare

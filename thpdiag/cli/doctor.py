@@ -10,8 +10,7 @@ import rich_click as click
 
 from thpdiag import __version__
 from thpdiag.cli.options import RULES
-from thpdiag.diagnosis.result_document import by_pack, digest
-from thpdiag.engine.load import rule_set
+from thpdiag.engine.load import by_pack, digest, rule_set
 from thpdiag.knowledge.known_issues import catalogue_words
 from thpdiag.parsers import all_parsers
 from thpdiag.sandbox.programs import find_program
@@ -38,7 +37,7 @@ def command(folders: tuple[Path, ...]) -> None:
     if sys.platform != "linux":
         click.echo(f"guard: none; this platform ({sys.platform}) has no sandbox")
         return
-    from thpdiag.sandbox.layers import layers_in_force
+    from thpdiag.sandbox.preload import layers_in_force
 
     for layer, state in layers_in_force().items():
         click.echo(f"guard: {layer}: {state or 'no'}")

@@ -37,8 +37,8 @@ def command(*, roots: tuple[Path, ...], redaction: Redaction, chosen: RuleChoice
         raise UsageError(f"{text}: pip install 'thpdiag[mcp]'") from missing
     from thpdiag.mcp.bundles import Bundles, Redact, Roots
     from thpdiag.redact.document import redact_result
-    from thpdiag.sandbox.layers import check_layers
     from thpdiag.sandbox.outcome import Limits
+    from thpdiag.sandbox.preload import check_layers
 
     if require_sandbox:
         check_layers()

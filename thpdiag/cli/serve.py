@@ -14,15 +14,13 @@ import rich_click as click
 from thpdiag import __version__
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import as_one
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import rule_set
+from thpdiag.engine.load import digest, rule_set
 from thpdiag.errors import StoreError, ThpdiagError, UsageError
 from thpdiag.report.escaping import visible
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
+from thpdiag.serve.access.credentials import mint_token
 from thpdiag.serve.access.principals import Mode, Scope, parse_scopes
-from thpdiag.serve.access.tokens import mint_token
-from thpdiag.serve.pruning import COMMAND_PRINCIPAL, describe_pruned, prune
-from thpdiag.serve.running import run
+from thpdiag.serve.running import COMMAND_PRINCIPAL, describe_pruned, prune, run
 from thpdiag.serve.settings import Settings, load_settings, open_storage, parse_duration, parse_size
 from thpdiag.serve.storage.backup import back_up, check, restore
 from thpdiag.serve.storage.storage import Storage, lock_folder
@@ -322,13 +320,39 @@ def end(key: str, place: Place) -> None:
         storage.audit.add(audit_event(storage.clock(), Action.END_UPLOAD, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
 
 
+@click.group()
+def session() -> None:
+    """List and end sessions of users who signed in with OpenID Connect."""
+
+
+@session.command(name="list")
+@storage_options
+def list_sessions(place: Place) -> None:
+    """List sessions, earliest first: ID, user, scopes, started, expires (separated by tabs)."""
+    with place.open() as storage:
+        for one in storage.logins.lasting(storage.clock()):
+            row = (one.id, one.name, ",".join(sorted(one.scopes)), _day(one.begun), _day(one.expires))
+            click.echo("\t".join(map(visible, row)))
+
+
+@session.command(name="end")
+@click.argument("key", metavar="ID")
+@storage_options
+def end_session(key: str, place: Place) -> None:
+    """End the session with this ID from the next request on. The user can sign in again if the provider allows it."""
+    with place.open() as storage:
+        if not storage.logins.remove(key):
+            raise UsageError(f"no session has the id {visible(key)}; see `thpdiag serve session list`")
+        storage.audit.add(audit_event(storage.clock(), Action.END_SESSION, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
+
+
 def _day(seconds: float | None) -> str:
     return "-" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 COMMANDS: Mapping[str, click.Command] = MappingProxyType(
     {
-        **{"run": run_server, "token": token, "upload": upload, "prune": prune_now},
+        **{"run": run_server, "token": token, "session": session, "upload": upload, "prune": prune_now},
         **{"check": check_store, "backup": back_up_store, "restore": restore_store},
     }
 )

@@ -12,7 +12,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import date
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
@@ -28,13 +29,22 @@ from thpdiag import __version__
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import Accepting, Delivery, ProgressKind, Redaction, RuleChoice
 from thpdiag.cli.terminal import interruptible, setting
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import changed_params
+from thpdiag.engine.load import changed_params, digest
 from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
 from thpdiag.fleet.batch import Tally, run_batch
 from thpdiag.fleet.cluster import Cluster
-from thpdiag.fleet.host_pages import PAGES_FOLDER, Pages
-from thpdiag.fleet.report import FORMATS, INDEX, STDOUT, ReportOptions, ReportResult, make_redacted_report, make_report
+from thpdiag.fleet.report import (
+    FORMATS,
+    INDEX,
+    PAGES_FOLDER,
+    STDOUT,
+    Pages,
+    ReportOptions,
+    ReportResult,
+    make_redacted_report,
+    make_report,
+    redacted_copy,
+)
 from thpdiag.fleet.sources.items import ALL_ITEMS, Shard, find_items
 from thpdiag.fleet.work import RunConfig, Workers
 from thpdiag.host.options import Options
@@ -42,14 +52,13 @@ from thpdiag.model import SEVERITIES
 from thpdiag.report.baseline import Judge
 from thpdiag.report.escaping import visible
 from thpdiag.report.messages import plural
-from thpdiag.sandbox.layers import check_layers
 from thpdiag.sandbox.outcome import Limits
+from thpdiag.sandbox.preload import check_layers
+from thpdiag.store.export import FORMAT_NAMES, export, format_of_suffix
 from thpdiag.store.export import FORMATS as TABLE_FORMATS
-from thpdiag.store.export import export, format_of_suffix
-from thpdiag.store.folder import Busy
 from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import Analysis, KnownContents
-from thpdiag.store.schema import DATABASE_NAME, database_path
+from thpdiag.store.schema import DATABASE_NAME, Busy, database_path
 from thpdiag.store.store import Store
 
 SCRATCH = ".thpdiag-scratch"
@@ -310,30 +319,43 @@ def report(
     "--output",
     required=True,
     metavar="FILE",
-    help="A file that ends in .csv, .jsonl, or .parquet, or FORMAT=FILE; csv=- and jsonl=- are stdout.",
+    help="A file that ends in .csv, .jsonl, .parquet, or .sqlite, or FORMAT=FILE; csv=- and jsonl=- are stdout.",
 )
-def export_table(folder: Path, output: str) -> None:
+@shared.redaction_options
+def export_table(folder: Path, output: str, redaction: Redaction) -> None:
     """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table with a row per finding.
 
-    A host without findings and a bundle without a host have one row. Names are not redacted.
+    A host without findings and a bundle without a host have one row. A .sqlite file is a copy of all results, which
+    `triage report` and `triage merge` read.
     """
     form, file = _table_target(output)
-    if file != STDOUT:
-        export(folder, file, form)
-        shared.notice(f"{file} written")
-    elif form not in TEXT_TABLES:
+    if file == STDOUT and form not in TEXT_TABLES:
         raise UsageError(f"{form} is binary; write it to a file: -o {form}=FILE")
-    elif sys.stdout is not None:  # else it was closed before we began: nobody wants it
-        with StoreReader.at(folder) as store:
+    with _store_to_share(folder, redaction) as store:
+        if file != STDOUT:
+            export(store, file, form)
+            shared.notice(f"{file} written")
+        elif sys.stdout is not None:  # else it was closed before we began: nobody wants it
             TABLE_FORMATS[form](store, sys.stdout.buffer)
+
+
+@contextmanager
+def _store_to_share(folder: Path, redaction: Redaction) -> Iterator[StoreReader]:
+    """The store, or one with pseudonyms in place of the customers' names."""
+    with ExitStack() as undo:
+        store = undo.enter_context(StoreReader.at(folder))
+        if redaction:
+            names = undo.enter_context(redaction.names())
+            store, _ = undo.enter_context(redacted_copy(store, Judge([], date.min, {}), names))
+        yield store
 
 
 def _table_target(output: str) -> tuple[str, Path]:
     """Format and file of `-o`."""
     name, sign, rest = output.partition("=")
-    if sign and name in TABLE_FORMATS and rest:
+    if sign and name in FORMAT_NAMES and rest:
         return name, Path(rest)
-    if output in TABLE_FORMATS or Path(output) == STDOUT:
+    if output in FORMAT_NAMES or Path(output) == STDOUT:
         raise UsageError(f"-o {output}: name the format and the file, such as csv=-, jsonl=- or results.csv")
     if Path(output).is_dir():
         raise UsageError(f"-o {output}: that is a folder; name a file in it, such as {Path(output) / 'results.csv'}")

@@ -15,11 +15,11 @@ from thpdiag import __version__
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.host_document import state_words
 from thpdiag.diagnosis.missing_data import Requests, open_requests
-from thpdiag.diagnosis.result_document import digest, result
+from thpdiag.diagnosis.result_document import result
 from thpdiag.diagnosis.times import stretch_text
 from thpdiag.engine.check_result import Bound, CheckResult, check_bounds, deciding_bound
 from thpdiag.engine.expression import Expression, smallest_change, smallest_silencing_change
-from thpdiag.engine.load import Rule
+from thpdiag.engine.load import Rule, digest
 from thpdiag.engine.schema import ChangeCheck, Check, FactCheck, SeriesCheck, as_list
 from thpdiag.engine.state_view import StateView, outcome_word
 from thpdiag.engine.wording import kernel_names

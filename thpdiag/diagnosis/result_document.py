@@ -4,10 +4,9 @@ the analyst's machine.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -27,13 +26,12 @@ from thpdiag.diagnosis.timeline import timeline
 from thpdiag.diagnosis.times import clock_text, stretch_of_day
 from thpdiag.engine.check_result import CheckResult
 from thpdiag.engine.expression import Expression
-from thpdiag.engine.load import Pack, Rule
+from thpdiag.engine.load import Rule, by_pack, digest
 from thpdiag.engine.quantity import format_quantity
 from thpdiag.engine.schema import ChangeCheck, EventCheck, as_list
 from thpdiag.engine.state_view import outcome_word
 from thpdiag.knowledge.known_issues import catalogue_words
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.packs import text_of
 from thpdiag.model import Case, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model import result as document_model
 from thpdiag.model.document import plain_document, present_keys
@@ -90,27 +88,6 @@ def cited(diagnoses: Sequence[Diagnosis]) -> Iterator[ExcerptRequest]:
             boot = [setting.next_boot] if setting.next_boot else []
             places = (setting, *setting.said, *boot, *setting.contradictions, *setting.other_states)
             yield from (ExcerptRequest(one.member, one.line) for one in places if one.member and one.line)
-
-
-def digest(rules: Iterable[Rule]) -> str:
-    """A hash of the rule set: two results of one digest were judged alike."""
-    whole, rules = hashlib.sha256(), sorted(rules, key=lambda r: r.id)
-    for pack in by_pack(rules):
-        whole.update(text_of(pack.folder).encode())
-    for rule in rules:
-        whole.update(rule.source.text.encode())
-        if rule.changed:
-            whole.update(repr(sorted(rule.changed.items())).encode())
-    return whole.hexdigest()[:16]
-
-
-def by_pack(rules: Iterable[Rule]) -> dict[Pack, list[Rule]]:
-    """The rules of each pack, in the order in which the packs came."""
-    found: dict[Pack, list[Rule]] = {}
-    for rule in rules:
-        if rule.source.pack is not None:
-            found.setdefault(rule.source.pack, []).append(rule)
-    return dict(sorted(found.items(), key=lambda entry: (not entry[0].own, entry[0].label)))
 
 
 def _firmly_out(diagnosis: Diagnosis) -> Iterator[diagnose.RuledOut]:

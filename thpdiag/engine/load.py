@@ -20,6 +20,7 @@ All rules that a run goes by: those that are shipped, those of installed package
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ from thpdiag.engine.quantity import split_unit, units_like
 from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
 from thpdiag.errors import RuleError, UsageError
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.packs import FOLDER, PREFIX_FILE, prefix_of
+from thpdiag.knowledge.packs import FOLDER, PREFIX_FILE, prefix_of, text_of
 from thpdiag.knowledge.packs import use as use_words
 from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places, point_at, suggestion
 
@@ -552,3 +553,24 @@ def rule_places(folders: Sequence[Path]) -> list[Traversable | Pack]:
     for pack in map(pack_of, named):
         unique.setdefault(str(pack.folder.resolve()) if isinstance(pack.folder, Path) else str(pack.folder), pack)
     return list(unique.values())
+
+
+def digest(rules: Iterable[Rule]) -> str:
+    """A hash of the rule set: two results of one digest were judged alike."""
+    whole, rules = hashlib.sha256(), sorted(rules, key=lambda r: r.id)
+    for pack in by_pack(rules):
+        whole.update(text_of(pack.folder).encode())
+    for rule in rules:
+        whole.update(rule.source.text.encode())
+        if rule.changed:
+            whole.update(repr(sorted(rule.changed.items())).encode())
+    return whole.hexdigest()[:16]
+
+
+def by_pack(rules: Iterable[Rule]) -> dict[Pack, list[Rule]]:
+    """The rules of each pack, in the order in which the packs came."""
+    found: dict[Pack, list[Rule]] = {}
+    for rule in rules:
+        if rule.source.pack is not None:
+            found.setdefault(rule.source.pack, []).append(rule)
+    return dict(sorted(found.items(), key=lambda entry: (not entry[0].own, entry[0].label)))

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 from pydantic import PlainSerializer
 
 from thpdiag.fleet.hosts import OK, FleetHost, hosts_of_store
-from thpdiag.fleet.outliers import Outlier, Survey, survey
-from thpdiag.fleet.over_time import History, histories
+from thpdiag.fleet.outliers import History, Outlier, Survey, histories, survey
 from thpdiag.model.finding import CONFIDENCES
 from thpdiag.model.result import Finding
 from thpdiag.report.baseline import Acceptance, Judge

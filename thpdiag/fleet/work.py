@@ -21,12 +21,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from thpdiag import fleet
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import Rule, rule_set
+from thpdiag.engine.load import Rule, digest, rule_set
 from thpdiag.errors import StoreFullError, ThpdiagError
 from thpdiag.fleet.sources.collections import Collection, open_collection
-from thpdiag.fleet.sources.identity import identity
-from thpdiag.fleet.sources.item import BundleItem, UnreadError
+from thpdiag.fleet.sources.item import BundleItem, UnreadError, identity
 from thpdiag.fleet.sources.remote import fetch, is_address
 from thpdiag.host.options import Options
 from thpdiag.isolated import analyze_isolated, preload_analysis

@@ -19,24 +19,23 @@ from starlette.types import ASGIApp
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access.gate import Routes, Rule, protect
-from thpdiag.serve.access.headers import RefusedError, problem_response, wants_page
+from thpdiag.serve.access.http import RefusedError, problem_response, wants_page
 from thpdiag.serve.access.principals import Scope
 from thpdiag.serve.api.cases import (
     delete_case,
     get_case,
     get_comparison,
+    get_job,
+    get_job_events,
     get_report,
-    keep_case,
     list_cases,
-    release_case,
+    set_kept,
 )
 from thpdiag.serve.api.description import get_description
-from thpdiag.serve.api.jobs import get_job, get_job_events
-from thpdiag.serve.api.metrics import get_health, get_metrics
+from thpdiag.serve.api.metrics import RequestCounter, get_health, get_metrics
 from thpdiag.serve.api.responses import error_response
-from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload, verdict, work
-from thpdiag.serve.pages.render import get_static_file, store_error_page, upload_error_page
-from thpdiag.serve.request_counts import RequestCounter
+from thpdiag.serve.pages import cases, fleet, lines, rules, tokens, upload, work
+from thpdiag.serve.pages.render import error_page, get_static_file, read_form, upload_error_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.uploads import tus
 from thpdiag.serve.uploads.intake import Handler, handle_upload_errors
@@ -69,8 +68,8 @@ ROUTES: Final = Routes(
         Rule("GET", "/api/v1/cases", READ, list_cases),
         Rule("GET", "/api/v1/cases/{id}", READ, get_case),
         Rule("DELETE", "/api/v1/cases/{id}", ADMIN, delete_case),
-        Rule("PUT", "/api/v1/cases/{id}/kept", ADMIN, keep_case),
-        Rule("DELETE", "/api/v1/cases/{id}/kept", ADMIN, release_case),
+        Rule("PUT", "/api/v1/cases/{id}/kept", ADMIN, set_kept),
+        Rule("DELETE", "/api/v1/cases/{id}/kept", ADMIN, set_kept),
         Rule("GET", "/api/v1/cases/{id}/{report}", READ, get_report),
         Rule("GET", "/api/v1/compare/{format}", READ, get_comparison),
         Rule("GET", "/api/v1/openapi.json", ANYBODY, get_description),
@@ -86,7 +85,7 @@ ROUTES: Final = Routes(
         Rule("GET", "/cases", READ, cases.case_list),
         Rule("GET", "/cases/{id}", READ, cases.case_page),
         Rule("GET", "/cases/{id}/page", READ, cases.case_report),
-        Rule("POST", "/cases/{id}/letter", WORK, verdict.customer_letter),
+        Rule("POST", "/cases/{id}/letter", WORK, work.customer_letter),
         Rule("POST", "/cases/{id}/notes", WORK, work.add_note),
         Rule("POST", "/cases/{id}/notes/{note}/delete", WORK, work.delete_note),
         Rule("POST", "/cases/{id}/work", WORK, work.set_work),
@@ -97,13 +96,13 @@ ROUTES: Final = Routes(
         Rule("GET", "/cases/{id}/files/{place}", WORK, work.get_file),
         Rule("GET", "/analyses", READ, work.analysis_list),
         Rule("POST", "/analyses", ADMIN, work.analyse_all),
-        Rule("GET", "/cases/{id}/capture-script", READ, verdict.capture_script),
+        Rule("GET", "/cases/{id}/capture-script", READ, work.capture_script),
         Rule("GET", "/cases/{id}/lines", READ, lines.lines_page),
         Rule("GET", "/cases/{id}/compare", READ, cases.comparison_page),
         Rule("GET", "/cases/{id}/comparison", READ, cases.comparison_report),
         Rule("POST", "/cases/{id}/delete", ADMIN, cases.delete_case),
-        Rule("POST", "/cases/{id}/keep", ADMIN, cases.keep_case),
-        Rule("POST", "/cases/{id}/release", ADMIN, cases.release_case),
+        Rule("POST", "/cases/{id}/keep", ADMIN, cases.set_kept),
+        Rule("POST", "/cases/{id}/release", ADMIN, cases.set_kept),
         Rule("GET", "/fleet", READ, fleet.fleet_list),
         Rule("GET", "/fleet/page", READ, fleet.fleet_report),
         Rule("GET", "/fleet/fleet.csv", READ, fleet.fleet_file),
@@ -113,6 +112,7 @@ ROUTES: Final = Routes(
         Rule("GET", "/tokens", ADMIN, tokens.token_list),
         Rule("POST", "/tokens", ADMIN, tokens.create_token),
         Rule("POST", "/tokens/{prefix}/revoke", ADMIN, tokens.revoke_token),
+        Rule("POST", "/sessions/{id}/end", ADMIN, tokens.end_session),
         Rule("GET", "/sign-in", ANYBODY, tokens.sign_in_page),
         Rule("POST", "/sign-in", ANYBODY, tokens.sign_in),
         Rule("GET", "/sign-in/begin", ANYBODY, tokens.begin_oidc),
@@ -143,6 +143,8 @@ def _endpoint(rule: Rule, server: Server) -> Handler:
 
     async def answer(request: Request) -> Response:
         try:
+            if rule.is_page and rule.method == "POST" and not rule.streams:
+                request.state.form = await read_form(request)
             if not iscoroutinefunction(handler):
                 return await run_in_threadpool(handler, request, server)
             response: Response = await handler(request, server)
@@ -168,7 +170,7 @@ def _answer_errors(handler: Handler, rule: Rule, server: Server) -> Handler:
             return await handler(request)
         except (RefusedError, StoreError, StoreBusyError, StoreFullError) as error:
             if rule.is_page:
-                return await run_in_threadpool(store_error_page, request, server, error)
+                return await run_in_threadpool(error_page, request, server, error)
             return error_response(error)
 
     return answer

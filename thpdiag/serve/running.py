@@ -1,4 +1,5 @@
-"""Puts a server together from its settings and runs it until it is told to end.
+"""Puts a server together from its settings and runs it until it is told to end; prunes what is past its time, once an
+hour as long as it runs, and when somebody asks for it.
 
     SIGTERM, Ctrl-C   no new connection; requests have a few seconds, analyses are given back to the queue
     the same again    at once
@@ -17,34 +18,95 @@ import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from threading import Event, Thread
 from time import time
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import uvicorn
 
 from thpdiag import __version__
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import rule_set
-from thpdiag.errors import StoreError, UsageError
-from thpdiag.sandbox.layers import check_layers
+from thpdiag.engine.load import digest, rule_set
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
 from thpdiag.sandbox.outcome import Limits
-from thpdiag.serve.access.audit import log_handler
-from thpdiag.serve.access.http_protocol import UVICORN_OPTIONS
+from thpdiag.sandbox.preload import check_layers
+from thpdiag.serve.access.audit import Action, Outcome, audit_event, log_handler
+from thpdiag.serve.access.credentials import Attempts, Bearer, load_key
+from thpdiag.serve.access.http import UVICORN_OPTIONS
 from thpdiag.serve.access.oidc import OidcClient
-from thpdiag.serve.access.principals import check_access
-from thpdiag.serve.access.sessions import load_key
-from thpdiag.serve.access.tokens import Attempts, Bearer
-from thpdiag.serve.pruning import Pruning
+from thpdiag.serve.access.principals import Principal, Way, check_access
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import Settings, open_oidc, open_receivers, open_storage
 from thpdiag.serve.storage.backup import KEY_FILE
 from thpdiag.serve.storage.database import parse_database_url
-from thpdiag.serve.storage.storage import DAMAGED
+from thpdiag.serve.storage.retention import Pruned, Terms
+from thpdiag.serve.storage.storage import DAMAGED, Storage
 from thpdiag.serve.uploads.intake import Intake
 from thpdiag.serve.webhooks import Webhooks
 from thpdiag.serve.workers import Workers
 from thpdiag.store.results import Analysis
+
+LOG: Final = logging.getLogger("thpdiag.serve.prune")
+PRUNE_SECONDS: Final = 3600.0
+CHECK_SECONDS: Final = 10.0
+SERVER_PRINCIPAL: Final = Principal("server", Way.LOCAL, frozenset())
+COMMAND_PRINCIPAL: Final = Principal("command", Way.LOCAL, frozenset())  # whoever may write to the folder
+
+
+def prune(storage: Storage, terms: Terms, who: Principal) -> Pruned:
+    """What went; written down in the audit log if anything did. StoreError if what is kept cannot be believed."""
+    if words := storage.problem():
+        raise StoreError(f"{storage.folder}: {words}; nothing was removed")
+    pruned = storage.retention.prune(terms)
+    if any((pruned.uploads, pruned.bundles, pruned.cases, pruned.stray_files, pruned.audit_entries)):
+        entry = audit_event(storage.clock(), Action.PRUNE, Outcome.DONE, who, "", describe_pruned(pruned))
+        storage.audit.add(entry)
+    return pruned
+
+
+def describe_pruned(pruned: Pruned) -> str:
+    """What went, in a line."""
+    counts = {
+        "bundles": pruned.bundles,
+        "cases": pruned.cases,
+        "unfinished uploads": pruned.uploads,
+        "stray files": pruned.stray_files,
+        "audit entries": pruned.audit_entries,
+    }
+    gone = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{gone or 'nothing'}; {pruned.freed} bytes of bundles"
+
+
+class Pruning:
+    """A thread that looks through the database and prunes, at the start and every hour, and has the health of the
+    server checked in between; to be used as a context."""
+
+    def __init__(self, storage: Storage, terms: Terms, check: Callable[[], object]) -> None:
+        self._storage, self._terms, self._check, self._over = storage, terms, check, Event()
+        self._thread = Thread(target=self._run, name="prune")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._storage.verify()
+            self._check()
+            try:
+                LOG.info("pruned: %s", describe_pruned(prune(self._storage, self._terms, SERVER_PRINCIPAL)))
+            except (StoreError, StoreBusyError, StoreFullError) as error:
+                LOG.warning("prune: %s", error)
+            for _ in range(round(PRUNE_SECONDS / CHECK_SECONDS)):
+                if self._over.wait(CHECK_SECONDS):
+                    return
+                self._check()
+
 
 LOGGER: Final = logging.getLogger("thpdiag.serve")
 RESTORE_ADVICE: Final = "see `thpdiag serve check`, or put a backup back with `thpdiag serve restore`"

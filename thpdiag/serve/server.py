@@ -15,17 +15,17 @@ from threading import Lock
 from time import monotonic
 from typing import Final
 
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from thpdiag.engine.load import Rule
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
+from thpdiag.serve.access.credentials import Bearer
 from thpdiag.serve.access.oidc import OidcClient
 from thpdiag.serve.access.principals import Access
-from thpdiag.serve.access.tokens import Bearer
-from thpdiag.serve.fleet.cache import FleetCache
-from thpdiag.serve.request_counts import Counts
+from thpdiag.serve.fleet import FleetCache
 from thpdiag.serve.storage.database import schema_problem
 from thpdiag.serve.storage.jobs import DONE, FAILED, Jobs
 from thpdiag.serve.storage.retention import Terms
@@ -199,6 +199,41 @@ class Health:
         except OSError as error:
             return f"the data folder takes no bytes ({error.strerror})"
         return ""
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, of when it began
+
+
+class Counts:
+    """Counters that only grow. Labels are ours, never a stranger's: their number has a bound."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, means: str, *labels: str) -> Counter:
+            return Counter(name, means, labels, registry=self.registry)
+
+        self._uploads = counter("thpdiag_uploads_total", "Bundles that came in, by way.", "way")
+        self._upload_bytes = counter("thpdiag_upload_bytes_total", "Bytes of bundles that came in, by way.", "way")
+        self._requests = counter(
+            "thpdiag_http_requests_total",
+            "Requests by method, route and status; 499: no answer was sent.",
+            *("method", "route", "status"),
+        )
+        self._seconds = counter(
+            "thpdiag_http_request_seconds_total",
+            "Seconds from requests to the end of their answers.",
+            *("method", "route"),
+        )
+
+    def count_upload(self, way: str, size: int) -> None:
+        """A bundle that came in by put, tus or form."""
+        self._uploads.labels(way).inc()
+        self._upload_bytes.labels(way).inc(size)
+
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(method, route).inc(seconds)
 
 
 @dataclass

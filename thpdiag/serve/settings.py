@@ -26,7 +26,7 @@ from typing import Any, Final
 from thpdiag.errors import UsageError
 from thpdiag.serve.access.oidc import OidcSettings, check_oidc, parse_roles
 from thpdiag.serve.access.principals import Access, Mode, parse_networks, parse_scopes
-from thpdiag.serve.storage.content import SPARE_BYTES, StorageLimits
+from thpdiag.serve.storage.bundles import SPARE_BYTES, StorageLimits
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage

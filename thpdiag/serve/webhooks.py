@@ -31,7 +31,7 @@ from thpdiag import __version__
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
 from thpdiag.serve.access.principals import Network, Resolve, is_in_networks, parse_address, resolve_host
 from thpdiag.serve.api.responses import case_json
-from thpdiag.serve.storage.deliveries import Delivery
+from thpdiag.serve.storage.cases import Delivery
 from thpdiag.serve.storage.storage import Storage
 
 LOG: Final = logging.getLogger("thpdiag.serve.webhooks")

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from thpdiag.diagnosis.result_document import digest
-from thpdiag.engine.load import Rule, rule_set
+from thpdiag.engine.load import Rule, digest, rule_set
 from thpdiag.engine.timing import Timings
 from thpdiag.errors import ThpdiagError
 from thpdiag.fleet.work import describe_bug, status_of_document

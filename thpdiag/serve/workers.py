@@ -28,7 +28,7 @@ from typing import Final, Self
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.sandbox.outcome import Limits, Status
 from thpdiag.sandbox.preload import Worker, WorkerDiedError, start_fork_server
-from thpdiag.serve.storage.file_sets import Part
+from thpdiag.serve.storage.bundles import Part
 from thpdiag.serve.storage.jobs import FILE_GONE, Claim
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.work_order import AnalysisOrder, prepare_order, read_stage

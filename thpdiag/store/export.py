@@ -1,4 +1,5 @@
-"""A store for other programs: one table, a row per finding, as CSV, JSON Lines or Parquet, written as it is read.
+"""A store for others: one table, a row per finding, as CSV, JSON Lines or Parquet, written as it is read; or a whole
+copy of it (SQLite), which triage reads as it reads a store.
 
 A host without findings, and a bundle without a host (`refused`, for instance), has one row, in which the columns of
 what it lacks are empty. `verdict_rule` and its like are of the host's verdict, `rule` and its like of the finding.
@@ -67,23 +68,30 @@ FORMATS: Final[Mapping[str, Callable[[StoreReader, BinaryIO], None]]] = MappingP
 )
 
 
+COPY: Final = "sqlite"
+FORMAT_NAMES: Final = (*FORMATS, COPY)
+
+
 def format_of_suffix(file: Path) -> str:
     """The format that the end of a file's name says."""
     name = file.suffix.removeprefix(".").lower()
-    if name not in FORMATS:
-        raise UsageError(f"{file}: the suffix names no format; one of .{', .'.join(FORMATS)}")
+    if name not in FORMAT_NAMES:
+        raise UsageError(f"{file}: the suffix names no format; one of .{', .'.join(FORMAT_NAMES)}")
     return name
 
 
-def export(place: Path, file: Path, form: str = "") -> None:
-    """Write the store at `place` to a file, in the format that is given or its suffix names; whole, or not at all."""
-    write = FORMATS[form or format_of_suffix(file)]
-    with StoreReader.at(place) as store, ExitStack() as undo:
+def export(store: StoreReader, file: Path, form: str = "") -> None:
+    """Write a store to a file, in the format that is given or its suffix names; whole, or not at all."""
+    form = form or format_of_suffix(file)
+    with ExitStack() as undo:
         part = file.with_name(f".{file.name}.part")
         try:
             with part.open("wb") as out:
                 undo.callback(part.unlink, missing_ok=True)
-                write(store, out)
+                if form == COPY:
+                    store.copy_to(part)
+                else:
+                    FORMATS[form](store, out)
             part.replace(file)
         except OSError as error:
             full = StoreFullError if error.errno in DISK_FULL_ERRNOS else UsageError

@@ -212,6 +212,11 @@ class StoreReader:
         for _ in self.results():
             pass
 
+    def copy_to(self, file: Path) -> None:
+        """Write all of it to a file that is empty or not there."""
+        with store_errors(self.file):
+            self._database.execute("VACUUM INTO ?", (str(file),))
+
     def close(self) -> None:
         self.aside.close()
         self._database.close()

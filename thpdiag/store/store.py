@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from thpdiag.errors import StoreError, StoreFullError
-from thpdiag.store.folder import Busy, Lock, drop_ballast, load_ballast
 from thpdiag.store.reading import StoreReader, Totals
 from thpdiag.store.results import (
     FINDING_FIELDS,
@@ -41,11 +40,15 @@ from thpdiag.store.schema import (
     DATABASE_NAME,
     DISK_FULL_ERRNOS,
     INDEXES,
+    Busy,
+    Lock,
     bind_text,
     database_path,
     database_uri,
     describe_full_disk,
+    drop_ballast,
     is_disk_full,
+    load_ballast,
     open_for_writing,
     store_errors,
 )

@@ -27,8 +27,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from thpdiag.fleet.hosts import FleetHost, join_words
-from thpdiag.fleet.outliers import KERNEL, NumberDistribution, Outlier, ValueDistribution
-from thpdiag.fleet.over_time import VERDICT, History, Sighting
+from thpdiag.fleet.outliers import KERNEL, VERDICT, History, NumberDistribution, Outlier, Sighting, ValueDistribution
 from thpdiag.fleet.overview import FOUND, UNKNOWN, VERDICTS, natural_key, visible_line
 from thpdiag.model.finding import CONFIDENCES as SUREST_LAST
 from thpdiag.model.finding import SEVERITIES

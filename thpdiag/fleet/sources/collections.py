@@ -41,8 +41,7 @@ from thpdiag.bundle.tar_format import BLOCK, is_tar
 from thpdiag.bundle.tree import Entry, canonical_path
 from thpdiag.bundle.zip import open_zip
 from thpdiag.errors import InputError
-from thpdiag.fleet.sources.companions import is_archive
-from thpdiag.fleet.sources.item import BundleItem, UnreadError, safe_name, unused_name
+from thpdiag.fleet.sources.item import BundleItem, UnreadError, is_archive, safe_name, unused_name
 from thpdiag.fleet.sources.local import COLLECTOR_FOLDERS, FOLDER_MARKS
 from thpdiag.sandbox.outcome import Allowed, Answer, Limits, Status
 from thpdiag.sandbox.supervise import run_in_child

@@ -29,8 +29,7 @@ from typing import BinaryIO, Final
 
 from thpdiag.bundle.tree import printable
 from thpdiag.errors import InputError, UsageError
-from thpdiag.fleet.sources.companions import companion_test
-from thpdiag.fleet.sources.item import BundleItem, UnreadError, describe_error, unused_name
+from thpdiag.fleet.sources.item import BundleItem, UnreadError, companion_test, describe_error, unused_name
 from thpdiag.fleet.sources.local import Pattern, is_pattern, items_of_path
 from thpdiag.fleet.sources.remote import is_address, items_of_address
 from thpdiag.store.results import public_path

@@ -36,8 +36,18 @@ from typing import Final, NamedTuple
 
 from thpdiag.bundle.limits import StreamError
 from thpdiag.bundle.tree import open_regular, printable
-from thpdiag.fleet.sources.companions import companion_test, is_archive, is_for_readers, is_recording
-from thpdiag.fleet.sources.item import MAX_FOLDER_DEPTH, TOO_DEEP, BundleItem, UnreadError, describe_error, unused_name
+from thpdiag.fleet.sources.item import (
+    MAX_FOLDER_DEPTH,
+    TOO_DEEP,
+    BundleItem,
+    UnreadError,
+    companion_test,
+    describe_error,
+    is_archive,
+    is_for_readers,
+    is_recording,
+    unused_name,
+)
 from thpdiag.store.schema import APPLICATION_ID, DATABASE_NAME
 
 PAGES_FOLDER: Final = "hosts"  # where triage writes the pages of hosts, beside its store

@@ -36,8 +36,17 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from thpdiag.bundle.tree import printable
 from thpdiag.errors import UsageError
-from thpdiag.fleet.sources.companions import is_checksum, is_for_readers, is_list_of_checksums, is_of_recording
-from thpdiag.fleet.sources.item import MAX_FOLDER_DEPTH, TOO_DEEP, BundleItem, UnreadError, safe_name
+from thpdiag.fleet.sources.item import (
+    MAX_FOLDER_DEPTH,
+    TOO_DEEP,
+    BundleItem,
+    UnreadError,
+    is_checksum,
+    is_for_readers,
+    is_list_of_checksums,
+    is_of_recording,
+    safe_name,
+)
 from thpdiag.fleet.sources.local import Pattern
 from thpdiag.store.results import public_path
 

@@ -29,6 +29,7 @@ class Action(StrEnum):
 
     SIGN_IN = "sign-in"
     SIGN_OUT = "sign-out"
+    END_SESSION = "end-session"
     AUTHENTICATE = "authenticate"
     REQUEST = "request"
     UPLOAD = "upload"

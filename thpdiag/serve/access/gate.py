@@ -43,9 +43,10 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
 from thpdiag.serve.access.audit import Action, Outcome, RequestLog, address_of, audit_event, peer_of
-from thpdiag.serve.access.headers import SAFE_METHODS, RefusedError, SecurityHeaders, send_refusal, wants_page
+from thpdiag.serve.access.credentials import CHALLENGE, TOKEN_MARK, Bearer
+from thpdiag.serve.access.http import SAFE_METHODS, RefusedError, SecurityHeaders, send_refusal, wants_page
 from thpdiag.serve.access.principals import (
     LOCAL,
     NOBODY,
@@ -57,7 +58,6 @@ from thpdiag.serve.access.principals import (
     is_in_networks,
     parse_address,
 )
-from thpdiag.serve.access.tokens import CHALLENGE, TOKEN_MARK, Bearer
 
 ID_SHAPE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{64}", re.ASCII)  # of a case or an upload; the digest of a bundle
 Handler = Callable[..., Any]  # of a request and the server, `async` or called in a thread; its answer
@@ -165,22 +165,6 @@ OVERRIDE_HEADERS: Final = ("x-http-method", "x-method-override", "x-original-url
 HIDDEN_SEPARATORS: Final = re.compile(rb"%(?:2f|5c|[01][0-9a-f]|7f)|[\\\x00-\x20\x7f]", re.IGNORECASE)
 
 
-class RequestShapes:
-    """ASGI middleware: refuses what `check_shape` does."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
-        try:
-            if scope["type"] == "http":
-                check_shape(scope)
-        except RefusedError as refused:
-            await send_refusal(refused, scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-
 def check_shape(scope: Request) -> None:
     """RefusedError if something is wrong with the form of a request."""
     raw: list[tuple[bytes, bytes]] = scope["headers"]
@@ -260,7 +244,7 @@ def protect(
 ) -> ASGIApp:
     """The application as it may be served, with all middleware of access around it."""
     gate = Gate(BodyLimit(app, routes), access, routes, bearer, key, problem)
-    return RequestLog(SecurityHeaders(RequestShapes(gate)), access)
+    return RequestLog(SecurityHeaders(gate), access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +267,7 @@ class Gate:
             return
         if scope["type"] == "http":
             try:
+                check_shape(scope)
                 scope.setdefault("state", {})["principal"] = await self._admit(scope)
             except (StoreError, StoreBusyError, StoreFullError) as error:
                 LOG.warning("a request cannot be looked at: %s", error)
@@ -337,8 +322,8 @@ class Gate:
                 return await self.bearer.principal(secret, address_of(scope, self.access))
         if self.access.mode is Mode.PROXY:
             return self._user_of_proxy(peer_of(scope), headers)
-        cookie = sessions.session_cookie(headers, over_tls=self.access.over_tls)
-        session = sessions.read_session(self.key, cookie, self.bearer.clock())
+        cookie = credentials.session_cookie(headers, over_tls=self.access.over_tls)
+        session = credentials.read_session(self.key, cookie, self.bearer.clock())
         if session is None:
             return NOBODY
         find = self.bearer.login_session if self.access.mode is Mode.OIDC else self.bearer.session
@@ -376,8 +361,8 @@ class Gate:
             raise RefusedError(403, f"this needs the scope {' or '.join(rule.scopes)}")
         if scope["method"] in SAFE_METHODS or who.way not in (Way.SESSION, Way.PROXY, Way.OIDC):
             return
-        presented = sessions.presented_csrf_token(headers, scope["query_string"])
-        if not sessions.is_csrf_token_of(self.key, who, presented, self.bearer.clock()):
+        presented = credentials.presented_csrf_token(headers, scope["query_string"])
+        if not credentials.is_csrf_token_of(self.key, who, presented, self.bearer.clock()):
             raise RefusedError(403, "this page is too old or not ours: load it again")
 
     def _ask_for_login(self, scope: Request, headers: Headers) -> None:

@@ -1,4 +1,4 @@
-"""Cases: lists of them, one, what is done to one, its report in every format, and two cases compared.
+"""Cases (lists of them, one, what is done to one, reports, two compared) and the jobs that make them.
 
     GET    /api/v1/cases?q=&host=&verdict=&mechanism=&rule=&sha256=&state=&assignee=&since=&until=&limit=&below=
     GET    /api/v1/cases/ID
@@ -8,30 +8,48 @@
     GET    /api/v1/cases/ID/report.html      shown, under the policy of its page; all others are saved
     GET    /api/v1/cases/ID/report.json      and .txt .md .xml (JUnit) .sarif .csv .gitlab.json .github.txt
     GET    /api/v1/compare/html?before=ID&after=ID
+    GET    /api/v1/jobs/ID
+    GET    /api/v1/jobs/ID/events            its changes as they happen
 
 `redact=1` gives a report with pseudonyms for all that is the customer's own. Uploads themselves are given to nobody.
+Events are those of a browser's EventSource. Each says all there is to say, so that who comes again has missed nothing;
+behind the last one, whose id is `end`, the answer to who comes again is 204, which ends an EventSource.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from thpdiag.report import FORMATS
 from thpdiag.report.html import policy
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.headers import RefusedError, content_disposition, report_headers
-from thpdiag.serve.api.responses import CASES_PATH, NOTHING_HERE, case_json, hosts_json, json_response, query_of
-from thpdiag.serve.server import Server
+from thpdiag.serve.access.http import RefusedError, content_disposition, report_headers
+from thpdiag.serve.access.principals import Principal, Scope
+from thpdiag.serve.api.responses import (
+    CASES_PATH,
+    NOTHING_HERE,
+    case_json,
+    hosts_json,
+    job_json,
+    json_line,
+    json_response,
+    query_of,
+)
+from thpdiag.serve.server import JobState, JobWatcher, Server
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter
 from thpdiag.serve.storage.database import is_sha256
+from thpdiag.serve.storage.jobs import QUEUED, Job
+from thpdiag.store.results import REFUSED
 
 TEXT: Final = "text/plain; charset=utf-8"
 KINDS: Final = MappingProxyType(  # by format: how a file of it ends, and its media type
@@ -67,8 +85,10 @@ def list_cases(request: Request, server: Server) -> Response:
     cases = server.storage.cases.page(question, below, limit + 1)
     shown = cases[:limit]
     further = f"{CASES_PATH}?{urlencode({**query, 'below': shown[-1].number})}" if len(cases) > limit else None
+    total = server.storage.cases.size(question)
     page = {
-        "total": server.storage.cases.count(question),
+        "total": total.number,
+        "more": total.more,
         "cases": [case_json(case) for case in shown],
         "next": further,
     }
@@ -111,26 +131,21 @@ def _read_case(server: Server, key: str) -> tuple[Case, dict[str, Any]]:
 
 def delete_case(request: Request, server: Server) -> Response:
     query_of(request)
-    was_there = server.storage.removal.delete_case(request.path_params["id"])
-    return _change_response(request, server, Action.DELETE, was_there=was_there)
+    key = request.path_params["id"]
+    return _changed(request, server, Action.DELETE, key, was_there=server.storage.removal.delete_case(key))
 
 
-def keep_case(request: Request, server: Server) -> Response:
+def set_kept(request: Request, server: Server) -> Response:
     query_of(request)
-    was_there = server.storage.cases.set_kept(request.path_params["id"], kept=True)
-    return _change_response(request, server, Action.KEEP, was_there=was_there)
+    key, kept = request.path_params["id"], request.method == "PUT"
+    was_there = server.storage.cases.set_kept(key, kept=kept)
+    return _changed(request, server, Action.KEEP if kept else Action.RELEASE, key, was_there=was_there)
 
 
-def release_case(request: Request, server: Server) -> Response:
-    query_of(request)
-    was_there = server.storage.cases.set_kept(request.path_params["id"], kept=False)
-    return _change_response(request, server, Action.RELEASE, was_there=was_there)
-
-
-def _change_response(request: Request, server: Server, action: Action, *, was_there: bool) -> Response:
+def _changed(request: Request, server: Server, action: Action, key: str, *, was_there: bool) -> Response:
     if not was_there:
         raise RefusedError(404, NOTHING_HERE)
-    server.record_action(request, action, request.path_params["id"])
+    server.record_action(request, action, key)
     return Response(status_code=204)
 
 
@@ -192,3 +207,53 @@ def _file_response(form: str, text: str, policy_of_page: str, title: str) -> Res
     saved = {"Content-Disposition": content_disposition(f"{title}.{ending}")}
     headers = report_headers(policy_of_page) if form == "html" else saved
     return Response(text.encode("utf-8", "backslashreplace"), headers={**headers, "Content-Type": kind})
+
+
+HEARTBEAT_SECONDS: Final = 15.0  # proxies end a connection on which nothing comes for a minute
+RETRY_MILLISECONDS: Final = 2000  # after which a browser whose connection broke comes again
+LAST_EVENT: Final = "end"
+
+
+def get_job(request: Request, server: Server) -> Response:
+    query_of(request)
+    job = _visible_job(request, server)
+    return json_response(job_json(job, server.storage.jobs.ahead(job.id) if job.state == QUEUED else 0))
+
+
+def _visible_job(request: Request, server: Server) -> Job:
+    """A job that somebody may see: all of them with the scope read, else those of their own uploads."""
+    jobs, key = server.storage.jobs, request.path_params["id"]
+    principal: Principal = request.state.principal
+    job = jobs.find(key) if principal.may(Scope.READ) else jobs.sent_by(key, principal.owner)
+    if job is None:
+        raise RefusedError(404, NOTHING_HERE)
+    return job
+
+
+async def get_job_events(request: Request, server: Server) -> Response:
+    query_of(request)
+    job = await run_in_threadpool(_visible_job, request, server)
+    if request.headers.get("last-event-id") == LAST_EVENT:
+        return Response(status_code=204)
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(_events(server.watcher, job.id), headers=headers, media_type="text/event-stream")
+
+
+async def _events(watcher: JobWatcher, key: str) -> AsyncIterator[str]:
+    yield f"retry: {RETRY_MILLISECONDS}\n\n"
+    async with aclosing(watcher.states(key, HEARTBEAT_SECONDS)) as states:
+        async for seen in states:
+            yield ": still there\n\n" if seen is None else _event(key, seen)
+            if seen is not None and seen.ended:
+                return
+    yield f"id: {LAST_EVENT}\nevent: gone\ndata: {{}}\n\n"  # its case was deleted
+
+
+def _event(key: str, seen: JobState) -> str:
+    event = {
+        **{"id": key, "state": seen.state, "stage": seen.stage, "ahead": seen.ahead, "reason": seen.reason},
+        **{"case": seen.case, "page": None if seen.case is None else f"/cases/{seen.case}"},
+        **({"status": REFUSED} if seen.status == REFUSED else {}),
+    }
+    mark = f"id: {LAST_EVENT}\n" if seen.ended else ""
+    return f"{mark}data: {json_line(event)}\n\n"

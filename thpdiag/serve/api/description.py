@@ -21,8 +21,8 @@ from thpdiag.serve.api.cases import COMPARISONS, KINDS, MAX_CASES
 from thpdiag.serve.api.metrics import VERDICTS
 from thpdiag.serve.api.responses import query_of
 from thpdiag.serve.server import Server
+from thpdiag.serve.storage.bundles import MAX_FILES
 from thpdiag.serve.storage.cases import CASES_PER_PAGE
-from thpdiag.serve.storage.file_sets import MAX_FILES
 from thpdiag.serve.storage.work import STATES
 from thpdiag.serve.uploads.tus import TUS_CONTENT_TYPE, TUS_VERSION
 
@@ -120,7 +120,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         host=record(name=NULLABLE, title=NULLABLE, kernel=NULLABLE), verdict=record(**_LEADING, sentence=NULLABLE),
         undecided=described({"type": ["integer", "null"]}, "Rules that could not be decided."), page=TEXT, report=TEXT,
     ),
-    "Cases": record(total=COUNT, cases=array(refer("Case")), next=described(NULLABLE, "Address of the next page.")),
+    "Cases": record(
+        total=COUNT, more=described(FLAG, "Whether more than `total` fit: a search by words counts no further."),
+        cases=array(refer("Case")), next=described(NULLABLE, "Address of the next page."),
+    ),
     "CaseWithHosts": {
         "allOf": [
             refer("Case"),
@@ -159,6 +162,10 @@ REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     503: ("Unavailable", "The storage cannot be used at the moment."),
     507: ("Full", "The disk or the quota has no room, or the sender has as much as one may have."),
 }
+KINDS_OF_PATHS: Final = (
+    ("/api/v1/bundles", "upload"), ("/files", "upload"), ("/api/v1/jobs", "job"), ("/api/v1/cases", "case"),
+    ("/api/v1/compare", "case"), ("/", "server"),
+)  # fmt: skip
 ALWAYS: Final = (400, 414, 421, 431, 503)
 
 _ID_OF: Final = {kind: parameter("id", "path", f"Of a{'n' * (kind == 'upload')} {kind}.", ID, required=True)
@@ -201,11 +208,11 @@ def answer(description: str, *headers: str, **by_type: Schema) -> Schema:
 
 
 def operation(
-    key: str, tag: str, summary: str, answers: Mapping[int, Schema], *refusals: int,
-    parameters: tuple[Schema, ...] = (), body: Schema | None = None, description: str = "",
+    key: str, summary: str, answers: Mapping[int, Schema], *refusals: int,
+    parameters: tuple[Schema, ...] = (), body: Schema | None = None, description: str = "", tag: str = "",
 ) -> Schema:  # fmt: skip
     """What the table does not say of a route; `refusals` are those beside the ones that any such route has."""
-    told: Schema = {"operationId": key, "tags": [tag], "summary": summary, "refusals": refusals, "answers": answers}
+    told: Schema = {"operationId": key, "tag": tag, "summary": summary, "refusals": refusals, "answers": answers}
     told |= {"description": description} if description else {}
     told |= {"parameters": list(parameters)} if parameters else {}
     return told | ({"requestBody": body} if body else {})
@@ -215,15 +222,17 @@ def _bytes_of(kind: str, *, required: bool) -> Schema:
     return {"required": required, "content": content(**{kind: BYTES})}
 
 
-_UPLOAD, _TUS = refer("upload", "parameters"), refer("tus", "parameters")
-_CASE, _JOB = refer("case", "parameters"), refer("job", "parameters")
 _PROGRESS: Final = ("Tus-Resumable", "Upload-Offset", "Upload-Expires", "Thpdiag-Job")
 _JSON: Final = "application/json"
-_SENDING: Final = (404, 408, 409, 410, 412, 413, 415, 423, 507)
+_SENDING: Final = (408, 409, 413, 415, 507)
 _SENT: Final = answer("The bytes are on the disk.", *_PROGRESS)
+_HEALTH: Final = {
+    200: answer("It can.", **{_JSON: refer("Health")}),
+    503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
+}
 OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ("PUT", "/api/v1/bundles/{name}"): operation(
-        "uploadBundle", "uploads", "Send a bundle",
+        "uploadBundle", "Send a bundle",
         {
             201: answer(
                 "The bundle is stored. With `wait=1` its analysis has ended; `Accept: text/plain` then gives the "
@@ -233,7 +242,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             ),
             202: answer("The bundle is stored; its analysis is running.", "Location", **{_JSON: refer("Accepted")}),
         },
-        404, 408, 409, 410, 413, 415, 423, 507,
+        408, 409, 410, 413, 415, 423, 507,
         parameters=(
             parameter(
                 "name", "path", "Name of the file, for people: a plain name without folders, at most 255 bytes.",
@@ -260,7 +269,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("OPTIONS", "/files"): operation(
-        "askUploads", "uploads", "Supported tus features",
+        "askUploads", "Supported tus features",
         {
             204: answer(
                 "Version, extensions, largest size.", "Tus-Resumable", "Tus-Version", "Tus-Extension", "Tus-Max-Size",
@@ -268,11 +277,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         },
     ),
     ("POST", "/files"): operation(
-        "beginUpload", "uploads", "Create a resumable upload (tus 1.0.0)",
+        "beginUpload", "Create a resumable upload (tus 1.0.0)",
         {201: answer("The upload can be sent.", "Location", *_PROGRESS)},
-        412, 413, 507,
+        413, 507,
         parameters=(
-            _TUS,
             parameter("Upload-Length", "header", "Bytes that will come.", OFFSET, required=True),
             parameter(
                 "Upload-Metadata", "header", "`filename` with the name in base64, and `hold` for one that is judged "
@@ -282,31 +290,26 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("OPTIONS", "/files/{id}"): operation(
-        "askUpload", "uploads", "Supported tus features", {204: answer("As of /files.", "Tus-Resumable")},
-        parameters=(_UPLOAD,),
+        "askUpload", "Supported tus features", {204: answer("As of /files.", "Tus-Resumable")},
     ),
     ("HEAD", "/files/{id}"): operation(
-        "findUpload", "uploads", "How far an upload is",
+        "findUpload", "How far an upload is",
         {200: answer("The offset, and the job of a complete upload.", *_PROGRESS, "Upload-Length", "Upload-Metadata")},
-        404, 410, 412, 423, 507, parameters=(_UPLOAD, _TUS),
+        507,
     ),
     ("PATCH", "/files/{id}"): operation(
-        "sendUpload", "uploads", "Send bytes of an upload", {204: _SENT}, *_SENDING,
-        parameters=(
-            _UPLOAD, _TUS, parameter("Upload-Offset", "header", "The offset of these bytes.", OFFSET, required=True),
-        ),
+        "sendUpload", "Send bytes of an upload", {204: _SENT}, *_SENDING,
+        parameters=(parameter("Upload-Offset", "header", "The offset of these bytes.", OFFSET, required=True),),
         body=_bytes_of(TUS_CONTENT_TYPE, required=True),
     ),
     ("DELETE", "/files/{id}"): operation(
-        "endUpload", "uploads", "Give an upload up", {204: answer("Its bytes are removed.", "Tus-Resumable")},
-        404, 409, 410, 412, 423, parameters=(_UPLOAD, _TUS),
+        "endUpload", "Give an upload up", {204: answer("Its bytes are removed.", "Tus-Resumable")}, 409,
     ),
     ("POST", "/files/{id}"): operation(
-        "sendUploadByPost", "uploads",
+        "sendUploadByPost",
         "The same as PATCH, HEAD or DELETE, for senders behind something that does not know them",
         {200: answer("Of HEAD."), 204: _SENT}, 405, *_SENDING,
         parameters=(
-            _UPLOAD, _TUS,
             parameter(
                 "X-HTTP-Method-Override", "header", "The intended method.",
                 {**TEXT, "enum": ["PATCH", "HEAD", "DELETE"]}, required=True,
@@ -316,11 +319,11 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         body=_bytes_of(TUS_CONTENT_TYPE, required=False),
     ),
     ("GET", "/api/v1/jobs/{id}"): operation(
-        "findJob", "jobs", "One analysis", {200: answer("The job.", **{_JSON: refer("Job")})}, 404, parameters=(_JOB,),
+        "findJob", "One analysis", {200: answer("The job.", **{_JSON: refer("Job")})},
         description="With the scope upload alone: the jobs of one's own uploads.",
     ),
     ("GET", "/api/v1/jobs/{id}/events"): operation(
-        "watchJob", "jobs", "Changes of an analysis as they happen",
+        "watchJob", "Changes of an analysis as they happen",
         {
             200: answer(
                 "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
@@ -331,16 +334,14 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             ) | {"content": {"text/event-stream": {}}},
             204: answer("The last event was heard already (`Last-Event-ID: end`)."),
         },
-        404,
         parameters=(
-            _JOB,
             parameter(
                 "Last-Event-ID", "header", "Id of the last event that was heard.", {**TEXT, "pattern": "^[a-z]{1,8}$"},
             ),
         ),
     ),
     ("GET", "/api/v1/cases"): operation(
-        "listCases", "cases", "Cases, the latest first",
+        "listCases", "Cases, the latest first",
         {200: answer("A page of the list.", "Link", **{_JSON: refer("Cases")})},
         parameters=tuple(
             parameter(name, "query", description, schema)
@@ -369,9 +370,9 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("POST", "/api/v1/cases"): operation(
-        "judgeTogether", "uploads", "Have uploads judged as one case",
+        "judgeTogether", "Have uploads judged as one case",
         {201: answer("The files are stored, and their analysis is queued.", "Location", **{_JSON: refer("Together")})},
-        404, 408, 409, 410, 413, 507,
+        404, 408, 409, 410, 413, 507, tag="uploads",
         body={
             "required": True,
             "content": content(**{_JSON: {
@@ -386,23 +387,22 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         description="The same files, in whatever order, are one bundle. Uploads with `hold` wait for this.",
     ),
     ("GET", "/api/v1/cases/{id}"): operation(
-        "findCase", "cases", "One case with its hosts and findings",
-        {200: answer("The case.", **{_JSON: refer("CaseWithHosts")})}, 404, parameters=(_CASE,),
+        "findCase", "One case with its hosts and findings",
+        {200: answer("The case.", **{_JSON: refer("CaseWithHosts")})},
     ),
     ("DELETE", "/api/v1/cases/{id}"): operation(
-        "deleteCase", "cases", "Delete a case, and its bundle unless another case is of it",
-        {204: answer("Deleted.")}, 404, parameters=(_CASE,),
+        "deleteCase", "Delete a case, and its bundle unless another case is of it",
+        {204: answer("Deleted.")},
     ),
     ("PUT", "/api/v1/cases/{id}/kept"): operation(
-        "keepCase", "cases", "Have retention spare a case and its bundle", {204: answer("It stays.")}, 404,
-        parameters=(_CASE,),
+        "keepCase", "Have retention spare a case and its bundle", {204: answer("It stays.")},
     ),
     ("DELETE", "/api/v1/cases/{id}/kept"): operation(
-        "releaseCase", "cases", "Have retention treat a case as any other",
-        {204: answer("It is deleted when it expires.")}, 404, parameters=(_CASE,),
+        "releaseCase", "Have retention treat a case as any other",
+        {204: answer("It is deleted when it expires.")},
     ),
     ("GET", "/api/v1/cases/{id}/{report}"): operation(
-        "getReport", "cases", "The report of a case in one format",
+        "getReport", "The report of a case in one format",
         {
             200: answer(
                 "The report. The page is to be shown under the policy that comes with it; every other file is to be "
@@ -413,9 +413,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 },
             )
         },
-        404,
         parameters=(
-            _CASE,
             parameter(
                 "report", "path", "`report.html` (the page), `.json` (the result document), `.txt`, `.md`, `.xml` "
                 "(JUnit), `.sarif`, `.csv` (a row per finding), `.gitlab.json` (code quality), `.github.txt` "
@@ -425,13 +423,13 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("GET", "/api/v1/compare/{format}"): operation(
-        "compareCases", "cases", "Two cases compared: what a change did",
+        "compareCases", "Two cases compared: what a change did",
         {
             200: answer(
                 "The comparison.", **{"text/html": TEXT, _JSON: {"type": "object"}, "text/plain": TEXT},
             )
         },
-        404, 422,
+        422,
         parameters=(
             parameter("format", "path", "How it is written.", {**TEXT, "enum": [*COMPARISONS]}, required=True),
             parameter("before", "query", "The earlier case.", ID, required=True),
@@ -439,24 +437,12 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("GET", "/api/v1/openapi.json"): operation(
-        "describe", "server", "This description", {200: answer("OpenAPI 3.1.", **{_JSON: {"type": "object"}})},
+        "describe", "This description", {200: answer("OpenAPI 3.1.", **{_JSON: {"type": "object"}})},
     ),
-    ("GET", "/healthz"): operation(
-        "health", "server", "Whether the server can do its work",
-        {
-            200: answer("It can.", **{_JSON: refer("Health")}),
-            503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
-        },
-    ),
-    ("GET", "/readyz"): operation(
-        "ready", "server", "The same as /healthz",
-        {
-            200: answer("It can.", **{_JSON: refer("Health")}),
-            503: answer("It cannot.", **{_JSON: refer("Health"), "application/problem+json": refer("Problem")}),
-        },
-    ),
+    ("GET", "/healthz"): operation("health", "Whether the server can do its work", _HEALTH),
+    ("GET", "/readyz"): operation("ready", "The same as /healthz", _HEALTH),
     ("GET", "/metrics"): operation(
-        "metrics", "server", "Metrics for Prometheus", {200: answer("Text format 0.0.4.", **{"text/plain": TEXT})},
+        "metrics", "Metrics for Prometheus", {200: answer("Text format 0.0.4.", **{"text/plain": TEXT})},
     ),
 }  # fmt: skip
 
@@ -506,11 +492,23 @@ def describe(routes: Routes) -> Mapping[str, Any]:
 
 
 def _operation(rule: Rule) -> Schema:
+    """What the table says of a route, and its path: the id in it, the protocol of uploads, the tag."""
     told = dict(OPERATIONS[rule.method, rule.path])
-    answers, refusals = told.pop("answers"), told.pop("refusals")
-    codes = {*ALWAYS, *refusals, *((401, 403) if rule.scopes else ())} - set(answers)
+    answers, refusals, tag = told.pop("answers"), set(told.pop("refusals")), told.pop("tag")
+    _, kind = next(found for found in KINDS_OF_PATHS if rule.path.startswith(found[0]))
+    parameters = [refer(kind, "parameters")] if "{id}" in rule.path else []
+    refusals |= {404} if "{" in rule.path and rule.method != "OPTIONS" else set()
+    if rule.path.startswith("/files") and rule.method != "OPTIONS":
+        parameters.append(refer("tus", "parameters"))
+        refusals |= {410, 412, 423} if parameters[1:] else {412}
+    refusals |= {*ALWAYS, *((401, 403) if rule.scopes else ())}
+    if parameters := [*parameters, *told.get("parameters", ())]:
+        told["parameters"] = parameters
+    told["tags"] = [tag or (kind if kind == "server" else f"{kind}s")]
     told["responses"] = {str(status): answers[status] for status in answers}
-    told["responses"] |= {str(status): refer(REFUSALS[status][0], "responses") for status in sorted(codes)}
+    told["responses"] |= {
+        str(status): refer(REFUSALS[status][0], "responses") for status in sorted(refusals - set(answers))
+    }
     return told if rule.scopes else {**told, "security": []}
 
 

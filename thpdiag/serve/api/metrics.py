@@ -1,9 +1,13 @@
-"""`GET /metrics` in the text format of Prometheus, version 0.0.4, and `GET /healthz`, `GET /readyz`: 200 or 503."""
+"""`GET /metrics` in the text format of Prometheus, version 0.0.4, and `GET /healthz`, `GET /readyz`: 200 or 503.
+
+Counted are requests by route and answer and bundles that came in, by this process since it started.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 from prometheus_client import generate_latest
@@ -11,12 +15,37 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from thpdiag import __version__
+from thpdiag.serve.access.audit import StatusRecorder
+from thpdiag.serve.access.gate import Routes
 from thpdiag.serve.api.responses import json_response, query_of
-from thpdiag.serve.server import Server
+from thpdiag.serve.server import Counts, Server
 from thpdiag.serve.storage.database import read_transaction
 from thpdiag.serve.storage.jobs import DONE, FAILED, QUEUED, RUNNING
+
+METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+
+
+class RequestCounter:
+    """ASGI middleware, outermost: what the gate refuses is counted as well."""
+
+    def __init__(self, app: ASGIApp, routes: Routes, counts: Counts, clock: Callable[[], float] = monotonic) -> None:
+        self._app, self._routes, self._counts, self._clock = app, routes, counts, clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, answer = self._clock(), StatusRecorder(send)
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            rule = self._routes.find(method, scope["path"])
+            self._counts.count_request(method, rule.path if rule else "", answer.status, self._clock() - began)
+
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 VERDICTS: Final = ("found", "nothing_found", "cannot_tell", "not_applicable")

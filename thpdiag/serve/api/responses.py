@@ -20,8 +20,8 @@ from thpdiag.model.result import Finding, Result
 from thpdiag.report import messages
 from thpdiag.report.presentation import CUT_SHORT, NEVER, exit_code
 from thpdiag.sandbox.outcome import exit_code as exit_code_of_end
-from thpdiag.serve.access.headers import RefusedError, problem_response
-from thpdiag.serve.access.sessions import CSRF_FIELD
+from thpdiag.serve.access.credentials import CSRF_FIELD
+from thpdiag.serve.access.http import RefusedError, problem_response
 from thpdiag.serve.storage.cases import Case
 from thpdiag.serve.storage.jobs import Job
 

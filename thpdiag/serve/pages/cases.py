@@ -17,22 +17,24 @@ from thpdiag.compare import page as comparison_html
 from thpdiag.compare.document import document as compare
 from thpdiag.report.html import policy, render
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.headers import report_headers
+from thpdiag.serve.access.http import report_headers
 from thpdiag.serve.access.principals import Mode
-from thpdiag.serve.pages.lines import DOCUMENT_ERRORS, NO_CASE, CitedFinding, cited_findings
+from thpdiag.serve.pages.lines import DOCUMENT_ERRORS, CitedFinding, cited_findings
 from thpdiag.serve.pages.render import (
+    NO_CASE,
     VERDICTS,
+    PageError,
     case_sentence,
     case_title,
-    error_page,
-    not_found_page,
+    find_case,
+    not_found,
+    read_case,
     render_page,
 )
-from thpdiag.serve.pages.verdict import can_ask, verdict_blocks
-from thpdiag.serve.pages.work import STATE_WORDS, link_words, what_changed, work_of
+from thpdiag.serve.pages.work import STATE_WORDS, can_ask, link_words, verdict_blocks, what_changed, work_of
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
-from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter, Cases
+from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseCount, CaseFilter, Cases
 
 DOWNLOADS: Final = (  # as the API has them, in words
     ("Web page", "report.html"),
@@ -94,9 +96,7 @@ class CaseContext:
 
 def case_page(request: Request, server: Server) -> Response:
     storage = server.storage
-    case = storage.cases.find(request.path_params["id"])
-    if case is None:
-        return not_found_page(request, server, NO_CASE)
+    case = find_case(request, server)
     document = storage.cases.document(case.id) or {}
     try:
         findings = cited_findings(document)
@@ -147,44 +147,32 @@ def _other_cases(server: Server, case: Case, question: CaseFilter) -> list[Case]
 
 def case_report(request: Request, server: Server) -> Response:
     """The report's own page, for a frame of ours: an origin of its own, its own script only."""
-    key = request.path_params["id"]
-    document = server.storage.cases.document(key)
-    if document is None:
-        return not_found_page(request, server, NO_CASE)
+    case, document = read_case(request, server)
     try:
         page = render(document)
     except DOCUMENT_ERRORS:
-        return error_page(request, server, 500, NO_FORM, title="No report")
-    server.record_action(request, Action.DOWNLOAD, key)
+        raise PageError(500, NO_FORM, "No report") from None
+    server.record_action(request, Action.DOWNLOAD, case.id)
     return HTMLResponse(page, headers=report_headers(policy()))
 
 
-def keep_case(request: Request, server: Server) -> Response:
-    return _set_kept(request, server, Action.KEEP, kept=True)
-
-
-def release_case(request: Request, server: Server) -> Response:
-    return _set_kept(request, server, Action.RELEASE, kept=False)
-
-
-def _set_kept(request: Request, server: Server, action: Action, *, kept: bool) -> Response:
-    key = request.path_params["id"]
+def set_kept(request: Request, server: Server) -> Response:
+    """Have retention spare the case, or no longer; the last part of the address says which."""
+    key, kept = request.path_params["id"], request.url.path.endswith("/keep")
     if not server.storage.cases.set_kept(key, kept=kept):
-        return not_found_page(request, server, NO_CASE)
-    server.record_action(request, action, key)
+        raise not_found(NO_CASE)
+    server.record_action(request, Action.KEEP if kept else Action.RELEASE, key)
     return RedirectResponse(f"/cases/{key}", 303)
 
 
 def delete_case(request: Request, server: Server) -> Response:
     """Asks first; the form of the page that asks says that somebody is sure."""
-    case = server.storage.cases.find(request.path_params["id"])
-    if case is None:
-        return not_found_page(request, server, NO_CASE)
+    case = find_case(request, server)
     if request.query_params.get("sure") != "yes":
         alone = not _other_cases(server, case, CaseFilter(sha256=case.sha256))
         return render_page(request, server, "delete.html", title="Delete this case?", case=case, alone=alone)
     if not server.storage.removal.delete_case(case.id):
-        return not_found_page(request, server, NO_CASE)
+        raise not_found(NO_CASE)
     server.record_action(request, Action.DELETE, case.id)
     return RedirectResponse("/cases", 303)
 
@@ -223,7 +211,7 @@ def case_list(request: Request, server: Server) -> Response:
         status=400 if asked.mistakes else 200,
         asked=asked,
         leaf=ListPage([]) if asked.mistakes else list_page(cases, asked, request.query_params),
-        number=0 if asked.mistakes else cases.count(asked.question),
+        count=CaseCount(0) if asked.mistakes else cases.size(asked.question),
         verdicts=VERDICTS,
         mechanisms=sorted(filter(None, known)),
         rules=sorted(rule.id for rule in server.rules),
@@ -295,10 +283,7 @@ def _number(text: str) -> int | None:
 
 def comparison_page(request: Request, server: Server) -> Response:
     """Our page around the comparison; it says which two cases they are."""
-    pair = _cases_of_request(request, server)
-    if isinstance(pair, str):
-        return not_found_page(request, server, pair)
-    before, after = pair
+    before, after = _cases_of_request(request, server)
     return render_page(
         request,
         server,
@@ -315,26 +300,23 @@ def comparison_page(request: Request, server: Server) -> Response:
 def comparison_report(request: Request, server: Server) -> Response:
     """The comparison's own page."""
     pair = _cases_of_request(request, server)
-    if isinstance(pair, str):
-        return not_found_page(request, server, pair)
     documents = [server.storage.cases.document(case.id) or {} for case in pair]
     try:
         page = comparison_html.render(compare(*documents))
     except DOCUMENT_ERRORS:
-        return error_page(request, server, 500, NO_FORM, title="No comparison")
+        raise PageError(500, NO_FORM, "No comparison") from None
     for case in pair:
         server.record_action(request, Action.DOWNLOAD, case.id)
     return HTMLResponse(page, headers=report_headers(comparison_html.policy()))
 
 
-def _cases_of_request(request: Request, server: Server) -> tuple[Case, Case] | str:
-    """The two cases, the older first: by when their data was, if both are known in UTC; or why there are none."""
-    one = server.storage.cases.find(request.path_params["id"])
-    other = server.storage.cases.find(request.query_params.get("with", ""))
-    if one is None or other is None:
-        return NO_CASE if one is None else NO_OTHER_CASE
+def _cases_of_request(request: Request, server: Server) -> tuple[Case, Case]:
+    """The two cases, the older first: by when their data was, if both are known in UTC."""
+    one, other = find_case(request, server), server.storage.cases.find(request.query_params.get("with", ""))
+    if other is None:
+        raise not_found(NO_OTHER_CASE)
     if one.id == other.id:
-        return SAME_CASE
+        raise not_found(SAME_CASE)
     times = [one.recorded or "", other.recorded or ""]
     if all(time.endswith("Z") for time in times) and times[0] != times[1]:
         return (one, other) if times[0] < times[1] else (other, one)

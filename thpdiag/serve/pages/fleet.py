@@ -18,10 +18,10 @@ from thpdiag.fleet.page import page_script, page_style
 from thpdiag.model.finding import SEVERITIES
 from thpdiag.report.html import policy_for
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.headers import download_headers, report_headers
-from thpdiag.serve.fleet.cache import FleetView
-from thpdiag.serve.fleet.files import DOWNLOAD_FILES, PAGE_FILE, ListedHost, read_hosts
-from thpdiag.serve.pages.render import VERDICTS, error_page, format_time, render_page
+from thpdiag.serve.access.http import download_headers, report_headers
+from thpdiag.serve.fleet import FleetView
+from thpdiag.serve.fleet_files import DOWNLOAD_FILES, PAGE_FILE, ListedHost, read_hosts
+from thpdiag.serve.pages.render import VERDICTS, PageError, format_time, render_page
 from thpdiag.serve.server import Server
 
 FLEET_PATH: Final = "/fleet"
@@ -104,27 +104,24 @@ def list_page(look: FleetView, asked: FleetQuery) -> FleetListPage:
     return FleetListPage(shown, fitting, look.made.hosts if look.made else 0)
 
 
-def fleet_report(request: Request, server: Server) -> Response:
+def fleet_report(_request: Request, server: Server) -> Response:
     """The page of triage under the policy that stands in it."""
     headers = report_headers(policy_for(page_style(), page_script())) | {"Content-Type": "text/html; charset=utf-8"}
-    return _file_response(request, server, PAGE_FILE, headers)
+    return _file_response(server, PAGE_FILE, headers)
 
 
 def fleet_file(request: Request, server: Server) -> Response:
     name = request.url.path.rpartition("/")[2]
-    answer = _file_response(request, server, name, download_headers(name))
-    if answer.status_code == 200:
-        server.record_action(request, Action.DOWNLOAD, name)
+    answer = _file_response(server, name, download_headers(name))
+    server.record_action(request, Action.DOWNLOAD, name)
     return answer
 
 
-def _file_response(request: Request, server: Server, name: str, headers: dict[str, str]) -> Response:
+def _file_response(server: Server, name: str, headers: dict[str, str]) -> Response:
     look = server.fleet.look(WAIT_SECONDS)
     file = look.made.folder / name if look.made else None
     if file is None or not file.is_file():  # it goes with a case that is deleted
-        answer = error_page(request, server, 503, _describe_delay(look))
-        answer.headers["Retry-After"] = str(RETRY_SECONDS)
-        return answer
+        raise PageError(503, _describe_delay(look), headers={"Retry-After": str(RETRY_SECONDS)})
     return FileResponse(file, headers=headers)
 
 

@@ -32,11 +32,10 @@ from thpdiag.report.messages import name as host_name
 from thpdiag.sandbox.outcome import MIB, Allowed, Answer, Limits, Status
 from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.pages.render import error_page, not_found_page, render_page
+from thpdiag.serve.pages.render import PageError, not_found, read_case, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.work_order import link_files
 
-NO_CASE: Final = "There is no such case. It may have been deleted or have expired."
 MAX_LINES: Final = 200  # lines at once
 MAX_LINE_CHARS: Final = 2_000  # characters of a line
 CHILD_LIMITS: Final = Limits(cpu_seconds=30, wall_seconds=60.0, memory=512 * MIB, file_size=0, files=64, answer=4 * MIB)
@@ -207,20 +206,18 @@ class LinesWindow:
 
 
 def lines_page(request: Request, server: Server) -> Response:
-    storage, key = server.storage, request.path_params["id"]
-    case, document = storage.cases.find(key), storage.cases.document(key)
-    if case is None or document is None:
-        return not_found_page(request, server, NO_CASE)
+    storage = server.storage
+    case, document = read_case(request, server)
     member, number = request.query_params.get("member", ""), request.query_params.get("line", "")
     line = max(int(number), 1) if number.isascii() and number.isdigit() and len(number) <= 12 else 1
     if not member or member not in cited_members(document):
-        return not_found_page(request, server, NOT_CITED)
+        raise not_found(NOT_CITED)
     earlier = later = ""
     parts = storage.bundles.parts(case.sha256)
     if all(storage.content.has(sha256) for sha256 in (case.sha256, *(one.sha256 for one in parts))):
         with _turn_to_read() as ours, TemporaryDirectory(prefix="thpdiag-lines-") as folder:
             if not ours:
-                return error_page(request, server, 503, IN_USE)
+                raise PageError(503, IN_USE)
             first, last = max(line - CONTEXT_LINES, 1), line + CONTEXT_LINES
             contents = {one.name: storage.content.path(one.sha256) for one in parts}
             named = link_files(contents, Path(folder)) or (storage.content.path(case.sha256),)

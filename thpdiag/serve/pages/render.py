@@ -25,9 +25,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.report import messages
 from thpdiag.report.html import environment
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
 from thpdiag.serve.access.gate import allowed_origins
-from thpdiag.serve.access.headers import PAGE_HEADERS, STATIC_HEADERS, RefusedError
+from thpdiag.serve.access.http import PAGE_HEADERS, STATIC_HEADERS, RefusedError
 from thpdiag.serve.access.principals import NOBODY, Access, Principal, Scope
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import Case
@@ -49,6 +49,7 @@ STATIC_TYPES: Final = MappingProxyType(
 START_LINK: Final = ("/", "Start page")
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = 32
+NO_CASE: Final = "There is no such case. It may have been deleted or have expired."
 
 FormFields = Mapping[str, list[str]]
 
@@ -147,7 +148,7 @@ def render_page(
             title=title,
             principal=principal,
             can=lambda scope: principal.may(Scope(scope)),
-            csrf=sessions.issue_csrf_token(server.key, principal, server.clock()),
+            csrf=credentials.issue_csrf_token(server.key, principal, server.clock()),
             path=request.url.path,
             **context,
         )
@@ -155,43 +156,63 @@ def render_page(
     return HTMLResponse(page, status, dict(PAGE_HEADERS))
 
 
-def not_found_page(request: Request, server: Server, words: str) -> HTMLResponse:
-    """What was asked for is not there; one sentence says what, the same whether it ever was."""
-    return error_page(request, server, 404, words, title="Not found")
+class PageError(RefusedError):
+    """Why there is nothing to show, or nothing was done, in a sentence for people; `onward` leads on from there."""
+
+    def __init__(
+        self, status: int, words: str, title: str = "This did not work", onward: tuple[str, str] = START_LINK,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(status, words, headers)
+        self.title, self.onward = title, onward
 
 
-def error_page(
-    request: Request,
-    server: Server,
-    status: int,
-    words: str,
-    *,
-    title: str = "This did not work",
-    onward: tuple[str, str] = START_LINK,
-) -> HTMLResponse:
-    """A page with one sentence; `onward` is the address of where to go from it, and its words."""
-    return render_page(request, server, "missing.html", title=title, status=status, words=words, onward=onward)
+def not_found(words: str) -> PageError:
+    """What was asked for is not there; the sentence is the same whether it ever was."""
+    return PageError(404, words, "Not found")
 
 
-def store_error_page(request: Request, server: Server, error: Exception) -> HTMLResponse:
-    """What the storage cannot do becomes a page too."""
+def error_page(request: Request, server: Server, error: Exception) -> HTMLResponse:
+    """A failure as a page with one sentence; of a storage that cannot be used the log says more."""
     match error:
+        case PageError():
+            told = error
         case StoreFullError():
-            return error_page(request, server, 507, "The disk of this server is full. Nothing was changed.")
+            told = PageError(507, "The disk of this server is full. Nothing was changed.")
         case StoreBusyError():
-            return error_page(request, server, 503, "The storage of this server is busy. Try again in a moment.")
+            told = PageError(503, "The storage of this server is busy. Try again in a moment.")
         case _:
             LOG.error("the storage cannot be used: %s", error)
-            words = "The storage of this server is unavailable. See the server log."
-            return error_page(request, server, 503, words)
+            told = PageError(503, "The storage of this server is unavailable. See the server log.")
+    answer = render_page(
+        request, server, "missing.html", title=told.title, status=told.status, words=told.words, onward=told.onward
+    )
+    answer.headers.update(told.headers)
+    return answer
 
 
 def upload_error_page(request: Request, server: Server, refused: RefusedError) -> HTMLResponse:
-    words = f"{refused.words[:1].upper()}{refused.words[1:]}."
-    title, onward = "The upload was refused", ("/", "Upload again")
-    answer = error_page(request, server, refused.status, words, title=title, onward=onward)
-    answer.headers.update(refused.headers)
-    return answer
+    words, onward = f"{refused.words[:1].upper()}{refused.words[1:]}.", ("/", "Upload again")
+    return error_page(
+        request, server, PageError(refused.status, words, "The upload was refused", onward, refused.headers)
+    )
+
+
+def find_case(request: Request, server: Server) -> Case:
+    """The case that the address names."""
+    case = server.storage.cases.find(request.path_params["id"])
+    if case is None:
+        raise not_found(NO_CASE)
+    return case
+
+
+def read_case(request: Request, server: Server) -> tuple[Case, dict[str, Any]]:
+    """The same with its result document."""
+    case = find_case(request, server)
+    document = server.storage.cases.document(case.id)
+    if document is None:
+        raise not_found(NO_CASE)
+    return case, document
 
 
 async def read_form(request: Request) -> FormFields:
@@ -205,7 +226,7 @@ async def read_form(request: Request) -> FormFields:
         return {}
 
 
-def form_field(fields: FormFields, name: str) -> str:
-    """The value of a field; empty if it is missing or there are several."""
-    values = fields.get(name, [])
+def form_field(request: Request, name: str) -> str:
+    """The value of a field of the form that was sent; empty if it is missing or there are several."""
+    values = request.state.form.get(name, [])
     return values[0] if len(values) == 1 else ""

@@ -21,7 +21,7 @@ from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.knowledge.vocabulary import event, term
 from thpdiag.model.finding import SEVERITIES
 from thpdiag.report.escaping import prose
-from thpdiag.serve.pages.render import not_found_page, render_page
+from thpdiag.serve.pages.render import not_found, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CaseFilter
 
@@ -54,7 +54,7 @@ def rule_page(request: Request, server: Server) -> Response:
     by_id = {rule.id: rule for rule in server.rules}
     rule = by_id.get(request.path_params["id"])
     if rule is None:
-        return not_found_page(request, server, "This server has no rule of that name.")
+        raise not_found("This server has no rule of that name.")
     return render_page(
         request, server, "rule.html", title=f"{rule.id}: {rule.file.title}",
         rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=rule_origin(rule), whom=for_whom(rule),

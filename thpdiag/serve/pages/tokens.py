@@ -23,20 +23,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from thpdiag.errors import UsageError
-from thpdiag.serve.access import sessions
+from thpdiag.serve.access import credentials
 from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
+from thpdiag.serve.access.credentials import is_alive, mint_token
 from thpdiag.serve.access.gate import local_path, path_with_return
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.access.oidc import BEGIN_PATH, CALLBACK_PATH, FLOW_SECONDS, Flow, SignInError, User
 from thpdiag.serve.access.principals import NOBODY, Mode, Principal, Scope, Way, address_prefix, parse_scopes
-from thpdiag.serve.access.tokens import is_alive, mint_token
 from thpdiag.serve.pages.render import (
-    FormFields,
+    PageError,
     error_page,
     form_field,
-    not_found_page,
+    not_found,
     origin_of_request,
-    read_form,
     render_page,
 )
 from thpdiag.serve.server import Server
@@ -65,14 +64,13 @@ def sign_in_page(request: Request, server: Server) -> Response:
 
 
 async def sign_in(request: Request, server: Server) -> Response:
-    fields = await read_form(request)
     if server.access.mode is not Mode.TOKENS:
         return await run_in_threadpool(_sign_in_form, request, server, status=409)
-    token, address = form_field(fields, "token").strip(), address_of(request.scope, server.access)
+    token, address = form_field(request, "token").strip(), address_of(request.scope, server.access)
     if not token:
         return await run_in_threadpool(_refused_form, request, server, RefusedError(400, "paste a token first"))
     try:
-        cookie = await sessions.sign_in(token, address, server.bearer, server.access, server.key)
+        cookie = await credentials.sign_in(token, address, server.bearer, server.access, server.key)
     except RefusedError as refused:
         return await run_in_threadpool(_refused_form, request, server, refused)
     return RedirectResponse(_return_path(request), 303, {"Set-Cookie": cookie})
@@ -92,7 +90,7 @@ def sign_out(request: Request, server: Server) -> Response:
         server.storage.logins.remove(who.binding.partition(".")[0])
     if who.way in (Way.SESSION, Way.OIDC):
         server.record_action(request, Action.SIGN_OUT, who.key)
-    ended = sessions.set_cookie_header("", over_tls=server.access.over_tls)
+    ended = credentials.set_cookie_header("", over_tls=server.access.over_tls)
     page = f"{SIGN_IN_PATH}?ended" if who.way is Way.OIDC else SIGN_IN_PATH
     return RedirectResponse(page, 303, {"Set-Cookie": ended})
 
@@ -108,10 +106,10 @@ def begin_oidc(request: Request, server: Server) -> Response:
         address, flow = server.oidc.begin(_callback(request, server), _return_path(request))
     except SignInError as error:
         return _not_signed_in(request, server, error)
-    sealed = sessions.seal_flow(server.key, json.dumps(asdict(flow)), server.clock())
+    sealed = credentials.seal_flow(server.key, json.dumps(asdict(flow)), server.clock())
     tls = server.access.over_tls
     return RedirectResponse(
-        address, 303, {"Set-Cookie": sessions.flow_cookie_header(sealed, FLOW_SECONDS, over_tls=tls)}
+        address, 303, {"Set-Cookie": credentials.flow_cookie_header(sealed, FLOW_SECONDS, over_tls=tls)}
     )
 
 
@@ -126,23 +124,24 @@ def finish_oidc(request: Request, server: Server) -> Response:
         return _not_signed_in(request, server, error)
     now, key = server.clock(), new_id()
     scopes = frozenset(map(str, user.scopes))
-    server.storage.logins.add(LoginRow(key, user.subject, user.name, scopes, now, now + sessions.SESSION_SECONDS))
+    server.storage.logins.add(LoginRow(key, user.subject, user.name, scopes, now, now + credentials.SESSION_SECONDS))
     request.state.principal = Principal(user.name, Way.OIDC, user.scopes, user.subject)
     server.record_action(request, Action.SIGN_IN, user.subject)
     onward = local_path(wanted, but=SIGN_IN_PATH)
-    answer = error_page(request, server, 200, "You are signed in.", title="Signed in", onward=(onward, "Go on"))
-    answer.headers["Refresh"] = f"0;url={onward}"
-    cookie = sessions.begin_session(server.key, key, now)
-    answer.headers.append("Set-Cookie", sessions.set_cookie_header(cookie, over_tls=tls))
-    answer.headers.append("Set-Cookie", sessions.flow_cookie_header("", 0, over_tls=tls))
+    refresh = {"Refresh": f"0;url={onward}"}
+    signed_in = PageError(200, "You are signed in.", "Signed in", (onward, "Go on"), refresh)
+    answer = error_page(request, server, signed_in)
+    cookie = credentials.begin_session(server.key, key, now)
+    answer.headers.append("Set-Cookie", credentials.set_cookie_header(cookie, over_tls=tls))
+    answer.headers.append("Set-Cookie", credentials.flow_cookie_header("", 0, over_tls=tls))
     return answer
 
 
 def _user_of_callback(request: Request, server: Server) -> tuple[User, str]:
     """Who came back, and where they wanted to go; SignInError if nobody can be sure of that, or they may do nothing."""
     query = request.query_params
-    sealed = sessions.flow_cookie(request.headers, over_tls=server.access.over_tls)
-    told = sessions.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
+    sealed = credentials.flow_cookie(request.headers, over_tls=server.access.over_tls)
+    told = credentials.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
     if server.oidc is None or told is None or any(len(query.getlist(name)) > 1 for name in ("code", "state")):
         raise SignInError("no sign-in was begun with this browser, or it is too long ago")
     flow = Flow(**json.loads(told))
@@ -164,7 +163,7 @@ def _not_signed_in(request: Request, server: Server, error: SignInError) -> Resp
     if not server.bearer.attempts.count_failure(address_prefix(address)):
         server.storage.audit.add(entry)
     answer = _sign_in_form(request, server, status=401, mistake=SIGN_IN_FAILED)
-    answer.headers.append("Set-Cookie", sessions.flow_cookie_header("", 0, over_tls=server.access.over_tls))
+    answer.headers.append("Set-Cookie", credentials.flow_cookie_header("", 0, over_tls=server.access.over_tls))
     return answer
 
 
@@ -230,14 +229,10 @@ def token_list(request: Request, server: Server) -> Response:
     return _token_page(request, server, TokenRequest())
 
 
-async def create_token(request: Request, server: Server) -> Response:
-    return await run_in_threadpool(_create_token, request, server, await read_form(request))
-
-
-def _create_token(request: Request, server: Server, fields: FormFields) -> Response:
+def create_token(request: Request, server: Server) -> Response:
     """A new token with its secret, or what is wrong with the form."""
-    name, days = form_field(fields, "name").strip(), form_field(fields, "days").strip()
-    wanted = TokenRequest(name, tuple(fields.get("scope", ())), days)
+    name, days = form_field(request, "name").strip(), form_field(request, "days").strip()
+    wanted = TokenRequest(name, tuple(request.state.form.get("scope", ())), days)
     if server.access.mode is Mode.NONE:
         return _token_page(request, server, wanted, status=409, mistake=NO_LOGIN)
     try:
@@ -261,9 +256,18 @@ def revoke_token(request: Request, server: Server) -> Response:
     """The token ends with this answer, and every session that was begun with it."""
     prefix = request.path_params["prefix"]
     if not (PREFIX_SHAPE.fullmatch(prefix) and server.storage.tokens.remove(prefix)):
-        return not_found_page(request, server, "There is no such token. It may have been revoked already.")
+        raise not_found("There is no such token. It may have been revoked already.")
     server.record_action(request, Action.REVOKE_TOKEN, prefix)
     return RedirectResponse(TOKENS_PATH, 303)
+
+
+def end_session(request: Request, server: Server) -> Response:
+    """Of somebody who signed in with OpenID Connect: the next request with it has to sign in again."""
+    key = request.path_params["id"]
+    if not server.storage.logins.remove(key):
+        raise not_found("There is no such session. It may have ended already.")
+    server.record_action(request, Action.END_SESSION, key)
+    return RedirectResponse(f"{TOKENS_PATH}#sessions", 303)
 
 
 def _token_page(request: Request, server: Server, wanted: TokenRequest, **context: Any) -> Response:
@@ -279,6 +283,8 @@ def _token_page(request: Request, server: Server, wanted: TokenRequest, **contex
         wanted=wanted,
         means=SCOPE_DESCRIPTIONS,
         without_login=server.access.mode is Mode.NONE,
+        sessions=server.storage.logins.lasting(now) if server.oidc else None,
+        own_session=request.state.principal.binding.partition(".")[0],
         longest_name=MAX_NAME_CHARS,
         longest_life=MAX_LIFE_DAYS,
         **{"mistake": "", "secret": "", "fresh": "", **context},

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.principals import Mode, Scope
-from thpdiag.serve.pages.render import not_found_page, origin_of_request, render_page
+from thpdiag.serve.pages.render import not_found, origin_of_request, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CaseFilter
 from thpdiag.serve.storage.database import DAY
@@ -64,7 +64,7 @@ def job_page(request: Request, server: Server) -> Response:
     if job is None:
         upload, accepted = storage.uploads.find(key), storage.accepted(key)
         if upload is None or accepted is None or not who.may_touch(upload.owner):
-            return not_found_page(request, server, NO_UPLOAD)
+            raise not_found(NO_UPLOAD)
         return RedirectResponse(f"/jobs/{accepted.job}", 303)
     if job.state == DONE and who.may(Scope.READ):
         return RedirectResponse(f"/cases/{job.case}", 303)
@@ -99,6 +99,6 @@ def end_upload(request: Request, server: Server) -> Response:
     """Its bytes are removed with this answer; whoever still sends is refused with the next block."""
     key = request.path_params["id"]
     if not server.storage.uploads.abandon(key):
-        return not_found_page(request, server, NO_UNFINISHED)
+        raise not_found(NO_UNFINISHED)
     server.record_action(request, Action.END_UPLOAD, key)
     return RedirectResponse(UPLOADS_PATH, 303)

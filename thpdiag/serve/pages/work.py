@@ -1,7 +1,10 @@
-"""What a team does with a case: notes, state, ticket, links to share it, its files, and its analysis made again.
+"""What a team does with a case: the verdict for a ticket, the letter to the customer with the capture script, notes,
+state, ticket, links to share it, its files, and its analysis made again.
 
-Notes are Markdown without HTML and images; a link in one may lead to http, https and mail only. What a form sends is
-checked here; that the form is ours, the gate knows.
+The block of the verdict is the first one of the report in a terminal, the letter and the script are those of
+`thpdiag ask`. The letter ends with an address at which the customer sends what the script records, for this case alone
+and for a time. Notes are Markdown without HTML and images; a link in one may lead to http, https and mail only. What a
+form sends is checked here; that the form is ours, the gate knows.
 """
 
 from __future__ import annotations
@@ -9,43 +12,158 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
 from thpdiag.errors import StoreError
+from thpdiag.export.customer import FILE, letter, wanted, with_script
 from thpdiag.model.result import Result
 from thpdiag.redact.document import redact_result
 from thpdiag.redact.names import Names
 from thpdiag.report import messages
 from thpdiag.report.escaping import visible
+from thpdiag.report.first_block import first_block
 from thpdiag.report.html import policy, render
+from thpdiag.report.layout import Line
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.headers import download_headers, report_headers
+from thpdiag.serve.access.http import download_headers, report_headers
 from thpdiag.serve.access.principals import Principal, Scope
-from thpdiag.serve.pages.lines import DOCUMENT_ERRORS, NO_CASE
+from thpdiag.serve.pages.lines import DOCUMENT_ERRORS
 from thpdiag.serve.pages.render import (
-    error_page,
+    PageError,
+    find_case,
     form_field,
     format_time,
-    not_found_page,
+    not_found,
     origin_of_request,
-    read_form,
+    read_case,
     render_page,
 )
-from thpdiag.serve.pages.verdict import LINK_ENDED, customer_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import Case
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.uploads import FilesGoneError
 from thpdiag.serve.storage.work import READ_LINK, REDACTED_LINK, STATES, UPLOAD_LINK, Link, Note
+
+CUSTOMER_DAYS: Final = 14
+NOTHING_TO_ASK: Final = "Nothing is missing: the verdict needs no further data."
+NO_SCRIPT: Final = "No script can record what is missing. The letter says what to ask for."
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictBlock:
+    """The block of one host, as text for a ticket and as it is shown."""
+
+    host: str
+    text: str
+    shown: Markup
+
+
+def verdict_blocks(document: Mapping[str, Any]) -> list[VerdictBlock]:
+    """Of each host, the one that leads first; none of a document without the form of a result."""
+    try:
+        blocks = [(messages.name(host), first_block(host).lines) for host in messages.hosts(document)]
+    except DOCUMENT_ERRORS:
+        return []
+    return [
+        VerdictBlock(host, "\n".join(map(visible, lines)), Markup("\n").join(map(_mark_line, lines)))
+        for host, lines in blocks
+    ]
+
+
+def _mark_line(line: Line) -> Markup:
+    label, rest = visible(line[: line.label]), visible(line[line.label :])
+    if line.style:
+        return Markup('<strong class="{}">{}</strong>').format(line.style, label + rest)
+    return Markup("<strong>{}</strong>{}").format(label, rest) if label else Markup("{}").format(rest)
+
+
+def can_ask(document: Mapping[str, Any]) -> bool:
+    """Whether something that a customer could send would make the verdict surer."""
+    try:
+        return bool(wanted(document).hosts)
+    except DOCUMENT_ERRORS:
+        return False
+
+
+def capture_script(request: Request, server: Server) -> Response:
+    """The script that records what the verdict lacks, to be saved."""
+    case, document = read_case(request, server)
+    try:
+        script = wanted(document).script()
+    except DOCUMENT_ERRORS:
+        script = ""
+    if not script:
+        raise PageError(409, NO_SCRIPT, "No script", (f"/cases/{case.id}", "The case"))
+    return PlainTextResponse(script, headers=download_headers(FILE))
+
+
+def customer_letter(request: Request, server: Server) -> Response:
+    """The letter with a new address for this customer, which nobody is told again."""
+    case, document = read_case(request, server)
+    try:
+        missing = wanted(document)
+        text, script = letter(missing), missing.script()
+    except DOCUMENT_ERRORS:
+        missing = None
+    if missing is None or not missing.hosts:
+        raise PageError(409, NOTHING_TO_ASK, "No letter", (f"/cases/{case.id}", "The case"))
+    secret, until = server.storage.links.add(
+        case.thread, UPLOAD_LINK, CUSTOMER_DAYS * DAY, request.state.principal.name
+    )
+    server.record_action(request, Action.SHARE, case.id)
+    address = f"{origin_of_request(request, server.access)}/s/{secret}"
+    whole = with_script(f"{text}\n{_sending(address, until, script=bool(script))}", script)
+    return render_page(
+        request, server, "letter.html",
+        title="Letter to the customer", case=case, letter=whole, until=until, script=bool(script), file=FILE,
+    )  # fmt: skip
+
+
+def _sending(address: str, until: float, *, script: bool) -> str:
+    """How the customer sends it, as a section of the letter."""
+    day = datetime.fromtimestamp(until, UTC)
+    file = "thp-capture-HOST-DATE.tar.gz" if script else "FILE"
+    return "\n".join(
+        (
+            "How to send it",
+            f"    curl -fT {file} {quote(f'{address}/')}",
+            f"or open {address} in a browser. The address takes",
+            f"files for this case only, until {day:%Y-%m-%d %H:%M} UTC; keep it to yourself.",
+            "",
+        )
+    )
+
+
+LINK_ENDED: Final = "This address is not valid, or not any longer. Ask the person who sent it to you for a new one."
+
+
+def customer_page(request: Request, server: Server, link: Link) -> Response:
+    """Where a customer sends files."""
+    secret = request.path_params["secret"]
+    return render_page(
+        request, server, "customer.html",
+        title="Send files", secret=secret, until=format_time(link.expires), limit=server.intake.limit,
+        thanks="sent" in request.query_params,
+        curl=f"curl -fT FILE {quote(f'{origin_of_request(request, server.access)}/s/{secret}/')}",
+    )  # fmt: skip
+
 
 MAX_NOTE_CHARS: Final = 20_000
 MAX_NAME_CHARS: Final = 100
@@ -106,61 +224,41 @@ def work_of(server: Server, case: Case, who: Principal) -> CaseWork:
     return CaseWork(notes, links, storage.work.assignees() if who.may(Scope.WORK) else [], STATE_WORDS)
 
 
-def _find(request: Request, server: Server) -> Case | Response:
-    return server.storage.cases.find(request.path_params["id"]) or not_found_page(request, server, NO_CASE)
-
-
 def _back(case: Case, place: str) -> Response:
     return RedirectResponse(f"/cases/{case.id}#{place}", 303)
 
 
-def _mistake(request: Request, server: Server, case: Case, words: str) -> Response:
-    onward = (f"/cases/{case.id}", "Back to the case")
-    return error_page(request, server, 400, words, title="Nothing was changed", onward=onward)
+def _mistake(case: Case, words: str, status: int = 400, title: str = "Nothing was changed") -> PageError:
+    return PageError(status, words, title, (f"/cases/{case.id}", "Back to the case"))
 
 
-async def add_note(request: Request, server: Server) -> Response:
-    return await run_in_threadpool(_add_note, request, server, form_field(await read_form(request), "text"))
-
-
-def _add_note(request: Request, server: Server, text: str) -> Response:
-    case, who = _find(request, server), request.state.principal
-    if isinstance(case, Response):
-        return case
+def add_note(request: Request, server: Server) -> Response:
+    case, who, text = find_case(request, server), request.state.principal, form_field(request, "text")
     if not text.strip() or len(text) > MAX_NOTE_CHARS:
-        return _mistake(request, server, case, f"A note has 1 to {MAX_NOTE_CHARS:,} characters.")
+        raise _mistake(case, f"A note has 1 to {MAX_NOTE_CHARS:,} characters.")
     server.storage.work.add_note(case.thread, who.name, who.owner, text.strip())
     server.record_action(request, Action.NOTE, case.id)
     return _back(case, "notes")
 
 
 def delete_note(request: Request, server: Server) -> Response:
-    case, who = _find(request, server), request.state.principal
-    if isinstance(case, Response):
-        return case
+    case, who = find_case(request, server), request.state.principal
     owner = None if who.may(Scope.ADMIN) else who.owner
     if not server.storage.work.delete_note(case.thread, request.path_params["note"], owner):
-        return not_found_page(request, server, "There is no such note, or it belongs to another user.")
+        raise not_found("There is no such note, or it belongs to another user.")
     server.record_action(request, Action.DELETE_NOTE, case.id)
     return _back(case, "notes")
 
 
-async def set_work(request: Request, server: Server) -> Response:
-    fields = await read_form(request)
-    told = [form_field(fields, name).strip() for name in ("state", "assignee", "ticket")]
-    return await run_in_threadpool(_set_work, request, server, *told)
-
-
-def _set_work(request: Request, server: Server, state: str, assignee: str, ticket: str) -> Response:
-    case = _find(request, server)
-    if isinstance(case, Response):
-        return case
+def set_work(request: Request, server: Server) -> Response:
+    case = find_case(request, server)
+    state, assignee, ticket = (form_field(request, name).strip() for name in ("state", "assignee", "ticket"))
     if state not in STATES:
-        return _mistake(request, server, case, "The state of a case is one of those of the list.")
+        raise _mistake(case, "The state of a case is one of those of the list.")
     if len(assignee) > MAX_NAME_CHARS or (assignee and not assignee.isprintable()):
-        return _mistake(request, server, case, f"The owner of a case is a name of at most {MAX_NAME_CHARS} characters.")
+        raise _mistake(case, f"The owner of a case is a name of at most {MAX_NAME_CHARS} characters.")
     if not is_web_address(ticket):
-        return _mistake(request, server, case, "The ticket is an address that begins with https:// or http://.")
+        raise _mistake(case, "The ticket is an address that begins with https:// or http://.")
     server.storage.work.set(case.thread, state, assignee, ticket)
     server.record_action(request, Action.WORK, case.id)
     return _back(case, "work")
@@ -176,20 +274,11 @@ def is_web_address(text: str) -> bool:
     return not text or (plain and parts.scheme in ("http", "https") and bool(parts.hostname))
 
 
-async def share(request: Request, server: Server) -> Response:
-    fields = await read_form(request)
-    return await run_in_threadpool(
-        _share, request, server, form_field(fields, "days"), bool(form_field(fields, "redact"))
-    )
-
-
-def _share(request: Request, server: Server, days: str, redacted: bool) -> Response:  # noqa: FBT001 - a check box
+def share(request: Request, server: Server) -> Response:
     """A new address, which is told this once."""
-    case = _find(request, server)
-    if isinstance(case, Response):
-        return case
+    case, days, redacted = find_case(request, server), form_field(request, "days"), bool(form_field(request, "redact"))
     if not (days.isascii() and days.isdigit() and len(days) < 5 and 1 <= int(days) <= MAX_SHARE_DAYS):
-        return _mistake(request, server, case, f"A link works for 1 to {MAX_SHARE_DAYS} days.")
+        raise _mistake(case, f"A link works for 1 to {MAX_SHARE_DAYS} days.")
     kind, who = REDACTED_LINK if redacted else READ_LINK, request.state.principal
     secret, until = server.storage.links.add(case.thread, kind, int(days) * DAY, who.name)
     server.record_action(request, Action.SHARE, case.id)
@@ -201,11 +290,9 @@ def _share(request: Request, server: Server, days: str, redacted: bool) -> Respo
 
 
 def end_link(request: Request, server: Server) -> Response:
-    case = _find(request, server)
-    if isinstance(case, Response):
-        return case
+    case = find_case(request, server)
     if not server.storage.links.end(case.thread, request.path_params["key"]):
-        return not_found_page(request, server, "There is no such link. It may have ended already.")
+        raise not_found("There is no such link. It may have ended already.")
     server.record_action(request, Action.END_SHARE, case.id)
     return _back(case, "share")
 
@@ -214,41 +301,37 @@ def link_page(request: Request, server: Server) -> Response:
     """What somebody sees who opens a link: the report, or where to send files."""
     link = server.storage.links.find(request.path_params["secret"], UPLOAD_LINK, READ_LINK, REDACTED_LINK)
     if link is None:
-        return not_found_page(request, server, LINK_ENDED)
+        raise not_found(LINK_ENDED)
     if link.kind == UPLOAD_LINK:
         return customer_page(request, server, link)
     document = server.storage.cases.document(link.case) or {}
     try:
         page = render(redact_result(document, Names()) if link.kind == REDACTED_LINK else document)
     except DOCUMENT_ERRORS:
-        return error_page(request, server, 500, "There is no report to show.", title="No report")
+        raise PageError(500, "There is no report to show.", "No report") from None
     server.record_action(request, Action.DOWNLOAD, link.case)
     return HTMLResponse(page, headers=report_headers(policy()))
 
 
 def get_file(request: Request, server: Server) -> Response:
     """A file of a case as it was sent, by its place in the list."""
-    case, place = _find(request, server), request.path_params["place"]
-    if isinstance(case, Response):
-        return case
+    case, place = find_case(request, server), request.path_params["place"]
     files = _stored_files(server, case)
     if not (place.isascii() and place.isdigit() and len(place) < 6 and int(place) < len(files)):
-        return not_found_page(request, server, NO_FILE)
+        raise not_found(NO_FILE)
     name, path = files[int(place)]
     if not path.is_file():
-        return not_found_page(request, server, NO_FILE)
+        raise not_found(NO_FILE)
     server.record_action(request, Action.DOWNLOAD, case.id)
     return FileResponse(path, headers=download_headers(name))
 
 
 def get_files(request: Request, server: Server) -> Response:
     """All files of a case, as one tar archive that is made while it is sent."""
-    case = _find(request, server)
-    if isinstance(case, Response):
-        return case
+    case = find_case(request, server)
     files = _stored_files(server, case)
     if not all(path.is_file() for _, path in files):
-        return not_found_page(request, server, FILES_GONE)
+        raise not_found(FILES_GONE)
     server.record_action(request, Action.DOWNLOAD, case.id)
     return StreamingResponse(_tar(files), headers=download_headers(f"thpdiag-{case.id[:8]}.tar"))
 
@@ -273,17 +356,14 @@ def _tar(files: list[tuple[str, Path]]) -> Iterator[bytes]:
 
 def analyse_case(request: Request, server: Server) -> Response:
     """Have a case judged by the rules of today; the page of the job follows."""
-    case = _find(request, server)
-    if isinstance(case, Response):
-        return case
-    onward = (f"/cases/{case.id}", "Back to the case")
+    case = find_case(request, server)
     try:
         job = server.storage.analyse_again(case.id, server.analysis, request.state.principal.owner)
     except FilesGoneError:
-        return error_page(request, server, 409, FILES_GONE, onward=onward)
+        raise _mistake(case, FILES_GONE, 409, "This did not work") from None
     if job is None:
         words = "This case was made by this version of thpdiag and these rules already."
-        return error_page(request, server, 409, words, title="Nothing to do", onward=onward)
+        raise _mistake(case, words, 409, "Nothing to do")
     server.record_action(request, Action.ANALYSE, case.id)
     server.wake()
     return RedirectResponse(f"/jobs/{job}", 303)

@@ -139,11 +139,21 @@ class LoginTable:
     def find(self, key: str, now: float) -> LoginRow | None:
         """The one of this id, as long as it lasts."""
         row = fetch_row(self._engine, select(login).where(login.c.id == key, login.c.expires > now))
-        return None if row is None else LoginRow(**{**row._mapping, "scopes": frozenset(row.scopes.split())})
+        return None if row is None else _login_row(row)
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: str) -> bool:
+        """End a session from the next request on; whether there was one."""
         with write_transaction(self._engine) as connection:
-            connection.execute(delete(login).where(login.c.id == key))
+            return connection.execute(delete(login).where(login.c.id == key)).rowcount > 0
+
+    def lasting(self, now: float) -> list[LoginRow]:
+        """Those that last, the earliest first."""
+        wanted = select(login).where(login.c.expires > now).order_by(login.c.begun, login.c.id)
+        return list(map(_login_row, fetch_rows(self._engine, wanted)))
+
+
+def _login_row(row: Any) -> LoginRow:
+    return LoginRow(**{**row._mapping, "scopes": frozenset(row.scopes.split())})
 
 
 def _token_row(row: Any) -> TokenRow:

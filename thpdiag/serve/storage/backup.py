@@ -21,9 +21,10 @@ from typing import Final, NamedTuple
 from sqlalchemy import select
 
 from thpdiag.errors import InputError, StoreError, UsageError
-from thpdiag.serve.storage.bundles import add_bundle
-from thpdiag.serve.storage.content import Content, sync_folder
+from thpdiag.serve.storage.bundles import Content, Part, add_bundle, add_parts, read_manifest, sync_folder
 from thpdiag.serve.storage.database import (
+    ARRIVED,
+    RECEIVING,
     bundle,
     damage_of,
     fetch_column,
@@ -32,10 +33,8 @@ from thpdiag.serve.storage.database import (
     upload,
     write_transaction,
 )
-from thpdiag.serve.storage.file_sets import Part, add_parts, read_manifest
 from thpdiag.serve.storage.jobs import JobRequest, add_job
 from thpdiag.serve.storage.storage import DATABASE_FILE, IDENTITY_FILE, Storage, lock_folder
-from thpdiag.serve.storage.uploads import ARRIVED, RECEIVING
 from thpdiag.store.results import Analysis
 
 KEY_FILE: Final = "key"

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256 as digest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, delete, exists, func, insert, or_, select, update
 
 from thpdiag.model.document import compact
 from thpdiag.serve.storage.database import (
@@ -41,12 +41,12 @@ from thpdiag.serve.storage.database import (
     write_transaction,
 )
 from thpdiag.serve.storage.jobs import DONE, Claim, Job, is_claimed_by
-from thpdiag.serve.storage.search import index_case, search_conditions
-from thpdiag.serve.storage.work import NEW
+from thpdiag.serve.storage.work import NEW, index_case, search_conditions
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, REFUSED, Analysis, PackedResult
 
 CASES_PER_QUERY: Final = 100
 CASES_PER_PAGE: Final = 50
+MAX_COUNTED: Final = 1_000  # cases of a search: to count on would take longer than to show them
 VERDICT_COLUMNS: Final = ("verdict", "rule", "severity", "confidence")
 _ANY_HOST: Final = host.alias("any_host")  # beside the one that leads
 _LEADING_HOST: Final = (host.c.case == case.c.number) & (host.c.place == 0)
@@ -157,6 +157,13 @@ class CaseFilter:
             yield finding.c.rule == self.rule
 
 
+class CaseCount(NamedTuple):
+    """How many cases fit a question; with `more` at least one more than that."""
+
+    number: int
+    more: bool = False
+
+
 class Cases:
     """`receivers` are told of each new case; digests of the addresses of webhooks."""
 
@@ -205,9 +212,16 @@ class Cases:
         way_back = wanted.where(case.c.number > above).order_by(case.c.number.asc())
         return [Case(*row) for row in fetch_rows(self._engine, way_back)][::-1]
 
-    def count(self, question: CaseFilter) -> int:
-        counted = select(func.count()).select_from(case).where(*question.conditions())
-        return int(fetch_value(self._engine, counted) or 0)
+    def count(self, question: CaseFilter, most: int | None = None) -> int:
+        """How many cases fit; none beyond `most` is counted."""
+        fitting = select(case.c.number).where(*question.conditions()).limit(most).subquery()
+        return int(fetch_value(self._engine, select(func.count()).select_from(fitting)) or 0)
+
+    def size(self, question: CaseFilter) -> CaseCount:
+        """The size of a list; a search by words is counted up to MAX_COUNTED."""
+        number = self.count(question, MAX_COUNTED + 1 if question.words else None)
+        more = bool(question.words) and number > MAX_COUNTED
+        return CaseCount(MAX_COUNTED if more else number, more)
 
     def counts(self) -> dict[str, int]:
         """How many cases there are by the verdict of the host that leads; empty where none is told."""
@@ -344,3 +358,37 @@ def _select_same_analysis(sha256: str, analysis: Analysis) -> Select[tuple[int, 
 
 def _unpack(packed: bytes | None) -> dict[str, Any] | None:
     return None if packed is None else json.loads(zlib.decompress(packed))
+
+
+MAX_DUE: Final = 100  # that are sent at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """`receiver` stands for an address, `case` is the id of the case, `attempts` how often it was sent in vain."""
+
+    number: int
+    id: str
+    receiver: str
+    case: str
+    attempts: int
+
+
+class Deliveries:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine, self._clock = engine, clock
+
+    def due(self) -> list[Delivery]:
+        """The earliest first."""
+        columns = (delivery.c.number, delivery.c.id, delivery.c.receiver, case.c.id, delivery.c.attempts)
+        wanted = select(*columns).join(case, delivery.c.case == case.c.number).where(delivery.c.due <= self._clock())
+        return [Delivery(*row) for row in fetch_rows(self._engine, wanted.order_by(delivery.c.number).limit(MAX_DUE))]
+
+    def postpone(self, one: Delivery, until: float) -> None:
+        with write_transaction(self._engine) as connection:
+            own = delivery.c.number == one.number
+            connection.execute(update(delivery).where(own).values(attempts=one.attempts + 1, due=until))
+
+    def remove(self, one: Delivery) -> None:
+        with write_transaction(self._engine) as connection:
+            connection.execute(delete(delivery).where(delivery.c.number == one.number))

@@ -260,6 +260,11 @@ job: Final = Table(
     Index("job_by_case", "case"),
 )  # fmt: skip
 
+RECEIVING: Final = "receiving"  # the states of an upload, see `storage.uploads`
+HELD: Final = "held"
+ARRIVED: Final = "arrived"
+FINISHED: Final = "finished"
+
 upload: Final = Table(
     "upload", TABLES,
     Column("id", ShortText, primary_key=True),

@@ -23,6 +23,7 @@ from sqlalchemy import Connection, Engine, delete, select
 from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.serve.storage.access import AuditTable
 from thpdiag.serve.storage.bundles import (
+    Content,
     delete_orphaned_uploads,
     has_kept_case,
     has_live_job,
@@ -30,8 +31,8 @@ from thpdiag.serve.storage.bundles import (
     remove_unused_bundle,
 )
 from thpdiag.serve.storage.cases import settle_thread
-from thpdiag.serve.storage.content import Content
 from thpdiag.serve.storage.database import (
+    ARRIVED,
     DAY,
     Clock,
     bundle,
@@ -45,10 +46,9 @@ from thpdiag.serve.storage.database import (
     write_transaction,
 )
 from thpdiag.serve.storage.jobs import FAILED
-from thpdiag.serve.storage.search import index_case
-from thpdiag.serve.storage.uploads import ARRIVED, Uploads
-from thpdiag.serve.storage.work import Links, remove_work
-from thpdiag.store import folder as ballast
+from thpdiag.serve.storage.uploads import Uploads
+from thpdiag.serve.storage.work import Links, index_case, remove_work
+from thpdiag.store import schema as ballast
 
 FLEET_FOLDER: Final = "fleet"  # what is made of all cases together, in the folder of the data; it can be made again
 STRAY_SECONDS: Final = 3_600.0  # after which a file that no row names is nobody's work in progress

@@ -24,7 +24,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import time
@@ -34,11 +34,28 @@ from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, func, s
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.storage.access import AuditTable, LoginTable, TokenTable
-from thpdiag.serve.storage.bundles import Bundles, add_bundle, mark_lost
-from thpdiag.serve.storage.cases import Cases, analysis_key, case_number
-from thpdiag.serve.storage.content import Content, Room, StorageLimits, free_bytes, sync_folder
+from thpdiag.serve.storage.bundles import (
+    MAX_FILES,
+    Bundles,
+    Content,
+    Part,
+    Room,
+    StorageLimits,
+    add_bundle,
+    add_parts,
+    distinct_parts,
+    free_bytes,
+    manifest,
+    manifest_digest,
+    mark_lost,
+    parts_of,
+    set_name,
+    sync_folder,
+)
+from thpdiag.serve.storage.cases import Cases, Deliveries, analysis_key, case_number
 from thpdiag.serve.storage.database import (
     DAY,
+    FINISHED,
     LOST_ADVICE,
     Clock,
     bundle,
@@ -54,33 +71,13 @@ from thpdiag.serve.storage.database import (
     upload,
     write_transaction,
 )
-from thpdiag.serve.storage.deliveries import Deliveries
-from thpdiag.serve.storage.file_sets import (
-    MAX_FILES,
-    Part,
-    add_parts,
-    distinct_parts,
-    manifest,
-    manifest_digest,
-    parts_of,
-    set_name,
-)
 from thpdiag.serve.storage.jobs import JobRequest, Jobs, add_job, find_live_job
 from thpdiag.serve.storage.retention import Removal, Retention
-from thpdiag.serve.storage.search import index_missing
-from thpdiag.serve.storage.uploads import (
-    FINISHED,
-    RECEIVING,
-    FilesGoneError,
-    GoneError,
-    Uploads,
-    disk_full_as_store_error,
-)
-from thpdiag.serve.storage.work import Links, Work
-from thpdiag.store import folder as ballast
-from thpdiag.store.folder import Busy, Lock
+from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads, disk_full_as_store_error
+from thpdiag.serve.storage.work import Links, Work, index_missing
+from thpdiag.store import schema as ballast
 from thpdiag.store.results import Analysis
-from thpdiag.store.schema import DISK_FULL_ERRNOS
+from thpdiag.store.schema import DISK_FULL_ERRNOS, Busy, Lock
 
 DATABASE_FILE: Final = "serve.sqlite"
 IDENTITY_FILE: Final = "folder"
@@ -91,12 +88,16 @@ NO_LIMITS: Final = StorageLimits()
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An upload that is a bundle now: its job, and its case if the same was analysed before."""
+    """An upload that is a bundle now: its job, and its case if the same was analysed before.
+
+    `known` says whether the same content had come before.
+    """
 
     sha256: str
     size: int
     job: str
     case: str | None
+    known: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,32 +221,14 @@ class Storage:
         index_missing(self.engine)
 
     def accept(self, key: str, analysis: Analysis) -> Accepted:
-        """Make a bundle of an upload that has come whole, and queue its analysis; a second time it changes nothing.
-
-        What is known by its content is not stored again; its analysis is not made again, if it was made in the same way
-        or waits to be.
-        """
-        done = self.accepted(key)
-        if done is not None:
-            return done
-        sha256, size = self.uploads.arrive(key)
-        with write_transaction(self.engine) as connection:
-            arrived = (upload.c.id == key) & upload.c.state.not_in((RECEIVING, FINISHED))
-            row = connection.execute(select(upload.c.name, upload.c.owner).where(arrived)).first()
-            if row is None:
-                raise GoneError("no such upload")
-            now = self.clock()
-            add_bundle(connection, sha256, size, now)
-            wanted = JobRequest(sha256, row.name, row.owner, analysis.options)
-            self._finish(connection, {key: sha256}, _queue(connection, wanted, analysis, now), now)
-            made = _find_accepted(connection, key)
-        if made is None:
-            raise GoneError("no such upload")
-        return made
+        """Make a bundle of an upload that has come whole, and queue its analysis; a second time it changes nothing."""
+        return self.accepted(key) or self.accept_together([key], analysis)
 
     def accept_together(self, keys: Sequence[str], analysis: Analysis, case_id: str = "") -> Accepted:
         """Have uploads that have come whole judged as one case, with the files of a case that becomes a new version.
 
+        What is known by its content is not stored again; its analysis is not made again, if it was made in the same way
+        or waits to be.
         GoneError if one of them is not there any more, or the case; FilesGoneError if a file of it is not.
         """
         sent = {key: self._content_of(key) for key in dict.fromkeys(keys)}
@@ -261,6 +244,7 @@ class Storage:
             now, owner = self.clock(), found[keys[0]].owner
             whole = parts[0].sha256 if len(parts) == 1 else manifest_digest(parts)
             name = set_name(parts)
+            known = connection.scalar(select(bundle.c.sha256).where(bundle.c.sha256 == whole)) is not None
             self._hold_contents(connection, whole, parts, sent.values(), now)
             task = _queue(connection, JobRequest(whole, name, owner, analysis.options, thread), analysis, now)
             self._finish(connection, sent, task, now)
@@ -270,7 +254,7 @@ class Storage:
                 .where(job.c.number == task)
             ).one()
             sizes = select(func.sum(bundle.c.size)).where(bundle.c.sha256.in_([one.sha256 for one in parts]))
-            return Accepted(row.sha256, int(connection.scalar(sizes) or 0), row.job, row.case)
+            return Accepted(row.sha256, int(connection.scalar(sizes) or 0), row.job, row.case, known)
 
     def analyse_again(self, key: str, analysis: Analysis, owner: str) -> str | None:
         """The job that makes a new version of a case by this analysis; None if it was made by that.

@@ -23,9 +23,13 @@ from typing import Final
 from sqlalchemy import Engine, delete, insert, select, update
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.storage.content import Room, sync_folder
+from thpdiag.serve.storage.bundles import Room, sync_folder
 from thpdiag.serve.storage.database import (
+    ARRIVED,
     DAY,
+    FINISHED,
+    HELD,
+    RECEIVING,
     Clock,
     fetch_column,
     fetch_row,
@@ -36,10 +40,6 @@ from thpdiag.serve.storage.database import (
 )
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
-RECEIVING: Final = "receiving"
-HELD: Final = "held"
-ARRIVED: Final = "arrived"
-FINISHED: Final = "finished"
 RESERVED_STEP_BYTES: Final = 8 << 20  # that are reserved at a time beyond what has arrived
 MAX_DIGEST_STATES: Final = 1_000  # uploads whose hash is in memory; of more the oldest are read again
 BLOCK_BYTES: Final = 1 << 20

@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads
 
 LOG: Final = logging.getLogger(__name__)

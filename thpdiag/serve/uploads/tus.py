@@ -22,11 +22,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from thpdiag.errors import StoreError
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.api.responses import JOBS_PATH
 from thpdiag.serve.server import Server
-from thpdiag.serve.storage.database import is_id
-from thpdiag.serve.storage.uploads import FINISHED, HELD, RECEIVING, Upload
+from thpdiag.serve.storage.database import FINISHED, HELD, RECEIVING, is_id
+from thpdiag.serve.storage.uploads import Upload
 from thpdiag.serve.uploads.intake import (
     Handler,
     Refuse,
@@ -35,7 +35,7 @@ from thpdiag.serve.uploads.intake import (
     length_header,
     run_in_upload_thread,
 )
-from thpdiag.serve.uploads.whole import accept_upload
+from thpdiag.serve.uploads.whole import accept_files
 
 TUS_VERSION: Final = "1.0.0"
 TUS_EXTENSIONS: Final = "creation,expiration,termination"
@@ -161,7 +161,7 @@ async def _finish(request: Request, server: Server, key: str) -> None:
     if upload.held and upload.state == RECEIVING:
         await run_in_upload_thread(server.intake.uploads.hold, key)
     elif upload.state not in (FINISHED, HELD):
-        await accept_upload(request, server, key, "tus")
+        await accept_files(request, server, [key], "tus")
 
 
 async def _progress(request: Request, server: Server, key: str) -> dict[str, str]:
@@ -173,11 +173,6 @@ async def _progress(request: Request, server: Server, key: str) -> dict[str, str
     elif upload.state == FINISHED and (accepted := await run_in_upload_thread(server.storage.accepted, key)):
         headers[JOB_HEADER] = f"{JOBS_PATH}/{accepted.job}"
     return headers
-
-
-def parse_filename(metadata: str) -> str:
-    """The name in `filename d29ybGQ=,other b3RoZXI=`; a stand-in if there is none."""
-    return decode_filename(parse_metadata(metadata))
 
 
 def parse_metadata(metadata: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ from thpdiag.report.escaping import visible
 from thpdiag.report.presentation import NEVER
 from thpdiag.sandbox.outcome import exit_code as exit_code_of_end
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.access.headers import RefusedError
+from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.access.principals import Principal, Scope, Way
 from thpdiag.serve.api.responses import (
     GATES,
@@ -48,12 +48,11 @@ from thpdiag.serve.api.responses import (
     verdict_json,
 )
 from thpdiag.serve.server import JobState, Server
-from thpdiag.serve.storage.database import is_id
-from thpdiag.serve.storage.file_sets import MAX_FILES
+from thpdiag.serve.storage.bundles import MAX_FILES
+from thpdiag.serve.storage.database import RECEIVING, is_id
 from thpdiag.serve.storage.storage import Accepted
-from thpdiag.serve.storage.uploads import RECEIVING
 from thpdiag.serve.storage.work import UPLOAD_LINK
-from thpdiag.serve.uploads.intake import blocks, length_header, run_in_upload_thread, upload_refusal
+from thpdiag.serve.uploads.intake import Intake, blocks, length_header, run_in_upload_thread, upload_refusal
 
 MAX_FIELD_BYTES: Final = 64 << 10  # of all fields beside the file
 MAX_PARTS: Final = 32
@@ -156,7 +155,7 @@ async def post_form(request: Request, server: Server) -> Response:
     async with AsyncExitStack() as undo:
         sent = await _receive_form(request, server, form, undo)
         if form.fields.get(SEPARATE_FIELD) and not case:
-            jobs = [(await accept_upload(request, server, key, "form"))[0].job for key in sent]
+            jobs = [(await accept_files(request, server, [key], "form")).job for key in sent]
         else:
             jobs = [(await accept_files(request, server, sent, "form", case)).job]
     if secret:
@@ -207,17 +206,9 @@ async def put_bundle(request: Request, server: Server) -> Response:
     await run_in_threadpool(check_may_add, request, server, case)
     key = await intake.begin(name, length_header(request, "content-length"), owner)
     async with intake.whole_or_nothing(key):
-        offset = 0
-        async for block in blocks(request, intake.pace):
-            offset = await intake.append(key, offset, block)
-        if case:
-            accepted, known = await accept_files(request, server, [key], "put", case), False
-        else:
-            accepted, known = await accept_upload(request, server, key, "put")
-    answer = {
-        **{"job": accepted.job, "sha256": accepted.sha256, "size": accepted.size, "case": accepted.case},
-        "known": known,
-    }
+        await _receive_body(request, intake, key)
+        accepted = await accept_files(request, server, [key], "put", case)
+    answer = {**_accepted_json(accepted), "known": accepted.known}
     headers = {"Location": f"{JOBS_PATH}/{accepted.job}"}
     if query.get("wait") != "1":
         return json_response(answer, 201, headers)
@@ -225,6 +216,18 @@ async def put_bundle(request: Request, server: Server) -> Response:
     if state is None or not state.ended:
         return json_response(answer, 202, headers)
     return await run_in_threadpool(_verdict_response, request, server, answer, headers, state)
+
+
+async def _receive_body(request: Request, intake: Intake, key: str) -> int:
+    """Write the body of a request to an upload; its bytes."""
+    offset = 0
+    async for block in blocks(request, intake.pace):
+        offset = await intake.append(key, offset, block)
+    return offset
+
+
+def _accepted_json(accepted: Accepted) -> dict[str, Any]:
+    return {"job": accepted.job, "sha256": accepted.sha256, "size": accepted.size, "case": accepted.case}
 
 
 async def put_by_link(request: Request, server: Server) -> Response:
@@ -235,14 +238,12 @@ async def put_by_link(request: Request, server: Server) -> Response:
     intake, name = server.intake, request.path_params["name"]
     key = await intake.begin(name, length_header(request, "content-length"), request.state.principal.owner)
     async with intake.whole_or_nothing(key):
-        offset = 0
-        async for block in blocks(request, intake.pace):
-            offset = await intake.append(key, offset, block)
-        if not offset:
+        size = await _receive_body(request, intake, key)
+        if not size:
             raise RefusedError(400, "the file is empty")
         await accept_files(request, server, [key], "link", case)
         await run_in_upload_thread(note_answer, server, case)
-    return PlainTextResponse(f"received {offset:,} bytes, thank you\n", 201)
+    return PlainTextResponse(f"received {size:,} bytes, thank you\n", 201)
 
 
 def case_of_link(request: Request, server: Server) -> str:
@@ -271,28 +272,15 @@ def _check_request(request: Request) -> dict[str, str]:
     return query
 
 
-async def accept_upload(request: Request, server: Server, key: str, way: str) -> tuple[Accepted, bool]:
-    """The bundle of an upload that is whole, with its job, and whether the same content was known before."""
-
-    def accept() -> tuple[Accepted, bool]:
-        storage = server.storage
-        sha256, _ = storage.uploads.arrive(key)
-        known = storage.bundles.find(sha256) is not None
-        accepted = storage.accept(key, server.analysis)
-        server.record_action(request, Action.UPLOAD, sha256)
-        return accepted, known
-
-    accepted, known = await run_in_upload_thread(accept)
-    server.counts.count_upload(way, accepted.size)
-    server.wake()
-    return accepted, known
-
-
 async def accept_files(request: Request, server: Server, keys: list[str], way: str, case: str = "") -> Accepted:
     """The bundle of uploads that are whole and judged together, or with the files of a case, with its job."""
 
     def accept() -> Accepted:
-        accepted = server.storage.accept_together(keys, server.analysis, case)
+        storage = server.storage
+        alone = len(keys) == 1 and not case
+        accepted = (
+            storage.accept(keys[0], server.analysis) if alone else storage.accept_together(keys, server.analysis, case)
+        )
         server.record_action(request, Action.UPLOAD, accepted.sha256)
         return accepted
 
@@ -334,8 +322,7 @@ async def create_case(request: Request, server: Server) -> Response:
         accepted = await accept_files(request, server, keys, "tus", case)
     except (StoreError, StoreBusyError, StoreFullError) as error:
         raise upload_refusal(error) from error
-    answer = {"job": accepted.job, "sha256": accepted.sha256, "size": accepted.size, "case": accepted.case}
-    return json_response(answer, 201, {"Location": f"{JOBS_PATH}/{accepted.job}"})
+    return json_response(_accepted_json(accepted), 201, {"Location": f"{JOBS_PATH}/{accepted.job}"})
 
 
 def _check_sent(request: Request, server: Server, keys: list[str], case: str) -> None:

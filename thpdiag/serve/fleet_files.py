@@ -1,8 +1,11 @@
-"""Which hosts of which cases a fleet consists of.
+"""Which hosts of which cases a fleet consists of, and what a child makes of them: the page of triage, files, a list.
 
 Of a content that was analysed several times the last case counts, and of a host the case whose data is the latest. Two
 cases are of one host if they name it the same, unless installers give that name or one bundle has two hosts of it.
 Where it is not known of all of them when their data was, the case that was made last counts.
+
+Nothing of what is made is a link on the page: that is shown in a frame of an origin of its own, which has no session
+here.
 """
 
 from __future__ import annotations
@@ -10,15 +13,27 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 from sqlalchemy import Connection, Engine, func, select
 
+from thpdiag.fleet.formats import FLEET_FORMATS
+from thpdiag.fleet.overview import Fleet, gravity
+from thpdiag.fleet.page import write_page
 from thpdiag.knowledge.paths import is_default_hostname
+from thpdiag.report.baseline import Judge
+from thpdiag.report.presentation import NEVER
+from thpdiag.sandbox.outcome import Answer
 from thpdiag.serve.storage.database import bundle, case, fetch_rows, finding, host, read_transaction
-from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Cells, PackedResult
+from thpdiag.store.reading import StoreReader
+from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis, Cells, PackedResult
+from thpdiag.store.schema import set_temporary_folder
+from thpdiag.store.store import Store
 
 MAX_CASES: Final = 60_000  # the last ones: what a child can make a page of within its limits, also on a busy machine
 CASES_PER_QUERY: Final = 200
@@ -167,3 +182,80 @@ def read_spool(file: Path) -> Iterator[FleetCase]:
             key, analysis, (sha256, name, size, status, reason, hosts) = json.loads(line)
             rows = tuple((tuple(host), tuple(map(tuple, findings))) for host, findings in hosts)
             yield FleetCase(key, tuple(analysis), PackedResult(sha256, name, size, status, reason, hosts=rows))
+
+
+SPOOL_FILE: Final = "spool"
+PAGE_FILE, HOSTS_FILE = "page.html", "hosts.jsonl"
+RESULTS_SOURCE: Final = "the database of the server that made it"
+DOWNLOAD_FILES: Final = {"csv": "fleet.csv", "json": "fleet.json"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHost:
+    """A host in the list. `path` is the name of its bundle, `page` the address of its case."""
+
+    label: str
+    page: str
+    path: str
+    status: str
+    verdict: str | None
+    rule: str | None
+    mechanism: str | None
+    severity: str | None
+    confidence: str | None
+    state: str | None
+    sentence: str | None
+    kernel: str | None
+    os: str | None
+    platform: str | None
+    recorded: str | None
+
+
+def make_fleet(folder: Path) -> Answer:
+    """Make all of it in this folder, where the spool is; the answer is the number of hosts."""
+    place, spool = folder / "store", folder / SPOOL_FILE
+    set_temporary_folder(folder)
+    pages = _fill_store(spool, place)
+    with closing(StoreReader.at(place)) as store:
+        fleet = Fleet(store, Judge([], date.min, {}), NEVER)
+        with (folder / PAGE_FILE).open("w", encoding="utf-8", errors="backslashreplace") as out:
+            write_page(fleet, out, RESULTS_SOURCE)
+        fleet.page = lambda row: pages[row["sha256"]]
+        for form, name in DOWNLOAD_FILES.items():
+            with (folder / name).open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
+                FLEET_FORMATS[form](fleet, out)
+        number = _write_hosts(fleet, folder / HOSTS_FILE)
+    rmtree(place)
+    spool.unlink()
+    return Answer(str(number).encode())
+
+
+def _fill_store(spool: Path, place: Path) -> dict[str, str]:
+    """A store of triage with a run for each analysis; the addresses of cases by their contents."""
+    pages: dict[str, str] = {}
+    analyses: dict[AnalysisKey, None] = {}
+    for one in read_spool(spool):
+        pages[one.result.sha256] = f"/cases/{one.id}"
+        analyses[one.analysis] = None
+    for analysis in analyses:
+        version, digest, options = analysis
+        with closing(Store.open(place, Analysis(version, digest, json.loads(options)))) as store:
+            store.put_all(one.result for one in read_spool(spool) if one.analysis == analysis)
+    return pages
+
+
+def _write_hosts(fleet: Fleet, file: Path) -> int:
+    """The list, the gravest first; only lines are sorted, so that a long one takes little memory."""
+    names = tuple(ListedHost.__dataclass_fields__)
+    known = (host for host in fleet.hosts() if host.known)
+    lines = [(gravity(host), json.dumps([getattr(host, name) for name in names])) for host in known]
+    lines.sort(key=lambda pair: pair[0])
+    with file.open("w", encoding="ascii") as out:
+        out.writelines(f"{line}\n" for _, line in lines)
+    return len(lines)
+
+
+def read_hosts(folder: Path) -> Iterator[ListedHost]:
+    """The list, the gravest first."""
+    with (folder / HOSTS_FILE).open(encoding="ascii") as lines:
+        yield from (ListedHost(*json.loads(line)) for line in lines)

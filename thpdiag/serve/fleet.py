@@ -1,10 +1,8 @@
-"""What was made of the fleet: kept in the data folder, made again when somebody looks and other cases are there.
+"""The fleet: what all cases have in common, as `thpdiag triage` shows it.
 
-    fleet/STATE/     what was made of all cases, by what those were
-    fleet/part-*/    what is being made
-
-It is made once at a time, in a guarded child that reads nothing but the rows. What was made before is shown until then,
-as long as all that it is made of is there: with a case that is deleted all of it goes.
+rows    which hosts of which cases it consists of, by the database
+files   what is made of them in a child: the page of triage, its files for programs, a list
+cache   what was made, kept in the data folder and made again when other cases are there
 """
 
 from __future__ import annotations
@@ -25,8 +23,16 @@ from thpdiag import __version__
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, WorkersError
 from thpdiag.sandbox.outcome import MIB, Allowed, Limits, Status
 from thpdiag.sandbox.preload import WorkerDiedError, run_in_child_of_worker
-from thpdiag.serve.fleet.files import SPOOL_FILE, make_fleet
-from thpdiag.serve.fleet.rows import MAX_CASES, CaseState, case_state, fleet_cases, is_complete, write_spool
+from thpdiag.serve.fleet_files import (
+    MAX_CASES,
+    SPOOL_FILE,
+    CaseState,
+    case_state,
+    fleet_cases,
+    is_complete,
+    make_fleet,
+    write_spool,
+)
 from thpdiag.serve.storage.retention import FLEET_FOLDER
 from thpdiag.serve.storage.storage import Storage
 
