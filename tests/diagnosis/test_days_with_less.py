@@ -5,6 +5,7 @@ Three recordings of one host, of different lengths and intervals, that all see t
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping
 
@@ -50,7 +51,7 @@ def source(chance: random.Random, seconds: Mapping[str, np.ndarray], member: str
     return Series("system", columns, member, np.arange(1, len(at) + 1), "test", seconds=times, clock=Clock.UTC)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 if os.environ.get("THPDIAG_PROOF") == "1" else 6))
 def test_a_host_with_a_recording_less_is_not_surer(seed: int) -> None:
     """Each of three recordings is taken away."""
     chance = random.Random(seed)

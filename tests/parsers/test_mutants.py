@@ -30,7 +30,7 @@ FEW, MANY = 3, 60  # mutants per bundle and packing
 CAPTURES = [bundle for bundle in BUNDLES if bundle.parent.parent.name == "captures"]  # recordings, which are large
 SMALL = [bundle for bundle in BUNDLES if bundle not in CAPTURES]
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
-FOLDERS = BUNDLES if PROOF else [*SMALL[::4], *CAPTURES[::12]]
+FOLDERS = BUNDLES if PROOF else [*SMALL[::4], *CAPTURES[::24]]
 TEXTS = SMALL if PROOF else SMALL[1::3]
 # By default each small bundle in one packing, the next bundle in the next one, and some of the recordings.
 DAMAGED = (
@@ -38,7 +38,7 @@ DAMAGED = (
     if PROOF
     else [
         *((bundle, PACKED[number % len(PACKED)]) for number, bundle in enumerate(SMALL)),
-        *((bundle, "tar.gz") for bundle in CAPTURES[::6]),
+        *((bundle, "tar.gz") for bundle in CAPTURES[::16]),
     ]
 )
 BLOCK = 512
