@@ -22,14 +22,13 @@ from thpdiag.fleet.work import RunConfig
 from thpdiag.store.results import Analysis
 from triage_runs import FULL, after, command, ended, progress, results, small, triage
 
-Pool = pytest.importorskip("thpdiag.fleet.dask_worker").WorkersPlugin
-Security = pytest.importorskip("distributed").Security
 BUNDLES, KILLS = (200, 20) if FULL else (6, 1)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[subprocess.Popen[str]]:
     """A scheduler and its workers; the first line that it says is its address."""
+    pytest.importorskip("distributed")
     program = [sys.executable, str(SUPPORT / "dask_cluster.py"), "2" if FULL else "1"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=SUPPORT) as run:
         yield run
@@ -220,7 +219,7 @@ def test_a_scheduler_behind_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def certificates(folder: Path) -> str:
     """A configuration of Dask with one certificate for all, in a folder."""
-    made = Security.temporary()
+    made = pytest.importorskip("distributed").Security.temporary()
     folder.mkdir()
     (folder / "ca.pem").write_text(made.tls_ca_file)
     (folder / "key.pem").write_text(made.tls_client_key)
@@ -235,7 +234,7 @@ def test_workers_with_other_rules_are_refused(tmp_path: Path) -> None:
     """They would give other results."""
     asked = RunConfig(Analysis(__version__, "0123456789abcdef"), tmp_path)
 
-    pool = Pool(asked)
+    pool = pytest.importorskip("thpdiag.fleet.dask_worker").WorkersPlugin(asked)
     with pytest.raises(UsageError, match=r"0123456789abcdef.*install the same"):
         pool.setup(SimpleNamespace(address="tcp://demo:1"))
     with pytest.raises(UsageError, match="install the same"):  # of one that joins later nobody hears the first

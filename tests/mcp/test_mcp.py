@@ -18,9 +18,6 @@ from command_line import ROOT
 from thpdiag.errors import InputError
 from thpdiag.mcp.bundles import Bundles, Roots
 
-mcp = pytest.importorskip("mcp")
-anyio = pytest.importorskip("anyio")
-
 FIXTURES = ROOT / "fixtures"
 SECRET = "analysts-own-secret-4711"
 STORM, CALM, THIN = "nightly/storm", "nightly/calm.tar.gz", "ticket"
@@ -94,6 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def agent(folder: Path) -> Agent:
     """One session: the script, then as many questions as there are that nothing decides."""
+    mcp, anyio = pytest.importorskip("mcp"), pytest.importorskip("anyio")  # half a second, not of each worker
     done = Agent()
 
     async def session() -> None:
