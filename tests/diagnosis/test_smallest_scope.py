@@ -47,6 +47,27 @@ def test_the_service_of_what_was_found(entity: str, units: tuple[str, ...], insi
     assert service_of(entity, facts) == (units, inside)
 
 
+@pytest.mark.parametrize(
+    ("group", "units", "inside"),
+    [
+        ("/system.slice/shop.service", ("shop.service",), ""),
+        ("/system.slice/shop.service/worker", ("shop.service",), ""),
+        ("/kubepods.slice/kubepods-burstable.slice/cri-containerd-01.scope", (), "container"),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/shop.service", ("redis.service",), ""),
+        ("/", ("redis.service",), ""),
+    ],
+)
+def test_the_control_group_of_a_process_tells_its_service(group: str, units: tuple[str, ...], inside: str) -> None:
+    """Before the application, whose packages may call their unit otherwise; a user's session is no service."""
+    facts = [
+        _process("7", "redis-server", "redis-server *:6379"),
+        Fact("process.cgroup", group, CITE, (("pid", "7"),)),
+        Fact("process.cgroup", "/system.slice/other.service", CITE, (("pid", "77"),)),
+    ]
+    found, where = service_of("redis-server (7)", facts)
+    assert (found[:1], where) == (units, inside)
+
+
 def test_the_known_service_stands_before_the_host() -> None:
     """Its step is the first; where the service is not known the setting that can be tried at once is."""
     case = Case("c", (Fact("platform", "debian12", CITE), Fact("kernel.era", "E7", CITE)), ())

@@ -155,23 +155,30 @@ def host_view(case: Case, state: State | None, entity: str = "") -> HostView:
 def service_of(entity: str, facts: Iterable[Fact]) -> tuple[tuple[str, ...], str]:
     """The systemd units of which a process or control group may be, and whether it is a container or a guest.
 
-    A control group has the unit in its path. A process is of a known application, whose packages call their unit so.
+    A control group has the unit in its path. A process is in the unit of its control group where that is known, else of a
+    known application, whose packages call their unit so.
     """
     if entity.startswith("cgroup "):
-        path = entity.removeprefix("cgroup ")
-        inside = "container" if _CONTAINER.search(path) else "guest" if _GUEST.search(path) else ""
-        unit = _SERVICE.search(path)
-        return ((unit["unit"],) if unit and not inside else ()), inside
+        return _service_of_group(entity.removeprefix("cgroup "))
     found = _PROCESS.fullmatch(entity)
     if not found:
         return (), ""
-    commands = (f for f in facts if f.name == "process.command" and f.label("pid") == found["pid"])
-    command = next((str(f.value) for f in commands if f.label("comm") == found["comm"]), "")
-    apps = applications.running_applications(found["comm"], command)
+    of_process = [fact for fact in facts if fact.label("pid") == found["pid"]]
+    commands = (f for f in of_process if f.name == "process.command" and f.label("comm") == found["comm"])
+    apps = applications.running_applications(found["comm"], next((str(f.value) for f in commands), ""))
     if any(app.name == "kvm" for app in apps):
         return (), "guest"
+    groups = [str(f.value) for f in of_process if f.name == "process.cgroup"]
+    if groups and any(known := _service_of_group(groups[-1])):
+        return known
     units = dict.fromkeys(unit if "." in unit else f"{unit}.service" for app in apps for unit in app.units)
     return tuple(units), ""
+
+
+def _service_of_group(path: str) -> tuple[tuple[str, ...], str]:
+    inside = "container" if _CONTAINER.search(path) else "guest" if _GUEST.search(path) else ""
+    unit = None if inside or "/user.slice/" in path else _SERVICE.search(path)  # there it is the user's whole session
+    return ((unit["unit"],) if unit else ()), inside
 
 
 def _word(value: str) -> str:

@@ -1,0 +1,99 @@
+r"""The control group of processes: /proc/PID/cgroup, systemd-cgls, and the tree below `CGroup:` of systemctl status.
+
+    /proc/742/cgroup:0::/system.slice/redis-server.service            12:memory:/system.slice/redis-server.service
+
+    Control group /:                                  CGroup: /system.slice/redis-server.service
+    -.slice                                                   └─742 /usr/bin/redis-server 127.0.0.1:6379
+    └─system.slice (#1229)
+      └─redis-server.service
+        └─ 742 /usr/bin/redis-server 127.0.0.1:6379
+
+`process.cgroup` is the path of the group, whose last part that ends with .service is the unit of the process. Of
+/proc/PID/cgroup the lines of version 2 (`0::`), of systemd (`name=systemd`) and of memory count; the longest path is
+the one that names the unit, as others may be `/`. A file has no process number inside: it comes from the path or
+grep's prefix, and without it nothing is known. The tree is drawn with lines, or with `|-` where the terminal has
+none; each level is two columns wide; process numbers are padded with blanks. Behind the last branch of a group (`└─`)
+no other of that group can follow: where one does, blanks were lost, and nothing is known of what is where. A group
+may have its number behind it (`(#1229)`). Source: kernel tree, kernel/cgroup/cgroup.c (proc_cgroup_show); systemd
+src/shared/cgroup-show.c; recorded with 252.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thpdiag.model import Fact, Record
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import any_of
+
+_PID = re.compile(r"proc/(\d{1,10})/(?:task/\d{1,10}/)?cgroup$")
+_LINE = re.compile(
+    r"(?:\S{0,200}proc/(?P<pid>\d{1,10})/(?:task/\d{1,10}/)?cgroup:)?\d{1,3}:(?P<controllers>[\w=,.-]{0,200}):(?P<path>/.{0,1000})$"
+)
+_OPENS_LINE = re.compile(r"\S{0,200}proc/\d{1,10}/(?:task/\d{1,10}/)?cgroup:\d{1,3}:[\w=,.-]{0,200}:/")
+_CONTROLLERS = frozenset({"", "name=systemd", "memory"})
+
+_ROOT = re.compile(
+    r"(?:Control group |Directory |\s{0,12}CGroup: )(?:/sys/fs/cgroup(?:/(?:systemd|unified))?(?=[/:]))?"
+    r"(?P<path>[^\s:]{0,500}):?\s*$"
+)
+_BRANCH = re.compile(
+    r"(?P<left>[\s│|]{0,200})(?P<sign>[├└](?=─)|[|`](?=-))[─-]\s{0,10}(?:(?P<pid>\d{1,10}) |(?P<group>\S{1,300}))"
+)
+_TREE = re.compile(r"[\s│|]{0,200}(?:[├└]─|[|`]-|→)|-\.slice(?: |$)|[\s│|]{1,200}$")
+_LEVEL = 2  # columns
+MAX_PROCESSES = 20_000
+
+
+def read_files(source: Source, lines: Lines) -> Iterator[Record]:
+    """A fact of each process."""
+    named = _PID.search(source.path)
+    groups: dict[str, tuple[int, str, str]] = {}
+    for number, text in lines:
+        found = _LINE.match(text)
+        pid = found and (found["pid"] or (named and named[1]))
+        if not found or not pid or not _CONTROLLERS & set(found["controllers"].split(",")):
+            continue
+        if len(groups) < MAX_PROCESSES and len(found["path"]) > len(groups.get(pid, (0, "", ""))[2]):
+            groups[pid] = number, text, found["path"].rstrip()
+    for pid, (number, text, path) in groups.items():
+        yield Fact("process.cgroup", path, source.cite(number, text), (("pid", pid),), source.time)
+
+
+PROC_CGROUP = Parser(
+    "proc_pid_cgroup", "/proc/PID/cgroup", read_files,
+    opens=_OPENS_LINE, continues=_LINE.match, paths=(re.compile(r"proc/\d+/(?:task/\d+/)?cgroup$"),),
+)  # fmt: skip
+
+
+def read_tree(source: Source, lines: Lines) -> Iterator[Record]:
+    """A fact of each process of the tree; none where the tree has lost its shape."""
+    root, first = "", None
+    names: list[str] = []
+    ended: set[int] = set()  # levels whose last branch was seen
+    found: list[Fact] = []
+    for number, text in lines:
+        if head := _ROOT.match(text):
+            root, first, names, ended = head["path"].rstrip("/"), None, [], set()
+        elif branch := _BRANCH.match(text):
+            place = len(branch["left"])
+            first = place if first is None else first
+            depth = max(place - first, 0) // _LEVEL
+            if depth > len(names) or depth in ended:
+                return
+            ended = {level for level in ended if level < depth} | ({depth} if branch["sign"] in "└`" else set())
+            del names[depth:]
+            if branch["group"]:
+                names.append(branch["group"])
+            elif len(found) < MAX_PROCESSES:
+                path = "/".join([root, *names]) or "/"
+                cite = source.cite(number, text)
+                found.append(Fact("process.cgroup", path, cite, (("pid", branch["pid"]),), source.time))
+    yield from found
+
+
+SYSTEMD_CGLS = Parser(
+    "systemd_cgls", "systemd-cgls, systemctl status", read_tree,
+    opens=_ROOT, confirm=lambda lines: any(map(_BRANCH.match, lines[1:3])), continues=any_of(_ROOT, _TREE),
+)  # fmt: skip
