@@ -18,7 +18,7 @@ die() {
     exit 2
 }
 
-limit=45
+limit=${limit:-45}
 while getopts s:w:c:r option; do
     case $option in
     s) seconds=$OPTARG ;;
@@ -126,6 +126,14 @@ record() { # record PID: for as long as the program is watched
     sh "$capture" -d "$seconds" -i 2 -p "$1" &
     recording=$!
     started="$started $recording"
+}
+
+await_recording() { # until the recording has looked at the processes for the first time, or 15 s
+    left=15
+    while [ "$left" -gt 0 ] && [ -z "$(find . -path './thp-capture-*/loops/processes.txt' -newer "$dir/program.c" -size +0)" ]; do
+        sleep 1
+        left=$((left - 1))
+    done
 }
 
 finish() { # finish PID: until the recording or else the program has ended
