@@ -155,8 +155,8 @@ def host_view(case: Case, state: State | None, entity: str = "") -> HostView:
 def service_of(entity: str, facts: Iterable[Fact]) -> tuple[tuple[str, ...], str]:
     """The systemd units of which a process or control group may be, and whether it is a container or a guest.
 
-    A control group has the unit in its path. A process is in the unit of its control group where that is known, else of a
-    known application, whose packages call their unit so.
+    A control group has the unit in its path. A process is in the unit of its control group where that is known, else of
+    a known application, whose packages call their unit so.
     """
     if entity.startswith("cgroup "):
         return _service_of_group(entity.removeprefix("cgroup "))
