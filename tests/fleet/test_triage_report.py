@@ -256,10 +256,11 @@ def test_a_report_sees_one_moment_of_a_store_that_a_run_adds_to(
 ) -> None:
     """A bundle that comes while it is made is in none of its parts."""
     store(tmp_path, results())
+    plan_pages = pages_module.plan_pages
     with Store.open(tmp_path, ANALYSIS) as writing:
 
         def planned(*arguments: Any) -> Any:
-            yield from list(pages_module.plan_pages(*arguments))
+            yield from list(plan_pages(*arguments))
             writing.add(bundle(9, host("latecomer", WELL)))
 
         monkeypatch.setattr("thpdiag.fleet.report.plan_pages", planned)
