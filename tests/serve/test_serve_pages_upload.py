@@ -127,8 +127,8 @@ def test_the_command_of_the_page_uploads(more: str, tmp_path: Path) -> None:
     [
         ("limit (cpu)", "a part of it"), ("timeout", "a part of it"), ("out of memory", "a part of it"),
         ("refused", "whether the file is whole"), ("signal 11", "thpdiag failed on something"),
-        ("bug", "thpdiag failed on something"), ("gone", "no longer has the file"), ("killed", "It was the server"),
-        ("", "It was the server"),
+        ("bug", "thpdiag failed on something"), ("gone", "no longer has the file"), ("killed", "The server could not"),
+        ("", "The server could not"),
     ],
 )  # fmt: skip
 def test_what_to_do_about_a_failed_job_follows_how_it_ended(tmp_path: Path, status: str, advice: str) -> None:
