@@ -140,7 +140,7 @@ def test_the_same_file_goes_on_after_the_page_was_loaded_again(
     left = sending.page.locator("#left-behind li")
     expect(left).to_contain_text("long.tar")
     expect(left).to_contain_text("of 8.")
-    expect(sending.page.locator("#left-behind")).to_contain_text("goes on where it was")
+    expect(sending.page.locator("#left-behind")).to_contain_text("the upload resumes")
     sending.requests.clear()
     sending.choose(file)
     expect(left).to_have_count(0)
