@@ -176,6 +176,16 @@ def test_memory_that_asks_is_not_told_to_limit_stalls_to_itself(mechanism: str) 
     assert [i["id"] for i in advice(wanted, mechanism, HostView("el8"))] == wanted
 
 
+def test_where_only_who_asks_gets_huge_pages_stalls_are_not_limited_to_who_asks() -> None:
+    """With enabled=madvise the stalls are those of programs that ask, whatever their names are."""
+    settings = {"thp.enabled": "madvise", "thp.defrag": "always"}
+    wanted = ["defrag-madvise", "defrag-never"]
+    for mechanism in ("allocation-knee", "compaction-lock-convoy"):
+        assert [i["id"] for i in advice(wanted, mechanism, HostView("el8", settings=settings))] == ["defrag-never"]
+        everybody = HostView("el8", settings={**settings, "thp.enabled": "always"})
+        assert [i["id"] for i in advice(wanted, mechanism, everybody)] == wanted
+
+
 @pytest.mark.parametrize(("kib", "asks"), [(4 << 20, True), (512, False)])
 def test_much_memory_asks_and_a_little_does_not(kib: int, asks: bool) -> None:
     """A process with half a MiB that asked is not what stalls the host."""

@@ -7,6 +7,7 @@ import pytest
 from thpdiag.model import Clock, Fact, Moment, Problem, Record, Sample
 from thpdiag.model.parser import Parser, Source
 from thpdiag.parsers import all_parsers
+from thpdiag.parsers.host.process_groups import PROC_CGROUP
 from thpdiag.parsers.procfs import memory as proc_meminfo
 from thpdiag.parsers.procfs import memory as proc_vmstat
 from thpdiag.parsers.procfs import process as pid_stat
@@ -319,3 +320,21 @@ def test_blocks_end_where_the_next_format_begins() -> None:
         opens = readers[name].opens
         assert opens is not None
         assert opens.match(line), name
+
+
+@pytest.mark.parametrize(
+    ("lines", "group"),
+    [
+        (("1:name=systemd:/system.slice/a.service", "4:memory:/a/path/that/is/longer"), "/system.slice/a.service"),
+        (("9:name=systemd:/", "4:cpu,memory:/docker/0123", "0::/"), "/docker/0123"),
+        (("0::/user.slice/user-1.slice/session-2.scope",), "/user.slice/user-1.slice/session-2.scope"),
+        (("5:cpuset:/elsewhere", "0::/"), "/"),
+    ],
+)  # fmt: skip
+def test_the_group_of_a_process_is_that_of_who_starts_services(lines: tuple[str, ...], group: str) -> None:
+    """systemd's own hierarchy before that of memory, however long its path is; one that is `/` says nothing."""
+    for order in (lines, lines[::-1]):
+        found = read(PROC_CGROUP, "\n".join(order), "/proc/742/cgroup")
+        assert [(r.name, r.value, r.label("pid")) for r in found if isinstance(r, Fact)] == [
+            ("process.cgroup", group, "742")
+        ]

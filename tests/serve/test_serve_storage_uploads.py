@@ -134,7 +134,7 @@ def test_an_upload_expires(storage: Storage, hands: Hands) -> None:
     assert storage.uploads.find(idle) is None
     with pytest.raises(GoneError):
         storage.uploads.append(idle, 0, b"x")
-    assert storage.uploads.expired() == [idle]
+    assert storage.uploads.list_expired() == [idle]
     assert files(storage.folder / "uploads") == sorted([f"{slow}", f"{idle}"])
 
 
@@ -329,7 +329,7 @@ def test_unfinished_uploads_of_all(storage: Storage, hands: Hands) -> None:
     storage.uploads.append(keys[1], 0, b"xyz")
     accepted(storage, 1)
 
-    found = storage.uploads.unfinished()
+    found = storage.uploads.list_unfinished()
 
     assert [one.id for one in found] == keys
     assert [(one.owner, one.size, one.offset) for one in found] == [("one", 10, 0), ("other", None, 3)]

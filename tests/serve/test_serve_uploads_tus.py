@@ -349,7 +349,7 @@ def test_a_put_whose_upload_is_ended(tmp_path: Path) -> None:
         uploads = tus.whole.storage.uploads
 
         def end() -> bytes:
-            assert [uploads.abandon(one.id) for one in uploads.unfinished()] == [True]
+            assert [uploads.abandon(one.id) for one in uploads.list_unfinished()] == [True]
             return bytes(BLOCK_BYTES)
 
         answer = tus.call("PUT", "/api/v1/bundles/a", bytes(BLOCK_BYTES), end)

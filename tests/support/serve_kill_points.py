@@ -57,9 +57,7 @@ def live(storage: Storage, number: int, told: int) -> None:
 
     accepted(storage, number)
     say("accepted")
-    claim = storage.jobs.claim()
-    assert claim is not None
-    key = done(storage, claim, document(number))
+    key = judge(storage, number)
     say("cased")
     say("deleting")
     storage.removal.delete_case(key)
@@ -67,20 +65,23 @@ def live(storage: Storage, number: int, told: int) -> None:
     first, second, third = pieces(number)
     storage.accept_together([sent(storage, first), sent(storage, second)], ANALYSIS)
     say("together")
-    claim = storage.jobs.claim()
-    assert claim is not None
-    key = done(storage, claim, document(number))
+    key = judge(storage, number)
     say("judged")
     storage.accept_together([sent(storage, third)], ANALYSIS, key)
     say("added")
-    claim = storage.jobs.claim()
-    assert claim is not None
-    later = done(storage, claim, document(number))
+    later = judge(storage, number)
     say("judged again")
     say("clearing")
     storage.removal.delete_case(key)
     storage.removal.delete_case(later)
     say("cleared")
+
+
+def judge(storage: Storage, number: int) -> str:
+    """End the job that waits with a document; the key of its case."""
+    claim = storage.jobs.claim()
+    assert claim is not None
+    return done(storage, claim, document(number))
 
 
 def pieces(number: int) -> tuple[int, int, int]:

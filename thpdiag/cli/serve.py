@@ -303,7 +303,7 @@ def upload() -> None:
 def list_uploads(place: Place) -> None:
     """List unfinished uploads, oldest first: ID, owner, bytes received, bytes announced, started, expires, name."""
     with place.open() as storage:
-        for one in storage.uploads.unfinished():
+        for one in storage.uploads.list_unfinished():
             size = "-" if one.size is None else str(one.size)
             row = (one.id, one.owner, str(one.offset), size, _day(one.begun), _day(one.expires), one.name)
             click.echo("\t".join(map(visible, row)))

@@ -1,7 +1,8 @@
 """Programs that make a mechanism happen on a test host: POSIX sh with a C program inside, one a mechanism.
 
 `MECHANISM.sh` begins with a head that says what it does, takes and changes (`# key: value`, continued lines are
-indented); the line `@frame.sh@` stands for what all of them share: options, checks, and settings that are put back.
+indented). A line `@FILE@` stands for what several of them share: `frame.sh` has options, checks, and settings that are
+put back, `riddle.c` breaks up free memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
+_SHARED = re.compile(r"^@([a-z]+\.(?:sh|c))@\n", re.MULTILINE)
 _ENTRY = re.compile(r"^# (\w+): (.+(?:\n#   .+)*)", re.MULTILINE)
 
 
@@ -24,7 +26,7 @@ def mechanisms() -> tuple[str, ...]:
 def program(mechanism: str) -> str:
     """The whole script."""
     text = (HERE / f"{mechanism}.sh").read_text("utf-8")
-    return text.replace("@frame.sh@\n", (HERE / "frame.sh").read_text("utf-8"))
+    return _SHARED.sub(lambda line: (HERE / line[1]).read_text("utf-8"), text)
 
 
 def head(mechanism: str) -> Mapping[str, str]:

@@ -25,50 +25,11 @@ limit=90
 need_root
 need_memory 6000
 build -pthread <<'PROGRAM'
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
-
-#define HUGE (2UL << 20)
+@riddle.c@
 #define MIB (1UL << 20)
 #define PIECE (32 * MIB)
 #define SCRATCH (8 * MIB)
 #define WORKERS 6
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-/* A mapping that begins with a huge page and asks for huge pages, so that page faults may compact memory for them. */
-static char *map(size_t size)
-{
-    char *raw = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (raw == MAP_FAILED)
-        fail("mmap");
-    char *at = (char *)(((unsigned long)raw + HUGE - 1) & ~(HUGE - 1));
-    madvise(at, size, MADV_HUGEPAGE);
-    return at;
-}
 
 /* SIGUSR1 from another process, which is returned; 0 after so many seconds. */
 static pid_t wait_for_signal(unsigned seconds)
@@ -81,26 +42,9 @@ static pid_t wait_for_signal(unsigned seconds)
     return sigtimedwait(&one, &from, &limit) > 0 ? from.si_pid : 0;
 }
 
-static void pin(char *page)
-{
-    static int into = -1, room;
-    struct iovec piece = {page, 4096};
-    if (room == 0) {
-        int ends[2];
-        if (pipe(ends) != 0 || fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) < 0)
-            fail("pipe");
-        into = ends[1];
-        room = 256;
-    }
-    if (vmsplice(into, &piece, 1, 0) != 4096)
-        fail("vmsplice");
-    room--;
-}
-
-/* Takes each free block of 2 MiB as a huge page, the first `leave` bytes of them to be given back whole, a piece at each
- * SIGUSR1. Splits every other one (MADV_FREE of a part does that), lends its first page to a pipe, as a buffer registered
- * for I/O is lent, so that compaction cannot move it, keeps every 32nd page, which compaction moves in vain, and gives the
- * rest back: that memory is as useless for huge pages as after months. All is free again when the program ends. */
+/* Takes each free block of 2 MiB as a huge page. The first `leave` bytes of them are given back whole, a piece at each
+ * SIGUSR1. Of all others it pins the first page, keeps every 32nd, which compaction moves in vain, and gives the rest back:
+ * that memory is as useless for huge pages as after months. All is free again when the program ends. */
 static void riddle(size_t room, size_t leave, double limit)
 {
     const struct rlimit many = {65536, 65536};
@@ -111,17 +55,10 @@ static void riddle(size_t room, size_t leave, double limit)
     setrlimit(RLIMIT_NOFILE, &many);
     while (offset + HUGE <= room && now() - latest < 3 && now() - begin < limit) {
         char *block = at + offset;
-        uint64_t last = 0;
-        *block = 1;
-        if (pread(pages, &last, 8, ((off_t)block / 4096 + 511) * 8) != 8)
-            fail("/proc/self/pagemap");
-        if (!(last >> 63)) { /* its last page is not there: no huge page */
-            madvise(block, HUGE, MADV_DONTNEED);
+        if (!touch_huge(block, pages))
             continue;
-        }
         latest = now();
         if (offset >= leave) {
-            madvise(block + 4096, 4096, MADV_FREE);
             pin(block);
             for (size_t page = 0; page < HUGE; page += 32 * 4096)
                 madvise(block + page + 4096, 31 * 4096, MADV_DONTNEED);

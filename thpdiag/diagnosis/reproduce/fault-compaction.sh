@@ -20,77 +20,22 @@ seconds=60
 need_root
 need_memory 3500
 build -pthread <<'PROGRAM'
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
-
-#define HUGE (2UL << 20)
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-/* Takes each free block of 2 MiB as a huge page and splits it (MADV_FREE of a part does that), lends its first page to a
- * pipe, as a buffer registered for I/O is lent, so that compaction cannot move it, and gives the rest back: free memory is
- * as useless for huge pages as after months. All is free again when the program ends. */
-static void pin(char *page)
-{
-    static int into = -1, room;
-    struct iovec piece = {page, 4096};
-    if (room == 0) {
-        int ends[2];
-        if (pipe(ends) != 0 || fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) < 0)
-            fail("pipe");
-        into = ends[1];
-        room = 256;
-    }
-    if (vmsplice(into, &piece, 1, 0) != 4096)
-        fail("vmsplice");
-    room--;
-}
-
+@riddle.c@
+/* Takes each free block of 2 MiB as a huge page, pins its first page and gives the rest back: free memory is as useless for
+ * huge pages as after months. All is free again when the program ends. */
 static void riddle(size_t room, double limit)
 {
     const struct rlimit many = {65536, 65536};
-    char *raw = mmap(NULL, room + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (raw == MAP_FAILED)
-        fail("mmap");
-    char *at = (char *)(((unsigned long)raw + HUGE - 1) & ~(HUGE - 1));
+    char *at = map(room); /* compaction takes part, so that what it can free is broken up too */
     int pages = open("/proc/self/pagemap", O_RDONLY);
     double begin = now(), latest = begin;
     size_t offset = 0;
     setrlimit(RLIMIT_NOFILE, &many);
-    madvise(at, room, MADV_HUGEPAGE); /* compaction takes part, so that what it can free is broken up too */
     while (offset + HUGE <= room && now() - latest < 3 && now() - begin < limit) {
         char *block = at + offset;
-        uint64_t last = 0;
-        *block = 1;
-        if (pread(pages, &last, 8, ((off_t)block / 4096 + 511) * 8) != 8)
-            fail("/proc/self/pagemap");
-        if (!(last >> 63)) { /* its last page is not there: no huge page */
-            madvise(block, HUGE, MADV_DONTNEED);
+        if (!touch_huge(block, pages))
             continue;
-        }
         latest = now();
-        madvise(block + 4096, 4096, MADV_FREE);
         pin(block);
         madvise(block + 4096, HUGE - 4096, MADV_DONTNEED);
         offset += HUGE;

@@ -9,8 +9,8 @@ r"""The control group of processes: /proc/PID/cgroup, systemd-cgls, and the tree
         └─ 742 /usr/bin/redis-server 127.0.0.1:6379
 
 `process.cgroup` is the path of the group, whose last part that ends with .service is the unit of the process. Of
-/proc/PID/cgroup the lines of version 2 (`0::`), of systemd (`name=systemd`) and of memory count; the longest path is
-the one that names the unit, as others may be `/`. A file has no process number inside: it comes from the path or
+/proc/PID/cgroup the line of version 2 (`0::`) or of systemd (`name=systemd`) counts, the longer of them, as one may be
+`/`; where both are, that of memory. A file has no process number inside: it comes from the path or
 grep's prefix, and without it nothing is known. The tree is drawn with lines, or with `|-` where the terminal has
 none; each level is two columns wide; process numbers are padded with blanks. Behind the last branch of a group (`└─`)
 no other of that group can follow: where one does, blanks were lost, and nothing is known of what is where. A group
@@ -32,7 +32,7 @@ _LINE = re.compile(
     r"(?:\S{0,200}proc/(?P<pid>\d{1,10})/(?:task/\d{1,10}/)?cgroup:)?\d{1,3}:(?P<controllers>[\w=,.-]{0,200}):(?P<path>/.{0,1000})$"
 )
 _OPENS_LINE = re.compile(r"\S{0,200}proc/\d{1,10}/(?:task/\d{1,10}/)?cgroup:\d{1,3}:[\w=,.-]{0,200}:/")
-_CONTROLLERS = frozenset({"", "name=systemd", "memory"})
+_RANKS = {"": 2, "name=systemd": 2, "memory": 1}  # by controllers: who makes the group of a unit, who may have others
 
 _ROOT = re.compile(
     r"(?:Control group |Directory |\s{0,12}CGroup: )(?:/sys/fs/cgroup(?:/(?:systemd|unified))?(?=[/:]))?"
@@ -49,16 +49,19 @@ MAX_PROCESSES = 20_000
 def read_files(source: Source, lines: Lines) -> Iterator[Record]:
     """A fact of each process."""
     named = _PID.search(source.path)
-    groups: dict[str, tuple[int, str, str]] = {}
+    groups: dict[str, tuple[tuple[bool, int, int], Fact]] = {}
     for number, text in lines:
         found = _LINE.match(text)
         pid = found and (found["pid"] or (named and named[1]))
-        if not found or not pid or not _CONTROLLERS & set(found["controllers"].split(",")):
+        rank = max(_RANKS.get(name, 0) for name in found["controllers"].split(",")) if found and pid else 0
+        if not found or not pid or not rank or len(groups) >= MAX_PROCESSES:
             continue
-        if len(groups) < MAX_PROCESSES and len(found["path"]) > len(groups.get(pid, (0, "", ""))[2]):
-            groups[pid] = number, text, found["path"].rstrip()
-    for pid, (number, text, path) in groups.items():
-        yield Fact("process.cgroup", path, source.cite(number, text), (("pid", pid),), source.time)
+        path = found["path"].rstrip()
+        standing = path != "/", rank, len(path)
+        if pid not in groups or standing > groups[pid][0]:
+            fact = Fact("process.cgroup", path, source.cite(number, text), (("pid", pid),), source.time)
+            groups[pid] = standing, fact
+    yield from (fact for _, fact in groups.values())
 
 
 PROC_CGROUP = Parser(

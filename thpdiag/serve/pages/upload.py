@@ -91,7 +91,7 @@ NO_UNFINISHED: Final = "There is no such unfinished upload. It may have been fin
 
 def upload_list(request: Request, server: Server) -> Response:
     """The unfinished uploads of all owners."""
-    uploads = server.storage.uploads.unfinished()
+    uploads = server.storage.uploads.list_unfinished()
     return render_page(request, server, "uploads.html", title="Unfinished uploads", uploads=uploads)
 
 

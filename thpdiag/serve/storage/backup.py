@@ -60,7 +60,7 @@ def check(storage: Storage, analysis: Analysis, *, repair: bool, read: bool) -> 
         if not mended:
             return  # what it says of the files cannot be believed
     if repair:
-        for key in storage.uploads.arrived():
+        for key in storage.uploads.list_arrived():
             with suppress(StoreError):
                 storage.accept(key, analysis)
     yield from _check_bundles(storage, analysis, repair=repair, read=read)

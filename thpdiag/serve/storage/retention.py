@@ -163,7 +163,7 @@ class Retention:
 
     def _prune_uploads(self) -> int:
         gone = 0
-        for key in self.uploads.expired():
+        for key in self.uploads.list_expired():
             with suppress(StoreBusyError):  # somebody goes on with it in this moment after all
                 gone += self.uploads.abandon(key)
         return gone

@@ -212,7 +212,7 @@ class Storage:
 
     def take_up(self, analysis: Analysis) -> None:
         """What had arrived becomes a bundle, what was running waits again, and what has no file any more says so."""
-        for key in self.uploads.arrived():
+        for key in self.uploads.list_arrived():
             with suppress(GoneError):  # its file is not there either
                 self.accept(key, analysis)
         with write_transaction(self.engine) as connection:

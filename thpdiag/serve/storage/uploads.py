@@ -207,16 +207,16 @@ class Uploads:
             self._forget(key)
         return gone
 
-    def unfinished(self) -> list[Upload]:
+    def list_unfinished(self) -> list[Upload]:
         """Those that are under way or given up, of all owners, oldest first; expired ones are left out."""
         begun = select(upload.c.id).where(upload.c.state != FINISHED).order_by(upload.c.begun, upload.c.id)
         return list(filter(None, map(self.find, fetch_column(self._engine, begun))))
 
-    def expired(self) -> list[str]:
+    def list_expired(self) -> list[str]:
         late = upload.c.state.in_((RECEIVING, HELD)) & (upload.c.expires <= self._clock())
         return fetch_column(self._engine, select(upload.c.id).where(late).order_by(upload.c.id))
 
-    def arrived(self) -> list[str]:
+    def list_arrived(self) -> list[str]:
         """Those that a crash has kept from becoming bundles."""
         return fetch_column(self._engine, select(upload.c.id).where(upload.c.state == ARRIVED).order_by(upload.c.id))
 

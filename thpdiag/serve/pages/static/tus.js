@@ -122,7 +122,7 @@ function judge(request) {
   const told = refusal(request);
   const said = told ? `The server says: ${told}.` : "";
   const words = {
-    401: "You are signed out. Sign in again, then choose the same file: it goes on where it was.",
+    401: "You are signed out. Sign in again, then choose the same file: the upload resumes.",
     403: `You may not upload here. ${said}`,
     413: `The file is too large for this server. ${said}`,
     507: `The server has no room for this file. Ask whoever runs it to make some, then try again. ${said}`,

@@ -223,7 +223,7 @@ class List {
     }
     const token = page.getElementById("upload")?.dataset.csrf;
     if (token) this.door.token = token;
-    else if (page.querySelector("input[type=password]")) throw new Ended("You are signed out. Sign in again, then choose the same file: it goes on where it was.");
+    else if (page.querySelector("input[type=password]")) throw new Ended("You are signed out. Sign in again, then choose the same file: the upload resumes.");
     return Boolean(token);
   }
 
