@@ -68,6 +68,13 @@ def test_a_block_without_a_prompt_is_found(block: str) -> None:
         assert len([r for r in found if r.reader == reader]) >= len(alone), (dress, around)
 
 
+def test_a_name_that_signs_a_letter_is_no_call_graph() -> None:
+    """Below the last row of perf top: then the profile is flat, and says so."""
+    letter = f"{BLOCKS['perf top'][0]}\n\n-- \nMartin\n"
+    profiles = [r.record for r in readings(letter.encode()) if isinstance(r.record, Profile)]
+    assert [profile.stacks.name for profile in profiles] == ["NONE"]
+
+
 def test_prose_alone_measures_nothing() -> None:
     """Sentences with numbers and commands in them are no measurement."""
     text = "Our system used 95 % sys CPU for 30 seconds, compact_stall went up to 5000 and memory was 12 GB.\n"

@@ -77,6 +77,14 @@ def test_one_snapshot_has_the_time_of_the_line_above() -> None:
     assert [s.time for s in samples(read(proc_vmstat.VMSTAT, "compact_stall 1\ncompact_fail 1"))] == [NOON]
 
 
+@pytest.mark.parametrize("note", ["", "   -> 81 % of the faults", "  <- rises", "\t# since Monday", " ← this one"])
+def test_a_note_behind_a_counter_is_no_part_of_its_value(note: str) -> None:
+    """People comment on what they paste; a second number is still no counter."""
+    found = samples(read(proc_vmstat.VMSTAT, f"thp_fault_alloc 12\nthp_fault_fallback 73{note}"))
+    assert [s.values["node_vmstat_thp_fault_fallback"] for s in found] == [73]
+    assert problems(read(proc_vmstat.VMSTAT, "thp_fault_alloc 12\nthp_fault_fallback 73 81"))
+
+
 def test_counters_of_a_cgroup_are_not_the_systems() -> None:
     """memory.stat has the same names and another meaning."""
     found = read(proc_vmstat.VMSTAT, "pgfault 12\nthp_fault_alloc 3", path="sys/fs/cgroup/x/memory.stat")

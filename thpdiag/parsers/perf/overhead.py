@@ -33,7 +33,7 @@ from thpdiag.parsers.perf.call_graph import (
     share,
     with_totals,
 )
-from thpdiag.parsers.perf.frames import Frames, kernel_dso, kernel_letter
+from thpdiag.parsers.perf.frames import Frames, kernel_dso, kernel_letter, symbol_like
 
 PERCENT = r"\d{1,3}[.,]\d{1,2}%"
 _ROW = re.compile(rf"(?P<lead>\s*(?:[+-]\s*)?)(?P<shares>{PERCENT}(?:\s+{PERCENT}){{0,5}})(?:\s+(?P<rest>\S.*))?$")
@@ -247,8 +247,8 @@ class Table:
         if not self.entries or not part(text):
             return False
         graph = self.entries[-1].graph
-        if self.blank and graph and not text[:1].isspace():
-            return False  # a single word after an empty line is not the graph's
+        if self.blank and not text[:1].isspace() and (graph or symbol_like(text.strip())):
+            return False  # a single word after an empty line is not the graph's: it may sign a letter
         graph.append(text)
         return True
 

@@ -141,9 +141,12 @@ _VMSTAT_NAME = (
     r"kstack_)[a-z0-9_]{0,60}"
 )
 _VMSTAT_GREP = r"(?:\S{0,200}proc/vmstat:)?"
-_VMSTAT_OPENS = re.compile(rf"{_VMSTAT_GREP}{_VMSTAT_NAME}\s+[-+]?\d\S*\s*$")
-_VMSTAT_LINE = re.compile(rf"{_VMSTAT_GREP}([a-z][a-z0-9_]*)(?:\s+(\S+))?\s*$")
-_VMSTAT_CONTINUES = re.compile(rf"{_VMSTAT_GREP}(?:{_VMSTAT_NAME}(?:\s+\S+)?|(?!procs_)[a-z]+_[a-z0-9_]+\s+\d+)\s*$")
+_VMSTAT_NOTE = r"\s*(?:\s(?:<?-+>|<-+|=>|←|→|#|//).{0,200})?$"  # what people write behind a row
+_VMSTAT_OPENS = re.compile(rf"{_VMSTAT_GREP}{_VMSTAT_NAME}\s+[-+]?\d\S*{_VMSTAT_NOTE}")
+_VMSTAT_LINE = re.compile(rf"{_VMSTAT_GREP}([a-z][a-z0-9_]*)(?:\s+(\S+))?{_VMSTAT_NOTE}")
+_VMSTAT_CONTINUES = re.compile(
+    rf"{_VMSTAT_GREP}(?:{_VMSTAT_NAME}(?:\s+\S+)?|(?!procs_)[a-z]+_[a-z0-9_]+\s+\d+){_VMSTAT_NOTE}"
+)
 _OTHER = re.compile(r"memory\.(?:numa_)?stat|cgroup|system/node/node\d+")
 
 
