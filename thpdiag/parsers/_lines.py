@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -41,6 +41,25 @@ class ParseErrors:
             Problem(cite, reason, ProblemKind.ODD, self._reader, self._count[reason])
             for reason, cite in self._first.items()
         ]
+
+
+Read = Callable[[Source, Lines], Iterator[Record]]
+ReadWithErrors = Callable[[Source, Lines, ParseErrors], Iterator[Record]]
+
+
+def with_errors(name: str) -> Callable[[ReadWithErrors], Read]:
+    """The reader of a format, of a function that notes what does not fit: its problems come last."""
+
+    def decorate(read_block: ReadWithErrors) -> Read:
+        @wraps(read_block)
+        def read(source: Source, lines: Lines) -> Iterator[Record]:
+            errors = ParseErrors(source, name)
+            yield from read_block(source, lines, errors)
+            yield from errors.problems()
+
+        return read
+
+    return decorate
 
 
 def printable(text: str) -> str:

@@ -80,10 +80,6 @@ def _counter(line: str) -> str | None:
 
 
 PARSER = Parser(
-    name="app_notes",
-    title="applications' warnings about huge pages, and counters reported to rise",
-    read=read,
-    opens=_OPENS,
-    continues=lambda _: False,
-    priority=-10,  # a line of a known format is not prose
-)
+    "app_notes", "applications' warnings about huge pages, and counters reported to rise", read, opens=_OPENS,
+    continues=lambda _: False, priority=-10,  # a line of a known format is not prose
+)  # fmt: skip

@@ -25,7 +25,7 @@ from thpdiag.model import Clock, Entity, Fact, Moment, Problem, ProblemKind, Rec
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._cpu import MAX_COMM_CHARS, cpu_ratios, is_plausible, process_entity
 from thpdiag.parsers._json import BrokenJsonError, JsonArray, json_head, json_pieces
-from thpdiag.parsers._lines import ParseErrors, printable, rows_as_series
+from thpdiag.parsers._lines import ParseErrors, printable, rows_as_series, with_errors
 from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_number, parse_quantity
 
 NAME = "below"
@@ -131,9 +131,9 @@ def _time(cells: Mapping[str, str]) -> Moment | None:
     return parse_timestamp(cells.get("Datetime", ""))
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Facts of the host, a sample of it or of a process per row."""
-    odd = ParseErrors(source, NAME)
     dump, titles, pairs, first = _Dump(source, odd), list[tuple[int, str]](), dict[str, str](), (0, "")
     separator = ""
     for number, text in lines:
@@ -151,7 +151,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         else:
             odd.note(number, text, "not a line of below")
     yield from dump.take(pairs, *first) if pairs else ()
-    yield from odd.problems()
 
 
 def _titles(text: str, separator: str) -> list[tuple[int, str]]:

@@ -31,7 +31,7 @@ from thpdiag.parsers._kernel_events import (
     comm_of,
     shown,
 )
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 
 NAME = "bpftrace_histograms"
 MAP = re.compile(r"@(?P<map>\w{0,60})(?:\[(?P<keys>[^\]]{0,120})\])?:\s*(?P<rest>.*)$")
@@ -67,9 +67,9 @@ class _Histogram:
         return filled[-1][:2]
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """The spread of what a histogram is of."""
-    errors = ParseErrors(source, NAME)
     current: _Histogram | None = None
     found: list[_Histogram] = []
     for number, text in lines:
@@ -87,7 +87,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             errors.note(number, text, "a line that bpftrace does not print for a map")
     for histogram in found:
         yield from _spread(histogram, source)
-    yield from errors.problems()
 
 
 def _edge(text: str) -> float | None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from thpdiag.model import Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 
 NAME = "counter_deltas"
 _COUNTER = re.compile(
@@ -83,9 +83,9 @@ class _Table(NamedTuple):
     rows: list[tuple[int, str, dict[str, float]]]
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample for each row whose time is known, and how much longer work took where programs compacted memory."""
-    odd = ParseErrors(source, NAME)
     table = _Table([], None, [])
     for number, text in lines:
         if len((header := _columns(text))[0]) > 1:
@@ -97,7 +97,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             else:
                 table.rows.append((number, text, values))
     yield from _records(source, table)
-    yield from odd.problems()
 
 
 def _records(source: Source, table: _Table) -> Iterator[Record]:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY, parse_count, parse_quantity
 
 READER = "crash_kmem"
@@ -140,9 +140,9 @@ class _Dump:
                 yield Sample("system", values, self.source.cite(*self.first[kind]), READER, (), self.source.time)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(READER)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of zones, then of the host."""
-    odd = ParseErrors(source, READER)
     dump = _Dump(source, odd)
     for line, text in lines:
         if found := AREA.match(text):
@@ -159,16 +159,13 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif text.strip() and not _is_heading(text):
             odd.note(line, text, "not a line of crash kmem -i, -f or -V")
     yield from dump.finish()
-    yield from odd.problems()
 
 
 _is_heading = any_of(SUMS_HEAD, ZONE_HEAD, AREA_HEAD, RULE, COUNTERS_HEAD)
 
 PARSER = Parser(
-    READER,
-    "crash kmem",
-    read,
+    READER, "crash kmem", read,
     opens=re.compile(f"{SUMS_HEAD.pattern}|{ZONE_HEAD.pattern}|NODE\\s*$|{COUNTERS_HEAD.pattern}"),
     confirm=lambda lines: not lines[0].startswith("NODE") or any(map(ZONE_HEAD.match, lines)),
     continues=any_of(SUM, ZONE, AREA, NODE, COUNTER, SUMS_HEAD, ZONE_HEAD, AREA_HEAD, RULE, COUNTERS_HEAD, blank=True),
-)
+)  # fmt: skip

@@ -27,7 +27,7 @@ from thpdiag.detect.timestamps import FIRST_EPOCH, LAST_EPOCH, MONTHS
 from thpdiag.model import Clock, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, is_plausible
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._time import DAY, date_seconds, day_seconds
 from thpdiag.parsers._units import MAX_QUANTITY, parse_number
 
@@ -206,9 +206,9 @@ class Run:
         return None if midnight is None else Moment(midnight + clock, Clock.LOCAL)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host per row."""
-    odd = ParseErrors(source, NAME)
     run = Run(source, odd)
     for number, text in lines:
         if head := HEAD.match(text):
@@ -221,7 +221,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             yield from run.row(number, text)
         elif text.strip():
             odd.note(number, text, "not a line of dstat")
-    yield from odd.problems()
 
 
 PARSER = Parser(NAME, "dstat and pcp-dstat CSV", read, opens=HEAD, continues=any_of(ROW, MARK, HEAD, blank=True))

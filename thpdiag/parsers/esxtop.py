@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, member_parser, printable
+from thpdiag.parsers._lines import ParseErrors, member_parser, printable, with_errors
 from thpdiag.parsers._units import parse_number
 
 NAME = "esxtop"
@@ -46,9 +46,9 @@ class _Column(NamedTuple):
     what: str
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Facts guest.cpu_ready_ratio, guest.balloon_bytes and guest.swapped_bytes of each guest: means of all rows."""
-    odd = ParseErrors(source, NAME)
     columns, width, first, skipped = list[_Column](), 0, (0, ""), (0, "")
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for number, text in lines:
@@ -69,7 +69,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             odd.note(number, text, "a row of esxtop with other columns than its head")
     means = {key: total / count for key, (total, count) in sums.items()}
     yield from _facts(source, means, first)
-    yield from odd.problems()
 
 
 def _cells(text: str) -> list[str]:

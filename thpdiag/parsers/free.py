@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import Command, ParseErrors, any_of, parse_command
+from thpdiag.parsers._lines import Command, ParseErrors, any_of, parse_command, with_errors
 from thpdiag.parsers._units import Column, Readings, parse_number, parse_quantity
 
 HEADER = re.compile(r"\s*total\s+used\s+free\s+shared\s+buff")
@@ -71,9 +71,9 @@ def _tables(lines: Lines, odd: ParseErrors) -> list[tuple[list[str], list[Row]]]
     return tables
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("free")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """One Sample of the host per table."""
-    odd = ParseErrors(source, "free")
     tables = _tables(lines, odd)
     command = parse_command(source.command, "free", with_value="sc")
     unit = unit_of(command, [row for _, rows in tables for row in rows])
@@ -86,7 +86,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             time = source.time if len(tables) == 1 or step else None
             time = time.plus(place * step) if time and step else time
             yield Sample("system", found.values, source.cite(*rows[0]), "free", (), time, found.resolution)
-    yield from odd.problems()
 
 
 def _take_row(found: Readings, odd: ParseErrors, row: Row, titles: list[str], unit: int | None) -> None:

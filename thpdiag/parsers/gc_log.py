@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from thpdiag.model import Moment, Record, Sample
 from thpdiag.model.facts import zoned_moment
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._time import date_seconds, day_seconds
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}(?:[+-]\d{4}|Z)?"
@@ -44,9 +44,9 @@ def _moment(text: str) -> Moment | None:
     return zoned_moment(day + time, found[5] or "") if found and day is not None and time is not None else None
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("gc_log")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host for each pause: all pauses of the text up to it."""
-    odd = ParseErrors(source, "gc_log")
     totals, time = [0.0] * len(METRICS), None
     for line, text in lines:
         found = TIMES.match(text) or OLD_TIMES.search(text)
@@ -56,7 +56,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         if found:
             totals = [round(total + float(spent), 2) for total, spent in zip(totals, found.groups(), strict=True)]
             yield Sample("system", dict(zip(METRICS, totals, strict=True)), source.cite(line, text), "gc_log", (), time)
-    yield from odd.problems()
 
 
 belongs = any_of(LINE, OLD_LINE, OLD_REST, blank=True)

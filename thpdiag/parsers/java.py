@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, printable, with_errors
 
 OPTIONS = frozenset({
     "UseTransparentHugePages", "UseLargePages", "UseHugeTLBFS", "AlwaysPreTouch", "InitialHeapSize", "MaxHeapSize",
@@ -40,9 +40,9 @@ _FLAGS_HEAD = re.compile(r"\[Global flags\]\s*$")
 FLAGS = "java_flags"
 
 
-def read_flags(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(FLAGS)
+def read_flags(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """java.option of those that matter here."""
-    odd = ParseErrors(source, FLAGS)
     for number, text in lines:
         if found := _FLAG.match(text):
             if found["name"] in OPTIONS:
@@ -51,7 +51,6 @@ def read_flags(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact("java.option", printable(found["value"]), source.cite(number, text), labels, source.time)
         elif text.strip() and not _FLAGS_HEAD.match(text):
             odd.note(number, text, "not a line of the list of options")
-    yield from odd.problems()
 
 
 def _flags_confirm(ahead: list[str]) -> bool:
@@ -77,9 +76,9 @@ _THREADS = re.compile(r"\s+\(thread(?:s)? #(?P<threads>\d{1,9})")
 _AROUND = re.compile(r"Native Memory Tracking:|\(Omitting categories|\d{1,10}:\s*$|\s+(?:malloc|mmap)|\s+\(|\s*$")
 
 
-def read_nmt(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NMT)
+def read_nmt(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """java.memory of all, of the heap and of the stacks, and java.threads."""
-    odd = ParseErrors(source, NMT)
     for number, text in lines:
         cite = source.cite(number, text)
         if found := _TOTAL.match(text):
@@ -93,7 +92,6 @@ def read_nmt(source: Source, lines: Lines) -> Iterator[Record]:
             yield Fact("java.threads", int(found["threads"]), cite, (), source.time)
         elif not _AROUND.match(text):
             odd.note(number, text, "not a line of native memory tracking")
-    yield from odd.problems()
 
 
 def _sizes(source: Source, found: re.Match[str], part: str, cite: Citation) -> Iterator[Fact]:

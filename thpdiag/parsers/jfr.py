@@ -25,7 +25,7 @@ from tempfile import NamedTemporaryFile
 from thpdiag.model import Fact, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.model.text import path_name
-from thpdiag.parsers._lines import ParseErrors, parse_member, printable
+from thpdiag.parsers._lines import ParseErrors, parse_member, printable, with_errors
 from thpdiag.parsers._programs import ending_of, path_on_host, printed_records, request
 from thpdiag.sandbox.programs import Ending, ProgramLimits, find_program
 
@@ -38,9 +38,9 @@ _FIELD = re.compile(r"\s{2}(?P<name>\w{1,40}) = (?:\"(?P<text>.*)\"|(?P<plain>\S
 _VM = re.compile(r".{0,80}? \((?P<version>\d{1,3}(?:\.\d{1,4}){0,3})[^()]{0,80}\)")
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """process.command and app.version of each virtual machine."""
-    odd = ParseErrors(source, NAME)
     fields: dict[str, tuple[int, str, str]] = {}
     for number, text in lines:
         if found := _FIELD.match(text):
@@ -51,7 +51,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif text.strip() and not _BEGIN.match(text):
             odd.note(number, text, "not a line of this event")
     yield from _facts(source, fields)
-    yield from odd.problems()
 
 
 def _facts(source: Source, fields: dict[str, tuple[int, str, str]]) -> Iterator[Fact]:

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.model import Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, printable, with_errors
 from thpdiag.parsers._units import parse_number
 
 LOG, STATUS = "mongodb_log", "mongodb_status"
@@ -43,9 +43,9 @@ _WARNS = re.compile(
 )
 
 
-def read_log(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(LOG)
+def read_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """app.version and app.thp_warning."""
-    odd = ParseErrors(source, LOG)
     for number, text in lines:
         found = _LOG_LINE.match(text)
         if not found:
@@ -57,7 +57,6 @@ def read_log(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact("app.version", started[1], source.cite(number, text), _LABELS, time)
             elif _WARNS.search(text):
                 yield Fact("app.thp_warning", "mongodb", source.cite(number, text), _LABELS, time)
-    yield from odd.problems()
 
 
 MONGODB_LOG = Parser(LOG, "MongoDB's structured log", read_log, opens=_LOG_LINE, continues=_LOG_LINE.match, priority=1)
@@ -85,9 +84,9 @@ MAX_DEPTH = 40
 _VERSION = re.compile(r"\d{1,2}\.\d{1,2}[\w.-]{0,20}$")
 
 
-def read_status(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(STATUS)
+def read_status(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """app.version, and a sample of the process for each document."""
-    odd = ParseErrors(source, STATUS)
     values: dict[str, str] = {}
     path, told, key, first = list[str](), list[str](), "", (0, "")
     for number, text in lines:
@@ -109,7 +108,6 @@ def read_status(source: Source, lines: Lines) -> Iterator[Record]:
             told = [values["version"]]
             yield Fact("app.version", told[0], source.cite(number, text), _LABELS, source.time)
     yield from _process(source, values, first, odd)
-    yield from odd.problems()
 
 
 def _process(source: Source, values: dict[str, str], first: tuple[int, str], odd: ParseErrors) -> Iterator[Sample]:

@@ -25,7 +25,7 @@ from thpdiag.detect.timestamps import MONTHS
 from thpdiag.model import Clock, Fact, Moment, Record, Sample, Subject
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import process_entity
-from thpdiag.parsers._lines import ParseErrors, member_parser
+from thpdiag.parsers._lines import ParseErrors, member_parser, with_errors
 from thpdiag.parsers._time import date_seconds, day_seconds
 from thpdiag.parsers._units import MAX_QUANTITY, Column, Readings, columns
 from thpdiag.parsers.procfs import memory as proc_meminfo
@@ -304,9 +304,9 @@ class Recording:
                 yield replace(record, reader=NAME) if isinstance(record, Sample) else record
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of the host, of each CPU and of tasks in TOP per snapshot; facts of the host."""
-    odd = ParseErrors(source, NAME)
     recording = Recording(source, odd)
     for number, text in lines:
         if _BEGINS.match(text) and recording.times:  # files appended to each other: snapshots count from T0001 again
@@ -315,7 +315,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         if text.strip():
             yield from recording.line(number, text)
     yield from recording.end()
-    yield from odd.problems()
 
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 
 from thpdiag.model import Citation, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY, parse_number
 
 MIB = 2.0**20
@@ -30,9 +30,9 @@ DISTANCES = re.compile(r"node distances:|node(?:\s+\d{1,4})+\s*$|\s*\d{1,4}:(?:\
 METRICS = {"size": "node_memory_numa_MemTotal_bytes", "free": "node_memory_numa_MemFree_bytes"}
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("numactl")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample a node, numa.nodes, and how many CPUs all nodes have if none is missing."""
-    odd = ParseErrors(source, "numactl")
     nodes: dict[str, tuple[dict[str, float], int, str]] = {}
     cpus: dict[str, int] = {}
     head: tuple[int, int, str] | None = None
@@ -56,7 +56,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         yield from _counts(source.cite(*head[1:]), head[0], cpus)
         if len(cpus) < head[0]:
             odd.note(*head[1:], "the CPUs of some nodes are missing: they are not counted")
-    yield from odd.problems()
 
 
 def _counts(cite: Citation, nodes: int, cpus: Mapping[str, int]) -> Iterator[Fact]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import process_entity
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY, parse_number
 
 NAME = "numastat"
@@ -148,9 +148,9 @@ def _row(table: Table, odd: ParseErrors, at: tuple[int, str], name: str, cells: 
         yield from table.samples()
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of the nodes, of the host (-m) or of one process (-p)."""
-    odd = ParseErrors(source, NAME)
     table = Table(source)
     for line, text in lines:
         if begun := _table_of(source, text):
@@ -163,15 +163,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif text.strip() and not RULE.match(text) and not WARNING.match(text):
             odd.note(line, text, "not a line of numastat")
     yield from table.samples()
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    NAME,
-    "numastat tables",
-    read,
+    NAME, "numastat tables", read,
     opens=re.compile(f"{TITLE.pattern}|{NODES.pattern}|{NODE.pattern}|{WARNING.pattern}"),
-    continues=any_of(ROW, TITLE, NODES, NODE, LISTING, WARNING, COLUMNS, RULE, blank=True),
-    confirm=confirm,
+    continues=any_of(ROW, TITLE, NODES, NODE, LISTING, WARNING, COLUMNS, RULE, blank=True), confirm=confirm,
     priority=2,  # before /proc/vmstat, whose counters have the same names
-)
+)  # fmt: skip

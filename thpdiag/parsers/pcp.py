@@ -408,14 +408,9 @@ def _claims_pmrep(path: str, head: bytes, size: int | None) -> bool:
 
 
 PMREP_PARSER = Parser(
-    PMREP_NAME,
-    "pmrep CSV (Performance Co-Pilot)",
-    read,
-    opens=re.compile(f"{_HEADER.pattern}|{_OPENING.pattern}"),
-    continues=_continues,
-    confirm=_confirm,
-    lookahead=12,
-)
+    PMREP_NAME, "pmrep CSV (Performance Co-Pilot)", read, opens=re.compile(f"{_HEADER.pattern}|{_OPENING.pattern}"),
+    continues=_continues, confirm=_confirm, lookahead=12,
+)  # fmt: skip
 PMREP_BULK_PARSER = member_parser(PMREP_PARSER, _claims_pmrep, min_size=_LARGE)
 
 
@@ -493,12 +488,9 @@ def _read_json(source: Source, pieces: Iterator[str]) -> Iterator[Record]:
 
 
 PCP2JSON_PARSER = BulkParser(
-    PCP2JSON_NAME,
-    "pcp2json (Performance Co-Pilot)",
-    lambda path, head, size: _MARK.search(json_head(head)),
-    lambda source, content: rows_as_series(_read_json(source, json_pieces(content))),
-    opens=JSON_OPENS,
-)
+    PCP2JSON_NAME, "pcp2json (Performance Co-Pilot)", lambda path, head, size: _MARK.search(json_head(head)),
+    lambda source, content: rows_as_series(_read_json(source, json_pieces(content))), opens=JSON_OPENS,
+)  # fmt: skip
 
 
 ARCHIVE_NAME = "pcp_archive"
@@ -583,10 +575,5 @@ def _first_volume(archive: Path) -> Path | None:
 
 
 ARCHIVE_PARSER = BulkParser(
-    ARCHIVE_NAME,
-    "PCP archives (rows by an installed pmrep)",
-    None,
-    read_archive,
-    _file_name,
-    opens=MAGIC,
+    ARCHIVE_NAME, "PCP archives (rows by an installed pmrep)", None, read_archive, _file_name, opens=MAGIC
 )

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 
 NAME = "pg_stat_activity"
 _TITLES = re.compile(
@@ -54,9 +54,9 @@ class _Counts:
         yield Fact("postgres.running_backends", self.running - asked, source.cite(*first), (), source.time)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """postgres.running_backends of each answer."""
-    odd = ParseErrors(source, NAME)
     titles, counts, row, first = list[str](), _Counts(), dict[str, str](), (0, "")
     for number, text in lines:
         if _RECORD.match(text) or _TITLES.match(text):
@@ -80,7 +80,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             odd.note(number, text, "not a line of psql")
     counts.take(row) if "wait_event" in row else None
     yield from counts.facts(source, first) if first[0] else ()
-    yield from odd.problems()
 
 
 def _split(text: str) -> list[str]:

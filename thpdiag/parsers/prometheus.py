@@ -49,7 +49,7 @@ from thpdiag.knowledge.vocabulary import added_metrics
 from thpdiag.model import Citation, Clock, Entity, Fact, Moment, Problem, ProblemKind, Record, Sample, Series, Subject
 from thpdiag.model.parser import BulkParser, Lines, Parser, Source
 from thpdiag.parsers._json import JSON_OPENS, BrokenJsonError, JsonArray, json_head, json_pieces
-from thpdiag.parsers._lines import MIN_SERIES_ROWS, ParseErrors, member_parser
+from thpdiag.parsers._lines import MIN_SERIES_ROWS, ParseErrors, member_parser, with_errors
 from thpdiag.parsers._time import with_block_time
 from thpdiag.parsers.procfs import memory as proc_vmstat
 
@@ -275,12 +275,9 @@ def read_json_line(source: Source, lines: Lines) -> Iterator[Record]:
 
 JSON_PARSER = Parser(JSON_NAME, JSON_TITLE, read_json_line, opens=_LINE, continues=lambda text: False)
 JSON_BULK_PARSER = BulkParser(
-    JSON_NAME,
-    JSON_TITLE,
-    lambda path, head, size: _KIND.search(json_head(head)),
-    lambda source, content: _read_json(source, json_pieces(content)),
-    opens=JSON_OPENS,
-)
+    JSON_NAME, JSON_TITLE, lambda path, head, size: _KIND.search(json_head(head)),
+    lambda source, content: _read_json(source, json_pieces(content)), opens=JSON_OPENS,
+)  # fmt: skip
 
 
 TEXT_NAME = "prometheus"
@@ -393,9 +390,9 @@ def _unescape(found: re.Match[str]) -> str:
     return " " if found[1] == "n" else found[1]
 
 
-def read_text(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(TEXT_NAME)
+def read_text(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Rows of the host, of CPUs, zones and NUMA nodes; facts of the kernel."""
-    odd = ParseErrors(source, TEXT_NAME)
     text = Text(source, odd, SeriesOfHosts(source.member, TEXT_NAME))
     for number, line in lines:
         if line.strip() and not line.startswith("#"):
@@ -403,7 +400,6 @@ def read_text(source: Source, lines: Lines) -> Iterator[Record]:
     yield from text.end_page()
     yield from with_block_time(source, text.undated)
     yield from text.series.records()
-    yield from odd.problems()
 
 
 def _continues(text: str) -> bool:
@@ -430,11 +426,8 @@ def _claims_text(path: str, head: bytes, size: int | None) -> bool:
 
 
 TEXT_PARSER = Parser(
-    TEXT_NAME,
-    "Prometheus and OpenMetrics text",
-    read_text,
-    opens=re.compile(f"{_TYPE.pattern}|{_HELP.pattern}|{_OURS.pattern}", re.ASCII),
-    continues=_continues,
+    TEXT_NAME, "Prometheus and OpenMetrics text", read_text,
+    opens=re.compile(f"{_TYPE.pattern}|{_HELP.pattern}|{_OURS.pattern}", re.ASCII), continues=_continues,
     confirm=_confirm,
-)
+)  # fmt: skip
 TEXT_BULK_PARSER = member_parser(TEXT_PARSER, _claims_text, min_size=_LARGE)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Clock, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, printable, with_errors
 from thpdiag.parsers._units import parse_number
 
 NAME = "redis_info"
@@ -39,9 +39,9 @@ VERSIONS = ("redis_version", "valkey_version")
 KEPT = frozenset((*METRICS, *VERSIONS, "process_id", "server_time_usec"))
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """app.version, and a sample of the process for each INFO."""
-    odd = ParseErrors(source, NAME)
     values: dict[str, str] = {}
     first: tuple[int, str] | None = None
     for number, text in lines:
@@ -60,7 +60,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif text.strip():
             odd.note(number, text, "not a line of INFO")
     yield from _sample(source, values, first)
-    yield from odd.problems()
 
 
 def _sample(source: Source, values: dict[str, str], first: tuple[int, str] | None) -> Iterator[Sample]:

@@ -148,12 +148,9 @@ def _list(value: object) -> list[Any]:
 
 
 SOS_MANIFEST = BulkParser(
-    name="sos_manifest",
-    title="sos_reports/manifest.json of sos",
-    confirm=lambda path, _head, _size: _PATH.search(path),
-    read=parse_sos_manifest,
-    opens=re.compile(rb"\s*\{"),
-)
+    "sos_manifest", "sos_reports/manifest.json of sos", lambda path, _head, _size: _PATH.search(path),
+    parse_sos_manifest, opens=re.compile(rb"\s*\{"),
+)  # fmt: skip
 
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} ")
@@ -189,11 +186,9 @@ def _given_up(source: Source, number: int, line: str) -> Iterator[Fact]:
 
 
 SOS_LOG = Parser(
-    name="sos_log",
-    title="sos.log, ui.log and version.txt of sos",
-    read=parse_sos_log,
+    "sos_log", "sos.log, ui.log and version.txt of sos", parse_sos_log,
     paths=(
         re.compile(r"(?:^|/)sos_logs/(?:sos|ui)\.log$"),
         re.compile(r"(?:^|/)(?:sosreport|sos-collector)-[^/]{1,200}/version\.txt$|^version\.txt$"),
     ),
-)
+)  # fmt: skip

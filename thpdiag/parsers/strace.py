@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import process_entity
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 
 READER = "strace"
 HEAD = re.compile(r"% time\s+seconds\s+usecs/call\s+calls\s+errors\s+syscall\s*$")
@@ -85,9 +85,10 @@ class _Times:
             odd.note(self.first.line or 0, self.first.text, text)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(READER)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Facts syscall.memory_ratio and process.thp_enabled."""
-    odd, times = ParseErrors(source, READER), _Times()
+    times = _Times()
     untimed: tuple[int, str] | None = None
     for number, text in lines:
         if row := ROW.match(text):
@@ -110,16 +111,12 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     yield from times.facts(source, odd)
     if untimed and not times.first:
         odd.note(*untimed, "system calls without their times, and page faults are none: send a perf recording")
-    yield from odd.problems()
 
 
 _fits = any_of(RULE, BEGUN, OTHERS)
 
 PARSER = Parser(
-    READER,
-    "strace",
-    read,
-    opens=re.compile(rf"{HEAD.pattern}|{re.sub(r'[?]P<[a-z]+>', '?:', OPENS.pattern)}"),
+    READER, "strace", read, opens=re.compile(rf"{HEAD.pattern}|{re.sub(r'[?]P<[a-z]+>', '?:', OPENS.pattern)}"),
     continues=any_of(HEAD, RULE, ROW, CALL, BEGUN, OTHERS),
     confirm=lambda lines: HEAD.match(lines[0]) or sum(bool(CALL.match(line)) for line in lines[:4]) > 1,
-)
+)  # fmt: skip

@@ -71,10 +71,4 @@ def _timed_out(source: Source, number: int, line: str, command: str, part: str =
     return Fact("capture.timed_out", command, source.cite(number, line), labels)
 
 
-PARSER = Parser(
-    name="supportconfig",
-    title="the log of the supportconfig run",
-    read=read,
-    opens=_OPENS,
-    continues=_CONTINUES.match,
-)
+PARSER = Parser("supportconfig", "the log of the supportconfig run", read, opens=_OPENS, continues=_CONTINUES.match)

@@ -38,7 +38,7 @@ from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.detect.transcript import clean, parse_prompt, parse_speaker
 from thpdiag.model import Citation, Clock, Moment, Problem, ProblemKind, Record, Sample, Series
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
-from thpdiag.parsers._lines import MAX_LINE_BYTES, Command, ParseErrors, parse_command, undecoded_problems
+from thpdiag.parsers._lines import MAX_LINE_BYTES, Command, ParseErrors, parse_command, undecoded_problems, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY
 
 if TYPE_CHECKING:
@@ -667,9 +667,9 @@ def _stats_metric(value: int, unit: str | None, label: str) -> tuple[str, float]
     return (STATS_COUNTS[label], value) if label in STATS_COUNTS else None
 
 
-def read_stats(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("vmstat_stats")
+def read_stats(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """One Sample of the host."""
-    errors = ParseErrors(source, "vmstat_stats")
     found: dict[str, float] = {}
     first: tuple[int, str] | None = None
     for number, text in lines:
@@ -685,13 +685,9 @@ def read_stats(source: Source, lines: Lines) -> Iterator[Record]:
             errors.note(number, text, "a counter of vmstat -s with an unknown label or an impossible number: not used")
     if found and first:
         yield Sample("system", found, source.cite(*first), "vmstat_stats", time=source.time)
-    yield from errors.problems()
 
 
 STATS_PARSER = Parser(
-    "vmstat_stats",
-    "vmstat -s counters",
-    read_stats,
-    opens=re.compile(r"\s*\d{1,24} [kKmM] (?:total|used) memory$"),
+    "vmstat_stats", "vmstat -s counters", read_stats, opens=re.compile(r"\s*\d{1,24} [kKmM] (?:total|used) memory$"),
     continues=STATS_LINE.match,
-)
+)  # fmt: skip

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_seconds
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 
 NUMBER = r"\d{1,9}(?:[.,]\d{1,6})?"
 SHELL = re.compile(rf"(real|user|sys)\s+(?:(?:(\d{{1,6}})h)?(\d{{1,9}})m)?({NUMBER})s?\s*$", re.ASCII)
@@ -73,9 +73,9 @@ def _times_of_line(text: str, name: str) -> list[tuple[str, str, float | None]]:
 belongs = any_of(SHELL, GNU, GNU_REST, VERBOSE_TIME, VERBOSE_REST)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("work_time")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Fact work.seconds for each of real, user and sys."""
-    odd = ParseErrors(source, "work_time")
     name = job(source.command)
     for line, text in lines:
         if timed := VERBOSE.match(text):
@@ -90,19 +90,15 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 continue
             labels = (("job", what), ("kind", kind)) if what else (("kind", kind),)
             yield Fact("work.seconds", value, source.cite(line, text), labels, source.time)
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    "work_time",
-    "time of a job",
-    read,
+    "work_time", "time of a job", read, continues=belongs,
     opens=re.compile(
         rf"(?:real|user|sys)\s+(?:\d{{1,9}}m)?{NUMBER}s?\s*$|{GNU.pattern}|{VERBOSE.pattern}|"
         rf"\S.{{0,160}}?s user {NUMBER}s system \d+% cpu "
     ),
-    continues=belongs,
     confirm=lambda lines: (
         not lines[0].startswith(("user", "sys")) and (not lines[0].startswith("real") or len(lines) > 1)
     ),
-)
+)  # fmt: skip

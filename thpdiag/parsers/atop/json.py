@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, member_parser
+from thpdiag.parsers._lines import ParseErrors, member_parser, with_errors
 from thpdiag.parsers.atop import intervals as atop
 
 NAME = "atop_json"
@@ -111,9 +111,9 @@ def _sample(text: str) -> Mapping[str, object] | None:
     return found if "timestamp" in basics and "elapsed" in basics else None
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of the host, of each CPU and of each process per interval; a Fact process.command per process."""
-    odd = ParseErrors(source, NAME)
     recording = Recording()
     held: tuple[Mapping[str, object], Citation] | None = None
     first = True
@@ -131,7 +131,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         held = sample, source.cite(number, text)
     if held:
         yield from recording.interval(*held, since_boot=first)
-    yield from odd.problems()
 
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, member_parser
+from thpdiag.parsers._lines import ParseErrors, member_parser, with_errors
 from thpdiag.parsers.atop import intervals as atop
 
 NAME = "atop_parseable"
@@ -154,13 +154,12 @@ SUBJECTS: dict[str, Subject] = {
 }
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of the host, of each CPU and of each process per interval; a Fact process.command per process."""
-    odd = ParseErrors(source, NAME)
     recording = Recording(source, odd)
     for number, text in lines:
         yield from recording.line(number, text)
-    yield from odd.problems()
 
 
 def _confirm(lines: list[str]) -> bool:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, is_plausible, process_entity
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_quantity
 
 NAME = "atop_text"
@@ -249,9 +249,9 @@ def _moment(date: str, clock: str) -> Moment | None:
     return Moment(seconds, Clock.LOCAL)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host per line of figures, one per task that shows memory, faults or CPU time."""
-    odd = ParseErrors(source, NAME)
     screens = Screens(source, odd)
     for number, text in lines:
         if frame := FRAME.match(text):
@@ -261,14 +261,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif not screens.read_heading(number, text) and text.strip():
             odd.note(number, text, "not a line of atop")
     yield from screens.end()
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    NAME,
-    "atop screens",
-    read,
+    NAME, "atop screens", read,
     opens=re.compile(f"{FRAME.pattern}|(?:CPU|MEM|PAG|PRC|SWP) \\|(?: [^|]{{1,40}}\\|){{3,}}\\s*$"),
     continues=any_of(ROW, LINE, FRAME, NOTICE, HEADER, blank=True),
     priority=7,  # before ps, whose header the list of tasks resembles
-)
+)  # fmt: skip

@@ -22,7 +22,7 @@ from dataclasses import replace
 from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._time import DayClock
 from thpdiag.parsers.collectl._columns import TIME
 from thpdiag.parsers.collectl.text import BANNER, ROW, Table
@@ -34,9 +34,9 @@ _REPEATED = re.compile(r"\b(?:Date|Time|e)\s+")
 _ROW = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,252})\s+(?P<row>\d[\d.:/KMGTPgt\s-]{3,400})$")
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of each host behind its name."""
-    odd = ParseErrors(source, NAME)
     table, host, when = Table(source, odd), "", source.time
     for number, text in lines:
         if screen := _SCREEN.match(text):
@@ -57,7 +57,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 yield replace(sample, cite=cite, reader=NAME, time=sample.time if at else when)
         elif text.strip() and not BANNER.match(text):
             odd.note(number, text, "not a row of colmux")
-    yield from odd.problems()
 
 
 PARSER = Parser(

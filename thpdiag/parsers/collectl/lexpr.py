@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Citation, Clock, Moment, Record, Sample, Subject
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, is_plausible
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._units import Column, Readings, columns, parse_share
 from thpdiag.parsers.collectl import _columns as collectl
 from thpdiag.parsers.collectl._columns import KIB, LEXPR
@@ -92,9 +92,9 @@ class Interval:
             yield Sample(kind, found.values, self.cite, NAME, entity, self.time, found.resolution)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host, of each CPU and of each node per interval."""
-    odd = ParseErrors(source, NAME)
     interval: Interval | None = None
     for line, text in lines:
         found = _LINE.match(text)
@@ -111,7 +111,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         elif interval:
             interval.line(line, text, found[1], found[2])
     yield from interval.samples() if interval else ()
-    yield from odd.problems()
 
 
 def confirm(lines: list[str]) -> bool:

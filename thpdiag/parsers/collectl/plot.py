@@ -373,14 +373,9 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 
 PARSER = Parser(
-    "collectl_plot",
-    "collectl -P, plot format",
-    read,
-    opens=re.compile(f"{_NAMES.pattern}|{_RECORDED}"),
-    continues=belongs,
-    confirm=confirm,
-    lookahead=LONGEST_HEADER,
-)
+    "collectl_plot", "collectl -P, plot format", read, opens=re.compile(f"{_NAMES.pattern}|{_RECORDED}"),
+    continues=belongs, confirm=confirm, lookahead=LONGEST_HEADER,
+)  # fmt: skip
 BULK_PARSER = BulkParser(
     PARSER.name, PARSER.title, claims, read_bulk, opens=re.compile(rb"(?:#[^\n]*\n)*#(?:Date.Time|UTC)", re.DOTALL)
 )

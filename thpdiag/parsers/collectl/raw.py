@@ -45,9 +45,6 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 
 BULK_PARSER = BulkParser(
-    "collectl_raw",
-    "collectl, raw recording",
-    claims,
-    read,
+    "collectl_raw", "collectl, raw recording", claims, read,
     opens=re.compile(rb"[\xef\xbb\xbf\r\n \t]*(?:#|>>> \d|" + _LINE.pattern + rb")"),
-)
+)  # fmt: skip

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of_first, parse_command
+from thpdiag.parsers._lines import ParseErrors, any_of_first, parse_command, with_errors
 from thpdiag.parsers._time import DayClock
 from thpdiag.parsers._units import Column, Readings, parse_number
 from thpdiag.parsers.collectl._columns import BRIEF, TIME, WAITING, fragments, rate, row_moment
@@ -129,9 +129,9 @@ class Table:
         yield Sample("zone", values, self.source.cite(line, text), NAME, entity, time, resolution)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """One Sample of the host per row; with -sb one of all zones, with -sj one per CPU."""
-    odd = ParseErrors(source, NAME)
     table = Table(source, odd)
     for number, text in lines:
         if waiting := WAITING.match(text):
@@ -142,14 +142,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             yield from table.row(number, text)
         elif text.strip() and not BANNER.match(text):
             odd.note(number, text, "not a row of collectl")
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    NAME,
-    "collectl, brief terminal output",
-    read,
-    opens=re.compile(f"{WAITING.pattern}|{COLUMNS.pattern}|#\\s*(?:<-*[A-Z][\\w \\[\\]-]*>)+\\s*$"),
-    continues=belongs,
+    NAME, "collectl, brief terminal output", read,
+    opens=re.compile(f"{WAITING.pattern}|{COLUMNS.pattern}|#\\s*(?:<-*[A-Z][\\w \\[\\]-]*>)+\\s*$"), continues=belongs,
     confirm=any_of_first(4, COLUMNS),  # `waiting for` begins any output of collectl
-)
+)  # fmt: skip

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Clock, Fact, Moment, Record, Sample, Subject
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
-from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first
+from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first, with_errors
 from thpdiag.parsers._time import DayClock
 from thpdiag.parsers._units import Column, Readings, columns, parse_number, parse_share
 from thpdiag.parsers.collectl import _columns as collectl
@@ -170,12 +170,12 @@ class Tables:
         found.take(COUNTS, cells)
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample per row: of the host from the summaries, of a process, CPU, zone or NUMA node from their tables.
 
     RECORD lines name the host.
     """
-    odd = ParseErrors(source, NAME)
     tables = Tables(source, odd)
     for line, text in lines:
         if found := RECORD.match(text):
@@ -190,14 +190,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             odd.note(line, text, "not a row of collectl")
         elif text.startswith("#") and not BANNER.match(text):
             tables.titles = ()  # of a table that is not read
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    NAME,
-    "collectl, verbose terminal output",
-    read,
+    NAME, "collectl, verbose terminal output", read,
     opens=re.compile(f"{WAITING.pattern}|{RECORD.pattern}|{TITLE.pattern}|{HEADER.pattern}"),
     continues=any_of(RECORD, TITLE, HEADER, BANNER, ROW, WAITING, OTHER, NAMES, NUMBERS, blank=True),
     confirm=any_of_first(5, RECORD, TITLE, HEADER),
-)
+)  # fmt: skip

@@ -48,7 +48,7 @@ from typing import NamedTuple
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 
 _KERNEL = re.compile(r"\s*(?:kernel|linux(?:16|efi)?)\s+(\S{1,300})(.*)$")
 _OPTIONS = re.compile(r"\s*options\s(.*)$")
@@ -97,14 +97,12 @@ def _entry(line: str, of_file: str) -> tuple[str, str] | None:
 
 
 BOOT_MENU = Parser(
-    name="boot_menu",
-    title="boot loader's menu: grub.conf, grub.cfg, loader/entries",
-    read=parse_boot_menu,
+    "boot_menu", "boot loader's menu: grub.conf, grub.cfg, loader/entries", parse_boot_menu,
     paths=(
         re.compile(r"(?:^|/)etc/(?:grub\.conf|grub2(?:-efi)?\.cfg)$"),
         re.compile(r"(?:^|/)boot/(?:.*/)?(?:grub\.cfg|grub\.conf|menu\.lst|grubenv|loader/entries/[^/]+)$"),
     ),
-)
+)  # fmt: skip
 
 
 _DIRECTORY = r"(?:/?sys/)?kernel/mm/(?:redhat_|\*|\$\{?\w+\}?_)?transparent_hugepage"
@@ -164,9 +162,10 @@ class _File:
     seen: set[_Write] = field(default_factory=set)
 
 
-def parse_rc_files(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("rc_files")
+def parse_rc_files(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """rc.thp_write once for each setting, value and directory of a file; rc.include and saptune.notes."""
-    odd, files = ParseErrors(source, RC_FILES.name), dict[str, _File]()
+    files = dict[str, _File]()
     for number, line in lines:
         grep = _GREP.match(line)
         path, text = (grep[1].lstrip("/"), grep[2]) if grep else (source.path or source.member, line)
@@ -181,7 +180,6 @@ def parse_rc_files(source: Source, lines: Lines) -> Iterator[Record]:
             elif write not in file.seen:
                 file.seen.add(write)
                 yield _fact(source, number, line, file, write)
-    yield from odd.problems()
 
 
 def _settings_named(source: Source, number: int, line: str, path: str, text: str) -> Iterator[Fact]:
@@ -257,11 +255,8 @@ def _of_tuning(text: str, path: str) -> Iterator[_Write]:
 
 
 RC_FILES = Parser(
-    name="rc_files",
-    title="start-up files that write THP settings",
-    read=parse_rc_files,
-    opens=_RC_FILES_OPENS,
-    continues=_RC_FILES_OPENS.match,
+    "rc_files", "start-up files that write THP settings", parse_rc_files, opens=_RC_FILES_OPENS,
+    continues=_RC_FILES_OPENS.match, priority=2,
     paths=(
         re.compile(
             r"(?:^|/)etc/(?:rc\.d/)?(?:rc\.local|(?:init|rc\d)\.d/[^/]+)$|(?:^|/)etc/(?:local|cron|conf)\.d/[^/]+$"
@@ -272,8 +267,7 @@ RC_FILES = Parser(
         re.compile(r"(?:^|/)etc/(?:default/grub(?:\.d/[^/]+)?|kernel/cmdline)$"),
         re.compile(r"(?:^|/)(?:etc|var/lib|usr/share)/saptune/.+$|(?:^|/)etc/sysconfig/saptune$"),
     ),
-    priority=2,
-)
+)  # fmt: skip
 
 
 _NAME = r"[\w@.:\\+-]{1,120}"
@@ -303,10 +297,7 @@ def parse_start_up_state(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 START_UP_STATE = Parser(
-    name="start_up_state",
-    title="what runs at boot: systemctl list-unit-files, chkconfig --list, ls -l rc.local",
-    read=parse_start_up_state,
-    opens=_START_UP_STATE_OPENS,
-    continues=_ROW.match,
+    "start_up_state", "what runs at boot: systemctl list-unit-files, chkconfig --list, ls -l rc.local",
+    parse_start_up_state, opens=_START_UP_STATE_OPENS, continues=_ROW.match,
     paths=(re.compile(r"(?:^|/)sos_commands/\w+/(?:systemctl_list-unit-files|chkconfig_--list)[^/]*$"),),
-)
+)  # fmt: skip

@@ -55,14 +55,12 @@ def parse_boot_record(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 BOOT_RECORD = Parser(
-    name="boot_record",
-    title="the time of the boot: who -b, last reboot, journalctl --list-boots, uptime -s, cloud-init analyze boot",
-    read=parse_boot_record,
-    opens=_OPENS,
-    continues=lambda text: _SESSION.match(text) or _ANY_BOOT.match(text) or _CLOUD_INIT_ROW.match(text),
+    "boot_record",
+    "the time of the boot: who -b, last reboot, journalctl --list-boots, uptime -s, cloud-init analyze boot",
+    parse_boot_record, opens=_OPENS,
+    continues=lambda text: _SESSION.match(text) or _ANY_BOOT.match(text) or _CLOUD_INIT_ROW.match(text), priority=12,
     paths=(
         re.compile(r"(?:^|/)sos_commands/(?:last|login|logs|host)/(?:who_-b|last(?:_[\w-]{1,40})?)$"),
         re.compile(r"(?:^|/)journalctl_\S{0,40}--list-boots$|(?:^|/)uptime[/_](?:-s|--since)$"),
     ),
-    priority=12,
-)
+)  # fmt: skip

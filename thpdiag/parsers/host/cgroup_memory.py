@@ -114,11 +114,6 @@ def _goes_on(line: str) -> bool:
 
 
 PARSER = Parser(
-    name="cgroup_memory",
-    title="memory of control groups below /sys/fs/cgroup",
-    read=read,
-    opens=_OPENS,
-    continues=_goes_on,
-    paths=(re.compile(rf"(?:^|/){_ROOT}/(?:.{{1,400}}/)?memory\.{_KIND}$"),),
-    priority=2,
-)
+    "cgroup_memory", "memory of control groups below /sys/fs/cgroup", read, opens=_OPENS, continues=_goes_on,
+    paths=(re.compile(rf"(?:^|/){_ROOT}/(?:.{{1,400}}/)?memory\.{_KIND}$"),), priority=2,
+)  # fmt: skip

@@ -26,31 +26,28 @@ from collections.abc import Iterator
 from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.model import Citation, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._time import utc_offset
 
 
-def parse_capture_date(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("capture_date")
+def parse_capture_date(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """capture.time."""
-    odd = ParseErrors(source, CAPTURE_DATE.name)
     for number, line in lines:
         if (moment := parse_timestamp(line)) is not None:
             labels = (("what", "date"), ("clock", moment.clock.value))
             yield Fact("capture.time", moment.seconds, source.cite(number, line), labels, moment)
         elif line.strip():
             odd.note(number, line, "no date")
-    yield from odd.problems()
 
 
 CAPTURE_DATE = Parser(
-    name="capture_date",
-    title="date, as collectors keep it",
-    read=parse_capture_date,
+    "capture_date", "date, as collectors keep it", parse_capture_date,
     paths=(
         re.compile(r"(?:^|/)(?:sos_commands/(?:date|general)|insights_commands)/date(?:_--?u\w{0,10})?$"),
         re.compile(r"(?:^|/)sosreport-[^/]{1,200}/date$"),
     ),
-)
+)  # fmt: skip
 
 
 NAME = "host_zone"
@@ -84,8 +81,8 @@ def parse_host_zone(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact("host.utc_offset", ahead, cite, time=at)
 
 
-def _of_file(source: Source, lines: Lines) -> Iterator[Record]:
-    odd = ParseErrors(source, NAME)
+@with_errors(NAME)
+def _of_file(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     debian = source.path.endswith("timezone")
     for number, line in lines:
         if found := (_ZONE if debian else _CLOCK).match(line):
@@ -93,7 +90,6 @@ def _of_file(source: Source, lines: Lines) -> Iterator[Record]:
             yield Fact("host.zone", found[1], source.cite(number, line), (("how", how),))
         elif debian and line.strip() and not line.startswith("#"):
             odd.note(number, line, "no name of a time zone")
-    yield from odd.problems()
 
 
 def parse_localtime(source: Source, content: Content) -> Iterator[Record]:
@@ -115,13 +111,9 @@ def parse_localtime(source: Source, content: Content) -> Iterator[Record]:
 
 
 HOST_ZONE = Parser(
-    NAME,
-    _TITLE,
-    parse_host_zone,
-    opens=_OPENS,
-    continues=_BELONGS.match,
+    NAME, _TITLE, parse_host_zone, opens=_OPENS, continues=_BELONGS.match,
     paths=(re.compile(r"(?:^|/)etc/(?:timezone|sysconfig/clock)$"),),
-)
+)  # fmt: skip
 LOCALTIME = BulkParser(
     NAME, _TITLE, lambda path, _head, _size: _LOCALTIME.search(path), parse_localtime, opens=re.compile(b"TZif")
 )

@@ -73,7 +73,7 @@ from collections.abc import Iterator
 from thpdiag.knowledge.applications import application_of_package
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._units import parse_count
 
 _RELEASE = r"\d{1,2}\.\d{1,3}(?:\.\d{1,5})?[-+~_.\w]{0,80}"
@@ -105,38 +105,31 @@ def parse_uname(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 UNAME = Parser(
-    name="uname",
-    title="uname",
-    read=parse_uname,
-    opens=_UNAME_OPENS,
-    continues=lambda _: False,
+    "uname", "uname", parse_uname, opens=_UNAME_OPENS, continues=lambda _: False,
     paths=(re.compile(r"(?:^|/)uname[/_ ]-r$"),),
-)
+)  # fmt: skip
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}$")
 
 
-def parse_host_name(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("host_name")
+def parse_host_name(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """host.name."""
-    odd = ParseErrors(source, HOST_NAME.name)
     for number, line in lines:
         if _NAME.match(line.strip()):
             yield Fact("host.name", line.strip(), source.cite(number, line))
         elif line.strip():
             odd.note(number, line, "no host name")
-    yield from odd.problems()
 
 
 HOST_NAME = Parser(
-    name="host_name",
-    title="hostname, as collectors keep it",
-    read=parse_host_name,
+    "host_name", "hostname, as collectors keep it", parse_host_name,
     paths=(
         re.compile(r"(?:^|/)(?:sos_commands/(?:host|general)|insights_commands)/hostname$"),
         re.compile(r"(?:^|/)sosreport-[^/]{1,200}/hostname$"),
     ),
-)
+)  # fmt: skip
 
 
 _IDS = {  # as /etc/os-release calls it; tried in this order, so that a rebuild's own file wins over redhat-release
@@ -255,9 +248,10 @@ class _Release:
         return max(agreeing, key=lambda f: len(f[0]), default=None)
 
 
-def parse_os_release(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("os_release")
+def parse_os_release(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """os.name, os.id and os.version, once for the block."""
-    release, odd = _Release(), ParseErrors(source, OS_RELEASE.name)
+    release = _Release()
     for number, line in lines:
         taken = release.take(line.strip(), source.cite(number, line), source.path)
         if not taken and line.strip() and not _continues(line):
@@ -265,18 +259,12 @@ def parse_os_release(source: Source, lines: Lines) -> Iterator[Record]:
     for name, found in (("os.name", release.name()), ("os.id", release.id()), ("os.version", release.version())):
         if found:
             yield Fact(name, found[0], found[1], time=source.time)
-    yield from odd.problems()
 
 
 OS_RELEASE = Parser(
-    name="os_release",
-    title="release files of distributions",
-    read=parse_os_release,
-    opens=_OS_RELEASE_OPENS,
-    confirm=_confirm,
-    continues=_continues,
-    paths=(re.compile(r"(?:^|/)etc/debian_version$"),),
-)
+    "os_release", "release files of distributions", parse_os_release, opens=_OS_RELEASE_OPENS, confirm=_confirm,
+    continues=_continues, paths=(re.compile(r"(?:^|/)etc/debian_version$"),),
+)  # fmt: skip
 
 
 _RPM = re.compile(r"([\w.+]{1,60}(?:-[\w.+]{1,60}){0,8})-(\d[\w.+~^]{0,40})-[\w.+~^]{1,60}\.(?:\w{4,7})(?:\s|$)")
@@ -299,13 +287,9 @@ def parse_packages(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 PACKAGES = Parser(
-    name="packages",
-    title="lists of installed packages: rpm -qa, dpkg -l",
-    read=parse_packages,
-    opens=re.compile(r"Desired=Unknown/Install/Remove/Purge/Hold"),
-    continues=lambda _: True,
-    paths=(_LIST,),
-)
+    "packages", "lists of installed packages: rpm -qa, dpkg -l", parse_packages,
+    opens=re.compile(r"Desired=Unknown/Install/Remove/Purge/Hold"), continues=lambda _: True, paths=(_LIST,),
+)  # fmt: skip
 
 
 _CONTAINERS = frozenset({
@@ -333,17 +317,14 @@ def parse_virtualization(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 VIRTUALIZATION = Parser(
-    name="virtualization",
-    title="hostnamectl, systemd-detect-virt, virt-what",
-    read=parse_virtualization,
-    opens=_VIRTUALIZATION_OPENS,
+    "virtualization", "hostnamectl, systemd-detect-virt, virt-what", parse_virtualization, opens=_VIRTUALIZATION_OPENS,
     continues=re.compile(r"\s{0,24}[A-Z][\w ]{2,30}: ").match,
     paths=(
         re.compile(
             r"(?:^|/)(?:sos_commands/\w+|insights_commands)/(?:hostnamectl|virt-what|systemd-detect-virt)[^/]*$"
         ),
     ),
-)
+)  # fmt: skip
 
 
 _CPU_INFO_ROW = re.compile(r"\s*([A-Z][\w()\-/. ]{0,50}?(?:\(s\))?[\w ]{0,20}):(.*)$")
@@ -373,9 +354,9 @@ _COUNTS = {
 }
 
 
-def parse_cpu_info(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("cpu_info")
+def parse_cpu_info(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """cpu.count, cpu.sockets, numa.nodes, kernel.arch and host.hypervisor."""
-    odd = ParseErrors(source, CPU_INFO.name)
     for number, line in lines:
         cite, row = source.cite(number, line), _CPU_INFO_ROW.match(line)
         name, text = (row[1], row[2].strip()) if row else ("", line.strip())
@@ -393,17 +374,12 @@ def parse_cpu_info(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact(fact, count, cite, time=source.time)
         elif text and not row:
             odd.note(number, line, "not a `name: value` row")
-    yield from odd.problems()
 
 
 CPU_INFO = Parser(
-    name="cpu_info",
-    title="lscpu and nproc",
-    read=parse_cpu_info,
-    opens=_CPU_INFO_OPENS,
-    continues=_CONTINUES.match,
+    "cpu_info", "lscpu and nproc", parse_cpu_info, opens=_CPU_INFO_OPENS, continues=_CONTINUES.match,
     paths=(re.compile(r"(?:^|/)nproc$"),),
-)
+)  # fmt: skip
 
 
 _PAGE_SIZE_ROW = re.compile(r"PAGE_?SIZE\s{1,60}\d{4,7}\s*$")
@@ -411,23 +387,18 @@ _SIZE = re.compile(r"(?:PAGE_?SIZE\s{1,60})?(\d{4,7})\s*$")
 PAGE_SIZES = frozenset(4096 << doubled for doubled in range(9))
 
 
-def parse_page_size(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("page_size")
+def parse_page_size(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """kernel.page_size."""
-    odd = ParseErrors(source, PAGE_SIZE.name)
     for number, line in lines:
         found = _SIZE.match(line.strip())
         if found and int(found[1]) in PAGE_SIZES:
             yield Fact("kernel.page_size", int(found[1]), source.cite(number, line), time=source.time)
         elif line.strip():
             odd.note(number, line, "no size of a page")
-    yield from odd.problems()
 
 
 PAGE_SIZE = Parser(
-    name="page_size",
-    title="getconf PAGESIZE",
-    read=parse_page_size,
-    opens=_PAGE_SIZE_ROW,
-    continues=_PAGE_SIZE_ROW.match,
+    "page_size", "getconf PAGESIZE", parse_page_size, opens=_PAGE_SIZE_ROW, continues=_PAGE_SIZE_ROW.match,
     paths=(re.compile(r"(?:^|/)getconf[/_ ]PAGE_?SIZE$"),),
-)
+)  # fmt: skip

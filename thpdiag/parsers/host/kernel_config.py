@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 
 NAME = "kernel_config"
 _PREFIX = r"(?:\S{0,200}config\S{0,120}?:)?"
@@ -32,9 +32,10 @@ _FIRST = re.compile(r"# Automatically generated (?:file|make config)")
 _GREP_HUGE = re.compile(r"\bz?[ef]?grep\b(?!.* -[a-zA-Z]*v).{0,80}?\bHUGE(?:PAGE)?\b.{0,80}config")
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """Whether the kernel has transparent huge pages, and the value of `enabled` that it starts with."""
-    errors, huge = ParseErrors(source, NAME), 0
+    huge = 0
     first: tuple[int, str] | None = None
     named = False
     of = _RELEASE.search(source.path) or _RELEASE.search(source.command)
@@ -57,7 +58,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         named = named or option.startswith(_THP)
     if first and huge and not named and _GREP_HUGE.search(source.command):
         yield Fact("kernel.thp_built_in", "no", source.cite(*first), labels)
-    yield from errors.problems()
 
 
 def belongs(text: str) -> bool:

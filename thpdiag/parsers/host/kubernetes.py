@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._units import parse_quantity
 
 NAME = "kubectl_node"
@@ -39,9 +39,9 @@ _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 _FACTS = {"Kernel Version": "kernel.release", "OS Image": "os.name", "Architecture": "kernel.arch"}
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Facts of the host, and its memory."""
-    odd = ParseErrors(source, NAME)
     section, first, memory = "", (0, ""), 0.0
     reserved: dict[float, float] = {}
     for number, text in lines:
@@ -65,7 +65,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             else:
                 memory = size.value
     yield from _memory(source, memory, reserved, first)
-    yield from odd.problems()
 
 
 def _memory(source: Source, memory: float, reserved: dict[float, float], first: tuple[int, str]) -> Iterator[Sample]:

@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files
+from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files, with_errors
 from thpdiag.parsers._snapshots import count_of, snapshots
 
 _TREES = r"(?:abi|crypto|debug|dev|fs|kernel|net|sunrpc|user|vm)"
@@ -60,9 +60,9 @@ _OF_SYSFS = re.compile(r"kernel\.mm\.(?:redhat_)?transparent_hugepage\.((?:khuge
 _NUMBER = re.compile(r"-?\d{1,19}$")
 
 
-def parse_sysctl(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("sysctl")
+def parse_sysctl(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """sysctl.NAME for each setting that is read."""
-    odd = ParseErrors(source, SYSCTL.name)
     configured = _CONFIGURATION.search(source.path or source.member)
     single = _SYSCTL_FILE.search(source.path)
     for number, line in lines:
@@ -80,7 +80,6 @@ def parse_sysctl(source: Source, lines: Lines) -> Iterator[Record]:
                 continue
             how = "rc file" if configured or _TIGHT.match(line) else ""
             yield Fact(f"sysctl.{name}", value, source.cite(number, line), time=source.time, provenance=how)
-    yield from odd.problems()
 
 
 def _pair(line: str, single: str) -> tuple[str, str]:
@@ -98,13 +97,10 @@ def _value(text: str) -> int | str | None:
 
 
 SYSCTL = Parser(
-    name="sysctl",
-    title="sysctl -a, sysctl.conf and /proc/sys",
-    read=parse_sysctl,
-    opens=_SYSCTL_OPENS,
+    "sysctl", "sysctl -a, sysctl.conf and /proc/sys", parse_sysctl, opens=_SYSCTL_OPENS,
     continues=_SYSCTL_CONTINUES.match,
     paths=(_SYSCTL_FILE, re.compile(r"(?:^|/)sysctl\.conf$|(?:^|/)sysctl\.d/[^/]+\.conf$")),
-)
+)  # fmt: skip
 
 
 _KSM_SYSFS_FILE = re.compile(r"sys/kernel/mm/ksm/(\w+)$")
@@ -138,13 +134,9 @@ def parse_ksm_sysfs(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
 
 
 KSM_SYSFS = Parser(
-    name="ksm_sysfs",
-    title="merging of equal pages in /sys/kernel/mm/ksm",
-    read=parse_ksm_sysfs,
-    opens=_KSM_SYSFS_OPENS,
-    continues=_KSM_SYSFS_CONTINUES.match,
-    paths=(re.compile(r"(?:^|/)sys/kernel/mm/ksm/\w+$"),),
-)
+    "ksm_sysfs", "merging of equal pages in /sys/kernel/mm/ksm", parse_ksm_sysfs, opens=_KSM_SYSFS_OPENS,
+    continues=_KSM_SYSFS_CONTINUES.match, paths=(re.compile(r"(?:^|/)sys/kernel/mm/ksm/\w+$"),),
+)  # fmt: skip
 
 
 _ACTIVE = re.compile(r"Current active profile:\s*(\S.{0,200}?)\s*$")
@@ -161,9 +153,9 @@ _OTHER = re.compile(
 )
 
 
-def parse_tuned(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("tuned")
+def parse_tuned(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """tuned.profile and tuned.version."""
-    odd = ParseErrors(source, TUNED.name)
     is_file = re.search(r"active[-_]profile$", source.path)
     for number, line in lines:
         text, cite = line.strip(), source.cite(number, line)
@@ -177,14 +169,10 @@ def parse_tuned(source: Source, lines: Lines) -> Iterator[Record]:
             yield Fact("tuned.profile", text, cite, time=source.time)
         elif text and not _OTHER.match(text):
             odd.note(number, line, "not a line of tuned-adm")
-    yield from odd.problems()
 
 
 TUNED = Parser(
-    name="tuned",
-    title="tuned-adm and tuned's version",
-    read=parse_tuned,
-    opens=_TUNED_OPENS,
+    "tuned", "tuned-adm and tuned's version", parse_tuned, opens=_TUNED_OPENS,
     continues=re.compile(rf"{_TUNED_OPENS.pattern}|{_OTHER.pattern}").match,
     paths=(re.compile(r"(?:^|/)etc/tuned/active_profile$|(?:^|/)etc/tune-profiles/active-profile$"),),
-)
+)  # fmt: skip

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, ValueRows
+from thpdiag.parsers._lines import ParseErrors, ValueRows, with_errors
 from thpdiag.parsers._time import with_block_time
 from thpdiag.parsers._units import NOT_A_COUNT, parse_count
 
@@ -112,9 +112,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     yield from with_block_time(source, [*ended, *rows["system"].finish(), *rows["thp_size"].finish()])
 
 
-def _records(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("thp_sysfs")
+def _records(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """The same, a sample per line."""
-    odd, directories = ParseErrors(source, PARSER.name), set[str]()
+    directories = set[str]()
     path = _PATH.search(source.path)
     directory, knob = (path[1], path[2] or "") if path else ("", "")
     if not path and (part := _PART_OF_TREE.search(source.path)):
@@ -138,7 +139,6 @@ def _records(source: Source, lines: Lines) -> Iterator[Record]:
             of = knob or (typed.pop(0) if typed else _by_values(line) or _by_its_file(source.path, line))
             yield from _setting(source, number, line, of, line.strip(), odd)
     yield from _from_listing(source, listed)
-    yield from odd.problems()
 
 
 def _directory(source: Source, number: int, line: str, name: str, known: set[str]) -> Iterator[Fact]:
@@ -251,11 +251,6 @@ def _continues(line: str) -> object:
 
 
 PARSER = Parser(
-    name="thp_sysfs",
-    title="THP settings in /sys/kernel/mm",
-    read=read,
-    opens=_OPENS,
-    confirm=_confirm,
-    continues=_continues,
+    "thp_sysfs", "THP settings in /sys/kernel/mm", read, opens=_OPENS, confirm=_confirm, continues=_continues,
     paths=(re.compile(rf"(?:^|/){_MM}/{_DIRECTORY}(?:/.*)?$"), _PART_OF_TREE),
-)
+)  # fmt: skip

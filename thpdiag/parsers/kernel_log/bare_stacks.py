@@ -106,12 +106,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 PARSER = Parser(
-    name="bare_stack",
-    title="kernel stack as a list of symbols",
-    read=read,
-    opens=_OPENS,
-    continues=_continues,
-    confirm=_confirm,
-    priority=-5,
-    lookahead=LOOKAHEAD,
-)
+    "bare_stack", "kernel stack as a list of symbols", read, opens=_OPENS, continues=_continues, confirm=_confirm,
+    priority=-5, lookahead=LOOKAHEAD,
+)  # fmt: skip

@@ -230,9 +230,6 @@ def _crash_stack(source: Source, lines: list[tuple[int, str]]) -> Event:
 
 
 CRASH_BT = Parser(
-    name="crash_bt",
-    title="crash bt",
-    read=parse_crash_bt,
-    opens=_OPENS,
+    "crash_bt", "crash bt", parse_crash_bt, opens=_OPENS,
     continues=any_of(_CRASH_BT_FRAME, _TASK, _CRASH_BT_RIP, _BODY, blank=True),
-)
+)  # fmt: skip

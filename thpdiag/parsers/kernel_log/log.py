@@ -63,7 +63,7 @@ from dataclasses import dataclass, replace
 from thpdiag.model import Event, Fact, Problem, Record, Sample
 from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import Lines, Parser, Passable, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._snapshots import CGROUP_COUNTER
 from thpdiag.parsers.kernel_log.call_traces import frame_function, is_trace_line
 from thpdiag.parsers.kernel_log.lines import BOOT_SECONDS, OPENS, SPOKEN, belongs, split_line
@@ -185,18 +185,14 @@ class _Passed:
 
 
 KERNEL_LOG = Parser(
-    name="kernel_log",
-    title="kernel log (dmesg, syslog, journal)",
-    read=parse_kernel_log,
-    opens=re.compile(f"{OPENS}|{_BARE}"),
-    continues=continues,
+    "kernel_log", "kernel log (dmesg, syslog, journal)", parse_kernel_log, opens=re.compile(f"{OPENS}|{_BARE}"),
+    continues=continues, priority=10,
     paths=(
         re.compile(r"(?:^|/)dmesg(?:_-T|\.old|\.\d{1,2})?$"),
         re.compile(r"(?:^|/)var/log/(?:messages|syslog|kern\.log|kernel|warn)(?:[-.][\w.-]{1,40})?$"),
         re.compile(r"(?:^|/)journalctl_--no-pager[^/]{0,120}$"),
     ),
-    priority=10,
-)
+)  # fmt: skip
 
 
 _SYSRQ_OPENS = re.compile(
@@ -216,13 +212,9 @@ def parse_sysrq(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 SYSRQ = Parser(
-    name="sysrq",
-    title="SysRq output (tasks, CPUs, memory)",
-    read=parse_sysrq,
-    opens=_SYSRQ_OPENS,
-    continues=lambda text: continues(text) or bool(_TABLES.match(text)),
-    priority=11,
-)
+    "sysrq", "SysRq output (tasks, CPUs, memory)", parse_sysrq, opens=_SYSRQ_OPENS,
+    continues=lambda text: continues(text) or bool(_TABLES.match(text)), priority=11,
+)  # fmt: skip
 
 
 _KERNEL_TRACE_OPENS = re.compile(
@@ -257,14 +249,9 @@ def parse_kernel_trace(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 KERNEL_TRACE = Parser(
-    name="kernel_trace",
-    title="kernel call trace without headline",
-    read=parse_kernel_trace,
-    opens=_KERNEL_TRACE_OPENS,
-    continues=continues,
-    confirm=_kernel_trace_confirmed,
-    priority=4,
-)
+    "kernel_trace", "kernel call trace without headline", parse_kernel_trace, opens=_KERNEL_TRACE_OPENS,
+    continues=continues, confirm=_kernel_trace_confirmed, priority=4,
+)  # fmt: skip
 
 
 _VALUE = re.compile(r'\s*"(?P<name>pri|time|msg|fac|caller)": *(?P<value>.*?),?$')
@@ -296,22 +283,17 @@ def _line(known: dict[str, object]) -> str:
     return f"{time} {said}" if isinstance(time, str) else said
 
 
-def parse_dmesg_json(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("dmesg_json")
+def parse_dmesg_json(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """What a kernel log says, citing the lines of the messages."""
-    odd = ParseErrors(source, DMESG_JSON.name)
     yield from kernel_log_records(source, DMESG_JSON.name, _texts(lines, odd))
-    yield from odd.problems()
 
 
 DMESG_JSON = Parser(
-    name="dmesg_json",
-    title="dmesg --json",
-    read=parse_dmesg_json,
-    opens=re.compile(r"\s{0,8}\{$|\s{0,8}\"dmesg\": \["),
+    "dmesg_json", "dmesg --json", parse_dmesg_json, opens=re.compile(r"\s{0,8}\{$|\s{0,8}\"dmesg\": \["),
     continues=_DMESG_JSON_CONTINUES.match,
-    confirm=lambda lines: any(re.match(r'\s*"dmesg": \[', line) for line in lines[:2]),
-    priority=13,
-)
+    confirm=lambda lines: any(re.match(r'\s*"dmesg": \[', line) for line in lines[:2]), priority=13,
+)  # fmt: skip
 
 
 MIN_COUNTED_ENTRIES = 20  # of the kernel: fewer are no log that could show what did not happen
@@ -418,14 +400,10 @@ def parse_journal_export(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 JOURNAL_EXPORT = Parser(
-    name="journal_export",
-    title="journalctl -o export, verbose, json-pretty",
-    read=parse_journal_export,
+    "journal_export", "journalctl -o export, verbose, json-pretty", parse_journal_export,
     opens=re.compile(_BEGINS.pattern.replace("?P<cursor>", "?:").replace("?P<pretty>", "?:")),
-    continues=_JOURNAL_EXPORT_CONTINUES.match,
-    confirm=_journal_export_confirmed,
-    priority=12,
-)
+    continues=_JOURNAL_EXPORT_CONTINUES.match, confirm=_journal_export_confirmed, priority=12,
+)  # fmt: skip
 
 
 _JOURNAL_JSON_OPENS = re.compile(r'\s{0,8}(?:data: )?\{.{0,4000}"__REALTIME_TIMESTAMP" ?: ?"')
@@ -445,18 +423,13 @@ def _journal_json_entries(lines: Lines, odd: ParseErrors) -> Iterator[Entry]:
         yield Entry(number, line, entry)
 
 
-def parse_journal_json(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("journal_json")
+def parse_journal_json(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """The events of a kernel log, citing the lines of the export."""
-    odd = ParseErrors(source, JOURNAL_JSON.name)
     yield from journal_records(source, JOURNAL_JSON.name, _journal_json_entries(lines, odd))
-    yield from odd.problems()
 
 
 JOURNAL_JSON = Parser(
-    name="journal_json",
-    title="journalctl -o json",
-    read=parse_journal_json,
-    opens=_JOURNAL_JSON_OPENS,
-    continues=_JOURNAL_JSON_CONTINUES.match,
-    priority=12,
-)
+    "journal_json", "journalctl -o json", parse_journal_json, opens=_JOURNAL_JSON_OPENS,
+    continues=_JOURNAL_JSON_CONTINUES.match, priority=12,
+)  # fmt: skip

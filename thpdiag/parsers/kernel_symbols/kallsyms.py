@@ -115,10 +115,6 @@ def _head(chunks: Iterable[bytes]) -> bytes:
 
 
 BULK_PARSER = BulkParser(
-    "kallsyms",
-    "/proc/kallsyms, System.map",
-    _claims,
-    read,
-    on_demand=True,
+    "kallsyms", "/proc/kallsyms, System.map", _claims, read, on_demand=True,
     opens=re.compile(rb"[0-9a-f]{8}|[ ]{2,10}\(null\)|[^\n]{0,200}(?:kallsyms|System\.map)"),
-)
+)  # fmt: skip

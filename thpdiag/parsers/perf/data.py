@@ -39,9 +39,5 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 
 BULK_PARSER = BulkParser(
-    "perf_data",
-    "perf record's own file (perf.data)",
-    None,
-    read,
-    opens=re.compile(b"|".join(map(re.escape, MAGICS))),
+    "perf_data", "perf record's own file (perf.data)", None, read, opens=re.compile(b"|".join(map(re.escape, MAGICS)))
 )

@@ -173,10 +173,6 @@ def _confirm(ahead: list[str]) -> bool:
 
 
 PARSER = Parser(
-    name="folded",
-    title="folded stacks (stackcollapse-perf, inferno, BCC profile)",
-    read=read,
-    opens=_OPENS,
-    continues=continues,
+    "folded", "folded stacks (stackcollapse-perf, inferno, BCC profile)", read, opens=_OPENS, continues=continues,
     confirm=_confirm,
-)
+)  # fmt: skip

@@ -199,16 +199,12 @@ def _confirm(ahead: list[str]) -> object:
 
 
 PARSER = Parser(
-    name="perf_report",
-    title="perf report --stdio, or a copy of its screen",
-    read=read,
+    "perf_report", "perf report --stdio, or a copy of its screen", read, continues=continues, confirm=_confirm,
+    lookahead=80,
     opens=re.compile(
         rf"{_ROW_OPENS}|{_BARE_ROW.pattern}|{perf_header.OPENS}"
         r"|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d|Events:\s*\d+[KMG]?\s)"
         r"|#\s(?:Overhead|Children)\b[^\w:]\s*\w"
         r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"
     ),
-    continues=continues,
-    confirm=_confirm,
-    lookahead=80,
-)
+)  # fmt: skip

@@ -62,13 +62,5 @@ def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
     return read_bytes(source, content.chunks)
 
 
-PARSER = Parser(
-    name=NAME,
-    title="perf script",
-    read=read,
-    opens=OPENS,
-    continues=continues,
-    confirm=confirm,
-    lookahead=LOOKAHEAD,
-)
+PARSER = Parser(NAME, "perf script", read, opens=OPENS, continues=continues, confirm=confirm, lookahead=LOOKAHEAD)
 BULK_PARSER = BulkParser(PARSER.name, PARSER.title, claims, _read_bulk, min_size=_MIN_BULK_BYTES)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 
 KVM_HEAD = re.compile(r"\s{1,30}(?:VM-EXIT|Event name)\s+Samples\s+(?:Samples%|Sample%)\s+Time%\s+Min Time")
 KVM_ROW = re.compile(
@@ -33,9 +33,9 @@ KVM_REST = re.compile(r"Analyze events for |Total Samples:\d{1,15}, Total events
 FIRST_TOUCH = ("EPT_VIOLATION", "EPT_MISCONFIG", "npf", "NPF", "EPT violation")
 
 
-def read_kvm_stat(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("perf_kvm")
+def read_kvm_stat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """The share of the host's time for the guest's memory."""
-    errors = ParseErrors(source, "perf_kvm")
     for number, text in lines:
         if found := KVM_ROW.match(text):
             if found["event"] in FIRST_TOUCH:
@@ -44,16 +44,15 @@ def read_kvm_stat(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact("kvm.memory_exit_ratio", ratio, cite, labels)
         elif text.strip() and not (KVM_HEAD.match(text) or KVM_REST.match(text)):
             errors.note(number, text, "a line that perf kvm stat does not print")
-    yield from errors.problems()
 
 
 C2C_HEAD = re.compile(r"\s{4,20}Trace Event Information\s*$|={40,60}\s*$")
 C2C_ROW = re.compile(r"\s{1,6}(?P<name>[A-Z][A-Za-z0-9 ,/()-]{2,40}?)\s+:\s+(?P<count>\d{1,15})\s*$")
 
 
-def read_c2c_report(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("perf_c2c")
+def read_c2c_report(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """The share of loads that another CPU had changed the line of."""
-    errors = ParseErrors(source, "perf_c2c")
     counts: dict[str, tuple[int, int, str]] = {}
     for number, text in lines:
         if found := C2C_ROW.match(text):
@@ -65,7 +64,6 @@ def read_c2c_report(source: Source, lines: Lines) -> Iterator[Record]:
     if loads and loads[0] and taken:
         ratio = sum(count for count, _, _ in taken) / loads[0]
         yield Fact("c2c.hitm_ratio", round(min(ratio, 1.0), 6), source.cite(*max(taken)[1:]))
-    yield from errors.problems()
 
 
 KVM = Parser(

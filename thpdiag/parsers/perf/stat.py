@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Citation, Entity, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers import work_figures
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY
 from thpdiag.parsers.work_figures import PERF_STAT
 
@@ -178,9 +178,9 @@ def command_scope(command: str) -> tuple[bool, Entity]:
     return "a" in options or "all-cpus" in options, (("pid", pid),) if pid.isdigit() else ()
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(READER)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """The figures of a job, rates of the host or a process, and facts of address translation."""
-    odd = ParseErrors(source, READER)
     run = _Run(source, *command_scope(source.command))
     nobodys: tuple[int, str] | None = None  # first row of counts of which nothing says whose they are
     for number, text in lines:
@@ -203,7 +203,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     yield from run.finish()
     if nobodys:
         odd.note(*nobodys, "no command above shows whether the host (-a) or a process (-p) was counted: no rates")
-    yield from odd.problems()
 
 
 def _plain(form: re.Pattern[str]) -> str:
@@ -212,13 +211,11 @@ def _plain(form: re.Pattern[str]) -> str:
 
 
 PARSER = Parser(
-    READER,
-    "perf stat",
-    read,
+    READER, "perf stat", read,
     opens=re.compile(rf"{PERF_STAT.pattern}|{INTERVALS.pattern}|{_plain(CSV)}|{_plain(JSON)}"),
     continues=any_of(PERF_STAT, INTERVALS, STARTED, ELAPSED, *FORMS, REST, blank=True),
     priority=1,  # before the figures of jobs, to which its last lines belong
-)
+)  # fmt: skip
 
 
 MEM_OPENS = re.compile(r"# (?:To display the perf\.data header info|Samples: \S+ of event 'cpu/mem-(?:loads|stores))")
@@ -248,12 +245,7 @@ def read_mem_report(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 MEM = Parser(
-    "perf_mem",
-    "perf mem report",
-    read_mem_report,
-    opens=MEM_OPENS,
-    confirm=lambda lines: any(map(MEM_HEAD.match, lines)),
-    continues=any_of(MEM_ROW, re.compile("#"), blank=True),
-    priority=2,  # before perf report, whose shares are of CPU time
-    lookahead=16,
-)
+    "perf_mem", "perf mem report", read_mem_report, opens=MEM_OPENS,
+    confirm=lambda lines: any(map(MEM_HEAD.match, lines)), continues=any_of(MEM_ROW, re.compile("#"), blank=True),
+    lookahead=16, priority=2,  # before perf report, whose shares are of CPU time
+)  # fmt: skip

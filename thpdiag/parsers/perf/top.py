@@ -186,10 +186,7 @@ def continues(text: str) -> bool:
 
 
 PARSER = Parser(
-    name="perf_top",
-    title="perf top --stdio, or a copy of its screen",
-    read=read,
-    opens=re.compile(r"\s*PerfTop:\s+\d|\s*(?:samples|weight|events)\s+pcnt\s|Mapped keys:"),
-    continues=continues,
+    "perf_top", "perf top --stdio, or a copy of its screen", read,
+    opens=re.compile(r"\s*PerfTop:\s+\d|\s*(?:samples|weight|events)\s+pcnt\s|Mapped keys:"), continues=continues,
     priority=10,
-)
+)  # fmt: skip

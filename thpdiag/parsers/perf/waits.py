@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from thpdiag.knowledge.symbols import families_of, normalise
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of, printable
+from thpdiag.parsers._lines import ParseErrors, any_of, printable, with_errors
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0}
 _WAIT = r"(\d{1,12}(?:\.\d{1,3})?) (ns|us|ms|s|sec|m)"
@@ -44,9 +44,9 @@ LOCK_FRAME = re.compile(r"\s{2,40}0x[0-9a-f]{6,16}\s+(?P<function>\S{0,120}?)(?:
 FAMILIES = ("compaction", "khugepaged", "mmap_lock")
 
 
-def read_lock_contention(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("perf_lock")
+def read_lock_contention(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """Seconds of waiting in all, and those of each family of functions."""
-    errors = ParseErrors(source, "perf_lock")
     total, first = 0.0, (0, "")
     by_family: dict[str, list[tuple[float, int, str]]] = {}
     row: tuple[float, int, str] | None = None
@@ -77,7 +77,6 @@ def read_lock_contention(source: Source, lines: Lines) -> Iterator[Record]:
         yield Fact("lock.wait_seconds", round(seconds, 9), source.cite(*longest[1:]), (("of", family),))
         ratio = round(seconds / total, 6) if total else 0.0
         yield Fact("lock.wait_ratio", ratio, source.cite(*longest[1:]), (("of", family),))
-    yield from errors.problems()
 
 
 SCHED_HEAD = re.compile(
@@ -92,9 +91,9 @@ SCHED_REST = re.compile(r"\s{1,4}-{20,200}\s*$|\s{1,4}TOTAL:\s+\||\s{1,4}INFO: "
 MIN_SWITCHES = 20
 
 
-def read_sched_latency(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("perf_sched")
+def read_sched_latency(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """Mean delay of the tasks of one name that switched often enough, the worst first."""
-    errors = ParseErrors(source, "perf_sched")
     rows: list[tuple[float, int, str, re.Match[str]]] = []
     for number, text in lines:
         if found := SCHED_ROW.match(text):
@@ -107,7 +106,6 @@ def read_sched_latency(source: Source, lines: Lines) -> Iterator[Record]:
         labels = (("comm", who), ("switches", found["switches"]), ("longest", longest))
         cite = source.cite(number, text)
         yield Fact("sched.delay_mean", round(mean / 1000, 9), cite, labels)
-    yield from errors.problems()
 
 
 LOCK = Parser(

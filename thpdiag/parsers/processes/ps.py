@@ -27,7 +27,7 @@ from thpdiag.model import Citation, Fact, Moment, Record, Sample
 from thpdiag.model import Listing as Rows
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_seconds, process_entity, task_name
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._units import Column, ListingCells, Readings, columns, parse_percent
 from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
 
@@ -244,12 +244,13 @@ class Listing:
         return Fact("process.wchan", wchan, self.source.cite(line, text), tuple(labels), self.source.time)
 
 
-def parse_ps(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("ps")
+def parse_ps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Fact process.command and a Sample per process, process.wchan per sleeping task where it is shown.
 
     process.start is when the first task of the host was started.
     """
-    odd, cells = ParseErrors(source, "ps"), ListingCells()
+    cells = ListingCells()
     further = lines.rows if isinstance(lines, RowLines) else None
     listing: Listing | None = None
     for line, text in lines:
@@ -263,18 +264,12 @@ def parse_ps(source: Source, lines: Lines) -> Iterator[Record]:
             yield from listing.rows(line, [text, *further(PLAIN_ROW)])
         elif not THREAD_ROW.match(text):
             yield from listing.row(line, text)
-    yield from odd.problems()
 
 
 PS = Parser(
-    "ps",
-    "ps process list",
-    parse_ps,
-    opens=re.compile(f"{HEADER.pattern}|{AUX_ROW.pattern}|{EF_ROW.pattern}"),
-    continues=belongs,
-    confirm=confirm,
-    priority=6,  # before wchan
-)
+    "ps", "ps process list", parse_ps, opens=re.compile(f"{HEADER.pattern}|{AUX_ROW.pattern}|{EF_ROW.pattern}"),
+    continues=belongs, confirm=confirm, priority=6,  # before wchan
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from thpdiag.detect.timestamps import recorder_of
 from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
-from thpdiag.parsers._lines import ParseErrors, any_of, parse_command
+from thpdiag.parsers._lines import ParseErrors, any_of, parse_command, with_errors
 from thpdiag.parsers._time import DAY, UNDER_A_MINUTE, DayClock, day_seconds
 from thpdiag.parsers._units import (
     NAN,
@@ -318,9 +318,9 @@ def without_cpu(records: Iterable[Record]) -> Iterator[Record]:
                 yield replace(record, values=rest)
 
 
-def parse_top(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("top")
+def parse_top(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Per frame a Sample of the host and one per task; a Fact process.command per task."""
-    odd = ParseErrors(source, "top")
     frames = Frames(source, odd)
     held: list[Record] = []  # the first frame, until it is known whether there is a second
     rows = lines.rows if isinstance(lines, RowLines) else None
@@ -341,7 +341,6 @@ def parse_top(source: Source, lines: Lines) -> Iterator[Record]:
     second = command is not None and command.options.get("n") == "2"  # of which OSWatcher keeps the second frame only
     recorded = not second and (frames.old or (command and "b" in command.options))
     yield from without_cpu(held) if recorded and frames.frames < 2 else held
-    yield from odd.problems()
 
 
 def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
@@ -362,13 +361,10 @@ def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
 
 
 TOP = Parser(
-    "top",
-    "top frames",
-    parse_top,
-    opens=re.compile(f"{FRAME.pattern}|{CPU.pattern}|{HEAD.pattern}"),
+    "top", "top frames", parse_top, opens=re.compile(f"{FRAME.pattern}|{CPU.pattern}|{HEAD.pattern}"),
     continues=any_of(ROW, FRAME, TASKS, CPU, MEMORY, HEAD, blank=True),
     priority=1,  # before ps, whose header it may resemble
-)
+)  # fmt: skip
 
 
 @dataclass(slots=True)

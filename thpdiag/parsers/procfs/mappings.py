@@ -208,13 +208,10 @@ def _note_cut(process: _Listing, odd: ParseErrors) -> None:
 
 
 PMAP = Parser(
-    "pmap",
-    "pmap -x, -X, -XX",
-    parse_pmap,
-    opens=re.compile(rf"{_PROCESS.pattern}|{_PMAP_HEAD.pattern}"),
+    "pmap", "pmap -x, -X, -XX", parse_pmap, opens=re.compile(rf"{_PROCESS.pattern}|{_PMAP_HEAD.pattern}"),
     continues=any_of(_PMAP_HEAD, _ROW, _RULE, _SUMS, re.compile(r"\d{1,10}:\s{3}\S")),
     confirm=lambda lines: any(_PMAP_HEAD.match(line) for line in lines[:2]),
-)
+)  # fmt: skip
 
 
 _THPMAPS_HEAD = re.compile(r"\s*PID\s+START\s+END PROT\s+OFFSET\s+DEV\s+INODE OBJECT\s*$")
@@ -253,9 +250,6 @@ def parse_thpmaps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sa
 
 
 THPMAPS = Parser(
-    "thpmaps",
-    "thpmaps",
-    parse_thpmaps,
-    opens=re.compile(rf"{_THPMAPS_HEAD.pattern}|{_THP.pattern}"),
+    "thpmaps", "thpmaps", parse_thpmaps, opens=re.compile(rf"{_THPMAPS_HEAD.pattern}|{_THP.pattern}"),
     continues=any_of(_THPMAPS_HEAD, _VMA, _THP, _SMAPS_STAT),
-)
+)  # fmt: skip

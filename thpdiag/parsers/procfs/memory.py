@@ -61,7 +61,7 @@ from itertools import islice
 
 from thpdiag.model import Citation, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._snapshots import CGROUP_COUNTER, Row, count_of, matches, snapshots, system_samples
 from thpdiag.parsers._units import (
     MAX_KIB,
@@ -126,11 +126,7 @@ def _meminfo_rows(lines: Lines, odd: ParseErrors) -> Iterator[Row]:
 
 
 MEMINFO = Parser(
-    name="proc_meminfo",
-    title="/proc/meminfo",
-    read=parse_meminfo,
-    opens=_MEMINFO_OPENS,
-    continues=_MEMINFO_CONTINUES.match,
+    "proc_meminfo", "/proc/meminfo", parse_meminfo, opens=_MEMINFO_OPENS, continues=_MEMINFO_CONTINUES.match
 )
 
 
@@ -174,13 +170,7 @@ def _not_of_the_system(source: Source, lines: Lines, reader: str) -> Iterator[Pr
     yield from (Problem(source.cite(*line), text, ProblemKind.UNRECOGNISED, reader) for line in islice(lines, 1))
 
 
-VMSTAT = Parser(
-    name="proc_vmstat",
-    title="/proc/vmstat",
-    read=parse_vmstat,
-    opens=_VMSTAT_OPENS,
-    continues=_VMSTAT_CONTINUES.match,
-)
+VMSTAT = Parser("proc_vmstat", "/proc/vmstat", parse_vmstat, opens=_VMSTAT_OPENS, continues=_VMSTAT_CONTINUES.match)
 
 
 _OF_CGROUPS = re.compile(  # names that /proc/vmstat does not have
@@ -195,13 +185,10 @@ def parse_memory_stat(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 MEMORY_STAT = Parser(
-    name="memory_stat",
-    title="memory.stat of a cgroup (not read: not of the system)",
-    read=parse_memory_stat,
-    opens=_OF_CGROUPS,
+    "memory_stat", "memory.stat of a cgroup (not read: not of the system)", parse_memory_stat, opens=_OF_CGROUPS,
     continues=re.compile(CGROUP_COUNTER).match,
     confirm=lambda lines: sum(_OF_CGROUPS.match(line) is not None for line in lines) >= 2,
-)
+)  # fmt: skip
 
 
 MIN_SLAB_BYTES = 16 << 20  # bytes
@@ -227,9 +214,9 @@ SLABINFO_COLUMNS = re.compile(r"# name\s+<active_objs> <num_objs> <objsize> <obj
 SLABINFO_ROW = re.compile(r"(\S{1,64})\s+(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+\d+ : (?:globalstat .{0,200} : )?tunables\s")
 
 
-def parse_slabinfo(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("slabinfo")
+def parse_slabinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample per cache that is not small."""
-    odd = ParseErrors(source, "slabinfo")
     for line, text in lines:
         if found := SLABINFO_ROW.match(text):
             active, objects, size = map(parse_number, found.groups()[1:])
@@ -240,16 +227,13 @@ def parse_slabinfo(source: Source, lines: Lines) -> Iterator[Record]:
             yield from slab_sample("slabinfo", cite, source.time, found[1], counts, Quantity(size, 0.0))
         elif text.strip() and not SLABINFO_HEADER.match(text) and not SLABINFO_COLUMNS.match(text):
             odd.note(line, text, "not a line of slabinfo")
-    yield from odd.problems()
 
 
 SLABINFO = Parser(
-    "slabinfo",
-    "/proc/slabinfo",
-    parse_slabinfo,
+    "slabinfo", "/proc/slabinfo", parse_slabinfo,
     opens=re.compile(f"{SLABINFO_HEADER.pattern}|{SLABINFO_COLUMNS.pattern}"),
     continues=re.compile(f"{SLABINFO_ROW.pattern}|{SLABINFO_COLUMNS.pattern}").match,
-)
+)  # fmt: skip
 
 
 SLABTOP_SUMMARY = re.compile(
@@ -286,9 +270,6 @@ def _kib(text: str) -> Quantity | None:
 
 
 SLABTOP = Parser(
-    "slabtop",
-    "slabtop",
-    parse_slabtop,
-    opens=re.compile(f"{SLABTOP_SUMMARY.pattern}|{SLABTOP_HEADER.pattern}"),
+    "slabtop", "slabtop", parse_slabtop, opens=re.compile(f"{SLABTOP_SUMMARY.pattern}|{SLABTOP_HEADER.pattern}"),
     continues=re.compile(rf"{SLABTOP_SUMMARY.pattern}|{SLABTOP_HEADER.pattern}|{SLABTOP_ROW.pattern}|\s*$").match,
-)
+)  # fmt: skip

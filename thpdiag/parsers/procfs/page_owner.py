@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Citation, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, any_of
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 
 MAX_BLOCKS = 1 << 22  # of 2 MiB: 8 TiB
 MAX_NAMES = 10_000  # functions that are told apart
@@ -81,9 +81,10 @@ def _misfit(text: str) -> str:
     return "" if fits else "not a line of page_owner"
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("page_owner")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Fact: the share of blocks for movable pages that hold others, and who allocated most of these."""
-    odd, blocks = ParseErrors(source, "page_owner"), _Blocks()
+    blocks = _Blocks()
     first: Citation | None = None
     for line, text in lines:
         if place := _PLACE.match(text):
@@ -98,14 +99,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
         yield Fact("memory.mixed_blocks_ratio", len(blocks.mixed) / count, first, by, source.time)
     elif first:
         odd.note(first.line or 0, first.text, "fewer than 512 blocks for movable pages: no evidence about the host")
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    "page_owner",
-    "page_owner (debugfs)",
-    read,
-    opens=re.compile(f"{_ALLOCATED.pattern}|{_SORTED.pattern}"),
+    "page_owner", "page_owner (debugfs)", read, opens=re.compile(f"{_ALLOCATED.pattern}|{_SORTED.pattern}"),
     continues=any_of(_ALLOCATED, _PLACE, _OLD_PLACE, _FRAME, _REST, _SORTED, blank=True),
     confirm=lambda lines: not _SORTED.match(lines[0]) or any(map(_ALLOCATED.match, lines[1:2])),
-)
+)  # fmt: skip

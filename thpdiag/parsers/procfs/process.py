@@ -115,13 +115,9 @@ def _process(source: Source, first: tuple[int, str], found: re.Match[str], odd: 
 
 
 PID_STAT = Parser(
-    name="pid_stat",
-    title="/proc/PID/stat",
-    read=parse_pid_stat,
-    opens=_BEGINS,
-    confirm=_pid_stat_confirm,
+    "pid_stat", "/proc/PID/stat", parse_pid_stat, opens=_BEGINS, confirm=_pid_stat_confirm,
     continues=re.compile(f"{_BEGINS.pattern}|{_TAIL.pattern}").match,
-)
+)  # fmt: skip
 
 
 _PID_STATUS_GREP = r"(?:\S{0,200}proc/[\w*]+/(?:task/\w+/)?status:)?"
@@ -245,13 +241,9 @@ def _status_line(process: _StatusProcess, key: str, text: str, cite: Citation) -
 
 
 PID_STATUS = Parser(
-    name="pid_status",
-    title="/proc/PID/status",
-    read=parse_pid_status,
-    opens=_PID_STATUS_OPENS,
-    continues=_PID_STATUS_CONTINUES.match,
+    "pid_status", "/proc/PID/status", parse_pid_status, opens=_PID_STATUS_OPENS, continues=_PID_STATUS_CONTINUES.match,
     confirm=_pid_status_confirm,
-)
+)  # fmt: skip
 
 
 _SMAPS_GREP = r"(?:\S{0,200}proc/([\w*]+)/smaps(?:_rollup)?:)?"
@@ -356,11 +348,6 @@ def _smaps_value(process: _SmapsProcess, number: int, found: re.Match[str], odd:
 
 
 SMAPS = Parser(
-    name="smaps",
-    title="/proc/PID/smaps and smaps_rollup",
-    read=parse_smaps,
-    opens=_SMAPS_OPENS,
-    confirm=_smaps_confirm,
-    continues=_SMAPS_CONTINUES.match,
-    priority=1,
-)
+    "smaps", "/proc/PID/smaps and smaps_rollup", parse_smaps, opens=_SMAPS_OPENS, confirm=_smaps_confirm,
+    continues=_SMAPS_CONTINUES.match, priority=1,
+)  # fmt: skip

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Citation, Event, Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, printable, with_errors
 from thpdiag.parsers.kernel_log.call_traces import frame_function
 
 _PID_STACK_PATH = re.compile(r"(?:^|/)proc/(?P<pid>\d{1,8})/(?:task/(?P<tid>\d{1,8})/)?stack$")
@@ -177,15 +177,9 @@ def _event(source: Source, stack: _Stack) -> Iterator[Event]:
 
 
 PID_STACK = Parser(
-    name="proc_stack",
-    title="/proc/PID/stack",
-    read=parse_pid_stack,
-    opens=_PID_STACK_OPENS,
-    continues=_pid_stack_continues,
-    confirm=_pid_stack_confirmed,
-    paths=(_PID_STACK_PATH,),
-    priority=5,
-)
+    "proc_stack", "/proc/PID/stack", parse_pid_stack, opens=_PID_STACK_OPENS, continues=_pid_stack_continues,
+    confirm=_pid_stack_confirmed, paths=(_PID_STACK_PATH,), priority=5,
+)  # fmt: skip
 
 
 _HEADER = r"\s{0,12}(?:[A-Z]{1,10}\s{1,60}){0,10}WCHAN(?:\s{1,60}[A-Z]{1,10}){0,10}\s*$"
@@ -269,9 +263,9 @@ def _wchan_continues(line: str) -> bool:
     return bool(_TABLE_ROW.match(line)) and not _DATE.search(line)
 
 
-def parse_wchan(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("wchan")
+def parse_wchan(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """For each task that waits: what it waits for, and a stack of that one function."""
-    odd = ParseErrors(source, WCHAN.name)
     table, path = _from_command(source.command), _WCHAN_PATH.search(source.path)
     for number, text in lines:
         cells: dict[str, str] | None = None
@@ -286,7 +280,6 @@ def parse_wchan(source: Source, lines: Lines) -> Iterator[Record]:
             odd.note(number, text, _SHORT)
         if cells and _FUNCTION.match(cells.get("wchan", "")):
             yield from _wait_records(source, source.cite(number, text), cells, table.width if "stat" in cells else 0)
-    yield from odd.problems()
 
 
 def _wait_records(source: Source, cite: Citation, cells: dict[str, str], width: int) -> Iterator[Record]:
@@ -302,12 +295,6 @@ def _wait_records(source: Source, cite: Citation, cells: dict[str, str], width: 
 
 
 WCHAN = Parser(
-    name="wchan",
-    title="what tasks wait for (ps with wchan, /proc/PID/wchan)",
-    read=parse_wchan,
-    opens=_WCHAN_OPENS,
-    continues=_wchan_continues,
-    confirm=_wchan_confirmed,
-    paths=(_WCHAN_PATH,),
-    priority=5,
-)
+    "wchan", "what tasks wait for (ps with wchan, /proc/PID/wchan)", parse_wchan, opens=_WCHAN_OPENS,
+    continues=_wchan_continues, confirm=_wchan_confirmed, paths=(_WCHAN_PATH,), priority=5,
+)  # fmt: skip

@@ -60,7 +60,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._snapshots import Row, counts_of, matches, snapshots, system_samples
 from thpdiag.parsers._time import UNDER_A_MINUTE, day_seconds
 from thpdiag.parsers._units import parse_count, parse_fraction
@@ -132,13 +132,7 @@ def _count(number: int, line: str, words: list[str], odd: ParseErrors) -> dict[s
     return {}
 
 
-PROC_STAT = Parser(
-    name="proc_stat",
-    title="/proc/stat",
-    read=parse_proc_stat,
-    opens=_PROC_STAT_OPENS,
-    continues=_CONTINUES.match,
-)
+PROC_STAT = Parser("proc_stat", "/proc/stat", parse_proc_stat, opens=_PROC_STAT_OPENS, continues=_CONTINUES.match)
 
 
 _LOADAVG_LINE = re.compile(r"(\d{1,7}\.\d\d) \d{1,7}\.\d\d \d{1,7}\.\d\d (\d{1,7})/\d{1,7} \d{1,10}\s*$")
@@ -166,9 +160,9 @@ _COMMAND = re.compile(
 _UPTIME_OPENS = re.compile(r"\s*(?:\d{1,2}:\d\d(?::\d\d)? {0,3}(?:[AaPp][Mm])?\s+)?up\s+\d[\w ,:]{1,60}load average")
 
 
-def parse_uptime(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("uptime")
+def parse_uptime(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """uptime.seconds, and the load average where the command prints it."""
-    odd = ParseErrors(source, UPTIME.name)
     for number, line in lines:
         if command := _COMMAND.match(line):
             yield from _command(source, number, line, command)
@@ -176,7 +170,6 @@ def parse_uptime(source: Source, lines: Lines) -> Iterator[Record]:
             yield Fact("uptime.seconds", seconds, source.cite(number, line), time=source.time)
         elif line.strip():
             odd.note(number, line, "neither two numbers nor a line of the uptime command")
-    yield from odd.problems()
 
 
 def _command(source: Source, number: int, line: str, found: re.Match[str]) -> Iterator[Record]:
@@ -191,13 +184,9 @@ def _command(source: Source, number: int, line: str, found: re.Match[str]) -> It
 
 
 UPTIME = Parser(
-    name="uptime",
-    title="/proc/uptime and uptime",
-    read=parse_uptime,
-    opens=_UPTIME_OPENS,
-    continues=_UPTIME_OPENS.match,
+    "uptime", "/proc/uptime and uptime", parse_uptime, opens=_UPTIME_OPENS, continues=_UPTIME_OPENS.match,
     paths=(re.compile(r"(?:^|/)proc/uptime$"),),
-)
+)  # fmt: skip
 
 
 _PROC_VERSION_LINE = re.compile(r"Linux version (\d{1,3}\.\d{1,5}\S{0,100})(?: (.*))?$")
@@ -214,11 +203,7 @@ def parse_proc_version(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 PROC_VERSION = Parser(
-    name="proc_version",
-    title="/proc/version",
-    read=parse_proc_version,
-    opens=_PROC_VERSION_LINE,
-    continues=_PROC_VERSION_LINE.match,
+    "proc_version", "/proc/version", parse_proc_version, opens=_PROC_VERSION_LINE, continues=_PROC_VERSION_LINE.match
 )
 
 
@@ -249,13 +234,9 @@ def parse_cmdline(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 CMDLINE = Parser(
-    name="cmdline",
-    title="/proc/cmdline",
-    read=parse_cmdline,
-    opens=_CMDLINE_OPENS,
-    continues=_CMDLINE_OPENS.match,
+    "cmdline", "/proc/cmdline", parse_cmdline, opens=_CMDLINE_OPENS, continues=_CMDLINE_OPENS.match,
     paths=(re.compile(r"(?:^|/)proc[/_]cmdline$"),),
-)
+)  # fmt: skip
 
 
 _PRESSURE_OPENS = re.compile(r"(?:\S{0,200}pressure/\w+:)?(?:some|full) avg10=")

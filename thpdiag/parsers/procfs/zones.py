@@ -83,11 +83,7 @@ def _zone(row: re.Match[str]) -> Entity:
 
 
 BUDDYINFO = Parser(
-    name="buddyinfo",
-    title="/proc/buddyinfo",
-    read=parse_buddyinfo,
-    opens=_BUDDYINFO_OPENS,
-    continues=_BUDDYINFO_CONTINUES.match,
+    "buddyinfo", "/proc/buddyinfo", parse_buddyinfo, opens=_BUDDYINFO_OPENS, continues=_BUDDYINFO_CONTINUES.match
 )
 
 
@@ -148,13 +144,9 @@ def _add(
 
 
 PAGETYPEINFO = Parser(
-    name="pagetypeinfo",
-    title="/proc/pagetypeinfo",
-    read=parse_pagetypeinfo,
-    opens=_PAGETYPEINFO_OPENS,
-    continues=_PAGETYPEINFO_CONTINUES.match,
-    priority=1,  # before buddyinfo
-)
+    "pagetypeinfo", "/proc/pagetypeinfo", parse_pagetypeinfo, opens=_PAGETYPEINFO_OPENS,
+    continues=_PAGETYPEINFO_CONTINUES.match, priority=1,  # before buddyinfo
+)  # fmt: skip
 
 
 _ZONEINFO_HEAD = re.compile(r"\s*Node (\d+), +zone +(\w+)\s*$")
@@ -233,21 +225,13 @@ def _name(row: re.Match[str]) -> str | None:
 
 
 ZONEINFO = Parser(
-    name="zoneinfo",
-    title="/proc/zoneinfo",
-    read=parse_zoneinfo,
-    opens=_ZONEINFO_HEAD,
-    continues=_ZONEINFO_CONTINUES.match,
+    "zoneinfo", "/proc/zoneinfo", parse_zoneinfo, opens=_ZONEINFO_HEAD, continues=_ZONEINFO_CONTINUES.match
 )
 BARE_ZONEINFO = Parser(
-    name="zoneinfo",
-    title="/proc/zoneinfo without its indentation",
-    read=parse_zoneinfo,
-    opens=_ZONEINFO_HEAD,
-    continues=_BARE_CONTINUES.match,
-    confirm=lambda lines: len(lines) > 1 and _FIRST_BARE_ROW.match(lines[1]),
+    "zoneinfo", "/proc/zoneinfo without its indentation", parse_zoneinfo, opens=_ZONEINFO_HEAD,
+    continues=_BARE_CONTINUES.match, confirm=lambda lines: len(lines) > 1 and _FIRST_BARE_ROW.match(lines[1]),
     priority=1,  # before the whole form
-)
+)  # fmt: skip
 
 
 _INDEX = re.compile(
@@ -275,9 +259,5 @@ def parse_extfrag(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Re
 
 
 EXTFRAG = Parser(
-    name="extfrag",
-    title="extfrag_index, unusable_index (debugfs)",
-    read=parse_extfrag,
-    opens=_INDEX,
-    continues=_INDEX.match,
+    "extfrag", "extfrag_index, unusable_index (debugfs)", parse_extfrag, opens=_INDEX, continues=_INDEX.match
 )

@@ -311,12 +311,9 @@ def claims(path: str, head: bytes, size: int | None) -> bool:
 
 
 BULK_PARSER = BulkParser(
-    NAME,
-    "pprof (protocol buffers)",
-    claims,
-    read,
+    NAME, "pprof (protocol buffers)", claims, read,
     opens=re.compile(rb"(?s:\x1f\x8b|\x0a.[\x08\x10]|\x32\x00|\x48[\x80-\xff]{7,9}|[\x12\x5a].[\x08\x0a])"),
-)
+)  # fmt: skip
 
 
 # Text

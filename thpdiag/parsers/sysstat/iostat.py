@@ -17,7 +17,7 @@ from thpdiag.model import Clock, Moment, Record, Sample
 from thpdiag.model.facts import zoned_moment
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios_of_totals, is_plausible
-from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first, parse_command
+from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first, parse_command, with_errors
 from thpdiag.parsers._units import parse_share
 from thpdiag.parsers.sysstat._tables import BANNER, CLOCK, DATE, MODES, Times, banner_facts
 
@@ -50,9 +50,9 @@ def _when(text: str, clock: Times) -> Moment | None:
     return zoned_moment(row.time.seconds, found[3]) if row.time.clock is Clock.LOCAL else row.time
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("iostat")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host per CPU line."""
-    odd = ParseErrors(source, "iostat")
     command = parse_command(source.command, "iostat", with_value="pjgo")
     clock, time = Times(source=source), source.time
     columns: list[str] = []
@@ -75,14 +75,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             boot = reports == 1 and not (command and "y" in command.options)
             yield Sample("system", found, source.cite(line, text), "iostat", (), time, resolution, boot)
             time = None
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    "iostat",
-    "iostat CPU line",
-    read,
-    opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
-    continues=any_of(HEADER, DEVICE, ROW, TIME, blank=True),
-    confirm=any_of_first(5, HEADER),
-)
+    "iostat", "iostat CPU line", read, opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
+    continues=any_of(HEADER, DEVICE, ROW, TIME, blank=True), confirm=any_of_first(5, HEADER),
+)  # fmt: skip

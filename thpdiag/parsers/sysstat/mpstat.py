@@ -18,7 +18,7 @@ from functools import lru_cache
 from thpdiag.model import Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, is_plausible
-from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first
+from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first, with_errors
 from thpdiag.parsers._units import parse_share
 from thpdiag.parsers.sysstat._tables import (
     AVERAGE_WORD,
@@ -67,9 +67,9 @@ def _sample(
     yield Sample(kind, values, source.cite(*at), "mpstat", entity, row.time, resolution, bool(row.average))
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("mpstat")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host per row `all`, one per CPU for the others; averages at the end are left out."""
-    odd = ParseErrors(source, "mpstat")
     times = Times(source=source)
     columns: tuple[str, ...] = ()
     for line, text in lines:
@@ -83,14 +83,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 yield from _sample(source, odd, (line, text), columns, row)
             else:
                 odd.note(line, text, "not a line of mpstat")
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    "mpstat",
-    "mpstat tables",
-    read,
-    opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
-    continues=any_of(ROW, OTHER_HEADER, AVERAGE, blank=True),
-    confirm=any_of_first(4, HEADER),
-)
+    "mpstat", "mpstat tables", read, opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
+    continues=any_of(ROW, OTHER_HEADER, AVERAGE, blank=True), confirm=any_of_first(4, HEADER),
+)  # fmt: skip

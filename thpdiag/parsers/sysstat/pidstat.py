@@ -22,7 +22,7 @@ from functools import lru_cache
 from thpdiag.model import Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import MAX_COMM_CHARS, process_entity, task_name
-from thpdiag.parsers._lines import ParseErrors, any_of_first, parse_command
+from thpdiag.parsers._lines import ParseErrors, any_of_first, parse_command, with_errors
 from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_quantity
 from thpdiag.parsers.sysstat._tables import AVERAGE_WORD, BANNER, CLOCK, Times, banner_facts
 
@@ -106,9 +106,9 @@ def _comm(command: str) -> str:
     return task_name(command) if line and not command.startswith("kworker/") else command
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors("pidstat")
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample per row and process; averages at the end are left out."""
-    odd = ParseErrors(source, "pidstat")
     table = Table(source, odd, Times(source=source))
     command = parse_command(source.command, "pidstat", with_value="pCGTe")
     held: list[Sample] = []  # rows of the first time under `# Time`: since boot if there is no second
@@ -128,14 +128,9 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 held, alone = [], False
                 yield sample
     yield from (replace(sample, since_boot=True) for sample in held)
-    yield from odd.problems()
 
 
 PARSER = Parser(
-    "pidstat",
-    "pidstat tables",
-    read,
-    opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"),
-    continues=belongs,
+    "pidstat", "pidstat tables", read, opens=re.compile(f"{BANNER.pattern}|{HEADER.pattern}"), continues=belongs,
     confirm=any_of_first(4, HEADER),
-)
+)  # fmt: skip

@@ -214,9 +214,6 @@ def _opened(front: bytes, chunks: Iterator[bytes], file: Path | None) -> IO[byte
 
 
 BULK_PARSER = BulkParser(
-    NAME,
-    "sysstat's own files, saDD (rows by an installed sadf)",
-    _claims,
-    read_bulk,
+    NAME, "sysstat's own files, saDD (rows by an installed sadf)", _claims, read_bulk,
     opens=re.compile(rb"\x96\xd5|\xd5\x96|.{8,%d}?Linux\0" % HEADER_BYTES, re.DOTALL),
-)
+)  # fmt: skip

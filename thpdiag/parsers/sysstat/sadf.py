@@ -501,9 +501,6 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 PARSER = Parser(NAME, "sadf rows, JSON and XML", read, opens=_OPENS, continues=belongs)
 BULK_PARSER = BulkParser(
-    NAME,
-    PARSER.title,
-    _claims,
-    read_bulk,
+    NAME, PARSER.title, _claims, read_bulk,
     opens=re.compile(_JSON.pattern + b"|" + _XML.pattern + rb"|# hostname;interval|[^;\s]{1,255}\t-?\d{1,9}\t\d"),
-)
+)  # fmt: skip

@@ -33,7 +33,7 @@ from thpdiag.detect.transcript import clean
 from thpdiag.model import Clock, Entity, Event, Problem, ProblemKind, Record, Sample, Series, Subject
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._cpu import MAX_CPU_SUM
-from thpdiag.parsers._lines import ParseErrors, any_of_first
+from thpdiag.parsers._lines import ParseErrors, any_of_first, with_errors
 from thpdiag.parsers._table import Floats, HostSeries, Ints, SeriesBuilder, join_series
 from thpdiag.parsers._time import DayClock
 from thpdiag.parsers._units import MAX_QUANTITY
@@ -501,14 +501,13 @@ MIN_BULK_BYTES = 64 * 1024  # bytes; what is shorter is read line by line
 _FIRST_LINES = 12  # lines of the head in which the first report begins
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+@with_errors(NAME)
+def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample per row and entity, an event per restart."""
-    odd = ParseErrors(source, NAME)
     text = SarText(source, odd)
     for number, line in lines:
         yield from text.line(number, line)
     yield from text.end()
-    yield from odd.problems()
 
 
 confirm = any_of_first(8, HEADER, RESTART)
