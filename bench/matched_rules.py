@@ -30,7 +30,7 @@ from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput
 from thpdiag.knowledge.symbols import families
 from thpdiag.model.parser import Content, Foreign, Source
-from thpdiag.parsers.kernel_symbols import kallsyms
+from thpdiag.parsers import kernel_symbols
 from thpdiag.parsers.perf import data as perf_data
 
 CHUNK = 1 << 20
@@ -70,7 +70,7 @@ def read(path: Path) -> Iterator[TaggedRecord]:
     """The records of a recording, or the table of symbols."""
     with path.open("rb") as file:
         chunks = iter(lambda: file.read(CHUNK), b"")
-        reader = perf_data.BULK_PARSER if path.suffix == ".data" else kallsyms.BULK_PARSER
+        reader = perf_data.BULK_PARSER if path.suffix == ".data" else kernel_symbols.KALLSYMS
         for record in reader.read(Source(path.name), Content(chunks, path.stat().st_size, path)):
             if not isinstance(record, Foreign):
                 yield TaggedRecord(record, reader.name, ("", ""))

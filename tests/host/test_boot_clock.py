@@ -30,7 +30,7 @@ from thpdiag.model import (
     Stacks,
 )
 from thpdiag.model.facts import MAX_DRIFT
-from thpdiag.parsers.perf import header as perf_header
+from thpdiag.parsers.perf._texts import header_fact
 
 BOOT = 1_795_153_220.0  # 2026-11-20 05:40:20 UTC
 
@@ -171,7 +171,7 @@ def test_a_recording_brings_its_own_join(facts: dict[str, str]) -> None:
 def test_perfs_header_tells_the_reference_time() -> None:
     """The line of `perf script --header` reaches the recording's facts."""
     line = "# reference time: 2026-11-20 08:58:42.423266 = 1795165122.423266 (TOD) = 11902.308865626 (monotonic)"
-    found = perf_header.fact(line)
+    found = header_fact(line)
     assert found is not None
     assert recorded_anchor(recording(dict([found]))) is not None
 

@@ -20,8 +20,8 @@ from thpdiag.knowledge.paths import is_older as older
 from thpdiag.knowledge.vocabulary import names, term
 from thpdiag.model import Clock, Fact, Problem, Record
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers import sos as sos_log
-from thpdiag.parsers import sos as sos_manifest
+from thpdiag.parsers import collectors as sos_log
+from thpdiag.parsers import collectors as sos_manifest
 from thpdiag.pipeline import analyze
 
 STOPPED = {"timeout_hit": True, "timeout": 300, "commands": [], "files": []}

@@ -11,7 +11,7 @@ from kernel_symbol_files import BASE, RELEASE, SLIDE, recording, samples, table
 from thpdiag.host.kernel_symbols import symbolize
 from thpdiag.model import KernelImage, Module, Problem, SymbolTable
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers.kernel_symbols import elf as elf_symbols
+from thpdiag.parsers import kernel_symbols
 
 XFS, NET = 0xFFFFFFFFC0400000, 0xFFFFFFFFC0600000
 BUILD_ID = bytes(range(20))
@@ -37,7 +37,7 @@ def module_file(path: str = "nf-conntrack.ko", *, release: str = RELEASE, name: 
         Section(".note.gnu.build-id", build_id_note(BUILD_ID, "<"), NOTE, DATA),
     ]
     data = elf(sections, [Symbol(f"{name}_in", 0x10), Symbol(f"{name}_out", 0x40)], wide=True, order="<", kind=1)
-    (found,) = elf_symbols.read(Source(path), Content(iter([data])))
+    (found,) = kernel_symbols.read_elf(Source(path), Content(iter([data])))
     assert isinstance(found, SymbolTable)
     return found
 

@@ -23,7 +23,7 @@ from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.model import Profile, SymbolList
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers.kernel_symbols import kallsyms
+from thpdiag.parsers import kernel_symbols
 from thpdiag.pipeline import analyze
 
 FOLDER = ROOT / "fixtures/readers/perf_data"
@@ -136,7 +136,7 @@ def test_the_reader_leaves_a_list_where_it_is(twice: bool) -> None:
     """All of it goes by, so that its end and its SHA-256 are known; the beginning alone is held."""
     text = KALLSYMS.read_bytes() * 5
     chunks = iter([text[at : at + 5000] for at in range(0, len(text), 5000)])
-    (listed,) = kallsyms.read(Source("kallsyms"), Content(chunks, len(text), again=twice))
+    (listed,) = kernel_symbols.read_kallsyms(Source("kallsyms"), Content(chunks, len(text), again=twice))
 
     assert isinstance(listed, SymbolList)
     assert listed.whole is not twice
@@ -148,11 +148,13 @@ def test_the_reader_leaves_a_list_where_it_is(twice: bool) -> None:
 def test_what_is_odd_about_a_list_is_told_in_either_case(twice: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cut, and more than is read: a list that is left was seen to its end."""
     text = KALLSYMS.read_bytes() * 5
-    (problem, _) = kallsyms.read(Source("k"), Content(iter([text[:6000], text[6000:-3]]), again=twice))
+    (problem, _) = kernel_symbols.read_kallsyms(Source("k"), Content(iter([text[:6000], text[6000:-3]]), again=twice))
     assert "ends within a line" in str(problem)
 
-    monkeypatch.setattr(kallsyms, "MAX_LIST_BYTES", 9000)
-    (problem, listed) = kallsyms.read(Source("k"), Content(iter([text[:6000], text[6000:]]), again=twice))
+    monkeypatch.setattr(kernel_symbols, "MAX_LIST_BYTES", 9000)
+    (problem, listed) = kernel_symbols.read_kallsyms(
+        Source("k"), Content(iter([text[:6000], text[6000:]]), again=twice)
+    )
     assert "only the first 9000 bytes were read" in str(problem)
     assert isinstance(listed, SymbolList)
     assert len(listed.text) == 6000 if twice else 8900 < len(listed.text) <= 9000

@@ -11,7 +11,7 @@ from analyze_bytes import STRICT, result_of, rules
 from conftest import ROOT
 from thpdiag.model import Fact, Problem, Sample
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers import java, jfr, redis
+from thpdiag.parsers import databases, java
 from thpdiag.pipeline import analyze
 
 READERS = ROOT / "fixtures" / "readers"
@@ -29,7 +29,8 @@ def test_two_infos_of_redis_tell_what_happened_between_them() -> None:
         "# Server\nredis_version:7.0.15\nprocess_id:7\nserver_time_usec:{}\n# CPU\nused_cpu_sys:{}\nused_cpu_user:1.5\n"
     )
     both = (text.format(1_795_803_854_000_000, 10.0) + text.format(1_795_803_864_000_000, 19.5)).splitlines()
-    found = [r for r in redis.PARSER.read(Source("info.txt"), list(enumerate(both, 1))) if isinstance(r, Sample)]
+    records = databases.REDIS_INFO.read(Source("info.txt"), list(enumerate(both, 1)))
+    found = [record for record in records if isinstance(record, Sample)]
     assert [row.values["process_cpu_seconds_total.system"] for row in found] == [10.0, 19.5]
     assert [row.time.seconds for row in found if row.time] == [1_795_803_854.0, 1_795_803_864.0]
     assert {row.entity for row in found} == {(("pid", "7"), ("comm", "redis-server"))}
@@ -70,12 +71,12 @@ def test_java_version_is_the_version_of_the_virtual_machine(tmp_path: Path) -> N
 
 
 def recording(data: bytes = b"FLR\0" + bytes(64)) -> list[object]:
-    return list(jfr.BULK_PARSER.read(Source("host/app.jfr"), Content(iter((data,)), len(data))))
+    return list(java.JFR_BULK_PARSER.read(Source("host/app.jfr"), Content(iter((data,)), len(data))))
 
 
 def test_a_recording_that_nobody_here_can_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command that makes text of it."""
-    monkeypatch.setattr(jfr, "find_program", lambda _: None)
+    monkeypatch.setattr(java, "find_program", lambda _: None)
     (problem,) = recording()
     assert isinstance(problem, Problem)
     assert "jfr print --events jdk.JVMInformation" in problem.text
@@ -89,7 +90,7 @@ def test_an_installed_jfr_reads_a_recording(monkeypatch: pytest.MonkeyPatch, tmp
     program = tmp_path / "jfr"
     program.write_text(f"#!/bin/sh\ncat {READERS / 'jfr' / 'text' / 'jfr.txt'}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(jfr, "find_program", lambda _: program)
+    monkeypatch.setattr(java, "find_program", lambda _: program)
     found = {r.name: r.value for r in recording() if isinstance(r, Fact)}
     assert found["app.version"] == "17.0.15"
     assert "-XX:+UseTransparentHugePages" in str(found["process.command"])

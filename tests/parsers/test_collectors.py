@@ -20,18 +20,17 @@ from thpdiag.bundle import members
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.knowledge.paths import system_path
 from thpdiag.model import Clock, Fact, Moment, Problem, ProblemKind, Record, Sample, Series
-from thpdiag.model.parser import BulkParser, Content, Foreign, Source
+from thpdiag.model.parser import BulkParser, Content, Foreign, Parser, Source
 from thpdiag.parsers import all_parsers, bulk_parsers, nmon
 from thpdiag.parsers._table import as_series
-from thpdiag.parsers.atop import json as atop_json
-from thpdiag.parsers.atop import parseable as atop_parseable
+from thpdiag.parsers.atop import logs as atop_logs
 from thpdiag.parsers.atop import raw as atop_raw
 from thpdiag.parsers.atop import text as atop_text
 
 FIXTURES = ROOT / "fixtures"
 RAW = FIXTURES / "readers" / "atop_raw" / "recording" / "atop.raw"
 NMON = FIXTURES / "readers" / "nmon" / "recording" / "node1.nmon"
-BULK_PARSER = (atop_raw.BULK_PARSER, atop_parseable.BULK_PARSER, atop_json.BULK_PARSER, nmon.BULK_PARSER)
+BULK_PARSER = (atop_raw.BULK_PARSER, atop_logs.PARSEABLE_BULK_PARSER, atop_logs.JSON_BULK_PARSER, nmon.BULK_PARSER)
 SMALL = settings(
     max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
@@ -93,8 +92,8 @@ def printed(*options: str) -> str:
 def test_a_raw_log_gives_what_atop_itself_prints_of_it() -> None:
     """Cell for cell: the raw log, its parseable lines and its JSON are the same rows in the same order."""
     raw = rows(read(atop_raw.BULK_PARSER, RAW.read_bytes()))
-    parseable = rows(of_lines(atop_parseable.read, printed("-P", "ALL")))
-    as_json = rows(of_lines(atop_json.read, printed("-J", "ALL")))
+    parseable = rows(of_lines(atop_logs.read_parseable, printed("-P", "ALL")))
+    as_json = rows(of_lines(atop_logs.read_json, printed("-J", "ALL")))
     assert len(raw) > 150
     assert sorted(map(repr, raw)) == sorted(map(repr, parseable))
     assert _without_page_tables(raw) == _without_page_tables(as_json)
@@ -141,7 +140,10 @@ def test_a_log_without_its_package_asks_for_the_text(monkeypatch: pytest.MonkeyP
 
 def test_memory_that_khugepaged_gives_is_seen_in_every_form() -> None:
     """RSS of pid 3 grows by megabytes between two intervals without a fault."""
-    for records in (read(atop_raw.BULK_PARSER, RAW.read_bytes()), of_lines(atop_parseable.read, printed("-P", "PRM"))):
+    for records in (
+        read(atop_raw.BULK_PARSER, RAW.read_bytes()),
+        of_lines(atop_logs.read_parseable, printed("-P", "PRM")),
+    ):
         rss, faults_ = [], 0.0
         for row in records:
             if isinstance(row, Sample) and dict(row.entity).get("pid") == "3":
@@ -168,12 +170,14 @@ def test_a_damaged_recording_is_read_without_a_mistake(reader: BulkParser) -> No
     run()
 
 
-@pytest.mark.parametrize("reader", [atop_parseable, atop_json, nmon], ids=lambda r: str(r.NAME))
-def test_columns_hold_the_same_as_rows(reader: object) -> None:
+@pytest.mark.parametrize(
+    "parser", [atop_logs.PARSEABLE_PARSER, atop_logs.JSON_PARSER, nmon.PARSER], ids=lambda parser: parser.name
+)
+def test_columns_hold_the_same_as_rows(parser: Parser) -> None:
     """Each row of a recording comes back out of its columns, with line, text, time and mark."""
-    where = FIXTURES / "readers" / str(reader.NAME) / "recording"  # type: ignore[attr-defined]
+    where = FIXTURES / "readers" / parser.name / "recording"
     text = next(p for p in where.iterdir()).read_text()
-    plain = [r for r in of_lines(reader.read, text) if isinstance(r, Sample)]  # type: ignore[attr-defined]
+    plain = [r for r in of_lines(parser.read, text) if isinstance(r, Sample)]
     columns = [row for r in as_series(plain) if isinstance(r, Series) for row in r]
 
     def shown(row: Sample) -> str:

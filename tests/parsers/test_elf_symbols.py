@@ -10,7 +10,7 @@ from conftest import ROOT
 from elf_files import CODE, DATA, LOCAL, NOTE, NOTYPE, OBJECT, WEAK, Section, Symbol, build_id_note, elf
 from thpdiag.model import Problem, ProblemKind, SymbolTable, TableKind
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers.kernel_symbols import elf as elf_symbols
+from thpdiag.parsers import kernel_symbols
 
 FORMS = pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
 BUILD_ID = bytes(range(20))
@@ -21,7 +21,7 @@ MODULE = (ROOT / "fixtures/readers/elf_symbols/module/churn-net.ko").read_bytes(
 
 def read(data: bytes, path: str = "vmlinux", chunk: int = 1000) -> list[SymbolTable | Problem]:
     chunks = (data[i : i + chunk] for i in range(0, len(data), chunk))
-    return list(elf_symbols.read(Source(path), Content(chunks, len(data))))
+    return list(kernel_symbols.read_elf(Source(path), Content(chunks, len(data))))
 
 
 def table(data: bytes, path: str = "vmlinux") -> SymbolTable:
@@ -100,14 +100,14 @@ def test_functions_of_a_module_lie_as_it_is_loaded(wide: bool, order: str) -> No
 )
 def test_kernels_and_modules_are_known_by_their_paths(path: str) -> None:
     """And by the first bytes."""
-    assert elf_symbols.BULK_PARSER.claims(path, KERNEL[:65536], None)
-    assert not elf_symbols.BULK_PARSER.claims(path, b"\x1f\x8b", None)
+    assert kernel_symbols.ELF_SYMBOLS.claims(path, KERNEL[:65536], None)
+    assert not kernel_symbols.ELF_SYMBOLS.claims(path, b"\x1f\x8b", None)
 
 
 @pytest.mark.parametrize("path", ["usr/bin/churn", "churn", "usr/lib/libc.so.6/0123456789abcdef/elf", "x.kosher"])
 def test_programs_are_not_claimed(path: str) -> None:
     """Their symbols are of no use."""
-    assert not elf_symbols.BULK_PARSER.claims(path, KERNEL[:65536], None)
+    assert not kernel_symbols.ELF_SYMBOLS.claims(path, KERNEL[:65536], None)
 
 
 def test_the_release_in_the_path_counts_where_the_file_says_none() -> None:
@@ -128,12 +128,12 @@ def test_a_program_in_the_store_gives_nothing() -> None:
 
 def test_debug_information_between_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """The beginning and the end are enough, and notes in the middle that the program headers announce."""
-    monkeypatch.setattr(elf_symbols, "HEAD", 4096)
-    monkeypatch.setattr(elf_symbols, "TAIL", 4096)
+    monkeypatch.setattr(kernel_symbols, "HEAD_BYTES", 4096)
+    monkeypatch.setattr(kernel_symbols, "TAIL_BYTES", 4096)
     big = vmlinux("<", wide=True, middle=bytes(100_000))
     assert len(names(table(big))) == 8
 
-    monkeypatch.setattr(elf_symbols, "TAIL", len(KERNEL) - KERNEL.index(b"GNU\0") - 30)
+    monkeypatch.setattr(kernel_symbols, "TAIL_BYTES", len(KERNEL) - KERNEL.index(b"GNU\0") - 30)
     (found,) = read(KERNEL, chunk=10)
     assert isinstance(found, SymbolTable)
     assert found.build_id == "3ce3c1adaec2fb5c1a8afd0e6107c12e6aa25237"
@@ -141,8 +141,8 @@ def test_debug_information_between_is_not_held(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_symbol_table_far_from_the_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded; the problem says so."""
-    monkeypatch.setattr(elf_symbols, "HEAD", 64)
-    monkeypatch.setattr(elf_symbols, "TAIL", 64)
+    monkeypatch.setattr(kernel_symbols, "HEAD_BYTES", 64)
+    monkeypatch.setattr(kernel_symbols, "TAIL_BYTES", 64)
 
     assert [r.kind for r in read(KERNEL, chunk=50) if isinstance(r, Problem)] == [ProblemKind.UNREADABLE]
 

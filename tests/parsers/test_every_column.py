@@ -14,7 +14,7 @@ from collectl_files import plot
 from conftest import ROOT
 from live_recorders import Cells, atop_cells, collectl_cells, read_cells, sadf_cells
 from sysstat_rows import by_lines
-from thpdiag.parsers.atop import parseable as atop_parseable
+from thpdiag.parsers.atop import logs as atop_logs
 from thpdiag.parsers.sysstat import sadf
 
 READERS = ROOT / "fixtures" / "readers"
@@ -69,7 +69,7 @@ def test_lines_of_atop() -> None:
     text = "\n".join(lines) + "\n"
     more = {"process_cpu_ratio", "process_threads", "process_start_time_seconds"}
     huge = {"node_memory_HugePages_Total", "node_memory_HugePages_Free"}
-    ours = read_cells(by_lines(atop_parseable.PARSER, text.encode()))
+    ours = read_cells(by_lines(atop_logs.PARSEABLE_PARSER, text.encode()))
     check(ours, atop_cells(text), SUMS | SWAPPED | more | huge, 200)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from thpdiag.model import Problem, ProblemKind, SymbolList, SymbolTable, TableKind
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers.kernel_symbols import kallsyms
+from thpdiag.parsers import kernel_symbols
 from thpdiag.perf import kallsyms as tables
 
 FIXTURE = (ROOT / "fixtures/readers/kallsyms/kernel-6.18/proc/kallsyms").read_bytes()
@@ -18,7 +18,7 @@ BUILD_ID = "0123456789abcdef0123456789abcdef01234567"
 
 def read(text: bytes, path: str = "kallsyms", chunk: int = 1 << 16) -> tuple[SymbolTable, list[Problem]]:
     chunks = (text[i : i + chunk] for i in range(0, len(text), chunk))
-    records = list(kallsyms.read(Source(path, path=path), Content(chunks, len(text))))
+    records = list(kernel_symbols.read_kallsyms(Source(path, path=path), Content(chunks, len(text))))
     (listed,) = [r for r in records if isinstance(r, SymbolList)]
     table, odd = tables.read(listed)
     return table, [r for r in records if isinstance(r, Problem)] + odd
@@ -46,7 +46,7 @@ def test_the_path_tells_the_kernel(path: str, release: str, build_id: str, kind:
     table, _ = read(FIXTURE, path)
 
     assert (table.release, table.build_id, table.kind) == (release, build_id, kind)
-    assert kallsyms.BULK_PARSER.claims(path, FIXTURE[:65536], len(FIXTURE))
+    assert kernel_symbols.KALLSYMS.claims(path, FIXTURE[:65536], len(FIXTURE))
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_the_path_tells_the_kernel(path: str, release: str, build_id: str, kind:
 )
 def test_other_lists_are_not_claimed(path: str, head: bytes) -> None:
     """A program's symbols, prose and /proc files belong to nobody here."""
-    assert not kallsyms.BULK_PARSER.claims(path, head, len(head))
+    assert not kernel_symbols.KALLSYMS.claims(path, head, len(head))
 
 
 def test_a_list_is_known_by_its_names_whatever_the_file_is_called() -> None:
     """`_text` stands near the beginning of every kernel's list."""
-    assert kallsyms.BULK_PARSER.claims("symbols from web1", FIXTURE[:65536], None)
+    assert kernel_symbols.KALLSYMS.claims("symbols from web1", FIXTURE[:65536], None)
 
 
 @pytest.mark.parametrize("typed", [b"$ cat /proc/kallsyms\n", b"[root@host ~]# sudo cat /boot/System.map-5.10\r\n"])
 def test_the_command_that_printed_a_list_may_stand_above_it(typed: bytes) -> None:
     """Whatever the file is called; only that one line."""
-    assert kallsyms.BULK_PARSER.claims("listing.txt", typed + FIXTURE, None)
-    assert not kallsyms.BULK_PARSER.claims("listing.txt", typed + typed + FIXTURE, None)
+    assert kernel_symbols.KALLSYMS.claims("listing.txt", typed + FIXTURE, None)
+    assert not kernel_symbols.KALLSYMS.claims("listing.txt", typed + typed + FIXTURE, None)
     (table, problems), (plain, _) = read(typed + FIXTURE), read(FIXTURE)
     assert (names(table), problems, table.cite.line) == (names(plain), [], 2)
 
@@ -167,7 +167,7 @@ def test_a_list_that_ends_within_a_line_is_said_to() -> None:
 
 def test_a_list_that_is_too_long_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a line's end, with a problem that names the limit."""
-    monkeypatch.setattr(kallsyms, "MAX_LIST_BYTES", 10_000)
+    monkeypatch.setattr(kernel_symbols, "MAX_LIST_BYTES", 10_000)
     table, problems = read(FIXTURE, chunk=4096)
 
     assert [(p.kind, "10000" in p.text) for p in problems] == [(ProblemKind.LIMIT, True)]
@@ -178,7 +178,9 @@ def test_a_list_that_is_too_long_is_cut(monkeypatch: pytest.MonkeyPatch) -> None
 def test_garbage_is_a_problem_never_an_exception(garbage: bytes, at: int, gone: int) -> None:
     """Bytes put in and taken out anywhere."""
     text = FIXTURE[:2000]
-    records = list(kallsyms.read(Source("kallsyms"), Content(iter([text[:at] + garbage + text[at + gone :]]))))
+    records = list(
+        kernel_symbols.read_kallsyms(Source("kallsyms"), Content(iter([text[:at] + garbage + text[at + gone :]])))
+    )
 
     for listed in records:
         if isinstance(listed, SymbolList):

@@ -9,14 +9,14 @@ import pytest
 from conftest import ROOT
 from thpdiag.model import Fact, Problem, Record, Sample
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers.kernel_events import BULK_PARSER, read
+from thpdiag.parsers.kernel_events import KERNEL_EVENTS_BULK, read_kernel_events
 
 FOLDER = ROOT / "fixtures" / "readers" / "kernel_events"
 HEAD = "           store-7     [000] .....   "
 
 
 def records(text: str) -> list[Record]:
-    return list(read(Source("trace"), enumerate(text.split("\n"), 1)))
+    return list(read_kernel_events(Source("trace"), enumerate(text.split("\n"), 1)))
 
 
 def spreads(found: list[Record]) -> dict[tuple[str, ...], str]:
@@ -38,7 +38,7 @@ def test_bytes_and_lines_read_alike(case: str) -> None:
     lines = records(data.decode())
     for size in (1 << 12, 1 << 17):
         chunks: Iterator[bytes] = (data[at : at + size] for at in range(0, len(data), size))
-        found = list(BULK_PARSER.read(Source("trace"), Content(chunks)))
+        found = list(KERNEL_EVENTS_BULK.read(Source("trace"), Content(chunks)))
         assert [repr(r) for r in found] == [repr(r) for r in lines]
 
 

@@ -16,7 +16,7 @@ from thpdiag.host.kernel_symbols import symbolize
 from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Profile, SymbolList, SymbolTable
 from thpdiag.model.parser import Content, Source
-from thpdiag.parsers.kernel_symbols import kallsyms
+from thpdiag.parsers import kernel_symbols
 from thpdiag.parsers.perf import data as perf_data
 from thpdiag.perf import kallsyms as tables
 
@@ -57,7 +57,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_list() -> SymbolTable:
     data = Path("/proc/kallsyms").read_bytes()
-    (listed,) = kallsyms.read(Source("proc/kallsyms"), Content(iter([data])))
+    (listed,) = kernel_symbols.read_kallsyms(Source("proc/kallsyms"), Content(iter([data])))
     assert isinstance(listed, SymbolList)
     table, problems = tables.read(listed)
     assert problems == []

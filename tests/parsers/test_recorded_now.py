@@ -28,8 +28,7 @@ from live_recorders import (
 from sysstat_rows import by_lines, in_bulk
 from thpdiag.model import Record
 from thpdiag.model.parser import Foreign
-from thpdiag.parsers.atop import json as atop_json
-from thpdiag.parsers.atop import parseable as atop_parseable
+from thpdiag.parsers.atop import logs as atop_logs
 from thpdiag.parsers.atop import raw as atop_raw
 from thpdiag.parsers.collectl import raw as collectl_raw
 from thpdiag.parsers.sysstat import sadc, sadf, sar
@@ -188,9 +187,9 @@ def test_every_cell_of_atop(log: Path, form: str) -> None:
     if form == "the file itself":
         ours = read_cells(in_bulk(atop_raw.BULK_PARSER, log.read_bytes()))
     elif form == "-P":
-        ours = read_cells(by_lines(atop_parseable.PARSER, text.encode()))
+        ours = read_cells(by_lines(atop_logs.PARSEABLE_PARSER, text.encode()))
     else:
-        ours = read_cells(by_lines(atop_json.PARSER, printed("atop", "-r", log, "-J", "ALL").encode()))
+        ours = read_cells(by_lines(atop_logs.JSON_PARSER, printed("atop", "-r", log, "-J", "ALL").encode()))
         theirs = {key: value for key, value in theirs.items() if key[3] in names(ours)}
     assert len(theirs) >= 150
     assert len(set(theirs.values())) >= 60

@@ -10,7 +10,7 @@ from thpdiag.knowledge.workloads import workloads
 from thpdiag.knowledge.yaml_nodes import load_shipped
 from thpdiag.model import Fact
 from thpdiag.model.parser import Source
-from thpdiag.parsers.work_figures import PARSER
+from thpdiag.parsers.work import WORK_FIGURES
 
 FIO = """t: (groupid=0, jobs=1): err= 0: pid=941: Fri Nov 27 04:11:08 2026
   write: IOPS=54.4k, BW=213MiB/s (223MB/s)(638MiB/3002msec); 0 zone resets
@@ -69,7 +69,8 @@ def test_what_a_load_generator_prints(tool: str) -> None:
     redis-benchmark 7.0.15 and pgbench 15.18."""
     text, expected, lasted = PRINTED[tool]
     lines = iter(enumerate(text.splitlines(), 1))
-    facts = [fact for fact in PARSER.read(Source("member", command=f"{tool} test"), lines) if isinstance(fact, Fact)]
+    records = WORK_FIGURES.read(Source("member", command=f"{tool} test"), lines)
+    facts = [fact for fact in records if isinstance(fact, Fact)]
     assert {fact.label("kind"): fact.value for fact in facts} == pytest.approx(expected)
     assert {fact.label("tool") for fact in facts} == {tool}
     assert {float(fact.label("lasted") or 0) or None for fact in facts} == {lasted}

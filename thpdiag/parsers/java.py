@@ -1,4 +1,6 @@
-"""What a Java virtual machine (HotSpot) says of its own options and memory.
+"""A Java virtual machine (HotSpot): options and memory, pauses for garbage collection, recordings of Flight Recorder.
+
+What a Java virtual machine (HotSpot) says of its own options and memory.
 
 -XX:+PrintFlagsFinal and `jcmd PID VM.flags -all`, of which the options about huge pages, heap and stacks are taken:
 
@@ -17,16 +19,51 @@ Native memory tracking, `jcmd PID VM.native_memory summary` (KB, MB or GB, or by
 What is committed is what the virtual machine asked for; resident memory far above it is not its own doing: huge pages
 that fill what was touched in part, or allocations of native libraries, which are not counted here.
 Source: OpenJDK jvmFlag.cpp (print_on), memReporter.cpp of 8, 11, 17, 21; recorded with 17.
+
+Pauses of a Java virtual machine (HotSpot): how long its garbage collector stopped the program, and the CPU time.
+
+    [2026-11-27T09:56:25.446+0000][0.342s][info][gc,cpu] GC(0) User=0.01s Sys=0.02s Real=0.06s
+    2016-02-09T00:30:52.886-0500: 1700.401: [Full GC ... 7.26 secs] [Times: user=9.50 sys=0.01, real=7.27 secs]
+
+Units: seconds with two decimals, each of the collector's threads counted in user and sys. They are summed up from the
+first line on, so that a change is what the pauses in between took. Lines without a date, whose seconds count from the
+start of the virtual machine, have no time.
+Varies: the decorations before a line (-Xlog:gc*:file=...:DECORATIONS); JDK 8 and older write all of a pause in a line,
+its times at the end, without a date unless -XX:+PrintGCDateStamps was given. Source: OpenJDK gcTraceTime.cpp of
+17 and 25, gcTraceTime.cpp of 8 (TraceCPUTime); recorded with 17.
+
+Java Flight Recorder: recordings (FLR), by an installed `jfr`, and the text that it prints.
+
+    jdk.JVMInformation {
+      startTime = 17:53:35.325
+      jvmVersion = "OpenJDK 64-Bit Server VM (17.0.15+6-Debian-1deb12u1) for linux-amd64 JRE (17.0.15+6-...), ..."
+      jvmArguments = "-XX:+UseTransparentHugePages -Xmx1g"
+      javaArguments = "Busy 9"
+      pid = 15481
+    }
+
+Of the events that tells which virtual machine ran, with which options: process.command and app.version. Stacks of
+ExecutionSample are of Java alone, and what they count is no CPU time of the kernel; they are not read. The recording is
+never decoded here: where `jfr` is installed it prints that event, else the report asks for the text.
+Source: OpenJDK jdk.jfr tool Print, JVM metadata.xml of 11 to 25; recorded with 17.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
+from itertools import chain
+from tempfile import NamedTemporaryFile
 
-from thpdiag.model import Citation, Fact, Record
-from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable, with_errors
+from thpdiag.model import Citation, Fact, Moment, ProblemKind, Record, Sample
+from thpdiag.model.facts import zoned_moment
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
+from thpdiag.model.text import path_name
+from thpdiag.parsers._lines import ParseErrors, any_of, parse_member, printable, with_errors
+from thpdiag.parsers._programs import ending_of, path_on_host, printed_records, request
+from thpdiag.parsers._time import date_seconds, day_seconds
+from thpdiag.sandbox.programs import Ending, ProgramLimits, find_program
 
 OPTIONS = frozenset({
     "UseTransparentHugePages", "UseLargePages", "UseHugeTLBFS", "AlwaysPreTouch", "InitialHeapSize", "MaxHeapSize",
@@ -104,3 +141,130 @@ NMT_PARSER = Parser(
     NMT, "native memory tracking (Java)", read_nmt, opens=re.compile(r"Native Memory Tracking:\s*$"),
     continues=lambda text: _TOTAL.match(text) or _PART.match(text) or _AROUND.match(text),
 )  # fmt: skip
+
+
+_GC_DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}(?:[+-]\d{4}|Z)?"
+_GC_SECONDS = r"(\d{1,9}\.\d\d)"
+_GC_TAGS = r"(?:\[[^\[\]]{1,40}\]){0,8}\[gc(?:,[a-z]{2,20}){0,4} {0,20}\]"
+GC_TIMES = re.compile(rf"{_GC_TAGS} GC\(\d{{1,9}}\) User={_GC_SECONDS}s Sys={_GC_SECONDS}s Real={_GC_SECONDS}s")
+GC_LINE = re.compile(_GC_TAGS)
+OLD_TIMES = re.compile(rf"\[Times: user={_GC_SECONDS} sys={_GC_SECONDS}, real={_GC_SECONDS} secs\]")
+OLD_LINE = re.compile(rf"(?:{_GC_DATE}: )?(?:\d{{1,9}}\.\d{{3}}: )?\[(?:Full )?GC\b")
+OLD_REST = re.compile(
+    r"\s{0,8}\[(?:Times: |PSYoungGen|ParOldGen|ParNew|CMS|Eden|Parallel Time|GC Worker|Code Root|Clear CT|Other"
+    r"|Ext Root|Update RS|Scan RS|Object Copy|Termination|Choose CSet|Ref |Redirty|Humongous|Free CSet)"
+)
+_GC_MOMENT = re.compile(r"\[?(\d{4})-(\d\d)-(\d\d)T(\d\d:\d\d:\d\d[.,]\d{3})([+-]\d{4}|Z)?")
+GC_METRICS = ("jvm_gc_user_seconds_total", "jvm_gc_system_seconds_total", "jvm_gc_pause_seconds_total")
+
+
+def _gc_moment(text: str) -> Moment | None:
+    found = _GC_MOMENT.match(text)
+    day = date_seconds(int(found[1]), int(found[2]), int(found[3])) if found else None
+    time = day_seconds(found[4].replace(",", ".")) if found else None
+    return zoned_moment(day + time, found[5] or "") if found and day is not None and time is not None else None
+
+
+@with_errors("gc_log")
+def read_gc_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A Sample of the host for each pause: all pauses of the text up to it."""
+    totals, time = [0.0] * len(GC_METRICS), None
+    for line, text in lines:
+        found = GC_TIMES.match(text) or OLD_TIMES.search(text)
+        if found is None and text.strip() and not _is_gc_line(text):
+            odd.note(line, text, "not a line of a log of garbage collections")
+        time = _gc_moment(text) or time
+        if found:
+            totals = [round(total + float(spent), 2) for total, spent in zip(totals, found.groups(), strict=True)]
+            yield Sample(
+                "system", dict(zip(GC_METRICS, totals, strict=True)), source.cite(line, text), "gc_log", (), time
+            )
+
+
+_is_gc_line = any_of(GC_LINE, OLD_LINE, OLD_REST, blank=True)
+GC_LOG = Parser(
+    "gc_log", "log of garbage collections (Java)", read_gc_log, continues=_is_gc_line,
+    opens=re.compile(f"{GC_TIMES.pattern}|{OLD_LINE.pattern}"),
+)  # fmt: skip
+
+
+JFR = "jfr"
+JFR_EVENTS = "jdk.JVMInformation"
+MAX_SPOOLED_BYTES = 1 << 30
+_JFR_LIMITS = ProgramLimits(
+    seconds=60, cpu_seconds=60, output=64 << 20, memory=16 << 30
+)  # a virtual machine reserves much
+_JFR_BEGIN = re.compile(r"jdk\.JVMInformation \{\s*$")
+_JFR_FIELD = re.compile(r"\s{2}(?P<name>\w{1,40}) = (?:\"(?P<text>.*)\"|(?P<plain>\S.{0,400}))\s*$")
+_JFR_VM = re.compile(r".{0,80}? \((?P<version>\d{1,3}(?:\.\d{1,4}){0,3})[^()]{0,80}\)")
+
+
+@with_errors(JFR)
+def read_jfr(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """process.command and app.version of each virtual machine."""
+    fields: dict[str, tuple[int, str, str]] = {}
+    for number, text in lines:
+        if found := _JFR_FIELD.match(text):
+            fields[found["name"]] = (number, text, found["text"] if found["text"] is not None else found["plain"])
+        elif text.startswith("}"):
+            yield from _jfr_facts(source, fields)
+            fields = {}
+        elif text.strip() and not _JFR_BEGIN.match(text):
+            odd.note(number, text, "not a line of this event")
+    yield from _jfr_facts(source, fields)
+
+
+def _jfr_facts(source: Source, fields: dict[str, tuple[int, str, str]]) -> Iterator[Fact]:
+    if "jvmVersion" in fields and (version := _JFR_VM.match(fields["jvmVersion"][2])):
+        cite = source.cite(*fields["jvmVersion"][:2])
+        yield Fact("app.version", version["version"], cite, (("app", "jvm"),), source.time)
+    if "jvmArguments" in fields:
+        cite = source.cite(*fields["jvmArguments"][:2])
+        words = [fields[name][2] for name in ("jvmArguments", "javaArguments") if name in fields]
+        command = printable(" ".join(["java", *(word for word in words if word != "N/A")]))[:4000]
+        pid = printable(fields["pid"][2])[:10] if "pid" in fields else ""
+        yield Fact("process.command", command, cite, (("pid", pid), ("comm", "java")), source.time)
+
+
+def read_recording(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """What an installed `jfr` prints of it, or what to ask for."""
+    front = next(content.chunks, b"")
+    program = find_program("jfr")
+    if not front.startswith(b"FLR\0"):
+        yield _ask_for_jfr(source, "the recording is damaged", ProblemKind.DAMAGED)
+        return
+    if program is None:
+        yield _ask_for_jfr(source, "no jfr is installed here, so this recording was not read", ProblemKind.UNREADABLE)
+        return
+    with NamedTemporaryFile(suffix=".jfr") as file:  # jfr takes no other name, and no pipe
+        if content.file is not None:
+            with content.file.open("rb") as own:
+                shutil.copyfileobj(own, file)
+        else:
+            for chunk in chain((front,), content.chunks):
+                file.write(chunk)
+                if file.tell() > MAX_SPOOLED_BYTES:
+                    yield _ask_for_jfr(source, "the recording is too long and was not read", ProblemKind.LIMIT)
+                    return
+        file.flush()
+        options = ["-J-Xmx512m", "-J-XX:TieredStopAtLevel=1", "print", "--events", JFR_EVENTS, file.name]
+        run = yield from printed_records(
+            program, [options], _JFR_LIMITS, lambda printed: parse_member(source, printed, JFR, read_jfr)
+        )
+    if run.ending is not Ending.DONE:
+        how, kind = ending_of(run, file.name)
+        yield _ask_for_jfr(source, f"jfr {how}", kind)
+
+
+def _ask_for_jfr(source: Source, text: str, kind: ProblemKind) -> Record:
+    command = f"jfr print --events {JFR_EVENTS},CPULoad,ThreadCPULoad {path_name(path_on_host(source))} > jfr.txt"
+    return request(source, JFR, text, kind, command)
+
+
+JFR_PARSER = Parser(
+    JFR, "events that jfr prints (Java Flight Recorder)", read_jfr, opens=_JFR_BEGIN,
+    continues=lambda text: _JFR_FIELD.match(text) or text.startswith("}"),
+)  # fmt: skip
+JFR_BULK_PARSER = BulkParser(
+    JFR, "recordings of Java Flight Recorder (by an installed jfr)", None, read_recording, opens=re.compile(rb"FLR\0")
+)

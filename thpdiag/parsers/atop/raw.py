@@ -19,7 +19,7 @@ from thpdiag.model import Citation, Fact, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Foreign, Source
 from thpdiag.model.text import quoted
 from thpdiag.parsers._lines import rows_as_series
-from thpdiag.parsers.atop import intervals as atop
+from thpdiag.parsers.atop import logs as atop
 
 NAME = "atop_raw"
 MAGICS = (b"\xef\xbe\xed\xfe", b"\xfe\xed\xbe\xef")
@@ -143,21 +143,21 @@ def _cells(given: Any) -> dict[str, float]:
 
 def _host(interval: atop.Interval, header: Any, host: Any, cite: Citation) -> Iterator[Record]:
     hertz, page = float(header.hertz), float(header.pagesize)
-    yield from atop.cpu(interval, _cells(host.cpu.all) | {"hertz": hertz}, cite)
+    yield from atop.cpu_samples(interval, _cells(host.cpu.all) | {"hertz": hertz}, cite)
     for cpu in host.cpu.cpu[: max(0, min(int(host.cpu.nrcpu), len(host.cpu.cpu)))]:
-        yield from atop.cpu(interval, _cells(cpu) | {"hertz": hertz}, cite, str(cpu.cpunr))
+        yield from atop.cpu_samples(interval, _cells(cpu) | {"hertz": hertz}, cite, str(cpu.cpunr))
     load = {k: round(v, 2) for k, v in _cells(host.cpu).items()}  # averages are single precision there
-    yield from atop.system(interval, {k: load[k] for k in ("lavg1", "csw", "devint") if k in load}, cite)
+    yield from atop.system_samples(interval, {k: load[k] for k in ("lavg1", "csw", "devint") if k in load}, cite)
     memory = {k: v * page if k in atop.BYTES and v >= 0 else v for k, v in _cells(host.mem).items()}
     for keys in (MEMORY, SWAP, PAGING):
-        yield from atop.system(interval, {k: memory[k] for k in keys if k in memory}, cite, page)
+        yield from atop.system_samples(interval, {k: memory[k] for k in keys if k in memory}, cite, page)
     if getattr(host, "psi", None) is not None and host.psi.present:
         averages = {
             f"{short}{window}": round(getattr(getattr(host.psi, name), f"avg{window}"), 2)
             for short, name in PSI
             for window in (10, 60, 300)
         }
-        yield from atop.system(interval, averages, cite)
+        yield from atop.system_samples(interval, averages, cite)
 
 
 NO = (0, b"\0", b"n")  # a number or a character, by version: a thread has the sizes of its process, and its own faults

@@ -19,8 +19,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files
-from thpdiag.parsers._snapshots import snapshots
+from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files, snapshots
 from thpdiag.parsers._units import NOT_A_COUNT, parse_count
 
 _KIND = (

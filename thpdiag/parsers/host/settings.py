@@ -29,6 +29,16 @@ tuned's active profile and version: `tuned-adm active`, `tuned-adm list`, etc/tu
 RHEL 6 prints the state of its services below the profile. Where no profile is active, the value is `none`. Several
 merged profiles are one value with blanks. The file holds the name alone, so it is known by its path. Source:
 tuned-adm(8) of tuned 0.2 (RHEL 6) and 2.x.
+
+How the kernel was built: /boot/config-RELEASE, /proc/config.gz, or the lines that a grep took out of them.
+
+    CONFIG_TRANSPARENT_HUGEPAGE=y
+    # CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS is not set
+    CONFIG_TRANSPARENT_HUGEPAGE_MADVISE=y
+
+Of an option that no line names nothing is said, but for one thing: where `grep HUGE` printed lines and none of them
+names TRANSPARENT_HUGEPAGE, the kernel does not know it. Its value is y; m and strings belong to others.
+Source: kernel tree, scripts/kconfig/confdata.c; mm/Kconfig.
 """
 
 from __future__ import annotations
@@ -38,8 +48,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, ValueRows, lines_of_files, with_errors
-from thpdiag.parsers._snapshots import count_of, snapshots
+from thpdiag.parsers._lines import ParseErrors, ValueRows, count_of, lines_of_files, snapshots, with_errors
 
 _TREES = r"(?:abi|crypto|debug|dev|fs|kernel|net|sunrpc|user|vm)"
 _LINE = re.compile(rf"-?\s*({_TREES}[./][\w./:*+@-]{{1,250}})\s*=(.*)$")
@@ -175,4 +184,62 @@ TUNED = Parser(
     "tuned", "tuned-adm and tuned's version", parse_tuned, opens=_TUNED_OPENS,
     continues=re.compile(rf"{_TUNED_OPENS.pattern}|{_OTHER.pattern}").match,
     paths=(re.compile(r"(?:^|/)etc/tuned/active_profile$|(?:^|/)etc/tune-profiles/active-profile$"),),
+)  # fmt: skip
+
+
+KERNEL_CONFIG_NAME = "kernel_config"
+_CONFIG_PREFIX = r"(?:\S{0,200}config\S{0,120}?:)?"
+_CONFIG_SET = re.compile(
+    rf"{_CONFIG_PREFIX}(?P<option>CONFIG_[A-Za-z0-9_]{{1,100}})="
+    r"(?P<value>[ymn]|-?\d.{0,20}|0x[0-9a-fA-F]{1,16}|\".{0,400}\")$"
+)
+_CONFIG_UNSET = re.compile(rf"{_CONFIG_PREFIX}# (?P<option>CONFIG_[A-Za-z0-9_]{{1,100}}) is not set$")
+_THP = "CONFIG_TRANSPARENT_HUGEPAGE"
+_DEFAULTS = {f"{_THP}_{name.upper()}": name for name in ("always", "madvise", "never")}
+_CONFIG_RELEASE = re.compile(
+    r"config-(?P<release>[\w.+~-]{3,100})"
+)  # what kernel the file is of: several may be installed
+_CONFIG_FIRST = re.compile(r"# Automatically generated (?:file|make config)")
+_GREP_HUGE = re.compile(r"\bz?[ef]?grep\b(?!.* -[a-zA-Z]*v).{0,80}?\bHUGE(?:PAGE)?\b.{0,80}config")
+
+
+@with_errors(KERNEL_CONFIG_NAME)
+def parse_kernel_config(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Whether the kernel has transparent huge pages, and the value of `enabled` that it starts with."""
+    huge = 0
+    first: tuple[int, str] | None = None
+    named = False
+    of = _CONFIG_RELEASE.search(source.path) or _CONFIG_RELEASE.search(source.command)
+    labels = (("release", of["release"]),) if of else ()
+    for number, text in lines:
+        line = text.strip()
+        found = _CONFIG_SET.match(line) or _CONFIG_UNSET.match(line)
+        if found is None:
+            if line and not line.startswith("#"):
+                errors.note(number, text, "not a line of a kernel's configuration")
+            continue
+        option, is_set = found["option"], found.re is _CONFIG_SET
+        first, huge = first or (number, text), huge + ("HUGE" in option)
+        cite = source.cite(number, text)
+        if option == _THP:
+            named = True
+            yield Fact("kernel.thp_built_in", "yes" if is_set and found["value"] == "y" else "no", cite, labels)
+        elif option in _DEFAULTS and is_set and found["value"] == "y":
+            yield Fact("kernel.thp_default", _DEFAULTS[option], cite, labels)
+        named = named or option.startswith(_THP)
+    if first and huge and not named and _GREP_HUGE.search(source.command):
+        yield Fact("kernel.thp_built_in", "no", source.cite(*first), labels)
+
+
+def _is_config_line(text: str) -> bool:
+    """Lines of a configuration, its headings, and the empty lines between."""
+    line = text.strip()
+    return not line or line.startswith("#") or bool(_CONFIG_SET.match(line))
+
+
+KERNEL_CONFIG = Parser(
+    KERNEL_CONFIG_NAME, "configuration of the kernel's build", parse_kernel_config, continues=_is_config_line,
+    opens=re.compile(rf"{_CONFIG_FIRST.pattern}|{_CONFIG_PREFIX}(?:# )?CONFIG_[A-Za-z0-9_]{{1,100}}(?:=| is not set$)"),
+    confirm=lambda ahead: all(map(_is_config_line, ahead[:3])),
+    paths=(re.compile(r"(?:^|/)(?:boot/config-[^/]+|proc/config(?:\.gz)?)$"),),
 )  # fmt: skip

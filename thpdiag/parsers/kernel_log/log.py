@@ -63,8 +63,7 @@ from dataclasses import dataclass, replace
 from thpdiag.model import Event, Fact, Problem, Record, Sample
 from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import Lines, Parser, Passable, Source
-from thpdiag.parsers._lines import ParseErrors, with_errors
-from thpdiag.parsers._snapshots import CGROUP_COUNTER
+from thpdiag.parsers._lines import CGROUP_COUNTER, ParseErrors, with_errors
 from thpdiag.parsers.kernel_log.call_traces import frame_function, is_trace_line
 from thpdiag.parsers.kernel_log.lines import BOOT_SECONDS, OPENS, SPOKEN, belongs, split_line
 from thpdiag.parsers.kernel_log.messages import BOOT_LINE, BOOT_TEXT, Messages

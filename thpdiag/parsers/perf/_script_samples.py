@@ -32,8 +32,8 @@ from thpdiag.model.profile import UNKNOWN
 from thpdiag.model.ragged import starts_of
 from thpdiag.parsers._kernel_events import EVENTS, Durations, KernelEvent
 from thpdiag.parsers._lines import ParseErrors
-from thpdiag.parsers.perf import header as perf_header
-from thpdiag.parsers.perf._script_grammar import (
+from thpdiag.parsers.perf._texts import HEADER_COMMENT, Frames, header_fact, host_facts
+from thpdiag.parsers.perf.script import (
     LOOKAHEAD,
     NAME,
     OPENS,
@@ -49,7 +49,6 @@ from thpdiag.parsers.perf._script_grammar import (
     plain_text,
     unambiguous_head,
 )
-from thpdiag.parsers.perf.frames import Frames
 
 WINDOW_BYTES = 1 << 22  # that are split into blocks at once
 MAX_LINE_BYTES = Limits().line
@@ -322,9 +321,9 @@ class Samples:
     def _other(self, number: int, text: str) -> None:
         """A line that is no frame: of perf's own header (what it says first counts), a record, a head."""
         if text[0] == "#" and not self._line:
-            if found := perf_header.fact(text):
+            if found := header_fact(text):
                 self._header.setdefault(found[0], (found[1], self._source.cite(number, text)))
-            elif not perf_header.COMMENT.match(text):
+            elif not HEADER_COMMENT.match(text):
                 self._errors.note(number, text, "a comment that perf does not write")
         elif "PERF_RECORD_" in text and (record := _RECORD.match(text)):
             if record["kind"].startswith("LOST") and (lost := _LOST.search(record["rest"])):
@@ -343,7 +342,7 @@ class Samples:
     def records(self, damage: LineDamage) -> Iterator[Record]:
         """What all lines told: facts of the host, problems, a profile for each event."""
         for name, (value, cite) in self._header.items():
-            yield from perf_header.of_host({name: value}, cite)
+            yield from host_facts({name: value}, cite)
         problems = self._errors.problems()
         yield from problems
         yield from damage.problems(self._source.member, MAX_LINE_BYTES)

@@ -31,7 +31,7 @@ from math import fsum  # the same on each version of Python, as sum is not
 from typing import NamedTuple
 
 from thpdiag.knowledge.symbols import families_of, normalise
-from thpdiag.parsers.perf.frames import plain_name, symbol_like
+from thpdiag.parsers.perf._texts import plain_name, symbol_like
 
 _BRANCH = re.compile(r"[\s|]*(?P<dash>--+)(?:\s?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)--)?\s?(?P<name>\S.*)?$")
 _BROWSER = re.compile(

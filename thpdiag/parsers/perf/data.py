@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Foreign, Source
-from thpdiag.parsers.perf import header as perf_header
+from thpdiag.parsers.perf._texts import host_facts
 from thpdiag.perf.header import MAGICS
 
 
@@ -27,7 +27,7 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     recording = Recording(content.chunks, content.size, cite)
     found, problems = read_windows(recording)
     yield from problems
-    yield from perf_header.of_host(header_facts(recording.features), cite)
+    yield from host_facts(header_facts(recording.features), cite)
     made = list(profiles(recording, found, cite))
     if not made and found.odd:
         reasons = ", ".join(f"{count} {reason}" for reason, count in found.odd.items())

@@ -24,8 +24,8 @@ from thpdiag.model import Citation, Ledger, Measure, Profile, Record, StackCount
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.model.profile import NAMELESS
 from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers.perf._texts import Frames, symbol_like
 from thpdiag.parsers.perf.call_graph import ROOTS
-from thpdiag.parsers.perf.frames import Frames, symbol_like
 from thpdiag.parsers.stacks._stacks import with_measure
 
 _LINE = re.compile(r"(?P<stack>\S.*?)\s(?P<count>\d{1,18}(?:\.\d{1,9})?)$")

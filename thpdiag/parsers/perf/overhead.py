@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from thpdiag.model import Citation, Ledger, Profile, StackCounts, Stacks, Task
 from thpdiag.model.profile import NAMELESS, Inclusive
+from thpdiag.parsers.perf._texts import Frames, kernel_dso, kernel_letter, symbol_like
 from thpdiag.parsers.perf.call_graph import (
     Layout,
     OverheadRow,
@@ -33,7 +34,6 @@ from thpdiag.parsers.perf.call_graph import (
     share,
     with_totals,
 )
-from thpdiag.parsers.perf.frames import Frames, kernel_dso, kernel_letter, symbol_like
 
 PERCENT = r"\d{1,3}[.,]\d{1,2}%"
 _ROW = re.compile(rf"(?P<lead>\s*(?:[+-]\s*)?)(?P<shares>{PERCENT}(?:\s+{PERCENT}){{0,5}})(?:\s+(?P<rest>\S.*))?$")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from thpdiag.model import Citation, Problem, ProblemKind, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors
-from thpdiag.parsers.perf import header as perf_header
+from thpdiag.parsers.perf._texts import HEADER_COMMENT, HEADER_OPENS, header_fact
 from thpdiag.parsers.perf.call_graph import part
 from thpdiag.parsers.perf.overhead import PERCENT, Columns, Table, columns, row
 
@@ -46,7 +46,7 @@ _FOOT = re.compile(
 )
 _ELISION = re.compile(r"\s*[\[(<]?(?:\.{3,}|…|snip)[\])>]?\s*$")  # of whoever left rows out
 # perf's comments and hints
-_SILENT = re.compile(rf"{perf_header.COMMENT.pattern}|{_FOOT.pattern}|{_ELISION.pattern}")
+_SILENT = re.compile(rf"{HEADER_COMMENT.pattern}|{_FOOT.pattern}|{_ELISION.pattern}")
 _SEPARATED = re.compile(r"#\s*(?:Overhead|Children)(?P<sign>[^\w\s]|\t)")
 _ROW_OPENS = rf"\s*(?:[+-]\s*)?{PERCENT}\s+(?:{PERCENT}\s+)?(?:\S.{{0,300}}?\s)?\[[k.guH]\]\s+\S"
 _LIKE_ROW = re.compile(r"\s*[\d.,]{3,12}%\s*\S")  # of -t, or damaged
@@ -74,7 +74,7 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     current: _Part | None = None
     for number, text in lines:
         cite = source.cite(number, text)
-        if found := perf_header.fact(text):
+        if found := header_fact(text):
             header.setdefault(*found)
             continue
         if current is None or _is_next_event(current, text):
@@ -175,7 +175,7 @@ def continues(text: str) -> bool:
     if not text.strip():
         return True
     if text.lstrip().startswith("#"):
-        return bool(perf_header.COMMENT.match(text))
+        return bool(HEADER_COMMENT.match(text))
     if any(known.match(text) for known in (_EVENT, _HEAD, _FOOT, _ELISION)):
         return True
     return row(text, Columns()) is not None or part(text) or bool(_LIKE_ROW.match(text))
@@ -188,12 +188,12 @@ def _confirm(ahead: list[str]) -> object:
     """
     if _BARE_ROW.match(ahead[0]) and not re.match(_ROW_OPENS, ahead[0]):
         return len(ahead) > 1 and _BRANCH_BELOW.match(ahead[1])
-    if not re.match(perf_header.OPENS, ahead[0]):
+    if not re.match(HEADER_OPENS, ahead[0]):
         return True
     for text in ahead[1:]:
         if _HEAD.match(text) or _EVENT.match(text) or _LOST.match(text):
             return True
-        if not perf_header.COMMENT.match(text) and text.strip():
+        if not HEADER_COMMENT.match(text) and text.strip():
             return bool(re.match(_ROW_OPENS, text))
     return False
 
@@ -202,7 +202,7 @@ PARSER = Parser(
     "perf_report", "perf report --stdio, or a copy of its screen", read, continues=continues, confirm=_confirm,
     lookahead=80,
     opens=re.compile(
-        rf"{_ROW_OPENS}|{_BARE_ROW.pattern}|{perf_header.OPENS}"
+        rf"{_ROW_OPENS}|{_BARE_ROW.pattern}|{HEADER_OPENS}"
         r"|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d|Events:\s*\d+[KMG]?\s)"
         r"|#\s(?:Overhead|Children)\b[^\w:]\s*\w"
         r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"

@@ -12,7 +12,7 @@ r"""perf stat: counts of events of a command, a process or the host (text, -I, -
          0.500548023,52392,,page-faults,1001315121,100.00,,         (-I 500 -x,)
     {"interval" : 0.500, "counter-value" : "48446.0", "unit" : "", "event" : "page-faults", ...}   (-I 500 -j)
 
-The time of a command is work done (thpdiag.parsers.work_figures). Of the host (-a) and of one process (-p) page faults
+The time of a command is work done (thpdiag.parsers.work). Of the host (-a) and of one process (-p) page faults
 per second are those of sar -B and pidstat -r; those of a command are nobody's. What was counted in how long is known
 from `seconds time elapsed` and from the times of -I. Units: counts, msec of task-clock; with -r means.
 `<not supported>` (virtual machines) and `<not counted>` are unknown, never 0. Walks of the page table for an address
@@ -36,10 +36,9 @@ from dataclasses import dataclass, field
 
 from thpdiag.model import Citation, Entity, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers import work_figures
 from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY
-from thpdiag.parsers.work_figures import PERF_STAT
+from thpdiag.parsers.work import PERF_STAT, read_work_figures
 
 READER = "perf_stat"
 NOT_COUNTED = r"<not (?:supported|counted)>"
@@ -132,7 +131,7 @@ class _Run:
     def finish(self) -> Iterator[Record]:
         """What is known at its end."""
         if self.is_job:
-            yield from work_figures.read(self.source, self.lines)
+            yield from read_work_figures(self.source, self.lines)
         yield from self._rates(float(self.at) - self.began if self.at else self.elapsed)
         instructions = self._sum(INSTRUCTIONS)
         if instructions and instructions[0] >= MIN_INSTRUCTIONS and (walks := self._sum(WALKS)):

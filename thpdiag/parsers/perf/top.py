@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 from thpdiag.model import Citation, Problem, Profile, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors
+from thpdiag.parsers.perf._texts import kernel_dso
 from thpdiag.parsers.perf.call_graph import OverheadRow, part, share
-from thpdiag.parsers.perf.frames import kernel_dso
 from thpdiag.parsers.perf.overhead import Columns, Entry, Table, row
 
 _TITLE = re.compile(r"\s*PerfTop:\s")

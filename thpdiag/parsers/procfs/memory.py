@@ -61,8 +61,16 @@ from itertools import islice
 
 from thpdiag.model import Citation, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, with_errors
-from thpdiag.parsers._snapshots import CGROUP_COUNTER, Row, count_of, matches, snapshots, system_samples
+from thpdiag.parsers._lines import (
+    CGROUP_COUNTER,
+    ParseErrors,
+    Row,
+    count_of,
+    matches,
+    snapshots,
+    system_samples,
+    with_errors,
+)
 from thpdiag.parsers._units import (
     MAX_KIB,
     MAX_QUANTITY,

@@ -51,6 +51,25 @@ Units: percent averages over 10, 60 and 300 s, totals in microseconds; stored as
 is stands in the path only, or before each line when grep printed it; three pairs in a row from `cat /proc/pressure/*`
 are cpu, io and memory. Kernels from 4.20; `full` for cpu from 5.13; /proc/pressure/irq (6.1) is not read. Source:
 kernel tree, Documentation/accounting/psi.rst.
+
+Interrupts: /proc/interrupts and /proc/softirqs, by what the kernel itself uses them for.
+
+               CPU0       CPU1
+     24:          1          0  IO-APIC   5-edge      ACPI:Ged
+    CAL:     120415     118020   Function call interrupts
+    TLB:       9213       8120   TLB shootdowns
+
+Units: counts since boot, a column a CPU that is online. Rows of devices are passed over; of the others the sum over all
+CPUs of what compaction causes is taken: TLB shootdowns (x86 only), function calls (CAL on x86, without those of TLB
+since 3.7; IPIn on arm64, where flushes need none), rescheduling. The words are those of the kernel, the names before
+them are not the same everywhere. ERR and MIS have one column.
+
+                        CPU0       CPU1
+          HI:          0          1
+      NET_RX:      12345      23456
+
+A row is cut if it has fewer columns than the header has CPUs; it is left out. Source: kernel tree, kernel/irq/proc.c,
+arch/x86/kernel/irq.c, arch/arm64/kernel/smp.c, fs/proc/softirqs.c.
 """
 
 from __future__ import annotations
@@ -60,8 +79,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, with_errors
-from thpdiag.parsers._snapshots import Row, counts_of, matches, snapshots, system_samples
+from thpdiag.parsers._lines import ParseErrors, Row, counts_of, matches, snapshots, system_samples, with_errors
 from thpdiag.parsers._time import UNDER_A_MINUTE, day_seconds
 from thpdiag.parsers._units import parse_count, parse_fraction
 
@@ -251,10 +269,10 @@ _ORDER = ("cpu", "io", "memory")
 @snapshots("pressure")
 def parse_pressure(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
     """One system sample per snapshot."""
-    return system_samples(source, PRESSURE.name, _rows(source, lines, odd))
+    return system_samples(source, PRESSURE.name, _pressure_rows(source, lines, odd))
 
 
-def _rows(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Row]:
+def _pressure_rows(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Row]:
     path = _PATH.search(source.path)
     named = "a cgroup" if path and path[2] else path[1] if path else None
     turn = -1
@@ -262,13 +280,13 @@ def _rows(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Row]:
         turn += found[2] == "some"
         resource = found[1] or named or (_ORDER[turn % 3] if source.path.endswith("pressure/*") else "")
         if resource in _ORDER:
-            yield from _values(number, line, resource, found, odd)
+            yield from _pressure_values(number, line, resource, found, odd)
         elif resource != "irq":
             reason = "pressure of a cgroup" if resource else "the path that names the resource is missing"
             odd.note(number, line, reason)
 
 
-def _values(number: int, line: str, resource: str, found: re.Match[str], odd: ParseErrors) -> Iterator[Row]:
+def _pressure_values(number: int, line: str, resource: str, found: re.Match[str], odd: ParseErrors) -> Iterator[Row]:
     for window, text in zip(("10", "60", "300"), found.groups()[2:5], strict=True):
         percent = parse_fraction(text)
         if percent is None or percent > 100:
@@ -285,3 +303,77 @@ def _values(number: int, line: str, resource: str, found: re.Match[str], odd: Pa
 PRESSURE = Parser(
     name="pressure", title="/proc/pressure", read=parse_pressure, opens=_PRESSURE_OPENS, continues=_PRESSURE_OPENS.match
 )
+
+
+_CPU_HEADER = re.compile(r"\s+CPU\d{1,5}(?:\s+CPU\d{1,5})*\s*$")
+_COUNTS = r"(?P<counts>(?:\s+\d{1,20})+)"
+_INTERRUPT = re.compile(rf"\s{{0,12}}(?P<name>\d{{1,6}}|[A-Z][A-Z0-9]{{1,7}}):{_COUNTS}(?P<words>(?:\s+\S.*)?)$")
+_KINDS = "HI|TIMER|NET_TX|NET_RX|BLOCK|IRQ_POLL|BLOCK_IOPOLL|TASKLET|SCHED|HRTIMER|RCU"
+_SOFTIRQ = re.compile(rf"\s{{0,12}}(?P<name>{_KINDS}):{_COUNTS}\s*$")
+_USES = (
+    (re.compile(r"TLB shootdowns$"), "node_interrupts_total.tlb_shootdowns"),
+    (re.compile(r"[Ff]unction call interrupts$"), "node_interrupts_total.function_calls"),
+    (re.compile(r"Rescheduling interrupts$"), "node_interrupts_total.rescheduling"),
+)
+
+
+def _interrupt_rows(
+    lines: Lines, row: re.Pattern[str], odd: ParseErrors
+) -> Iterator[tuple[int, str, re.Match[str], float]]:
+    """Each row that has a count for every CPU, with their sum."""
+    cpus = 0
+    for number, line in lines:
+        if _CPU_HEADER.match(line):
+            cpus = line.count("CPU")
+        elif (found := row.match(line)) is None:
+            if line.strip():
+                odd.note(number, line, "not a row of interrupts")
+        elif len(counts := found["counts"].split()) >= cpus > 0:
+            yield number, line, found, float(sum(map(int, counts[:cpus])))
+        elif found["name"] not in ("ERR", "MIS"):
+            odd.note(number, line, "the row has fewer columns than there are CPUs, it may be cut; it is left out")
+
+
+@snapshots("interrupts")
+def parse_interrupts(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample of the host for each printing of the file."""
+
+    def rows() -> Iterator[Row]:
+        for number, line, found, total in _interrupt_rows(lines, _INTERRUPT, odd):
+            words = found["words"].strip()
+            name = next((metric for use, metric in _USES if use.search(words)), None)
+            if name and not found["name"].isdecimal():
+                yield number, line, name, total
+
+    yield from system_samples(source, INTERRUPTS.name, rows())
+
+
+@snapshots("softirqs")
+def parse_softirqs(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
+    """One sample of the host for each printing of the file: all kinds together, and those of the network."""
+
+    def rows() -> Iterator[Row]:
+        total, last = 0.0, (0, "")
+        for number, line, found, count in _interrupt_rows(lines, _SOFTIRQ, odd):
+            if found["name"] == "HI" and last[0]:
+                yield *last, "node_softirqs_total", total
+                total = 0.0
+            total, last = total + count, (number, line)
+            if found["name"] in ("NET_RX", "NET_TX"):
+                yield number, line, f"node_softirqs_total.{found['name'].lower()}", count
+        if last[0] and " RCU:" in last[1]:  # the last row: nothing is cut
+            yield *last, "node_softirqs_total", total
+
+    yield from system_samples(source, SOFTIRQS.name, rows())
+
+
+INTERRUPTS = Parser(
+    "interrupts", "/proc/interrupts", parse_interrupts, opens=_CPU_HEADER,
+    continues=lambda text: bool(_CPU_HEADER.match(text) or _INTERRUPT.match(text)),
+    confirm=lambda ahead: any(_INTERRUPT.match(t) and not _SOFTIRQ.match(t) for t in ahead[1:2]),
+)  # fmt: skip
+SOFTIRQS = Parser(
+    "softirqs", "/proc/softirqs", parse_softirqs, opens=_CPU_HEADER,
+    continues=lambda text: bool(_CPU_HEADER.match(text) or _SOFTIRQ.match(text)),
+    confirm=lambda ahead: any(_SOFTIRQ.match(t) for t in ahead[1:2]),
+)  # fmt: skip

@@ -17,7 +17,7 @@ from thpdiag.model import Citation, Frame, Ledger, Measure, Profile, StackCounts
 from thpdiag.model.parser import Content
 from thpdiag.model.profile import NAMELESS, NOBODY
 from thpdiag.parsers._lines import printable
-from thpdiag.parsers.perf.frames import Frames
+from thpdiag.parsers.perf._texts import Frames
 
 MAX_STACKS = 1_000_000  # different stacks or rows that are kept; a recording has some 10,000
 MAX_DEPTH = 2_000  # functions of a stack: the kernel records 127, Java programs some 1,000

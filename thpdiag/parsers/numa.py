@@ -1,4 +1,20 @@
-"""numastat: allocations by NUMA node, and memory by node and kind (-m), or of processes (-p).
+"""NUMA nodes: numactl -H, numastat.
+
+numactl -H: CPUs, memory and free memory of each NUMA node.
+
+    available: 2 nodes (0-1)
+    node 0 cpus: 0 1 2 3
+    node 0 size: 65391 MB
+    node 0 free: 120 MB
+    node distances:
+    node   0   1
+      0:  10  21
+
+Units: MiB, cut (the quantum is 1 MiB). A node without memory has size and free 0 MB, one without CPUs an empty list.
+Distances are taken as part of the block, no more: no rule asks for them. Varies: `No NUMA available on this system`.
+Source: numactl numactl.c (hardware, print_distances), 2.0.12 to 2.0.18.
+
+numastat: allocations by NUMA node, and memory by node and kind (-m), or of processes (-p).
 
                                node0           node1
     numa_hit                76557759        92126519
@@ -20,17 +36,61 @@ Source: numactl numastat.c, 2.0.7 to 2.0.18.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.model import Record, Sample
+from thpdiag.model import Citation, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import process_entity
 from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY, parse_number
 
-NAME = "numastat"
 MIB = 2.0**20
+NUMACTL_HEAD = re.compile(r"available: (\d{1,4}) nodes? \([-\d,]{1,400}\)\s*$")
+NUMACTL_ROW = re.compile(r"node (\d{1,4}) (?:cpus:((?: \d{1,5})*)|(size|free): (\S{1,20})(?: MB)?)\s*$")
+DISTANCES = re.compile(r"node distances:|node(?:\s+\d{1,4})+\s*$|\s*\d{1,4}:(?:\s+\d{1,3})+\s*$")
+NUMACTL_METRICS = {"size": "node_memory_numa_MemTotal_bytes", "free": "node_memory_numa_MemFree_bytes"}
+
+
+@with_errors("numactl")
+def read_numactl(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A Sample a node, numa.nodes, and how many CPUs all nodes have if none is missing."""
+    nodes: dict[str, tuple[dict[str, float], int, str]] = {}
+    cpus: dict[str, int] = {}
+    head: tuple[int, int, str] | None = None
+    for line, text in lines:
+        if found := NUMACTL_HEAD.match(text):
+            head = int(found[1]), line, text
+        elif (row := NUMACTL_ROW.match(text)) and row[3]:
+            value = parse_number(row[4])
+            if value is None or value * MIB > MAX_QUANTITY or not text.rstrip().endswith(" MB"):
+                odd.note(line, text, "an impossible size of a node: not used")
+            else:
+                nodes.setdefault(row[1], ({}, line, text))[0][NUMACTL_METRICS[row[3]]] = value * MIB
+        elif row:
+            cpus[row[1]] = len(row[2].split())
+        elif text.strip() and not DISTANCES.match(text):
+            odd.note(line, text, "not a line of numactl")
+    for node, (values, line, text) in nodes.items():
+        quanta = dict.fromkeys(values, MIB)
+        yield Sample("node", values, source.cite(line, text), "numactl", (("node", node),), source.time, quanta)
+    if head:
+        yield from _node_counts(source.cite(*head[1:]), head[0], cpus)
+        if len(cpus) < head[0]:
+            odd.note(*head[1:], "the CPUs of some nodes are missing: they are not counted")
+
+
+def _node_counts(cite: Citation, nodes: int, cpus: Mapping[str, int]) -> Iterator[Fact]:
+    if nodes:
+        yield Fact("numa.nodes", nodes, cite)
+    if len(cpus) == nodes and (count := sum(cpus.values())):
+        yield Fact("cpu.count", count, cite)
+
+
+NUMACTL = Parser("numactl", "numactl -H", read_numactl, opens=NUMACTL_HEAD, continues=any_of(NUMACTL_ROW, DISTANCES))
+
+
+NUMASTAT_NAME = "numastat"
 QUANTUM = MIB / 100
 COMPACT_QUANTUM = MIB
 COUNTERS = r"(?:numa_hit|numa_miss|numa_foreign|interleave_hit|local_node|other_node)"
@@ -53,7 +113,7 @@ METRIC = re.compile(r"[A-Z]\w{2,30}(?:\((?:anon|file)\))?$")
 KINDS = {"Huge": "huge", "Heap": "heap", "Stack": "stack", "Private": "private", "Total": "total"}
 
 
-def confirm(lines: list[str]) -> bool:
+def _numastat_confirm(lines: list[str]) -> bool:
     """`node0` alone may be a host's name; counters follow it here."""
     if NODE.match(lines[0]) or NODES.match(lines[0]):
         return len(lines) > 1 and bool(re.match(rf"{COUNTERS}\s+\d", lines[1]))
@@ -67,7 +127,7 @@ def _nodes(text: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class Table:
+class NumastatTable:
     """One table, of which long ones are printed a few nodes at a time; values gather by node."""
 
     source: Source
@@ -108,19 +168,19 @@ class Table:
             quanta = {} if self.kind == "counters" else dict.fromkeys(values, self.quantum)
             cite, time = self.source.cite(*self.first[node]), self.source.time
             if self.kind == "process":
-                yield Sample("process", values, cite, NAME, process_entity(self.pid, self.comm), time, quanta)
+                yield Sample("process", values, cite, NUMASTAT_NAME, process_entity(self.pid, self.comm), time, quanta)
             elif node == "Total":
-                yield Sample("system", values, cite, NAME, (), time, quanta)
+                yield Sample("system", values, cite, NUMASTAT_NAME, (), time, quanta)
             else:
-                yield Sample("node", values, cite, NAME, (("node", node),), time, quanta)
+                yield Sample("node", values, cite, NUMASTAT_NAME, (("node", node),), time, quanta)
 
 
-def _table_of(source: Source, text: str) -> Table | None:
+def _table_of(source: Source, text: str) -> NumastatTable | None:
     """The table that a line begins."""
     if node := NODE.match(text):
-        return Table(source, "counters", nodes=[node[1]])
+        return NumastatTable(source, "counters", nodes=[node[1]])
     if NODES.match(text):
-        return Table(source, "counters", nodes=_nodes(text))
+        return NumastatTable(source, "counters", nodes=_nodes(text))
     if title := TITLE.match(text):
         kind = (
             "memory"
@@ -131,15 +191,17 @@ def _table_of(source: Source, text: str) -> Table | None:
             if title[1]
             else "other"
         )
-        return Table(source, kind, title[1] or "", title[2] or "")
-    return Table(source, "listing", nodes=_nodes(text)) if LISTING.match(text) else None
+        return NumastatTable(source, kind, title[1] or "", title[2] or "")
+    return NumastatTable(source, "listing", nodes=_nodes(text)) if LISTING.match(text) else None
 
 
-def _row(table: Table, odd: ParseErrors, at: tuple[int, str], name: str, cells: Sequence[str]) -> Iterator[Sample]:
+def _row(
+    table: NumastatTable, odd: ParseErrors, at: tuple[int, str], name: str, cells: Sequence[str]
+) -> Iterator[Sample]:
     """Takes a row; one of a listing is a process."""
     task = PROCESS.match(name)
     if table.kind == "listing" and task:
-        table, name = Table(table.source, "process", task[1], task[2], table.nodes), "Total"
+        table, name = NumastatTable(table.source, "process", task[1], task[2], table.nodes), "Total"
     if table.kind == "allocations":
         odd.note(*at, "allocations since boot in MB: not used, `numastat -m` and plain `numastat` are")
     elif table.kind not in ("other", "listing") and not table.row(*at, name, cells):
@@ -148,10 +210,10 @@ def _row(table: Table, odd: ParseErrors, at: tuple[int, str], name: str, cells: 
         yield from table.samples()
 
 
-@with_errors(NAME)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+@with_errors(NUMASTAT_NAME)
+def read_numastat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Samples of the nodes, of the host (-m) or of one process (-p)."""
-    table = Table(source)
+    table = NumastatTable(source)
     for line, text in lines:
         if begun := _table_of(source, text):
             yield from table.samples()
@@ -165,9 +227,9 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     yield from table.samples()
 
 
-PARSER = Parser(
-    NAME, "numastat tables", read,
+NUMASTAT = Parser(
+    NUMASTAT_NAME, "numastat tables", read_numastat,
     opens=re.compile(f"{TITLE.pattern}|{NODES.pattern}|{NODE.pattern}|{WARNING.pattern}"),
-    continues=any_of(ROW, TITLE, NODES, NODE, LISTING, WARNING, COLUMNS, RULE, blank=True), confirm=confirm,
+    continues=any_of(ROW, TITLE, NODES, NODE, LISTING, WARNING, COLUMNS, RULE, blank=True), confirm=_numastat_confirm,
     priority=2,  # before /proc/vmstat, whose counters have the same names
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""What sos says of its own run: its manifest, its logs.
+"""What collectors say of their own run: sos (manifest, logs), supportconfig.
+
+What sos says of its own run: its manifest, its logs.
 
 What sos says of its own run: sos_reports/manifest.json, of sos 4.0 and later.
 
@@ -21,6 +23,26 @@ Times are the wall clock of the host. sos stops a command after its time-out sin
 which stands in ui.log, and in sos.log only of late. The version is `sosreport: 3.2` up to 4.2 and `sos report: 4.3`
 later; sos 2.2 writes no number (`sosreport: unversioned` or none). Source: sos/sosreport.py, sos/report/__init__.py
 (_collect_plugin, version), sos/plugins/__init__.py.
+
+What supportconfig, SUSE's collector, says of its own run: supportconfig.txt, the title of basic-environment.txt.
+
+                         Support Utilities - Supportconfig
+                              Script Version: 3.2.8-1
+      Script Version:       3.2.8-1
+      Memory Details...                            Done
+      SYSFS...                                     Excluded
+      Hardware...                                  hwinfo --all - Timed Out, Done
+
+The script writes a line for each of its parts: Done, Excluded (switched off, EXCLUDED for those that should not be) or
+Skipped (there was nothing to be had); what took longer than VAR_OPTION_BIN_TIMEOUT_SEC is named before that. In the
+other files stands below a command that it was not found, or was stopped:
+
+    ERROR: Command not found or not executable
+    # ERROR: Command did not complete within the timeout period.
+
+Varies: up to 3.1 `executible`, and no library version. What the sections of these files hold is found by
+thpdiag.detect. Source: supportutils, bin/supportconfig (title, printlog, echolog), supportconfig.rc (log_cmd,
+timed_log_cmd).
 """
 
 from __future__ import annotations
@@ -34,10 +56,11 @@ from functools import cache
 from typing import Any
 
 from thpdiag.detect.timestamps import parse_timestamp
+from thpdiag.knowledge.paths import SUPPORTCONFIG
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record
 from thpdiag.model.parser import BulkParser, Content, Lines, Parser, Source
 
-_PATH = re.compile(r"(?:^|/)sos_reports/manifest\.json$")
+_MANIFEST_PATH = re.compile(r"(?:^|/)sos_reports/manifest\.json$")
 _MAX_MANIFEST_BYTES = 64 * 2**20  # bytes; a manifest of all plugins has about one
 TIMED_OUT = 124  # what timeout(1), which sos uses, returns
 _ZONES = 900.0  # seconds: time zones differ by quarters of an hour
@@ -148,17 +171,17 @@ def _list(value: object) -> list[Any]:
 
 
 SOS_MANIFEST = BulkParser(
-    "sos_manifest", "sos_reports/manifest.json of sos", lambda path, _head, _size: _PATH.search(path),
+    "sos_manifest", "sos_reports/manifest.json of sos", lambda path, _head, _size: _MANIFEST_PATH.search(path),
     parse_sos_manifest, opens=re.compile(rb"\s*\{"),
 )  # fmt: skip
 
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} ")
-_COMMAND = re.compile(
+_SOS_COMMAND = re.compile(
     r".{0,80}\[plugin:(?P<plugin>[\w-]{1,64})\] command '(?P<command>.{1,2000})' timed out after (?P<seconds>\d{1,7})s"
 )
-_PLUGIN = re.compile(r"(?:.{0,80}[A-Z]{4,8}: )?\s{0,4}Plugin (?P<plugin>[\w-]{1,64}) timed out\s*$")
-_VERSION = re.compile(r"(?:sosreport|sos report): (?P<version>\d[\w.+~-]{0,40})\s*$")
+_SOS_PLUGIN = re.compile(r"(?:.{0,80}[A-Z]{4,8}: )?\s{0,4}Plugin (?P<plugin>[\w-]{1,64}) timed out\s*$")
+_SOS_VERSION = re.compile(r"(?:sosreport|sos report): (?P<version>\d[\w.+~-]{0,40})\s*$")
 
 
 def parse_sos_log(source: Source, lines: Lines) -> Iterator[Record]:
@@ -171,7 +194,7 @@ def parse_sos_log(source: Source, lines: Lines) -> Iterator[Record]:
         if found := _STAMP.match(line):
             if (moment := moment_of(found[1])) is not None:
                 ends[1:] = [(moment, source.cite(number, line))]
-        elif told := _VERSION.match(line):
+        elif told := _SOS_VERSION.match(line):
             yield Fact("capture.tool", f"sos {told['version']}", source.cite(number, line))
     for what, (moment, cite) in zip(("begun", "ended"), ends, strict=False):
         yield Fact("capture.time", moment.seconds, cite, (("what", what), ("clock", moment.clock.value)), moment)
@@ -179,9 +202,9 @@ def parse_sos_log(source: Source, lines: Lines) -> Iterator[Record]:
 
 def _given_up(source: Source, number: int, line: str) -> Iterator[Fact]:
     cite = source.cite(number, line)
-    if found := _COMMAND.match(line):
+    if found := _SOS_COMMAND.match(line):
         yield timed_out(found["plugin"], cite, found["command"], seconds=int(found["seconds"]))
-    elif found := _PLUGIN.match(line):
+    elif found := _SOS_PLUGIN.match(line):
         yield timed_out(found["plugin"], cite)
 
 
@@ -191,4 +214,55 @@ SOS_LOG = Parser(
         re.compile(r"(?:^|/)sos_logs/(?:sos|ui)\.log$"),
         re.compile(r"(?:^|/)(?:sosreport|sos-collector)-[^/]{1,200}/version\.txt$|^version\.txt$"),
     ),
+)  # fmt: skip
+
+
+_TITLE = r"\s{0,40}Support Utilities - Supportconfig\s*$"
+_SCRIPT_VERSION = re.compile(r"\s{0,40}Script Version:\s{1,20}(\d[\w.+~-]{0,40})\s*$")
+_PART = re.compile(
+    r" {0,2}([A-Z][\w ./()-]{1,50}?)\.\.\. {1,50}((?:[^,]{1,200} - Timed Out,\s?){0,20})"
+    r"(Done|Excluded|EXCLUDED|Skipped)\s*$"
+)
+_STOPPED = re.compile(r"\s?([^,]{1,200}?) - Timed Out,")
+_NOT_FOUND = re.compile(r"ERROR: Command not found or not execut[ia]ble\s*$")
+_LATE = re.compile(r"# ERROR: Command did not complete within the timeout period\.\s*$")
+_SUPPORTCONFIG_OPENS = re.compile(
+    rf"{_TITLE}|{_SCRIPT_VERSION.pattern}|{_PART.pattern}|{_NOT_FOUND.pattern}|{_LATE.pattern}"
+)
+_SUPPORTCONFIG_CONTINUES = re.compile(rf"{_SUPPORTCONFIG_OPENS.pattern}|\s{{0,40}}(?:Library Version|Script Date):")
+
+
+def parse_supportconfig(source: Source, lines: Lines) -> Iterator[Record]:
+    """capture.tool, capture.plugins (the parts that ran), capture.left_out, capture.timed_out, capture.not_found."""
+    ran: list[str] = []
+    first = None
+    for number, line in lines:
+        cite = source.cite(number, line)
+        if version := _SCRIPT_VERSION.match(line):
+            yield Fact("capture.tool", f"{SUPPORTCONFIG} {version[1]}", cite)
+        elif part := _PART.match(line):
+            first = first or cite
+            name = part[1].replace(" ", "_")
+            if part[3] == "Done":
+                ran.append(name)
+            else:
+                yield Fact("capture.left_out", name, cite, (("how", part[3].lower()), ("tool", SUPPORTCONFIG)))
+            for stopped in _STOPPED.findall(part[2]):
+                yield _supportconfig_timed_out(source, number, line, stopped, name)
+        elif _LATE.match(line) and source.command:
+            yield _supportconfig_timed_out(source, number, line, source.command)
+        elif _NOT_FOUND.match(line) and source.command:
+            yield Fact("capture.not_found", source.command, cite, (("how", "command"), ("tool", SUPPORTCONFIG)))
+    if first:
+        yield Fact("capture.plugins", " ".join(ran), first)
+
+
+def _supportconfig_timed_out(source: Source, number: int, line: str, command: str, part: str = "") -> Fact:
+    labels = (("command", command), *((("plugin", part),) if part else ()), ("tool", SUPPORTCONFIG))
+    return Fact("capture.timed_out", command, source.cite(number, line), labels)
+
+
+SUPPORTCONFIG_LOG = Parser(
+    "supportconfig", "the log of the supportconfig run", parse_supportconfig, opens=_SUPPORTCONFIG_OPENS,
+    continues=_SUPPORTCONFIG_CONTINUES.match,
 )  # fmt: skip

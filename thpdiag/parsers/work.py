@@ -1,4 +1,18 @@
-"""Latencies and work per second, as load generators and programs print them (knowledge/workloads.yaml has the forms).
+"""What a job took and achieved: its time, latencies and work per second.
+
+How long a job took, as bash, zsh, POSIX `time -p`, GNU time and `time -v` print it.
+
+    real    1m0.123s
+    user    0m55.010s
+    sys     0m4.004s
+
+Units: minutes and seconds, or seconds, or hours:minutes:seconds. The job is what was typed after `time`; zsh and
+`time -v` print it themselves.
+Varies: decimal comma in some locales; zsh prints `./job 1 0.01s user 0.00s system 12% cpu 1:00.12 total`, GNU time
+`0.01user 0.00system 1:00.12elapsed 12%CPU`.
+Source: bash, zsh and GNU time manuals.
+
+Latencies and work per second, as load generators and programs print them (knowledge/workloads.yaml has the forms).
 
     Requests per second:    1155.01 [#/sec] (mean)
       99%     14
@@ -23,7 +37,91 @@ from dataclasses import dataclass, field
 from thpdiag.knowledge.workloads import Figure, workloads
 from thpdiag.model import Fact, Record
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers.work_time import job
+from thpdiag.parsers._cpu import cpu_seconds
+from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
+
+NUMBER = r"\d{1,9}(?:[.,]\d{1,6})?"
+SHELL = re.compile(rf"(real|user|sys)\s+(?:(?:(\d{{1,6}})h)?(\d{{1,9}})m)?({NUMBER})s?\s*$", re.ASCII)
+ZSH = re.compile(
+    rf"(.*?)\s{{1,8}}({NUMBER})s user ({NUMBER})s system \d+% cpu ((?:\d{{1,6}}:){{0,2}}{NUMBER}) total\s*$", re.ASCII
+)
+GNU = re.compile(rf"({NUMBER})user ({NUMBER})system ((?:\d{{1,6}}:){{0,2}}{NUMBER})elapsed \S+CPU", re.ASCII)
+GNU_REST = re.compile(r"\(\d+avgtext\+\d+avgdata |\d+inputs\+\d+outputs ")
+VERBOSE = re.compile(r"\s*Command being timed: \"(.*)\"\s*$")
+VERBOSE_TIME = re.compile(
+    rf"\s*(User time|System time|Elapsed \(wall clock\) time) \(.*\): ((?:\d{{1,6}}:){{0,2}}{NUMBER})\s*$"
+)
+VERBOSE_REST = re.compile(
+    r"\s*(?:Percent of CPU|Average \w|Maximum resident|M(?:aj|in)or \(|(?:V|Inv)oluntary context|Swaps|File system|"
+    r"Socket messages|Signals delivered|Page size|Exit status)[^:]{0,50}: \S+\s*$"
+)
+ORDER = ("user", "sys", "real")
+KINDS = {"User time": "user", "System time": "sys", "Elapsed (wall clock) time": "real"}
+_FOLDERS = r"(?>(?:[^\s/]{0,80}+/){0,9})"
+TIME = re.compile(rf"{_FOLDERS}(?:command\s{{1,8}}{_FOLDERS})?time\s{{1,8}}(?:-\S{{1,80}}\s{{1,8}}){{0,8}}")
+_WORD = r"(?:(?!2>)[^'\"|>&;\s])"
+OUTPUT = re.compile(rf"((?>{_WORD}*(?:\s++(?>{_WORD}+))*))\s*+(?:2?>>?&?|\|&?)[^;]*$")
+
+
+def job(command: str) -> str:
+    """What was measured: the command without `time` and its options, and without where its output goes.
+
+    >>> job("time -p ./load 64 2>&1 | tee always.txt")
+    './load 64'
+    """
+    command = TIME.sub("", command.strip(), count=1).strip()
+    return found[1] if (found := OUTPUT.fullmatch(command)) else command
+
+
+def _times_of_line(text: str, name: str) -> list[tuple[str, str, float | None]]:
+    """(job, kind, seconds) of one line."""
+    if line := SHELL.match(text):
+        rest = cpu_seconds(line[4])
+        minutes = int(line[2] or 0) * 60 + int(line[3] or 0)
+        return [(name, line[1], None if rest is None else minutes * 60 + rest)]
+    if line := GNU.match(text):
+        return [(name, kind, cpu_seconds(number)) for kind, number in zip(ORDER, line.groups(), strict=True)]
+    if line := VERBOSE_TIME.match(text):
+        return [(name, KINDS[line[1]], cpu_seconds(line[2]))]
+    if line := ZSH.match(text):
+        typed = job(line[1]) or name
+        return [(typed, kind, cpu_seconds(number)) for kind, number in zip(ORDER, line.groups()[1:], strict=True)]
+    return []
+
+
+_is_time_line = any_of(SHELL, GNU, GNU_REST, VERBOSE_TIME, VERBOSE_REST)
+
+
+@with_errors("work_time")
+def read_work_time(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A Fact work.seconds for each of real, user and sys."""
+    name = job(source.command)
+    for line, text in lines:
+        if timed := VERBOSE.match(text):
+            name = timed[1]
+            continue
+        found = _times_of_line(text, name)
+        if not found and text.strip() and not _is_time_line(text):
+            odd.note(line, text, "not a time of a job")
+        for what, kind, value in found:
+            if value is None:
+                odd.note(line, text, "an impossible time of a job: not used")
+                continue
+            labels = (("job", what), ("kind", kind)) if what else (("kind", kind),)
+            yield Fact("work.seconds", value, source.cite(line, text), labels, source.time)
+
+
+WORK_TIME = Parser(
+    "work_time", "time of a job", read_work_time, continues=_is_time_line,
+    opens=re.compile(
+        rf"(?:real|user|sys)\s+(?:\d{{1,9}}m)?{NUMBER}s?\s*$|{GNU.pattern}|{VERBOSE.pattern}|"
+        rf"\S.{{0,160}}?s user {NUMBER}s system \d+% cpu "
+    ),
+    confirm=lambda lines: (
+        not lines[0].startswith(("user", "sys")) and (not lines[0].startswith("real") or len(lines) > 1)
+    ),
+)  # fmt: skip
+
 
 LATENCIES = ("mean", "p50", "p90", "p95", "p99")
 TIMES = ("real", "user", "sys")
@@ -32,7 +130,7 @@ VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+)*")  # of a command
 SHOWN = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
 
 
-def read(source: Source, lines: Lines) -> Iterator[Record]:
+def read_work_figures(source: Source, lines: Lines) -> Iterator[Record]:
     """Facts work.latency, work.rate and work.seconds."""
     if SHOWN.match(source.command):
         return
@@ -127,7 +225,7 @@ class _Block:
 PERF_STAT = re.compile(r"\s{0,4}Performance counter stats for \S")
 
 
-def belongs(text: str) -> bool:
+def _is_figure_line(text: str) -> bool:
     """Whether a line is a further one of such an output; perf stat has a reader of its own, which asks this one."""
     known = workloads()
     if PERF_STAT.match(text):
@@ -135,4 +233,6 @@ def belongs(text: str) -> bool:
     return not text.strip() or bool(known.rest.match(text)) or any(figure.line.search(text) for figure in known.figures)
 
 
-PARSER = Parser("work_figures", "latency and work per second", read, opens=workloads().opens, continues=belongs)
+WORK_FIGURES = Parser(
+    "work_figures", "latency and work per second", read_work_figures, opens=workloads().opens, continues=_is_figure_line
+)

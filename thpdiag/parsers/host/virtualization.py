@@ -1,0 +1,245 @@
+r"""What runs guests and containers says of a host: virsh, kubectl, esxtop.
+
+virsh on the host of virtual machines: dominfo, list, dumpxml.
+
+    Id:             2                      <domain type='kvm' id='2'>         Id   Name     State
+    Name:           guest1                   <memoryBacking>                 -------------------------
+    State:          running                    <hugepages>                    2    guest1   running
+
+A guest that runs makes the host one of virtual machines, whose makers want huge pages there. Not so a guest whose
+memory is of reserved huge pages (memoryBacking), which dumpxml alone tells. An `id` is that of a running guest.
+Sizes are not used: what a guest's balloon holds is how it was started, or what happens now, which one output cannot
+tell. dommemstat is not read: its faults and swap are those of the guest, and its rss leaves out reserved huge pages.
+Source: libvirt tools/virsh-domain-monitor.c (cmdDominfo, cmdList), docs/formatdomain; recorded with 9.0.0.
+
+kubectl (or oc) describe node: what Kubernetes knows of a host.
+
+    Name:               worker-1
+    Roles:              worker
+    Capacity:
+      cpu:                16
+      hugepages-1Gi:      0
+      hugepages-2Mi:      1Gi
+      memory:             65780000Ki
+    System Info:
+      Kernel Version:     5.14.0-284.59.1.el9_2.x86_64
+      OS Image:           Red Hat Enterprise Linux CoreOS 414.92.202403270157-0 (Plow)
+      Architecture:       amd64
+
+Each node is a host. Capacity is what the host has, Allocatable what is left for pods: of that nothing is used. The
+hugepages of a size are those that were reserved (hugetlbfs); of two sizes /proc/meminfo would count one, so then
+neither is taken. A condition (MemoryPressure) is the kubelet's own judgement, by thresholds that stand elsewhere.
+Varies: blanks before the rows. Source: kubectl pkg/describe/describe.go (describeNode), 1.10 to 1.31.
+
+esxtop -b: what the host of virtual machines, VMware ESXi, gives to each of them, as CSV.
+
+    "(PDH-CSV 4.0) (UTC)(0)","\\esx1\Memory\Memory Overcommit (1 Minute Avg)","\\esx1\Group Cpu(4711:db1)\% Ready",...
+    "11/20/2026 09:54:16","0.41","38.20",...
+
+One column per counter of each guest, many thousands of them; a guest is a group of worlds, named by number and name.
+Units: percent of one CPU, summed over the worlds of a group; MBytes. Ready is the time that a virtual CPU could run and
+had no CPU. By world it is that of a virtual CPU (vmx-vcpu-0); of a group alone it is divided by its members, of which
+not all are virtual CPUs: that is the least it can be. The balloon (memctl) is memory that a guest gave back, swapped is
+what the host took without asking. The first row has averages since the host's boot and is left out.
+Nothing is taken for the guest that is looked at: which of them that is the file does not say. No host name is taken.
+Source: VMware, Interpreting esxtop statistics; column names of 5.5 to 8.0.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from thpdiag.model import Fact, Record, Sample
+from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import ParseErrors, any_of, member_parser, printable, with_errors
+from thpdiag.parsers._units import parse_number, parse_quantity
+
+_DOMINFO_ROW = re.compile(
+    r"(?:Id|Name|UUID|OS Type|State|CPU\(s\)|CPU time|(?:Max|Used) memory|Persistent|Autostart(?: Once)?|Managed save"
+    r"|Security (?:model|DOI|label)|Messages):(?: |\s*$)"
+)
+_RUNS = re.compile(r"State:\s{1,20}running\s*$| {1,3}\d{1,6} {1,6}\S.{0,250}\s{2,}running\s*$")
+_LIST_HEAD = re.compile(r" Id +Name +State\s*$")
+_LISTED = re.compile(r" (?:\d{1,6}|-) {2,6}\S|-{20,}\s*$")
+_DOMAIN = re.compile(r"<domain type=['\"](?:kvm|qemu)['\"](?P<id> id=['\"]\d{1,6}['\"])?")
+_RESERVED_PAGES = re.compile(r"\s*<hugepages\b")
+_XML = re.compile(r"\s*<[/!\w]|\s{2,}\S")
+
+
+def parse_virsh(source: Source, lines: Lines) -> Iterator[Record]:
+    """`app`: that virtual machines run here."""
+    running: tuple[int, str] | None = None
+    for number, text in lines:
+        found = _DOMAIN.match(text)
+        if _RUNS.match(text) or (found and found["id"]):
+            running = running or (number, text)
+        elif _RESERVED_PAGES.match(text):
+            return
+    if running:
+        yield Fact("app", "kvm", source.cite(*running), (("pid", ""),), source.time)
+
+
+VIRSH = Parser(
+    "virsh", "virsh dominfo, list and dumpxml", parse_virsh,
+    opens=re.compile(rf"Id: {{8,16}}(?:\d{{1,6}}|-)\s*$|{_LIST_HEAD.pattern}|{_DOMAIN.pattern}"),
+    continues=any_of(_DOMINFO_ROW, _LIST_HEAD, _LISTED, _XML),
+)  # fmt: skip
+
+
+KUBECTL_NODE_NAME = "kubectl_node"
+_NODE_NAME = re.compile(r"Name: {1,30}([a-z0-9][a-z0-9.-]{0,252})\s*$")
+_NODE_ROW = re.compile(r"\s{0,4}(?P<key>[A-Za-z][\w ./-]{0,80}):(?: +(?P<value>\S.{0,200}?))?\s*$")
+_NODE_OTHER = re.compile(
+    r" |[A-Z][\w ./()-]{0,80}:|[\w./-]{1,250}[:=]|-{4}|(?:Type +Status|[A-Z]\w+ +(?:True|False|Unknown)) "
+)
+_RESERVED = re.compile(r"hugepages-(\d{1,4}[KMG]i)$")
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+_NODE_FACTS = {"Kernel Version": "kernel.release", "OS Image": "os.name", "Architecture": "kernel.arch"}
+
+
+@with_errors(KUBECTL_NODE_NAME)
+def parse_kubectl_node(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """Facts of the host, and its memory."""
+    section, first, memory = "", (0, ""), 0.0
+    reserved: dict[float, float] = {}
+    for number, text in lines:
+        row, cite = _NODE_ROW.match(text), source.cite(number, text)
+        key, value = (row["key"], row["value"] or "") if row else ("", "")
+        if row and not value:
+            section = key
+        if name := _NODE_NAME.match(text):
+            yield Fact("host.name", name[1], cite, time=source.time)
+        elif section == "System Info" and key in _NODE_FACTS and value:
+            yield Fact(_NODE_FACTS[key], _ARCHITECTURES.get(value, value), cite, time=source.time)
+        elif section == "Capacity" and key == "cpu" and value.isdecimal() and 0 < int(value[:6]) < 2**20:
+            yield Fact("cpu.count", int(value[:6]), cite, time=source.time)
+        elif section == "Capacity" and (key == "memory" or _RESERVED.match(key)):
+            size, page = parse_quantity(value), parse_quantity(key.partition("-")[2])
+            first = first if first[0] else (number, text)
+            if size is None:
+                odd.note(number, text, "not a size of memory")
+            elif page:
+                reserved[page.value] = size.value
+            else:
+                memory = size.value
+    yield from _node_memory(source, memory, reserved, first)
+
+
+def _node_memory(
+    source: Source, memory: float, reserved: dict[float, float], first: tuple[int, str]
+) -> Iterator[Sample]:
+    values = {"node_memory_MemTotal_bytes": memory} if memory else {}
+    if len(used := [page for page, size in reserved.items() if size]) == 1:
+        values["node_memory_Hugepagesize_bytes"] = used[0]
+        values["node_memory_HugePages_Total"] = reserved[used[0]] // used[0]
+    if values:
+        yield Sample("system", values, source.cite(*first), KUBECTL_NODE_NAME, time=source.time)
+
+
+def _node_continues(text: str) -> bool:
+    return not text.strip() or (_NODE_OTHER.match(text) is not None and not text.startswith("Name:"))
+
+
+def _node_confirm(ahead: list[str]) -> bool:
+    return len(ahead) > 2 and ahead[1].startswith("Roles:") and ahead[2].startswith("Labels:")
+
+
+KUBECTL_NODE = Parser(
+    KUBECTL_NODE_NAME, "kubectl describe node", parse_kubectl_node, opens=_NODE_NAME, confirm=_node_confirm,
+    continues=_node_continues,
+)  # fmt: skip
+
+
+ESXTOP_NAME = "esxtop"
+MAX_GUESTS = 500
+MAX_ROW_BYTES = 32 << 20
+_ESXTOP_HEAD = re.compile(r'"\(PDH-CSV 4\.0\) \([^"]{1,60}","\\\\[^"\\]{1,255}\\')
+_OF_ESX = re.compile(r"\\(?:Group Cpu\(|Physical Cpu Load\\|Memory\\Memory Overcommit)")
+_COUNTER = re.compile(
+    r"\\\\[^\\]{1,255}\\(?:(?P<vcpu>Vcpu)\((?P<of>\d{1,10}:[^:]{1,255}):\d{1,10}:vmx-vcpu-\d{1,3}[^)]{0,255}\)\\% Ready"
+    r"|Group Cpu\((?P<cpu>\d{1,10}:[^)]{1,255})\)\\(?P<group>% Ready|Members)"
+    r"|Group Memory\((?P<memory>\d{1,10}:[^)]{1,255})\)\\(?P<size>Memctl(?: Current)?|Swapped) MBytes)$"
+)
+_ESXTOP_ROW = re.compile(r'"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d"(?:,|$)')
+
+
+class _Column(NamedTuple):
+    """Where a number of a guest stands, and what it is."""
+
+    place: int
+    guest: str
+    what: str
+
+
+@with_errors(ESXTOP_NAME)
+def parse_esxtop(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """Facts guest.cpu_ready_ratio, guest.balloon_bytes and guest.swapped_bytes of each guest: means of all rows."""
+    columns, width, first, skipped = list[_Column](), 0, (0, ""), (0, "")
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for number, text in lines:
+        if _ESXTOP_HEAD.match(text):
+            titles = _csv_cells(text)
+            columns, width, skipped = _guest_columns(titles), len(titles), (0, "")
+        elif _ESXTOP_ROW.match(text) and len(cells := _csv_cells(text)) == width:
+            if not skipped[0]:
+                skipped = (number, text)
+                continue
+            first = first if first[0] else (number, text)
+            for column in columns:
+                value = parse_number(cells[column.place])
+                if value is not None and value < 1e9:
+                    total = sums[column.guest, column.what]
+                    total[0], total[1] = total[0] + value, total[1] + 1
+        elif text.strip():
+            odd.note(number, text, "a row of esxtop with other columns than its head")
+    means = {key: total / count for key, (total, count) in sums.items()}
+    yield from _guest_facts(source, means, first)
+
+
+def _csv_cells(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []
+
+
+def _guest_columns(titles: Sequence[str]) -> list[_Column]:
+    """The columns that are used, of the first guests."""
+    found: list[_Column] = []
+    guests: set[str] = set()
+    for place, title in enumerate(titles):
+        match = _COUNTER.match(title)
+        guest = (match["of"] or match["cpu"] or match["memory"]) if match else ""
+        if not match or (guest not in guests and len(guests) >= MAX_GUESTS):
+            continue
+        guests.add(guest)
+        found.append(_Column(place, guest, match["vcpu"] or match["group"] or match["size"].partition(" ")[0]))
+    return found
+
+
+def _guest_facts(source: Source, means: dict[tuple[str, str], float], first: tuple[int, str]) -> Iterator[Fact]:
+    cite = source.cite(*first)
+    for guest in dict.fromkeys(guest for guest, what in means if what in ("Vcpu", "Memctl", "Swapped")):
+        labels = (("guest", printable(guest.partition(":")[2])),)
+        ready, members = means.get((guest, "% Ready")), means.get((guest, "Members"), 0.0)
+        least = ready / members if ready is not None and members >= 1 else None
+        percent = means.get((guest, "Vcpu"), least)
+        if percent is not None and percent <= 100:
+            yield Fact("guest.cpu_ready_ratio", round(percent / 100, 4), cite, labels)
+        for what, name in (("Memctl", "guest.balloon_bytes"), ("Swapped", "guest.swapped_bytes")):
+            if (guest, what) in means:
+                yield Fact(name, round(means[guest, what] * 2**20), cite, labels)
+
+
+ESXTOP = Parser(
+    ESXTOP_NAME, "esxtop in batch mode", parse_esxtop, opens=_ESXTOP_HEAD, continues=_ESXTOP_ROW.match,
+    confirm=lambda ahead: _OF_ESX.search(ahead[0]),
+)  # fmt: skip
+ESXTOP_BULK = member_parser(
+    ESXTOP, lambda _path, head, _size: _OF_ESX.search(head.decode("latin-1")), MAX_ROW_BYTES,
+    re.compile(rb'(?:\xef\xbb\xbf)?"\(PDH-CSV 4\.0\) \('),
+)  # fmt: skip
