@@ -25,7 +25,7 @@ from thpdiag.model import Clock, Entity, Fact, Moment, Problem, ProblemKind, Rec
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._cpu import MAX_COMM_CHARS, cpu_ratios, is_plausible, process_entity
 from thpdiag.parsers._json import BrokenJsonError, JsonArray, json_head, json_pieces
-from thpdiag.parsers._lines import ParseErrors, printable, rows_as_series, with_errors
+from thpdiag.parsers._lines import ParseErrors, any_of, printable, rows_as_series, with_errors
 from thpdiag.parsers._units import Column, Quantity, Readings, columns, parse_number, parse_quantity
 
 NAME = "below"
@@ -171,10 +171,6 @@ def _cells(text: str, titles: Sequence[tuple[int, str]], separator: str) -> dict
     return {title: cell.strip() for title, cell in reversed(pairs) if title}
 
 
-def _continues(text: str) -> bool:
-    return not text.strip() or _ROW.match(text) is not None or _PAIR.match(text) is not None
-
-
 def _confirm(ahead: list[str]) -> bool:
     if _TABLE.match(ahead[0]):
         return len(ahead) < 2 or bool(re.search(r"\d{10}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", ahead[1]))
@@ -184,8 +180,8 @@ def _confirm(ahead: list[str]) -> bool:
 
 
 PARSER = Parser(
-    NAME, "below dump", read, opens=re.compile(f"{_TABLE.pattern}|{_PAIRS.pattern}"), continues=_continues,
-    confirm=_confirm,
+    NAME, "below dump", read, opens=re.compile(f"{_TABLE.pattern}|{_PAIRS.pattern}"),
+    continues=any_of(_ROW, _PAIR, blank=True), confirm=_confirm,
 )  # fmt: skip
 
 

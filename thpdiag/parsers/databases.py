@@ -306,11 +306,7 @@ def _status_sample(
         yield Sample("process", numbers, source.cite(*first), MONGODB_STATUS_NAME, entity, time, quanta)
 
 
-def _status_confirm(ahead: list[str]) -> bool:
-    return _SERVER.search("\n".join(ahead)[:2000]) is not None
-
-
 MONGODB_STATUS = Parser(
     MONGODB_STATUS_NAME, "db.serverStatus() of MongoDB", read_mongodb_status, opens=_STATUS_OPENS,
-    continues=_STATUS_CONTINUES.match, confirm=_status_confirm, priority=1,
+    continues=_STATUS_CONTINUES.match, confirm=lambda ahead: _SERVER.search("\n".join(ahead)[:2000]), priority=1,
 )  # fmt: skip

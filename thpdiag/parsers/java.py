@@ -60,7 +60,7 @@ from thpdiag.model import Citation, Fact, Moment, ProblemKind, Record, Sample
 from thpdiag.model.facts import zoned_moment
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.model.text import path_name
-from thpdiag.parsers._lines import ParseErrors, any_of, parse_member, printable, with_errors
+from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first, parse_member, printable, with_errors
 from thpdiag.parsers._programs import ending_of, path_on_host, printed_records, request
 from thpdiag.parsers._time import date_seconds, day_seconds
 from thpdiag.sandbox.programs import Ending, ProgramLimits, find_program
@@ -90,14 +90,10 @@ def read_flags(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Recor
             odd.note(number, text, "not a line of the list of options")
 
 
-def _flags_confirm(ahead: list[str]) -> bool:
-    return any(_FLAG.match(text) for text in ahead[:2])
-
-
 FLAGS_PARSER = Parser(
     FLAGS, "options of a Java virtual machine (-XX:+PrintFlagsFinal)", read_flags,
     opens=re.compile(r"\[Global flags\]\s*$|\s{1,12}(?:bool|intx|uintx|size_t|ccstr) [A-Z]\w{1,80}\s{1,60}:?= "),
-    continues=lambda text: _FLAG.match(text) or _FLAGS_HEAD.match(text), confirm=_flags_confirm,
+    continues=any_of(_FLAG, _FLAGS_HEAD), confirm=any_of_first(2, _FLAG),
 )  # fmt: skip
 
 
@@ -139,7 +135,7 @@ def _sizes(source: Source, found: re.Match[str], part: str, cite: Citation) -> I
 
 NMT_PARSER = Parser(
     NMT, "native memory tracking (Java)", read_nmt, opens=re.compile(r"Native Memory Tracking:\s*$"),
-    continues=lambda text: _TOTAL.match(text) or _PART.match(text) or _AROUND.match(text),
+    continues=any_of(_TOTAL, _PART, _AROUND),
 )  # fmt: skip
 
 

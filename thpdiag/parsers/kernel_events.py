@@ -149,11 +149,6 @@ def belongs(text: str) -> bool:
     return not text.strip() or text[0] == "#" or any(p.match(text) for p in (LINE, PERF_LINE, LOSS, HEAD))
 
 
-def confirm(ahead: list[str]) -> bool:
-    """Nothing foreign below; below ftrace's head a line of events, or none at all."""
-    return all(map(belongs, ahead[:3]))
-
-
 def _claims(path: str, head: bytes, size: int | None) -> bool:
     """A member whose first lines are all of a trace, some of them of memory management."""
     lines = head[: head.rfind(b"\n")].decode("utf-8", "replace").split("\n")[:200]
@@ -195,7 +190,7 @@ def _read_window(trace: _Trace, window: bytes, number: int) -> int:
 
 KERNEL_EVENTS = Parser(
     NAME, "events of the kernel (trace-cmd report, ftrace, perf trace)", read_kernel_events, opens=OPENS,
-    continues=belongs, confirm=confirm, priority=1,
+    continues=belongs, confirm=lambda ahead: all(map(belongs, ahead[:3])), priority=1,
 )  # fmt: skip
 KERNEL_EVENTS_BULK = BulkParser(
     KERNEL_EVENTS.name, KERNEL_EVENTS.title, _claims, _read_bulk, opens=re.compile(rb"[ #cv]"), min_size=_MIN_BULK_BYTES

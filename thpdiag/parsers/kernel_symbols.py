@@ -190,10 +190,6 @@ class HeadAndTail:
         return self._whole[offset - first : offset + size - first]
 
 
-def _is_elf(path: str, head: bytes, size: int | None) -> bool:
-    return bool(_KERNEL.search(path) or _MODULE.search(path) or _STORED.search(path))
-
-
 def read_elf(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
     """The functions of a kernel or a module; nothing of a program."""
     from thpdiag.perf import elf  # numpy: only where there is a file
@@ -227,5 +223,7 @@ def _head_and_tail(content: Content) -> HeadAndTail:
 
 
 ELF_SYMBOLS = BulkParser(
-    "elf_symbols", "vmlinux, kernel modules (symbol table)", _is_elf, read_elf, opens=re.compile(rb"\x7fELF")
-)
+    "elf_symbols", "vmlinux, kernel modules (symbol table)",
+    lambda path, _head, _size: _KERNEL.search(path) or _MODULE.search(path) or _STORED.search(path), read_elf,
+    opens=re.compile(rb"\x7fELF"),
+)  # fmt: skip

@@ -317,9 +317,7 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     yield from recording.end()
 
 
-def _claims(path: str, head: bytes, size: int | None) -> bool:
-    return b"nmon" in head and head.count(b"\nAAA") > 2
-
-
 PARSER = Parser(NAME, "nmon recording", read, opens=_OPENS, continues=_LINE.match)
-BULK_PARSER = member_parser(PARSER, _claims, opens=re.compile(rb"AAA[,;]"))
+BULK_PARSER = member_parser(
+    PARSER, lambda _path, head, _size: b"nmon" in head and head.count(b"\nAAA") > 2, opens=re.compile(rb"AAA[,;]")
+)

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 from thpdiag.model import Citation, Clock, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, is_plausible, process_entity
-from thpdiag.parsers._lines import ParseErrors, member_parser, with_errors
+from thpdiag.parsers._lines import ParseErrors, any_of_first, member_parser, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY
 
 Cells = Mapping[str, float]
@@ -348,11 +348,6 @@ def read_parseable(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[R
         yield from recording.line(number, text)
 
 
-def _confirm_parseable(lines: list[str]) -> bool:
-    """RESET and SEP stand alone in other texts too."""
-    return any(_LINE.match(text) for text in lines[:3])
-
-
 def _claims_parseable(path: str, head: bytes, size: int | None) -> bool:
     start = head[:4096].decode("utf-8", "replace").split("\n")[:3]
     return bool(_PARSEABLE_OPENS.match(start[0]) and len(start) > 1 and _LINE.match(start[1]))
@@ -360,7 +355,7 @@ def _claims_parseable(path: str, head: bytes, size: int | None) -> bool:
 
 PARSEABLE_PARSER = Parser(
     PARSEABLE, "atop -P, parseable lines", read_parseable, opens=_PARSEABLE_OPENS, continues=_PARSEABLE_OPENS.match,
-    confirm=_confirm_parseable,
+    confirm=any_of_first(3, _LINE),
 )  # fmt: skip
 PARSEABLE_BULK_PARSER = member_parser(
     PARSEABLE_PARSER, _claims_parseable, opens=re.compile(f"{_LABEL} |RESET|SEP".encode())
@@ -478,9 +473,10 @@ def read_json(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record
         yield from recording.interval(*held, since_boot=first)
 
 
-def _claims_json(path: str, head: bytes, size: int | None) -> bool:
-    return bool(_JSON_OPENS.match(head[:512].decode("utf-8", "replace")))
-
-
 JSON_PARSER = Parser(JSON, "atop -J, JSON", read_json, opens=_JSON_OPENS, continues=_JSON_OPENS.match)
-JSON_BULK_PARSER = member_parser(JSON_PARSER, _claims_json, MAX_INTERVAL_BYTES, opens=re.compile(rb'\{"host"'))
+JSON_BULK_PARSER = member_parser(
+    JSON_PARSER,
+    lambda _path, head, _size: _JSON_OPENS.match(head[:512].decode("utf-8", "replace")),
+    MAX_INTERVAL_BYTES,
+    opens=re.compile(rb'\{"host"'),
+)

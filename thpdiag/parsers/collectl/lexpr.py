@@ -113,8 +113,7 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     yield from interval.samples() if interval else ()
 
 
-def confirm(lines: list[str]) -> bool:
-    return len(lines) > 1 and bool(_LINE.match(lines[1]))
-
-
-PARSER = Parser(NAME, "collectl --export lexpr", read, opens=_OPENS, continues=_LINE.match, confirm=confirm)
+PARSER = Parser(
+    NAME, "collectl --export lexpr", read, opens=_OPENS, continues=_LINE.match,
+    confirm=lambda lines: len(lines) > 1 and _LINE.match(lines[1]),
+)  # fmt: skip

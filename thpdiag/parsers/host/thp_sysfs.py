@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from thpdiag.model import Citation, Fact, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, ValueRows, with_errors
+from thpdiag.parsers._lines import ParseErrors, ValueRows, any_of, with_errors
 from thpdiag.parsers._time import with_block_time
 from thpdiag.parsers._units import NOT_A_COUNT, parse_count
 
@@ -121,12 +121,14 @@ def _records(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]
     if not path and (part := _PART_OF_TREE.search(source.path)):
         directory, knob = part[1] or "", part[2] or part[4]
     listed: list[tuple[int, str]] = []
-    typed = [] if knob else _typed_names(source.command)
+    # files that a command names without their directory: `cat enabled defrag`, `cat .../{enabled,defrag}`
+    typed = _BARE.findall(source.command) if not knob and _PRINTS.search(source.command) else []
     for number, line in lines:
         if banner := _BANNER.match(line):
             directory, knob = banner[1] or banner[3] or directory, banner[2] or banner[4]
         elif found := _MISSING.match(line):
-            yield _absent(source, number, line, found[1])
+            labels = () if "*" in found[1] else (("directory", found[1]),)
+            yield Fact("thp.directory", "absent", source.cite(number, line), labels, time=source.time)
         elif exists := _EXISTS.match(line):
             yield from _directory(source, number, line, exists[1], directories)
         elif _LISTING.match(line):
@@ -148,11 +150,6 @@ def _directory(source: Source, number: int, line: str, name: str, known: set[str
         yield Fact("thp.directory", name, source.cite(number, line), time=source.time)
 
 
-def _absent(source: Source, number: int, line: str, name: str) -> Fact:
-    labels = () if "*" in name else (("directory", name),)
-    return Fact("thp.directory", "absent", source.cite(number, line), labels, time=source.time)
-
-
 def _from_listing(source: Source, listed: list[tuple[int, str]]) -> Iterator[Fact]:
     names = [name for _, line in listed for name in re.findall(rf"(?<!\S){_LISTED}(?!\S)", line)]
     if not {"hugepages", "ksm"} & set(names):
@@ -162,13 +159,6 @@ def _from_listing(source: Source, listed: list[tuple[int, str]]) -> Iterator[Fac
     is_cut = any(line.endswith("...") for _, line in listed)
     for name in found or ([] if is_cut else ["absent"]):
         yield Fact("thp.directory", name, cite, time=source.time)
-
-
-def _typed_names(command: str) -> list[str]:
-    """The files that a command names without their directory: `cat enabled defrag`, `cat .../{enabled,defrag}`."""
-    if not _PRINTS.search(command):
-        return []
-    return _BARE.findall(command)
 
 
 def _by_values(line: str) -> str:
@@ -246,11 +236,8 @@ def _chosen(text: str) -> str | None:
     return chosen[0] if len(chosen) == 1 and set(words) <= _WORDS and chosen[0] in words else None
 
 
-def _continues(line: str) -> object:
-    return _OPENS.match(line) or _LISTING.match(line) or _SHORT_NUMBER.match(line)
-
-
 PARSER = Parser(
-    "thp_sysfs", "THP settings in /sys/kernel/mm", read, opens=_OPENS, confirm=_confirm, continues=_continues,
+    "thp_sysfs", "THP settings in /sys/kernel/mm", read, opens=_OPENS, confirm=_confirm,
+    continues=any_of(_OPENS, _LISTING, _SHORT_NUMBER),
     paths=(re.compile(rf"(?:^|/){_MM}/{_DIRECTORY}(?:/.*)?$"), _PART_OF_TREE),
 )  # fmt: skip

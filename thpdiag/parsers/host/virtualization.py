@@ -94,7 +94,7 @@ KUBECTL_NODE_NAME = "kubectl_node"
 _NODE_NAME = re.compile(r"Name: {1,30}([a-z0-9][a-z0-9.-]{0,252})\s*$")
 _NODE_ROW = re.compile(r"\s{0,4}(?P<key>[A-Za-z][\w ./-]{0,80}):(?: +(?P<value>\S.{0,200}?))?\s*$")
 _NODE_OTHER = re.compile(
-    r" |[A-Z][\w ./()-]{0,80}:|[\w./-]{1,250}[:=]|-{4}|(?:Type +Status|[A-Z]\w+ +(?:True|False|Unknown)) "
+    r"(?!Name:)(?: |[A-Z][\w ./()-]{0,80}:|[\w./-]{1,250}[:=]|-{4}|(?:Type +Status|[A-Z]\w+ +(?:True|False|Unknown)) )"
 )
 _RESERVED = re.compile(r"hugepages-(\d{1,4}[KMG]i)$")
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -140,17 +140,10 @@ def _node_memory(
         yield Sample("system", values, source.cite(*first), KUBECTL_NODE_NAME, time=source.time)
 
 
-def _node_continues(text: str) -> bool:
-    return not text.strip() or (_NODE_OTHER.match(text) is not None and not text.startswith("Name:"))
-
-
-def _node_confirm(ahead: list[str]) -> bool:
-    return len(ahead) > 2 and ahead[1].startswith("Roles:") and ahead[2].startswith("Labels:")
-
-
 KUBECTL_NODE = Parser(
-    KUBECTL_NODE_NAME, "kubectl describe node", parse_kubectl_node, opens=_NODE_NAME, confirm=_node_confirm,
-    continues=_node_continues,
+    KUBECTL_NODE_NAME, "kubectl describe node", parse_kubectl_node, opens=_NODE_NAME,
+    confirm=lambda ahead: len(ahead) > 2 and ahead[1].startswith("Roles:") and ahead[2].startswith("Labels:"),
+    continues=any_of(_NODE_OTHER, blank=True),
 )  # fmt: skip
 
 

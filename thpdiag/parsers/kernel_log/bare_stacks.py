@@ -20,6 +20,7 @@ from itertools import islice, takewhile
 from thpdiag.knowledge.symbols import families_of, normalise
 from thpdiag.model import Event, Record
 from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._lines import any_of
 from thpdiag.parsers.stacks._stacks import is_entry, is_kernel_function
 
 _NAME = r"[A-Za-z_][\w.]{2,100}"
@@ -65,7 +66,9 @@ def _confirm(lines: list[str]) -> bool:
         return False
     if form is _OFFSET:
         return True
-    return not _is_sorted(form, frames) and (form is _TABLE or (_is_entered(names) and not _is_counted(rest)))
+    # a task or a number below a stack that goes on in functions of a program: one of BCC's tables
+    is_counted = any(map(_COUNT.match, takewhile(str.strip, rest)))
+    return not _is_sorted(form, frames) and (form is _TABLE or (_is_entered(names) and not is_counted))
 
 
 def _is_sorted(form: re.Pattern[str], frames: list[re.Match[str]]) -> bool:
@@ -76,20 +79,11 @@ def _is_sorted(form: re.Pattern[str], frames: list[re.Match[str]]) -> bool:
     return any(key in (sorted(key), sorted(key, reverse=True)) for key in keys)
 
 
-def _is_counted(rest: list[str]) -> bool:
-    """Whether a stack goes on in functions of a program, and a task or a number stands below: one of BCC's tables."""
-    return any(_COUNT.match(line) for line in takewhile(str.strip, rest))
-
-
 def _is_entered(names: list[str]) -> bool:
     """Whether it is in the order of calls: the last functions are of those by which the kernel is entered."""
     outer = [is_entry(name) or any(family in _OUTER for family in families_of(name)) for name in names]
     depths = [max(map(_CALLED_BY.index, known)) for n in names if (known := _CALLED.intersection(families_of(n)))]
     return any(outer[-LAST:]) and not outer[0] and depths == sorted(depths)
-
-
-def _continues(line: str) -> bool:
-    return not line.strip() or any(form.match(line) for form in (*_FORMS, _UNKNOWN))
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
@@ -106,6 +100,6 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 PARSER = Parser(
-    "bare_stack", "kernel stack as a list of symbols", read, opens=_OPENS, continues=_continues, confirm=_confirm,
-    priority=-5, lookahead=LOOKAHEAD,
+    "bare_stack", "kernel stack as a list of symbols", read, opens=_OPENS,
+    continues=any_of(*_FORMS, _UNKNOWN, blank=True), confirm=_confirm, priority=-5, lookahead=LOOKAHEAD,
 )  # fmt: skip

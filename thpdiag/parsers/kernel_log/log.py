@@ -109,11 +109,6 @@ def continues(text: str) -> bool:
     )
 
 
-def parse_kernel_log(source: Source, lines: Lines) -> Iterator[Record]:
-    """All that a kernel log says."""
-    return kernel_log_records(source, KERNEL_LOG.name, lines)
-
-
 def kernel_log_records(source: Source, reader: str, lines: Lines) -> Iterator[Record]:
     """Events, the free blocks of zones that reports list, and that a log was read: its silence says something.
 
@@ -184,7 +179,8 @@ class _Passed:
 
 
 KERNEL_LOG = Parser(
-    "kernel_log", "kernel log (dmesg, syslog, journal)", parse_kernel_log, opens=re.compile(f"{OPENS}|{_BARE}"),
+    "kernel_log", "kernel log (dmesg, syslog, journal)",
+    lambda source, lines: kernel_log_records(source, "kernel_log", lines), opens=re.compile(f"{OPENS}|{_BARE}"),
     continues=continues, priority=10,
     paths=(
         re.compile(r"(?:^|/)dmesg(?:_-T|\.old|\.\d{1,2})?$"),
@@ -205,14 +201,9 @@ _TABLES = re.compile(
 )
 
 
-def parse_sysrq(source: Source, lines: Lines) -> Iterator[Record]:
-    """A task_stack for every task or CPU, a sample for every zone."""
-    return Messages(source, SYSRQ.name).read(lines)
-
-
 SYSRQ = Parser(
-    "sysrq", "SysRq output (tasks, CPUs, memory)", parse_sysrq, opens=_SYSRQ_OPENS,
-    continues=lambda text: continues(text) or bool(_TABLES.match(text)), priority=11,
+    "sysrq", "SysRq output (tasks, CPUs, memory)", lambda source, lines: Messages(source, "sysrq").read(lines),
+    opens=_SYSRQ_OPENS, continues=lambda text: continues(text) or bool(_TABLES.match(text)), priority=11,
 )  # fmt: skip
 
 
@@ -393,13 +384,9 @@ def _journal_export_confirmed(lines: list[str]) -> bool:
     return not pretty or any('"__CURSOR" : "' in line or '"_BOOT_ID" : "' in line for line in lines)
 
 
-def parse_journal_export(source: Source, lines: Lines) -> Iterator[Record]:
-    """The events of a kernel log, citing the lines of their messages."""
-    yield from journal_records(source, JOURNAL_EXPORT.name, _journal_export_entries(lines))
-
-
 JOURNAL_EXPORT = Parser(
-    "journal_export", "journalctl -o export, verbose, json-pretty", parse_journal_export,
+    "journal_export", "journalctl -o export, verbose, json-pretty",
+    lambda source, lines: journal_records(source, "journal_export", _journal_export_entries(lines)),
     opens=re.compile(_BEGINS.pattern.replace("?P<cursor>", "?:").replace("?P<pretty>", "?:")),
     continues=_JOURNAL_EXPORT_CONTINUES.match, confirm=_journal_export_confirmed, priority=12,
 )  # fmt: skip

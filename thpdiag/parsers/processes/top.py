@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample
 from thpdiag.model.parser import Lines, Parser, RowLines, Source
@@ -34,7 +34,6 @@ from thpdiag.parsers._units import (
     NAN,
     Column,
     ListingCells,
-    Quantity,
     Readings,
     columns,
     parse_number,
@@ -135,10 +134,6 @@ def uptime_seconds(text: str) -> int | None:
 DEFAULT = ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"]
 
 
-def _kib(text: str) -> Quantity | None:
-    return parse_quantity(text, 1024)
-
-
 SIZES = columns(
     {
         "RES": "process_resident_memory_bytes",
@@ -148,7 +143,7 @@ SIZES = columns(
         "SWAP": "process_swap_bytes",
         "VIRT": "process_virtual_memory_bytes",
     },
-    _kib,
+    partial(parse_quantity, unit=1024),
 )
 TASK = {
     **SIZES,

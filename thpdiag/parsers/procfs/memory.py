@@ -187,13 +187,9 @@ _OF_CGROUPS = re.compile(  # names that /proc/vmstat does not have
 )
 
 
-def parse_memory_stat(source: Source, lines: Lines) -> Iterator[Record]:
-    """That it was seen."""
-    return _not_of_the_system(source, lines, "memory_stat")
-
-
 MEMORY_STAT = Parser(
-    "memory_stat", "memory.stat of a cgroup (not read: not of the system)", parse_memory_stat, opens=_OF_CGROUPS,
+    "memory_stat", "memory.stat of a cgroup (not read: not of the system)",
+    lambda source, lines: _not_of_the_system(source, lines, "memory_stat"), opens=_OF_CGROUPS,
     continues=re.compile(CGROUP_COUNTER).match,
     confirm=lambda lines: sum(_OF_CGROUPS.match(line) is not None for line in lines) >= 2,
 )  # fmt: skip

@@ -103,10 +103,6 @@ _FIELDS = (
 )
 
 
-def _pid_stat_confirm(lines: list[str]) -> object:
-    return any(_WHOLE.match("\n".join(lines[:count])) for count in range(1, MAX_LINES + 1))
-
-
 @snapshots("pid_stat")
 def parse_pid_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
     """One sample per process and snapshot."""
@@ -148,7 +144,8 @@ def _process(source: Source, first: tuple[int, str], found: re.Match[str], odd: 
 
 
 PID_STAT = Parser(
-    "pid_stat", "/proc/PID/stat", parse_pid_stat, opens=_BEGINS, confirm=_pid_stat_confirm,
+    "pid_stat", "/proc/PID/stat", parse_pid_stat, opens=_BEGINS,
+    confirm=lambda lines: any(_WHOLE.match("\n".join(lines[:count])) for count in range(1, MAX_LINES + 1)),
     continues=re.compile(f"{_BEGINS.pattern}|{_TAIL.pattern}").match,
 )  # fmt: skip
 
@@ -405,10 +402,6 @@ _KIND = re.compile(r" (huge|heap|stack)(?= |$)")
 NOT_WHOLE = "a part of a list of mappings (its stack is not there, or lines are broken): no sums are made of it"
 
 
-def _numa_maps_confirm(lines: list[str]) -> bool:
-    return any(_PAGES.search(line) for line in lines if _NUMA_MAPS.match(line))
-
-
 @dataclass(slots=True)
 class _Mappings:
     """A process whose mappings are being summed."""
@@ -477,7 +470,7 @@ def _add_mapping(process: _Mappings, text: str) -> bool:
 
 NUMA_MAPS = Parser(
     "numa_maps", "/proc/PID/numa_maps", parse_numa_maps, opens=_NUMA_MAPS, continues=any_of(_NUMA_MAPS, _REMAINS),
-    confirm=_numa_maps_confirm,
+    confirm=lambda lines: any(_PAGES.search(line) for line in lines if _NUMA_MAPS.match(line)),
 )  # fmt: skip
 
 

@@ -230,19 +230,16 @@ _TERMINALS = (80, 100, 120, 132)  # columns at which a pasted line may be cut or
 _THP = re.compile(r'(?:^|[\s"])(transparent_hugepage(?:_shmem)?|thp_anon)=([\w+,;:-]{1,200})(?=["\s]|$)')
 
 
-def _is_whole(source: Source) -> bool:
-    """Whether no terminal was there: the file itself, or a copy of it in a collector's text."""
-    return source.member.endswith("cmdline") or (not source.command and source.path.endswith("cmdline"))
-
-
 def parse_cmdline(source: Source, lines: Lines) -> Iterator[Record]:
     """boot.cmdline, and what the line says of huge pages."""
+    # no terminal was there: the file itself, or a copy of it in a collector's text
+    is_whole = source.member.endswith("cmdline") or (not source.command and source.path.endswith("cmdline"))
     for number, line in lines:
         text = line.replace("\0", " ").strip()
         if not text:
             continue
         cite = source.cite(number, line)
-        if text.endswith("...") or (len(line) in _TERMINALS and not _is_whole(source)):
+        if text.endswith("...") or (len(line) in _TERMINALS and not is_whole):
             text = "a kernel command line whose end may be cut off: the last setting counts, which is not known"
             yield Problem(cite, text, ProblemKind.ODD, CMDLINE.name)
             continue

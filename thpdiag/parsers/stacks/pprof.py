@@ -33,7 +33,7 @@ from typing import NamedTuple
 from thpdiag.model import Citation, Measure, Problem, ProblemKind, Record, Stacks, Task
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.model.profile import Inclusive
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, any_of, any_of_first, printable
 from thpdiag.parsers.stacks._stacks import MAX_BYTES, MAX_DEPTH, MAX_NAME, StackBuilder, bytes_of
 
 NAME = "pprof"
@@ -362,15 +362,7 @@ def read_top(source: Source, lines: Lines) -> Iterator[Record]:
         yield replace(found_, inclusive=tuple(inclusive))
 
 
-def _top_confirm(ahead: list[str]) -> bool:
-    return any(_HEADER.match(text) for text in ahead)
-
-
-def continues(text: str) -> bool:
-    """Rows, the heading, and what pprof says above."""
-    return bool(_ROW.match(text) or _HEADER.match(text) or _AROUND.match(text))
-
-
 TOP_PARSER = Parser(
-    NAME, "pprof -top", read_top, opens=_TOP_OPENS, continues=continues, confirm=_top_confirm, lookahead=14
-)
+    NAME, "pprof -top", read_top, opens=_TOP_OPENS, continues=any_of(_ROW, _HEADER, _AROUND),
+    confirm=any_of_first(15, _HEADER), lookahead=14,
+)  # fmt: skip

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 
 from thpdiag.model import Citation, Fact, Measure, Profile, Record, Task
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, any_of, printable
 from thpdiag.parsers.stacks._stacks import StackBuilder
 
 _DUMP = re.compile(r"Full thread dump (?P<vm>\S.{0,120}?) \((?P<version>\S{1,80})(?: [\w ,]{1,80})?\):")
@@ -107,13 +107,9 @@ def _native(text: str | None) -> int | None:
     return None if not text else int(text, 16) if text.startswith("0x") else int(text)
 
 
-def _jstack_continues(text: str) -> bool:
-    return any(pattern.match(text) for pattern in (_AT, _STATE, _OTHER, _DUMP, _THREAD))
-
-
 JSTACK_PARSER = Parser(
     JSTACK, "thread dump of Java (jstack)", read_jstack, opens=re.compile(r"Full thread dump \S.{0,120}? \(\S"),
-    continues=_jstack_continues,
+    continues=any_of(_AT, _STATE, _OTHER, _DUMP, _THREAD),
 )  # fmt: skip
 
 
@@ -144,15 +140,11 @@ def read_gdb(source: Source, lines: Lines) -> Iterator[Record]:
     yield from threads.profile(GDB)
 
 
-def _gdb_continues(text: str) -> bool:
-    return bool(_LWP.match(text) or _FRAME.match(text) or _AROUND.match(text))
-
-
 def _gdb_confirm(ahead: list[str]) -> bool:
     return bool(_LWP.match(ahead[0])) and any(_FRAME.match(text) for text in ahead[1:3])
 
 
 GDB_PARSER = Parser(
     GDB, "threads (gdb, pstack)", read_gdb, opens=re.compile(r"Thread \d{1,9} \((?:Thread|LWP|process|\(LWP)"),
-    continues=_gdb_continues, confirm=_gdb_confirm, lookahead=3,
+    continues=any_of(_LWP, _FRAME, _AROUND), confirm=_gdb_confirm, lookahead=3,
 )  # fmt: skip

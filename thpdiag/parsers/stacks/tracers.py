@@ -53,7 +53,7 @@ from functools import lru_cache
 from thpdiag.knowledge.symbols import families, normalise
 from thpdiag.model import Measure, Profile, Record, Task
 from thpdiag.model.parser import Lines, Parser, Source
-from thpdiag.parsers._lines import ParseErrors, printable
+from thpdiag.parsers._lines import ParseErrors, any_of, printable
 from thpdiag.parsers.stacks._stacks import MAX_DEPTH, StackBuilder, function_name, without_tracer
 
 BCC = "bcc"
@@ -175,18 +175,6 @@ def _add_bcc(source: Source, table: _Table, stack: _Stack, value: int) -> None:
     table.builder.add(numbers, float(value), source.cite(stack.line, stack.text), stack.task, value)
 
 
-def _bcc_continues(text: str) -> bool:
-    """Frames, tasks, numbers, heads and what stands between."""
-    return bool(
-        _BCC_FRAME.match(text)
-        or _BCC_VALUE.match(text)
-        or _BCC_BORDER.match(text)
-        or _BCC_AROUND.match(text)
-        or _BCC_WHO.match(text)
-        or _bcc_head(text)
-    )
-
-
 def _bcc_confirm(ahead: list[str]) -> bool:
     """A head, or functions of which the last is followed by who ran and a number."""
     if _bcc_head(ahead[0]):
@@ -200,7 +188,8 @@ def _bcc_confirm(ahead: list[str]) -> bool:
 
 
 BCC_PARSER = Parser(
-    BCC, "tables of stacks (BCC profile, offcputime, stackcount)", read_bcc, opens=_BCC_OPENS, continues=_bcc_continues,
+    BCC, "tables of stacks (BCC profile, offcputime, stackcount)", read_bcc, opens=_BCC_OPENS,
+    continues=any_of(_BCC_FRAME, _BCC_VALUE, _BCC_BORDER, _BCC_AROUND, _BCC_WHO, _PROFILE, _OFF_CPU, _COUNT),
     confirm=_bcc_confirm, lookahead=MAX_LOOKED_AT,
 )  # fmt: skip
 
@@ -293,7 +282,7 @@ def _read_maps(source: Source, lines: Lines, maps: dict[str, _Map], odd: ParseEr
                 odd.note(key.line, key.text, "a stack of bpftrace without its count")
             key, text = _Key(opened["map"], number, text), opened["first"]
         if key is None:
-            if text.strip() and not _is_around(text):
+            if text.strip() and not _BPFTRACE_AROUND.match(text):
                 odd.note(number, text, "not a line of bpftrace maps")
         elif end := _END.match(text):
             key.take(end["rest"].strip())
@@ -366,15 +355,6 @@ _BPFTRACE_AROUND = re.compile(r"Attaching \d+ probes?\.\.\.|Lost \d+ events|@\w{
 _BPFTRACE_CONTINUES = re.compile(r"\s{4,}\S|@\w{0,60}\[|, |\{\"type\"|[^:]{0,200}\]: ?-?\d{1,19}\s*$|,\s*$|\s*$")
 
 
-def _is_around(text: str) -> bool:
-    return bool(_BPFTRACE_AROUND.match(text))
-
-
-def _bpftrace_continues(text: str) -> bool:
-    """Frames, ends of keys, further maps, and what bpftrace says between them."""
-    return bool(_BPFTRACE_CONTINUES.match(text) or _BPFTRACE_AROUND.match(text))
-
-
 def _bpftrace_confirm(ahead: list[str]) -> bool:
     """A frame below the key."""
     below = [text for text in ahead[1:] if text.strip() not in ("", ",")]
@@ -382,6 +362,6 @@ def _bpftrace_confirm(ahead: list[str]) -> bool:
 
 
 BPFTRACE_PARSER = Parser(
-    BPFTRACE, "maps of stacks (bpftrace)", read_bpftrace, opens=_BPFTRACE_OPENS, continues=_bpftrace_continues,
-    confirm=_bpftrace_confirm,
+    BPFTRACE, "maps of stacks (bpftrace)", read_bpftrace, opens=_BPFTRACE_OPENS,
+    continues=any_of(_BPFTRACE_CONTINUES, _BPFTRACE_AROUND), confirm=_bpftrace_confirm,
 )  # fmt: skip

@@ -321,16 +321,14 @@ _FIREFOX_HEAD = re.compile(rb"\"(?:preprocessedProfileVersion|stackwalk|sampleUn
 _OPENS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,20}\{")
 
 
-def _is_speedscope(_path: str, head: bytes, _size: int | None) -> bool:
-    return bool(_SPEEDSCOPE_HEAD.search(head))
-
-
-def _is_firefox(_path: str, head: bytes, _size: int | None) -> bool:
-    return b'"meta"' in head and bool(_FIREFOX_HEAD.search(head))
-
-
-SPEEDSCOPE_PARSER = BulkParser(SPEEDSCOPE, "speedscope (JSON)", _is_speedscope, read_speedscope, opens=_OPENS)
-FIREFOX_PARSER = BulkParser(FIREFOX, "Firefox Profiler (samply, Gecko; JSON)", _is_firefox, read_firefox, opens=_OPENS)
+SPEEDSCOPE_PARSER = BulkParser(
+    SPEEDSCOPE, "speedscope (JSON)", lambda _path, head, _size: _SPEEDSCOPE_HEAD.search(head), read_speedscope,
+    opens=_OPENS,
+)  # fmt: skip
+FIREFOX_PARSER = BulkParser(
+    FIREFOX, "Firefox Profiler (samply, Gecko; JSON)",
+    lambda _path, head, _size: b'"meta"' in head and _FIREFOX_HEAD.search(head), read_firefox, opens=_OPENS,
+)  # fmt: skip
 
 
 FLAME_GRAPH = "flame_graph"

@@ -78,11 +78,6 @@ def _places(columns: tuple[str, ...]) -> Mapping[str, int]:
     return {mode: columns.index(column) for column, mode in MODES.items() if column in columns}
 
 
-@lru_cache(64)
-def _resolution(names: tuple[str, ...]) -> Mapping[str, float]:
-    return dict.fromkeys(names, SHARE_QUANTUM)
-
-
 def _mpstat_sample(
     source: Source, odd: ParseErrors, at: tuple[int, str], columns: tuple[str, ...], row: TimedRow
 ) -> Iterator[Sample]:
@@ -96,7 +91,7 @@ def _mpstat_sample(
         odd.note(*at, "CPU shares of mpstat that do not add up to 100 %: not used")
         return
     values = cpu_ratios(parts)
-    resolution = _resolution(tuple(values))
+    resolution = dict.fromkeys(values, SHARE_QUANTUM)
     kind, entity = cpu_entity(cells[0])
     yield Sample(kind, values, source.cite(*at), "mpstat", entity, row.time, resolution, bool(row.average))
 
@@ -207,16 +202,12 @@ def _percent(text: str) -> Quantity | None:
     return found and Quantity(found.value / 100, found.resolution / 100)
 
 
-def _kib(text: str) -> Quantity | None:
-    return parse_quantity(text.rstrip("%"), 1024)
-
-
 TASK = {
     **columns(dict.fromkeys(("%usr", "%user"), "process_cpu_ratio.user"), _percent),
     **columns({"%system": "process_cpu_ratio.system", "%CPU": "process_cpu_ratio"}, _percent),
     **columns({"minflt/s": "process_minor_faults_total:rate", "majflt/s": "process_major_faults_total:rate"}, _number),
     **columns({"threads": "process_threads"}, _number),
-    **columns({"VSZ": "process_virtual_memory_bytes", "RSS": "process_resident_memory_bytes"}, _kib),
+    **columns({"VSZ": "process_virtual_memory_bytes", "RSS": "process_resident_memory_bytes"}, _number, 1024),
 }
 
 
