@@ -512,7 +512,10 @@ class Recording:
                 if table:
                     yield from table.line(number, text)
                 else:
-                    self._leave(number, text)
+                    # a line for other parsers; what stands apart in the text is parted by an empty line
+                    if self.foreign and self.foreign[-1][0] < number - 1:
+                        self.foreign.append((number, ""))
+                    self.foreign.append((number, text))
         yield from table.end() if table else ()
 
     def _texts(self, first: int, end: int) -> Iterator[tuple[int, str]]:
@@ -537,12 +540,6 @@ class Recording:
         if not belongs(clean(following)):
             return False
         return parse_prompt(text) is None and parse_timestamp(text) is None and parse_speaker(text, following) is None
-
-    def _leave(self, number: int, text: str) -> None:
-        """A line for other parsers; what stands apart in the text is parted by an empty line."""
-        if self.foreign and self.foreign[-1][0] < number - 1:
-            self.foreign.append((number, ""))
-        self.foreign.append((number, text))
 
 
 def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:

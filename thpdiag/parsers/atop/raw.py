@@ -98,7 +98,9 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 def _intervals(source: Source, given: _Input, header: Any) -> Iterator[Record]:
     host = header.utsname.nodename.decode("utf-8", "replace")
-    yield from _of_host(header, host, Citation(source.member))
+    for name, value in (("host.name", host), ("kernel.release", header.utsname.release.decode("utf-8", "replace"))):
+        if value and value.isprintable():
+            yield Fact(name, value, Citation(source.member))
     commands: set[int] = set()
     number = 0
     try:
@@ -108,12 +110,6 @@ def _intervals(source: Source, given: _Input, header: Any) -> Iterator[Record]:
     except _BrokenError as end:
         cite = Citation(source.member, number)
         yield Problem(cite, f"the raw log of atop cannot be read on: {quoted(end)}", ProblemKind.DAMAGED, NAME)
-
-
-def _of_host(header: Any, host: str, cite: Citation) -> Iterator[Fact]:
-    for name, value in (("host.name", host), ("kernel.release", header.utsname.release.decode("utf-8", "replace"))):
-        if value and value.isprintable():
-            yield Fact(name, value, cite)
 
 
 def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, commands: set[int]) -> Iterator[Record]:

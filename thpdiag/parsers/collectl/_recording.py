@@ -416,7 +416,10 @@ class Recording:
         yield from self.counters.series((self.source.member, NAME), times)
         yield from self.tasks.series(NAME, times)
         yield from self.tasks.commands(times)
-        yield from self._restarts()
+        for (_, before), (_, header) in pairwise(self.headers):
+            if header.booted is not None and _is_other_boot(before, header):
+                cite = self.source.cite(*header.places["Booted"])
+                yield Event("restart", cite, Moment(header.booted, Clock.UTC))
         yield from (replace(p, kind=ProblemKind.DAMAGED) for p in self.damage.problems())
         yield from problems
         yield from self.odd.problems()
@@ -448,12 +451,6 @@ class Recording:
                 starts, values = zip(*known, strict=True)
                 place = np.searchsorted(np.array(starts), np.frombuffer(rows.at, np.int64), side="right") - 1
                 rows.add_column(name, np.where(place < 0, np.nan, np.array(values)[place]))
-
-    def _restarts(self) -> Iterator[Event]:
-        for (_, before), (_, header) in pairwise(self.headers):
-            if header.booted is not None and _is_other_boot(before, header):
-                cite = self.source.cite(*header.places["Booted"])
-                yield Event("restart", cite, Moment(header.booted, Clock.UTC))
 
 
 def _is_other_boot(before: Header, after: Header) -> bool:

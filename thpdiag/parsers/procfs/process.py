@@ -483,12 +483,6 @@ _FLAGS = re.compile(r"\s\d+\s+(?:[a-z]{2} ){0,30}hg(?: |$)")
 _COLUMNS_OF_X = {"Kbytes": "Size", "RSS": "Rss"}
 
 
-def _columns(head: re.Match[str]) -> list[str]:
-    """The columns that have a sum, in order."""
-    names = ["Kbytes", *head[2].split()] if head[2] else head[1].split()
-    return [_COLUMNS_OF_X.get(name, name) for name in names if name not in ("VmFlags", "Mode")]
-
-
 @dataclass(slots=True)
 class _Listing(_Mappings):
     """The list of one process, whose columns have sums in its last line."""
@@ -497,7 +491,9 @@ class _Listing(_Mappings):
     columns: list[str] = field(default_factory=list)
 
     def begin(self, head: re.Match[str]) -> None:
-        self.columns = _columns(head)
+        # the columns that have a sum, in order
+        names = ["Kbytes", *head[2].split()] if head[2] else head[1].split()
+        self.columns = [_COLUMNS_OF_X.get(name, name) for name in names if name not in ("VmFlags", "Mode")]
         if "VmFlags" in head[0]:
             self.add(ASKED_HUGE, 0.0)
 
