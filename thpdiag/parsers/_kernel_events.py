@@ -245,7 +245,9 @@ class Durations:
             counts = (("times", str(len(by_length))), ("tasks", str(len(tasks[caller]))))
             longest, labels = by_length[-1], (("comm", comm), ("purpose", purpose), *counts)
             ranks = (("median", 0.5), ("99 % within", 0.99), ("longest", 1.0))
-            figures = ", ".join(f"{word} {shown(_ranked(by_length, share).seconds)}" for word, share in ranks)
+            figures = ", ".join(
+                f"{word} {format_seconds(_nearest_rank(by_length, share).seconds)}" for word, share in ranks
+            )
             text = f"{self._share(by_length)}{figures}"
             cite = self.source.cite(longest.line, longest.text)
             moment = None if self.first is None else Moment(longest.begin, self.clock)
@@ -284,12 +286,12 @@ def _purpose_of_request(rest: str) -> str:
     return OTHER if int(order[1]) < MIN_THP_ORDER else UNKNOWN  # before 5.1 the bits lie elsewhere
 
 
-def _ranked(by_length: list[_Duration], share: float) -> _Duration:
+def _nearest_rank(by_length: list[_Duration], share: float) -> _Duration:
     """The nearest rank."""
     return by_length[max(0, ceil(share * len(by_length)) - 1)]
 
 
-def shown(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """As people say it; three digits are more than the clock of a busy host is good for."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:

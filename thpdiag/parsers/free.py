@@ -39,7 +39,7 @@ METRICS = {
         "free": "node_memory_SwapFree_bytes",
     },
 }
-MOST_IN_MIB = 100_000  # what is larger may be KiB
+MAX_NUMBER_IN_MIB = 100_000  # what is larger may be KiB
 UNITS = {"b": 1, "bytes": 1, "k": 2**10, "kibi": 2**10, "m": 2**20, "mebi": 2**20, "g": 2**30, "gibi": 2**30}
 UNITS |= {"tebi": 2**40, "kilo": 10**3, "mega": 10**6, "giga": 10**9, "tera": 10**12}
 Row = tuple[int, str]
@@ -51,7 +51,7 @@ def unit_of(command: Command | None, rows: list[Row]) -> int | None:
         return next((UNITS[name] for name in command.options if name in UNITS), 1024)
     found = [parse_number(word) for _, text in rows for word in text.split()[1:]]
     numbers = [value for value in found if value is not None]
-    if max(numbers, default=0) <= MOST_IN_MIB or any(value % 4 for value in numbers):
+    if max(numbers, default=0) <= MAX_NUMBER_IN_MIB or any(value % 4 for value in numbers):
         return None
     return 1 if all(value % 4096 == 0 for value in numbers) else 1024  # whole pages: bytes
 

@@ -63,7 +63,7 @@ from thpdiag.parsers._kernel_events import (
     Durations,
     KernelEvent,
     comm_of,
-    shown,
+    format_seconds,
 )
 from thpdiag.parsers._lines import ParseErrors, any_of, numbered_lines, undecoded_problems, with_errors
 
@@ -319,7 +319,9 @@ def _spread(histogram: _Histogram, source: Source) -> Iterator[Record]:
     labels = (("comm", comm), ("purpose", purpose), ("times", str(count)))
     parts = ((0.5, "median"), (0.99, "99 % within"), (1.0, "longest"))
     words = [
-        f"{word} {shown(low * size)} to {shown(high * size)}" for s, word in parts for low, high in (histogram.at(s),)
+        f"{word} {format_seconds(low * size)} to {format_seconds(high * size)}"
+        for s, word in parts
+        for low, high in (histogram.at(s),)
     ]
     cite = source.cite(histogram.line, histogram.text)
     yield Fact(f"{kind}.spread", ", ".join(words), cite, labels)

@@ -521,7 +521,7 @@ def read_archive(source: Source, content: Content) -> Iterator[Record | Foreign]
         yield Fact("host.name", name[0].decode("ascii"), Citation(source.member))
     if int.from_bytes(head[at : at + 4], "big") in _NO_VOLUME:
         return
-    program, file = find_program("pmrep"), _resolved(content.file)
+    program, file = find_program("pmrep"), _resolve(content.file)
     archive = _archive(file)
     on_host = re.sub(r"(\.\d{1,5})(\.(?:xz|gz|bz2|zst))?$", "", path_on_host(source))
     asked = f"pmrep -z -a {path_name(on_host)} -o csv -t 60 {_NEEDED} > pcp.csv"
@@ -542,7 +542,7 @@ def _read_printed(source: Source, printed: Content) -> Iterator[Record | Foreign
     return parse_member(source, printed, ARCHIVE_NAME, lambda source, lines: read(source, lines, ARCHIVE_NAME))
 
 
-def _resolved(file: Path | None) -> Path | None:
+def _resolve(file: Path | None) -> Path | None:
     """The path under which the file lies beside others; it comes as an open descriptor."""
     try:
         return file.resolve() if file else None
@@ -553,7 +553,7 @@ def _resolved(file: Path | None) -> Path | None:
 def _file_name(path: str, file: Path | None) -> str:
     """The name of the member among the files of its archive, where these do not lie on a disk as they are."""
     found = _PART.fullmatch(path.rpartition("/")[2])
-    if not found or find_program("pmrep") is None or _archive(_resolved(file)) is not None:
+    if not found or find_program("pmrep") is None or _archive(_resolve(file)) is not None:
         return ""
     return found[1]
 

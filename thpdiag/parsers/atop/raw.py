@@ -24,7 +24,7 @@ from thpdiag.parsers.atop import logs as atop
 NAME = "atop_raw"
 MAGICS = (b"\xef\xbe\xed\xfe", b"\xfe\xed\xbe\xef")
 SINCE_BOOT = 1  # flag of a record
-MOST_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 ASK = "ask for its text: atop -r FILE -P ALL > atop.txt, run on the host that wrote it"
 PSI = (("cs", "cpusome"), ("ms", "memsome"), ("mf", "memfull"), ("ios", "iosome"), ("iof", "iofull"))
 
@@ -118,7 +118,7 @@ def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, command
     record = header.Record.from_buffer_copy(packed)
     tasks = getattr(record, "ndeviat", None)
     tasks = record.nlist if tasks is None else tasks
-    if tasks > MOST_TASKS:
+    if tasks > MAX_TASKS:
         raise _BrokenError("an interval has more tasks than any host")
     size = getattr(header, "tstatlen", None) or header.pstatlen
     host = header.SStat.from_buffer_copy(given.inflate(record.scomplen, header.sstatlen))

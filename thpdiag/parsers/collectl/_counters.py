@@ -44,16 +44,16 @@ from thpdiag.parsers.procfs import system as proc_stat
 from thpdiag.parsers.procfs.zones import MAX_ORDERS, MIN_ORDERS
 
 NAN = float("nan")
-MOST_TEXT = 1 << 25  # bytes of cited lines kept of one member; rows after that are cited by line only
+MAX_CITED_TEXT_BYTES = 1 << 25  # bytes of cited lines kept of one member; rows after that are cited by line only
 _PLAIN = bytes(byte if 32 <= byte != 127 else ord(" " if byte == 9 else "?") for byte in range(256))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(slots=True)
-class Room:
+class CitedTextBudget:
     """For the text of cited lines, shared by all rows of a member."""
 
-    left: int = MOST_TEXT
+    left: int = MAX_CITED_TEXT_BYTES
 
 
 def printable(text: str) -> str:
@@ -73,16 +73,16 @@ class Rows:
     Rows of the same metrics, which is nearly all of them, are one flat array.
     """
 
-    __slots__ = ("_ends", "_more", "_parts", "_room", "_text", "at", "lines")
+    __slots__ = ("_budget", "_ends", "_more", "_parts", "_text", "at", "lines")
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, budget: CitedTextBudget) -> None:
         self.at = array("q")  # number of the interval
         self.lines = array("q")
         self._parts: list[tuple[tuple[str, ...], array[float]]] = []
         self._more: dict[str, Floats] = {}
         self._text = bytearray()
         self._ends = array("q")
-        self._room = room
+        self._budget = budget
 
     def __len__(self) -> int:
         return len(self.at)
@@ -96,10 +96,10 @@ class Rows:
         self._parts[-1][1].extend(values.values() if names else (NAN,))
         self.at.append(at)
         self.lines.append(line)
-        if self._room.left > 0:
+        if self._budget.left > 0:
             kept = excerpt(text)
             self._text += kept
-            self._room.left -= len(kept)
+            self._budget.left -= len(kept)
         self._ends.append(len(self._text))
         return True
 
@@ -159,7 +159,7 @@ def first_rows_in_order(rank: Ints) -> Ints:
 
 
 Numbered = tuple[int, bytes]
-LONGEST = 15  # digits; longer numbers are looked at more closely
+MAX_PLAIN_DIGITS = 15  # digits; longer numbers are looked at more closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Layout:
         if len(tokens) != self.tokens or self.words(tokens) != self.expected:
             return None
         numbers = self.numbers(tokens)
-        if not b"".join(numbers).isdigit() or max(map(len, numbers)) > LONGEST:
+        if not b"".join(numbers).isdigit() or max(map(len, numbers)) > MAX_PLAIN_DIGITS:
             return None
         return dict(zip(self.names, map(mul, map(int, numbers), self.factors), strict=True))
 
@@ -217,7 +217,7 @@ Taker = Callable[[bytes, bytes], None]  # gets the first word of a line and the 
 SYSTEM: Subject = ("system", ())
 TWICE = "a counter twice under one time: a time may be missing; the second is left out"
 CUT = "a line that is cut or holds no number; it is left out"
-MOST_WORDS = 10_000  # first words remembered
+MAX_FIRST_WORDS = 10_000  # first words remembered
 MODES = tuple(f"node_cpu_seconds_total.{mode}" for mode in proc_stat.MODES)
 _COUNTS = {word.encode(): name for word, name in proc_stat.COUNTS.items()}
 _SIZE = re.compile(rb"([A-Z]\w*)(?:\((\w+)\))?:")
@@ -237,11 +237,11 @@ _OTHERS = re.compile(
 class Counters:
     """Takes the lines of one interval after the other."""
 
-    def __init__(self, odd: ParseErrors, room: Room) -> None:
+    def __init__(self, odd: ParseErrors, budget: CitedTextBudget) -> None:
         self.hz = 100
         self.values: dict[str, float] = {}
         self.rows: dict[Subject, Rows] = {}
-        self._odd, self._room = odd, room
+        self._odd, self._budget = odd, budget
         self._at = -1
         self._line: Numbered = (0, b"")  # that is looked at
         self._orders, self._modes = MIN_ORDERS, 4
@@ -268,7 +268,7 @@ class Counters:
             taker = self._takers.get(word)
             if taker is None:
                 taker = self._taker(word)
-                if len(self._takers) < MOST_WORDS:
+                if len(self._takers) < MAX_FIRST_WORDS:
                     self._takers[word] = taker
             taker(word, rest)
         if values is None:
@@ -376,7 +376,7 @@ class Counters:
     def _row(self, subject: Subject, values: dict[str, float], line: Numbered) -> None:
         rows = self.rows.get(subject)
         if rows is None:
-            rows = self.rows[subject] = Rows(self._room)
+            rows = self.rows[subject] = Rows(self._budget)
         if not rows.add(self._at, line[0], values, line[1]):
             self._note(TWICE, line)
 
@@ -413,7 +413,7 @@ UNUSED = frozenset(
 )  # fmt: skip
 # behind the command's last bracket: faults, CPU time, threads, start, sizes
 _START, _RSS_PAGES = 19, 21
-MOST_DIGITS = 19  # of a number below 2**63
+MAX_DIGITS = 19  # of a number below 2**63
 _FIELDS = itemgetter(7, 9, 11, 12, 17, _START, 20, _RSS_PAGES)
 
 
@@ -433,19 +433,19 @@ class Task:
 
     __slots__ = ("comm", "commands", "name", "rows")
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, budget: CitedTextBudget) -> None:
         self.name, self.comm = b"", ""
-        self.rows = Rows(room)
+        self.rows = Rows(budget)
         self.commands: dict[bytes, tuple[int, int]] = {}  # interval and line of the first sight
 
 
 class Tasks:
     """All processes of a recording."""
 
-    def __init__(self, source: Source, odd: ParseErrors, room: Room) -> None:
+    def __init__(self, source: Source, odd: ParseErrors, budget: CitedTextBudget) -> None:
         self.hz, self.page = 100, 4096
         self.boot = 0  # starts are counted from the boot
-        self._source, self._odd, self._room = source, odd, room
+        self._source, self._odd, self._budget = source, odd, budget
         self._seen: dict[bytes, Sighting] = {}
         self._tasks: dict[tuple[bytes, int, int], Task] = {}
 
@@ -492,7 +492,7 @@ class Tasks:
         key = (pid, int(values["process_start_time_ticks"]), self.boot)
         task = self._tasks.get(key)
         if task is None:
-            task = self._tasks[key] = Task(self._room)
+            task = self._tasks[key] = Task(self._budget)
         if comm != task.name:
             task.name, task.comm = comm, printable(comm.decode("utf-8", "replace"))
         if seen.command:
@@ -503,7 +503,7 @@ class Tasks:
     def _values(self, fields: list[bytes]) -> dict[str, float] | None:
         """None if one of the numbers is none."""
         wanted = _FIELDS(fields)
-        if not b"".join(wanted).isdigit() or max(map(len, wanted)) > MOST_DIGITS:
+        if not b"".join(wanted).isdigit() or max(map(len, wanted)) > MAX_DIGITS:
             return None
         minor, major, user, system, threads, start, virtual, resident = map(int, wanted)
         if max(minor, major, user, system, threads, start, virtual, resident) >= MAX_COUNTER:

@@ -46,9 +46,9 @@ from thpdiag.parsers.collectl._counters import (
     MODES,
     SYSTEM,
     UNUSED,
+    CitedTextBudget,
     Counters,
     Numbered,
-    Room,
     Rows,
     Tasks,
     Times,
@@ -135,8 +135,8 @@ class Intervals:
         return Problem(cite, text, reader="collectl_raw", count=len(at), hides=False)
 
 
-LONGEST = 1 << 20
-BLOCK = 1 << 19  # bytes that are looked at together
+MAX_LINE_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 19  # bytes that are looked at together
 
 
 class WholeLines:
@@ -164,7 +164,7 @@ class WholeLines:
             if whole:
                 first, self.number = self.number + 1, self.number + whole.count(b"\n")
                 yield first, whole
-            if len(tail) > LONGEST:
+            if len(tail) > MAX_LINE_BYTES:
                 self._long += not too_long
                 self._first_long = self._first_long or self.number + 1
                 tail, too_long = b"", True
@@ -179,7 +179,7 @@ class WholeLines:
         for chunk in self._chunks:
             held.append(chunk)
             size += len(chunk)
-            if size >= BLOCK:
+            if size >= BLOCK_BYTES:
                 yield b"".join(held)
                 held, size = [], 0
         yield b"".join(held)
@@ -190,12 +190,12 @@ class WholeLines:
             text = "ends in the middle of a line, which is left out"
             yield Problem(source.cite(self.number), text, ProblemKind.DAMAGED, reader)
         if self._long:
-            text = f"lines of more than {LONGEST} bytes; they are left out"
+            text = f"lines of more than {MAX_LINE_BYTES} bytes; they are left out"
             yield Problem(source.cite(self._first_long), text, ProblemKind.LIMIT, reader, count=self._long)
 
 
-_FARTHEST = 24  # bytes of a line that are looked at
-_SHORTEST_PID, _LONGEST_PID = 1, 10
+_MAX_PREFIX_BYTES = 24  # bytes of a line that are looked at
+_MIN_PID_DIGITS, _MAX_PID_DIGITS = 1, 10
 
 
 def _word(text: bytes) -> int:
@@ -212,7 +212,7 @@ HOST_LINES, PROCESS_LINES, MARKS = range(3)  # what a run of lines is of; a mark
 def useful_runs(lines: WholeLines) -> Iterator[tuple[int, list[Numbered]]]:
     """Numbered lines without those of no use, as many of one kind as follow each other."""
     for first, block in lines.blocks():
-        data = np.frombuffer(block + b"\n" * _FARTHEST, np.uint8)
+        data = np.frombuffer(block + b"\n" * _MAX_PREFIX_BYTES, np.uint8)
         ends = np.flatnonzero(data[: len(block)] == ord("\n"))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))
         kinds, useless = _kinds(data, starts)
@@ -240,7 +240,7 @@ def _kinds(data: Array[np.uint8], starts: Ints) -> tuple[Ints, Bools]:
 def _is_unused(data: Array[np.uint8], pids: Ints) -> Bools:
     """Whether the words behind these pids are of no use."""
     behind = np.zeros(len(pids), np.int64)
-    for length in range(_LONGEST_PID, _SHORTEST_PID - 1, -1):  # the first blank counts
+    for length in range(_MAX_PID_DIGITS, _MIN_PID_DIGITS - 1, -1):  # the first blank counts
         blank = data[pids + length] == _SPACE
         behind[blank] = pids[blank] + length + 1
     found: Bools = (behind > 0) & np.isin(_words(data, behind), _UNUSED)
@@ -343,7 +343,7 @@ NAME = "collectl_raw"
 BOOT_APART = 60.0  # seconds between two figures of one boot
 _TIME = re.compile(rb">>> (\d{9,10}\.\d{1,6}) <<<\s*$")
 _BAD_TIME = "a damaged time: the lines below it, up to the next time, are left out"
-MOST_LINES = 100_000  # of an interval, beside those of processes
+MAX_INTERVAL_LINES = 100_000  # of an interval, beside those of processes
 _TOO_MANY = "more lines under one time than any host has; they are left out"
 _NO_TIME = "lines above the first time; they are left out"
 
@@ -354,8 +354,8 @@ class Recording:
     def __init__(self, source: Source, first: Header) -> None:
         self.source = source
         self.odd, self.damage = ParseErrors(source, NAME), ParseErrors(source, NAME)
-        room = Room()
-        self.counters, self.tasks = Counters(self.odd, room), Tasks(source, self.odd, room)
+        budget = CitedTextBudget()
+        self.counters, self.tasks = Counters(self.odd, budget), Tasks(source, self.odd, budget)
         self.headers: list[tuple[int, Header]] = []  # with the number of the interval that follows
         self.epochs = array("d")
         self.lines = array("q")
@@ -392,9 +392,9 @@ class Recording:
             for number, line in lines:
                 self.tasks.line(number, line)
         else:
-            room = MOST_LINES - len(self._lines)
-            self._lines += [numbered for numbered in lines[:room] if numbered[1]]
-            for number, line in lines[room:]:
+            left = MAX_INTERVAL_LINES - len(self._lines)
+            self._lines += [numbered for numbered in lines[:left] if numbered[1]]
+            for number, line in lines[left:]:
                 self.odd.note(number, printable(line[:MAX_CITED_CHARS].decode("utf-8", "replace")), _TOO_MANY)
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ from thpdiag.parsers._time import date_seconds, day_seconds
 from thpdiag.parsers._units import Column, Readings, columns, parse_number, parse_share
 from thpdiag.parsers.collectl import _columns as collectl
 from thpdiag.parsers.collectl._columns import KIB, PLOT, rate
-from thpdiag.parsers.collectl._counters import Room, Rows, Times, printable
+from thpdiag.parsers.collectl._counters import CitedTextBudget, Rows, Times, printable
 from thpdiag.parsers.collectl._recording import Header, WholeLines
 
 NAME = "collectl_plot"
@@ -121,17 +121,17 @@ class PlotTask:
 
     __slots__ = ("accumulated", "comm", "command", "line", "pid", "rows")
 
-    def __init__(self, pid: str, comm: str, command: str, line: int, room: Room) -> None:
+    def __init__(self, pid: str, comm: str, command: str, line: int, budget: CitedTextBudget) -> None:
         self.pid, self.comm, self.command, self.line = pid, comm, command, line
         self.accumulated = 0.0
-        self.rows = Rows(room)
+        self.rows = Rows(budget)
 
 
 class PlotTasks:
     """All processes of a table."""
 
-    def __init__(self, source: Source, odd: ParseErrors, room: Room) -> None:
-        self._source, self._odd, self._room = source, odd, room
+    def __init__(self, source: Source, odd: ParseErrors, budget: CitedTextBudget) -> None:
+        self._source, self._odd, self._budget = source, odd, budget
         self._places: dict[str, int] = {}
         self._columns: dict[str, Column] = {}
         self._played_back = False
@@ -171,7 +171,7 @@ class PlotTasks:
     def _task(self, pid: str, comm: str, command: str, line: int, accumulated: float | None) -> PlotTask:
         task = self._living.get(pid)
         if task is None or task.comm != comm or (accumulated is not None and accumulated < task.accumulated):
-            task = self._living[pid] = PlotTask(pid, comm, command, line, self._room)
+            task = self._living[pid] = PlotTask(pid, comm, command, line, self._budget)
             self._all.append(task)
         if accumulated is not None:
             task.accumulated = accumulated
@@ -205,8 +205,8 @@ class Plot:
     def __init__(self, source: Source) -> None:
         self.source, self.odd = source, ParseErrors(source, NAME)
         self.header = Header()
-        self._room = Room()
-        self.tasks = PlotTasks(source, self.odd, self._room)
+        self._budget = CitedTextBudget()
+        self.tasks = PlotTasks(source, self.odd, self._budget)
         self._rows: dict[Subject, Rows] = {}
         self._seconds = array("d")
         self._clock: Clock | None = None
@@ -301,7 +301,7 @@ class Plot:
             if found.values:
                 rows = self._rows.get(subject)
                 if rows is None:
-                    rows = self._rows[subject] = Rows(self._room)
+                    rows = self._rows[subject] = Rows(self._budget)
                 rows.add(len(self._seconds) - 1, line, found.values, text.encode())
 
     def records(self) -> Iterator[Record]:
@@ -337,7 +337,7 @@ _RECORDED = r"#{30,40} RECORDED #{30,40}\s*$|#{80}\s*$"
 _COMMENT = re.compile(r"#{80}\s*$|#{30,40} RECORDED|# ?[A-Z]\w*: |# >>> NEW LOG <<<|#[\w-]+ .*$|#SLUB DATA")
 _ROW = re.compile(r"(?:\d{8}\D\d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{9,10}(?:\.\d{1,6})?)\D\S")
 _ROW_OR_COMMENT = re.compile(r"#|(?:\d{8}\D\d\d:\d\d:\d\d|\d{9,10}(?:\.\d{1,6})?\D)|\s*$")
-LONGEST_HEADER = 40
+MAX_HEADER_LINES = 40
 
 
 def belongs(text: str) -> bool:
@@ -374,7 +374,7 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 PARSER = Parser(
     "collectl_plot", "collectl -P, plot format", read, opens=re.compile(f"{_NAMES.pattern}|{_RECORDED}"),
-    continues=belongs, confirm=confirm, lookahead=LONGEST_HEADER,
+    continues=belongs, confirm=confirm, lookahead=MAX_HEADER_LINES,
 )  # fmt: skip
 BULK_PARSER = BulkParser(
     PARSER.name, PARSER.title, claims, read_bulk, opens=re.compile(rb"(?:#[^\n]*\n)*#(?:Date.Time|UTC)", re.DOTALL)

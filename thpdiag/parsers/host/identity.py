@@ -209,14 +209,14 @@ class _Release:
     def first(self, *names: str) -> Said | None:
         return next((self.keys[name] for name in names if name in self.keys), None)
 
-    def own(self) -> tuple[str, str, str, Citation] | None:
+    def main_line(self) -> tuple[str, str, str, Citation] | None:
         """The one-line file of the distribution itself: rebuilds carry a redhat-release too."""
         return min(self.lines, key=lambda line: line[0] == "rhel", default=None)
 
     def name(self) -> Said | None:
         if pretty := self.first("PRETTY_NAME"):
             return pretty
-        if own := self.own():
+        if own := self.main_line():
             patch = self.keys.get("SUSE PATCHLEVEL", ("0",))[0]
             return (own[1].replace(" (", f" SP{patch} (") if patch.isdigit() and patch != "0" else own[1]), own[3]
         described = self.first("Description", "DISTRIB_DESCRIPTION")
@@ -225,7 +225,7 @@ class _Release:
         return f"Debian GNU/Linux {self.debian[0]}", self.debian[1]
 
     def id(self) -> Said | None:
-        own, named = self.own(), self.first("ID")
+        own, named = self.main_line(), self.first("ID")
         if named:
             return named
         if own and own[0]:
@@ -239,7 +239,7 @@ class _Release:
     def version(self) -> Said | None:
         """The most exact of the release numbers that agree with the first one."""
         found = [self.keys[k] for k in ("VERSION_ID", "Release", "DISTRIB_RELEASE") if k in self.keys]
-        if own := self.own():
+        if own := self.main_line():
             patch = self.keys.get("SUSE PATCHLEVEL", ("0",))[0]
             found.append((f"{own[2]}.{patch}" if patch.isdigit() and patch != "0" else own[2], own[3]))
         if self.debian:

@@ -174,7 +174,7 @@ class Times:
     def of(self, line: KernelLine) -> Moment | None:
         """The most exact moment that the prefix tells, None if it has none or an impossible one."""
         stamp, boot = line.stamp or line.bracket, BOOT_SECONDS.match(line.bracket)
-        dated = self._dated(stamp)
+        dated = self._full_date(stamp)
         if dated is not None:
             return dated
         if boot:
@@ -183,9 +183,9 @@ class Times:
 
     def wall(self, line: KernelLine) -> Moment | None:
         """What the stamp of the syslog tells, also where a bracket tells the time since boot."""
-        return (self._dated(line.stamp) or self._day(line.stamp)) if line.stamp else None
+        return (self._full_date(line.stamp) or self._day(line.stamp)) if line.stamp else None
 
-    def _dated(self, stamp: str) -> Moment | None:
+    def _full_date(self, stamp: str) -> Moment | None:
         if re.fullmatch(_EPOCH, stamp):
             return Moment(float(stamp), Clock.UTC)
         clock, date = _CLOCK.search(stamp), _DATE.search(stamp)

@@ -33,7 +33,7 @@ _OTHER = re.compile(
     r"|\d{1,15} (?:total pagecache|pages |reserved|pagecache|slab)|Swap cache stats|(?:Free|Total) swap  ?="
     r"|[\w:.\[\]-]{1,16} cpuset=|warn_alloc_show_mem|Tasks? "
 )
-_MOST_ORDERS = 20
+_MAX_ORDERS = 20
 _ANYBODY = frozenset("UMER")
 
 _WAITS = re.compile(
@@ -54,7 +54,7 @@ def parse_free_blocks(text: str) -> dict[str, float]:
     values: dict[str, float] = {}
     for size, count in sizes:
         order = (size // page).bit_length() - 1
-        if size != page << order or order >= _MOST_ORDERS:
+        if size != page << order or order >= _MAX_ORDERS:
             return {}
         values[f"node_buddyinfo_blocks_order{order}"] = count
     return values
@@ -117,7 +117,7 @@ class MemInfo:
 
     def lack(self, order: int, mode: str) -> str:
         """What was missing: `memory`, or `blocks` where memory was left; empty if the report does not tell."""
-        zones, reserves = self._allowed(mode)
+        zones, reserves = self._zones_for(mode)
         if not zones or any(zone.free is None for zone in zones):
             return ""
         open_to_it = [z for z in zones if (z.free or 0) > z.least + (z.reserve * z.page if reserves else 0)]
@@ -126,7 +126,7 @@ class MemInfo:
         without = all(zone.largest is not None and zone.largest < order for zone in open_to_it)
         return "blocks" if without else ""
 
-    def _allowed(self, mode: str) -> tuple[list[_Zone], bool]:
+    def _zones_for(self, mode: str) -> tuple[list[_Zone], bool]:
         """The zones that may serve a request with these flags, and whether it has to leave the reserve of each alone.
 
         None if that cannot be told: which node it was bound to, or the other reserves of 32-bit kernels.

@@ -347,10 +347,10 @@ class Messages:
         passable = lines if isinstance(lines, Passable) else None
         for number, text in lines:
             if self._pending or self._sysrq or self._reboot or is_hint(text):
-                yield from self._dated(self._line(number, text))
+                yield from self._hold_since_boot(self._line(number, text))
             if passable and not (self._pending or self._sysrq or self._reboot):
                 passable.pass_over(hints())
-        yield from self._dated(self._close_all())
+        yield from self._hold_since_boot(self._close_all())
         yield from (record for record, _ in self._since_boot)
         yield from self._clocks.facts()
         yield from self._odd.problems()
@@ -359,7 +359,7 @@ class Messages:
         for key in list(self._pending):
             yield from self._close(key)
 
-    def _dated(self, records: Iterable[Record]) -> Iterator[Record]:
+    def _hold_since_boot(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records; those with seconds since boot wait, as another boot may follow of which these are not."""
         for record in records:
             if isinstance(record, Event | Sample) and record.time and record.time.clock is Clock.BOOT:
@@ -394,7 +394,7 @@ class Messages:
         message = _Message(self._source.cite(number, text), split_line(text))
         if BOOT_LINE.match(text.strip()):
             self._reboot = message.cite
-            yield from self._dated(self._close_all())
+            yield from self._hold_since_boot(self._close_all())
             yield from self._other_boot()
             return
         self._note(number, message)

@@ -37,7 +37,7 @@ _PLAIN = re.compile(r"[\w.$@~*/\[(<:-]")
 _PLACE = re.compile(  # what `-g address`, `-g srcline` and `--branch-history` print behind a name
     r"(?:\s\+\d{1,9}|\s[^\s:()]{1,200}\.\w{1,4}:\d{1,9}|\s\((?:cycles|predicted|abort|iter|avg_cycles)\b[^()]{0,80}\))+$"
 )
-LONGEST_NAME = 2000
+MAX_NAME_CHARS = 2000
 
 
 def kernel_dso(dso: str) -> bool | None:
@@ -54,7 +54,7 @@ def kernel_letter(letter: str) -> bool | None:
 
 def plain_name(text: str) -> str:
     """A line of a call graph without the place in the function: `compute churn.c:28`, `compact_zone +213`."""
-    return text if len(text) > LONGEST_NAME or _JIT.match(text) else _PLACE.sub("", text)
+    return text if len(text) > MAX_NAME_CHARS or _JIT.match(text) else _PLACE.sub("", text)
 
 
 def symbol_like(text: str) -> bool:
@@ -62,7 +62,7 @@ def symbol_like(text: str) -> bool:
 
     Names have no blanks outside brackets, but for C++ (`operator new`, return types of templates) and scripts.
     """
-    if not text or len(text) > LONGEST_NAME or not _PLAIN.match(text):
+    if not text or len(text) > MAX_NAME_CHARS or not _PLAIN.match(text):
         return False
     if " " not in text and "\t" not in text:
         return not text.endswith((",", ";", "?", "!")) and text.strip("-_=.:|+") != ""

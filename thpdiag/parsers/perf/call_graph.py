@@ -45,7 +45,7 @@ ROUNDING = 0.006  # percent; perf prints two decimals
 _ALONE_FROM = 10  # column
 MIN_INDENT = 3  # columns of a graph with bars
 _VALUED = re.compile(r"--\s?\d[\d.,]*%?--")
-DEEPEST = 300  # branches within branches; perf records 127 frames
+MAX_BRANCH_DEPTH = 300  # branches within branches; perf records 127 frames
 _HIDDEN = "[...]"
 _CUT = "..."
 _WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
@@ -136,7 +136,7 @@ def is_squeezed(lines: Sequence[str]) -> bool:
     return any(not line[:MIN_INDENT].isspace() for line in lines if _BRANCH.match(line))
 
 
-def indented(lines: Sequence[str]) -> list[str] | None:
+def restore_indentation(lines: Sequence[str]) -> list[str] | None:
     """A graph that lost its blanks, with those of perf; None if its bars do not tell what belongs to what.
 
     Names follow their branch before any branch of its own. A branch has a bar for each branch above it that has a
@@ -170,7 +170,7 @@ def indented(lines: Sequence[str]) -> list[str] | None:
             for level in range(len(above) + 1)
             if above[:level].count(False) == bars and not (level < len(above) and above[level])
         )
-        if (level := next(levels, None)) is None or level > DEEPEST:
+        if (level := next(levels, None)) is None or level > MAX_BRANCH_DEPTH:
             return None
         above[level:] = [last]
         column = root + level * _NAMES_AFTER_BAR
@@ -213,7 +213,7 @@ def _parse_bars(lines: Sequence[str]) -> list[Node]:
     for line in lines:
         start = len(line) - len(line.lstrip(_BLANK))
         branch = _BRANCH.match(line)
-        while len(path) > 1 and (path[-1].column > start + (0 if branch else 1) or len(path) > DEEPEST):
+        while len(path) > 1 and (path[-1].column > start + (0 if branch else 1) or len(path) > MAX_BRANCH_DEPTH):
             path.pop()
         if not branch:
             path[-1].names.append(plain_name(line.strip(_BLANK)))
@@ -238,10 +238,10 @@ def _parse_flat(lines: Sequence[str]) -> list[Node]:
             nodes.append(Node([], _value(found), counted=not found["unit"]))
         elif nodes:
             nodes[-1].names.append(plain_name(line.strip()))
-    return _own([n for n in nodes if n.names])
+    return _subtract_continuations([n for n in nodes if n.names])
 
 
-def _own(nodes: list[Node]) -> list[Node]:
+def _subtract_continuations(nodes: list[Node]) -> list[Node]:
     """Take from each chain the share of those that go on from its end."""
     stems = {tuple(n.names): n for n in nodes}
     shares = [(tuple(n.names), n.value or 0.0) for n in nodes]
@@ -309,10 +309,10 @@ def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> 
     node whose branches do not exceed 100 % with it.
     """
     if not collapsed:
-        while len(path) > 1 and (path[-1].column >= entry.column or len(path) > DEEPEST):
+        while len(path) > 1 and (path[-1].column >= entry.column or len(path) > MAX_BRANCH_DEPTH):
             path.pop()
         return
-    if opened and len(path) <= DEEPEST:
+    if opened and len(path) <= MAX_BRANCH_DEPTH:
         return
     while len(path) > 1:
         path.pop()

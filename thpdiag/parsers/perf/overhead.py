@@ -27,10 +27,10 @@ from thpdiag.parsers.perf.call_graph import (
     Path,
     certain_part,
     chains,
-    indented,
     is_cut,
     is_squeezed,
     part,
+    restore_indentation,
     share,
     with_totals,
 )
@@ -321,7 +321,7 @@ class Table:
         is_short = is_cut(entry.graph)
         if not is_short and not is_squeezed(entry.graph):
             return entry
-        graph = None if is_short else indented(entry.graph)
+        graph = None if is_short else restore_indentation(entry.graph)
         self.cut |= graph is None
         return replace(entry, graph=graph or certain_part(entry.graph))
 

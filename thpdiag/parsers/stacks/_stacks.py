@@ -22,7 +22,7 @@ from thpdiag.parsers.perf._texts import Frames
 MAX_STACKS = 1_000_000  # different stacks or rows that are kept; a recording has some 10,000
 MAX_DEPTH = 2_000  # functions of a stack: the kernel records 127, Java programs some 1,000
 MAX_NAME = 2_000  # characters of a function's name
-MOST = 0.95  # of the weight: a recording of waits or calls has a few damaged stacks
+MIN_SHARE_OF_KIND = 0.95  # of the weight: a recording of waits or calls has a few damaged stacks
 SEVERAL = 3  # stacks with one innermost function of the kernel in all of them: somebody counted its calls
 TRACER_FRAMES = 8  # innermost functions among which those of the tracer are
 EVENTS = {
@@ -98,10 +98,13 @@ def _without_samples(profile: Profile) -> Profile:
 def _measure(leaves: Mapping[str, float], traced: float, stacks: int) -> Measure:
     """What is counted, by the weight of each innermost function."""
     whole = sum(leaves.values())
-    if whole > 0 and sum(weight for name, weight in leaves.items() if _SCHEDULER.fullmatch(name)) >= MOST * whole:
+    if (
+        whole > 0
+        and sum(weight for name, weight in leaves.items() if _SCHEDULER.fullmatch(name)) >= MIN_SHARE_OF_KIND * whole
+    ):
         return Measure.OFF_CPU
     alone = len(leaves) == 1 and stacks >= SEVERAL and all(map(is_kernel_function, leaves))
-    return Measure.CALLS if whole > 0 and (traced >= MOST * whole or alone) else Measure.CPU
+    return Measure.CALLS if whole > 0 and (traced >= MIN_SHARE_OF_KIND * whole or alone) else Measure.CPU
 
 
 @dataclass(slots=True)

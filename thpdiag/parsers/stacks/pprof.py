@@ -130,7 +130,7 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """One profile."""
     data, cut = bytes_of(content)
     if data[:2] == b"\x1f\x8b":
-        data, cut = _inflated(data)
+        data, cut = _inflate(data)
     if cut:
         text = f"a pprof that is cut, or too large to be read as a whole; {INSTEAD}"
         yield Problem(Citation(source.member), text, ProblemKind.LIMIT, NAME)
@@ -144,7 +144,7 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     yield from _profiles(source, data, found)
 
 
-def _inflated(data: bytes) -> tuple[bytes, bool]:
+def _inflate(data: bytes) -> tuple[bytes, bool]:
     """What gzip packed, up to a limit, and whether there is more or an end is missing."""
     unpack = zlib.decompressobj(31)
     try:

@@ -136,7 +136,7 @@ def _speedscope(source: Source, data: Json) -> Iterator[Record]:
     units = set()
     for profile in _list(data["profiles"]):
         units.add(str(profile.get("unit")))
-        rows = _sampled(profile) if profile.get("type") == "sampled" else _evented(profile)
+        rows = _rows_of_samples(profile) if profile.get("type") == "sampled" else _rows_of_events(profile)
         for numbers, weight in rows:
             if not 0 < weight < 1e18 or not all(isinstance(n, int) and 0 <= n < len(frames) for n in numbers):
                 odd["a stack of unknown functions, or without weight"] = (
@@ -165,13 +165,13 @@ def _speedscope_name(frame: Json) -> str:
     return f"{name}_[k]" if file == "[kernel.kallsyms]" and not name.endswith("_[k]") else name
 
 
-def _sampled(profile: Json) -> Iterator[tuple[Sequence[Any], float]]:
+def _rows_of_samples(profile: Json) -> Iterator[tuple[Sequence[Any], float]]:
     samples, weights = _list(profile["samples"]), _numbers(_list(profile["weights"]))
     for stack, weight in zip(samples[:MAX_SAMPLES], weights, strict=False):
         yield _list(stack), weight
 
 
-def _evented(profile: Json) -> Iterator[tuple[Sequence[Any], float]]:
+def _rows_of_events(profile: Json) -> Iterator[tuple[Sequence[Any], float]]:
     """Time between one event and the next belongs to the functions that are open."""
     open_: list[Any] = []
     before = float(profile.get("startValue") or 0)

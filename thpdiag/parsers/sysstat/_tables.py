@@ -132,7 +132,7 @@ class Times:
         return TimedRow(rest, self._moment(found), average)
 
     @property
-    def undated(self) -> bool:
+    def is_without_day(self) -> bool:
         """Whether there is a date that does not tell the day."""
         return bool(self.date) and self.clock is not None and self.clock.clock is Clock.DAY
 

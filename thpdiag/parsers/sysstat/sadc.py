@@ -147,7 +147,7 @@ def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
         text = "no sadf that reads it is installed here, so its rows were not read"
         yield _ask(source, f"{_writer(head)}: {text}", ProblemKind.UNREADABLE)
         return
-    with _opened(front, chunks, content.file) as file:
+    with _open_member(front, chunks, content.file) as file:
         if file.tell() > MAX_SPOOLED_BYTES:
             yield _ask(
                 source,
@@ -199,7 +199,7 @@ def _format_read_by(sadf: Path) -> int | None:
     return format_of(tuple(int(part) for part in found.groups())) if found else None
 
 
-def _opened(front: bytes, chunks: Iterator[bytes], file: Path | None) -> IO[bytes]:
+def _open_member(front: bytes, chunks: Iterator[bytes], file: Path | None) -> IO[bytes]:
     """The bytes of the member as an open file: its own, or one without a name, which ends where it gets too long."""
     if file is not None:
         return file.open("rb")

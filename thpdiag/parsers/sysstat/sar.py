@@ -107,7 +107,7 @@ def grid_of(rows: bytes, table: Table, *, half: bool) -> Floats | None:
 
     None unless every cell is a plain number.
     """
-    if not _timed(rows):
+    if not _begin_with_times(rows):
         return None
     text = rows
     if half:
@@ -119,7 +119,7 @@ def grid_of(rows: bytes, table: Table, *, half: bool) -> Floats | None:
     if text.translate(None, b"0123456789. \n-"):
         return None
     count, width = rows.count(b"\n") + 1, len(table.columns) + 3 + half
-    if not _even(text, count, width):
+    if not _has_even_rows(text, count, width):
         return None
     grid = np.fromstring(text, sep=" ").reshape(count, width)
     if half:
@@ -128,7 +128,7 @@ def grid_of(rows: bytes, table: Table, *, half: bool) -> Floats | None:
     return grid if (grid[:, :3] < (24, 60, 61)).all() else None
 
 
-def _timed(rows: bytes) -> bool:
+def _begin_with_times(rows: bytes) -> bool:
     """Whether each row begins with a time, dd:dd:dd, and has no other colon."""
     letters = np.frombuffer(rows + b"\n", np.uint8)
     ends = np.flatnonzero(letters == 10)
@@ -140,7 +140,7 @@ def _timed(rows: bytes) -> bool:
     return bool((times[:, [2, 5]] == ord(":")).all() and ((digits >= ord("0")) & (digits <= ord("9"))).all())
 
 
-def _even(text: bytes, count: int, width: int) -> bool:
+def _has_even_rows(text: bytes, count: int, width: int) -> bool:
     """Whether each row has that many cells, and no cell more than one dot, with digits around it."""
     letters = np.frombuffer(b" " + text + b"\n", np.uint8)
     blank = letters <= 32
@@ -267,7 +267,7 @@ class SarText:
         self.table, self.lost = table_of(columns, self.machine), False
         yield from self.end()
         self.times.header(text)
-        if self.times.undated and len(self._all) == 1:
+        if self.times.is_without_day and len(self._all) == 1:
             self.odd.note(number, text, f"the date {self.date} may be two days: the times are without a date")
 
     def end(self) -> Iterator[Event]:
@@ -334,7 +334,7 @@ class _Blocks:
         line = clean(head.decode("utf-8", "replace"))
         self.text.blank = True
         if OTHER_TOOL.match(line) or (self.elsewhere and not (HEADER.match(line) or BANNER.match(line))):
-            self._elsewhere(_numbered(number, block))
+            self._elsewhere(_number_lines(number, block))
             return
         self.elsewhere = False
         body, _, banner = body.partition(_NEXT)  # no empty line stands before the next file
@@ -344,9 +344,9 @@ class _Blocks:
             if self.text.table is not None and body:
                 yield from self._rows(self.text.table, number + 1, head, body)
             if banner:
-                yield from self._lines(_numbered(number + 2 + body.count(b"\n"), _NEXT[1:] + banner))
+                yield from self._lines(_number_lines(number + 2 + body.count(b"\n"), _NEXT[1:] + banner))
             return
-        yield from self._lines(_numbered(number, block))
+        yield from self._lines(_number_lines(number, block))
 
     def _aside(self, lines: Iterable[tuple[int, str]]) -> None:
         """Lines of another format."""
@@ -421,7 +421,7 @@ class _Blocks:
             else:
                 rest, rows = block, b""
             if rest:
-                yield from self._lines(_numbered(first + rows.count(b"\n") + bool(rows), rest))
+                yield from self._lines(_number_lines(first + rows.count(b"\n") + bool(rows), rest))
 
     def end_rows(self) -> Iterator[Record]:
         """The rows that are held become columns, or are read one by one."""
@@ -433,7 +433,7 @@ class _Blocks:
         if not add_rows(held):
             for block in held:  # one of them is odd
                 if len(held) == 1 or not add_rows([block]):
-                    yield from self._lines(_numbered(*block))
+                    yield from self._lines(_number_lines(*block))
 
 
 def _has_other_lines(body: bytes) -> bool:
@@ -451,7 +451,7 @@ def _sums(number: int, rows: bytes) -> Iterator[tuple[int, bytes]]:
         at = rows.find(b" sum ", end)
 
 
-def _numbered(number: int, block: bytes) -> Iterator[tuple[int, str]]:
+def _number_lines(number: int, block: bytes) -> Iterator[tuple[int, str]]:
     return enumerate((clean(line) for line in block.decode("utf-8", "replace").split("\n")), number)
 
 
