@@ -202,12 +202,16 @@ def _percent(text: str) -> Quantity | None:
     return found and Quantity(found.value / 100, found.resolution / 100)
 
 
+def _kib(text: str) -> Quantity | None:
+    return parse_quantity(text.rstrip("%"), 1024)  # no factor for the whole column: --human gives units of its own
+
+
 TASK = {
     **columns(dict.fromkeys(("%usr", "%user"), "process_cpu_ratio.user"), _percent),
     **columns({"%system": "process_cpu_ratio.system", "%CPU": "process_cpu_ratio"}, _percent),
     **columns({"minflt/s": "process_minor_faults_total:rate", "majflt/s": "process_major_faults_total:rate"}, _number),
     **columns({"threads": "process_threads"}, _number),
-    **columns({"VSZ": "process_virtual_memory_bytes", "RSS": "process_resident_memory_bytes"}, _number, 1024),
+    **columns({"VSZ": "process_virtual_memory_bytes", "RSS": "process_resident_memory_bytes"}, _kib),
 }
 
 
