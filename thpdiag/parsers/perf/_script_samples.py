@@ -32,8 +32,7 @@ from thpdiag.model.profile import UNKNOWN
 from thpdiag.model.ragged import starts_of
 from thpdiag.parsers._kernel_events import EVENTS, Durations, KernelEvent
 from thpdiag.parsers._lines import ParseErrors
-from thpdiag.parsers.perf._texts import HEADER_COMMENT, Frames, header_fact, host_facts
-from thpdiag.parsers.perf.script import (
+from thpdiag.parsers.perf._script_grammar import (
     LOOKAHEAD,
     NAME,
     OPENS,
@@ -49,6 +48,7 @@ from thpdiag.parsers.perf.script import (
     plain_text,
     unambiguous_head,
 )
+from thpdiag.parsers.perf._texts import HEADER_COMMENT, Frames, header_fact, host_facts
 
 WINDOW_BYTES = 1 << 22  # that are split into blocks at once
 MAX_LINE_BYTES = Limits().line
