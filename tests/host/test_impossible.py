@@ -49,6 +49,31 @@ def test_a_page_size_that_is_no_power_of_two(tmp_path: Path, digits: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "vm.swappiness = 600",
+        "vm.compaction_proactiveness = 2020",
+        "vm.extfrag_threshold = -500",
+        "vm.dirty_ratio = 200",
+        "vm.watermark_scale_factor = 0",
+        "vm.min_free_kbytes = -67584",
+        "vm.zone_reclaim_mode = -1",
+        "vm.defrag_mode = 11",
+    ],
+)
+def test_a_setting_that_the_kernel_refuses(tmp_path: Path, line: str) -> None:
+    """It is no value in force, and is named; a file that is read at boot may say so."""
+    (tmp_path / "sysctl.txt").write_text(f"vm.stat_interval = 1\n{line}\nvm.overcommit_ratio = 50\n")
+    (problem,) = analyze([tmp_path], rules())["problems"]
+    assert "is never" in problem["text"]
+    assert problem["line"] == 2
+    (tmp_path / "sysctl.txt").unlink()
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "sysctl.conf").write_text(f"{line}\n")
+    assert not analyze([tmp_path], rules())["problems"]
+
+
+@pytest.mark.parametrize(
     ("line", "part", "whole"),
     [
         ("MemFree:        72000000 kB", "MemFree", "MemTotal"),

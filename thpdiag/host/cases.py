@@ -66,6 +66,20 @@ _POWERS_OF_TWO = {
     "thp.hpage_pmd_size": (MIN_HUGE_PAGE_BYTES, MAX_HUGE_PAGE_BYTES),
     "kernel.page_size": (MIN_PAGE_BYTES, MIN_HUGE_PAGE_BYTES),
 }
+# What the kernel takes: the tables of mm/*.c and kernel/sysctl.c, tried on 6.18; the widest of all versions.
+_SETTING_BOUNDS = {
+    "sysctl.vm.swappiness": (0, 200),
+    "sysctl.vm.compaction_proactiveness": (0, 100),
+    "sysctl.vm.extfrag_threshold": (0, 1000),
+    "sysctl.vm.dirty_ratio": (0, 100),
+    "sysctl.vm.dirty_background_ratio": (0, 100),
+    "sysctl.vm.watermark_scale_factor": (1, 3000),
+    "sysctl.vm.watermark_boost_factor": (0, 2**31 - 1),
+    "sysctl.vm.min_free_kbytes": (0, 2**31 - 1),
+    "sysctl.vm.zone_reclaim_mode": (0, 2**31 - 1),
+    "sysctl.vm.overcommit_memory": (0, 2),
+    "sysctl.vm.defrag_mode": (0, 1),
+}
 _PARTS = {
     "MemTotal": (
         "MemFree", "MemAvailable", "Buffers", "Cached", "Active", "Inactive", "Unevictable", "AnonPages", "Mapped",
@@ -90,7 +104,7 @@ def without_impossible(records: Iterable[Record]) -> tuple[list[Record], list[Pr
     kept: list[Record] = []
     for record in records:
         if isinstance(record, Fact):
-            if reason := _reason_of_size(record):
+            if reason := _reason_of_size(record) or _reason_of_setting(record):
                 problems.append(_problem(record.cite, reason))
                 continue
         elif isinstance(record, Sample):
@@ -114,6 +128,15 @@ def _reason_of_size(fact: Fact) -> str:
     size = int(fact.value)
     fits = bounds[0] <= size <= bounds[1] and size & (size - 1) == 0
     return "" if fits else f"{size} bytes is the size of no page; it is not used"
+
+
+def _reason_of_setting(fact: Fact) -> str:
+    """Of a value in force: a file that is read at boot may hold what the kernel then refuses."""
+    low, high = _SETTING_BOUNDS.get(fact.name, (0, 0))
+    if low == high or fact.provenance or not isinstance(fact.value, int) or low <= fact.value <= high:
+        return ""
+    setting = fact.name.removeprefix("sysctl.")
+    return f"{setting} is never {fact.value}: the kernel accepts {low} to {high}; the value is not used"
 
 
 def _impossible(values: Mapping[str, float], memory: float) -> Iterator[tuple[str, str]]:
