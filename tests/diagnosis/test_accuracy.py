@@ -8,7 +8,21 @@ from collections import Counter
 import pytest
 
 import accuracy
-from accuracy import NOTHING, PLAIN, RIGHT, UNKNOWN, WEAKER, Answer, Given, answers, column, given, summary, table
+from accuracy import (
+    NOTHING,
+    PLAIN,
+    RIGHT,
+    UNKNOWN,
+    UNMEASURED,
+    WEAKER,
+    Answer,
+    Given,
+    answers,
+    column,
+    given,
+    summary,
+    table,
+)
 from analyze_bytes import STRICT
 from conftest import ROOT
 from expected_diagnosis import NONE, Expected, every
@@ -64,7 +78,20 @@ def test_what_counts_as_right() -> None:
     text = list(table(columns))
     assert max(map(len, text)) <= 80
     assert text[-1] == "  a = io-wait"
-    assert summary(columns) == "9 inputs: 2 right, 4 weaker or unknown, 1 nothing found, 2 wrong, 0 breaches"
+    assert summary(columns) == (
+        "9 inputs: 2 right, 4 weaker or unknown, 1 nothing found, 0 without anything measured, 2 wrong, 0 breaches"
+    )
+
+
+def test_what_nobody_can_tell_has_a_column_of_its_own() -> None:
+    """Settings and one reading of each counter show nothing that happened; two readings do, whatever they show."""
+    data = read_input([ROOT / "fixtures" / "captures" / "storm-always" / "bundle"], STRICT)
+    expected = next(one for one in EXPECTED if one.name == "captures/storm-always")
+    alone = {m: ParsedInput({m: rows}, data.inputs, data.problems) for m, rows in data.readings.items()}
+    settings = [given for member, given in alone.items() if "transparent_hugepage" in member]
+    assert settings
+    assert {Answer.to(expected, "", given).column for given in settings} == {UNMEASURED}
+    assert Answer.to(expected, "", alone["mpstat.txt"]).column == UNKNOWN
 
 
 def test_the_worth_of_a_level() -> None:

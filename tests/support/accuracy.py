@@ -6,6 +6,9 @@
 With less input a diagnosis may become weaker. It must not become another one, and no likely or confirmed finding may
 appear that the full input does not have (a breach). The last table says how often each level of confidence named the
 right cause, over all of these inputs, and what the level promises.
+
+Of an input that shows nothing the host did, only settings or one reading of each counter, an expert can say as little:
+such answers have a column of their own, `no data`.
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import ParsedInput, read_input
-from thpdiag.model import CONFIDENCES, SEVERITIES
+from thpdiag.model import CONFIDENCES, SEVERITIES, Event, Profile, Sample, Series
 from thpdiag.pipeline import diagnose_case
 
-RIGHT, WEAKER, NOTHING, UNKNOWN = "right", "weaker", "nothing", "unknown"
-PLAIN = (RIGHT, WEAKER, NOTHING, UNKNOWN)  # columns; every other column is a wrong mechanism
+RIGHT, WEAKER, NOTHING, UNKNOWN, UNMEASURED = "right", "weaker", "nothing", "unknown", "no data"
+PLAIN = (RIGHT, WEAKER, NOTHING, UNKNOWN, UNMEASURED)  # columns; every other column is a wrong mechanism
 # What is said of the same cause where the input tells no more: the kind of compaction, the knee, the group that swaps.
 GENERAL = {
     "compaction-lock-convoy": "fault-compaction",
@@ -68,6 +71,14 @@ class Answer:
     given: Given
     column: str
     breaches: tuple[str, ...]
+
+    @classmethod
+    def to(cls, expected: Expected, gone: str, data: ParsedInput, full: Given | None = None) -> Answer:
+        """The answer to this input; what it is surer of than the full one breaks the law."""
+        less = given(data)
+        breaches = tuple(sorted(r for r, level in less.sure.items() if full and level > full.sure.get(r, 0)))
+        place = column(expected, less)
+        return cls(expected, gone, less, UNMEASURED if place == UNKNOWN and not is_measured(data) else place, breaches)
 
     @property
     def names_the_cause(self) -> bool:
@@ -120,8 +131,8 @@ def same_cause(expected: Expected, given: Given) -> bool:
 def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -> Iterator[Answer]:
     """The full input first, then so many smaller ones, then (if asked for) each file alone."""
     data = read_input([expected.bundle], STRICT)
-    full = given(data)
-    yield Answer(expected, "", full, column(expected, full), ())
+    full = Answer.to(expected, "", data)
+    yield full
     chance = random.Random(f"{seed} {expected.name}")
     smaller = [less_at_random(data, chance) for _ in range(drops)]
     if alone and len(data.readings) > 1:
@@ -130,9 +141,18 @@ def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -
             for member, rows in data.readings.items()
         ]
     for gone, rest in smaller:
-        less = given(rest)
-        breaches = tuple(sorted(r for r, level in less.sure.items() if level > full.sure.get(r, 0)))
-        yield Answer(expected, gone, less, column(expected, less), breaches)
+        yield Answer.to(expected, gone, rest, full.given)
+
+
+def is_measured(data: ParsedInput) -> bool:
+    """Whether anything shows what the host did: a profile, a message, or a metric of one entity at two moments."""
+    readings = Counter[tuple[object, ...]]()
+    for record in (row.record for rows in data.readings.values() for row in rows):
+        if isinstance(record, Profile | Event) or (isinstance(record, Series) and len(record) > 1):
+            return True
+        if isinstance(record, Sample):
+            readings.update((record.kind, record.entity, name) for name in record.values)
+    return any(count > 1 for count in readings.values())
 
 
 # The table.
@@ -142,7 +162,7 @@ def table(all_of_them: Sequence[Answer]) -> Iterator[str]:
     """Rows of expected mechanisms, columns of given ones; letters stand for wrong mechanisms, told below."""
     wrong = sorted({a.column for a in all_of_them} - set(PLAIN))
     letters = [chr(ord("a") + n) for n in range(len(wrong))]
-    width = max(3, (78 - NAME - CELL * (len(PLAIN) + 1)) // max(1, len(wrong)))
+    width = max(2, (78 - NAME - CELL * (len(PLAIN) + 1)) // max(1, len(wrong)))
     width = min(width, 5)
     yield "expected".ljust(NAME) + "".join(c.rjust(CELL) for c in ("inputs", *PLAIN)) + _row(letters, width)
     for name in sorted({a.expected.mechanisms[0] for a in all_of_them}, key=lambda n: (n == NONE, n)):
@@ -173,7 +193,7 @@ def summary(all_of_them: Sequence[Answer]) -> str:
     weaker = counts[WEAKER] + counts[UNKNOWN]
     return (
         f"{counts.total()} inputs: {counts[RIGHT]} right, {weaker} weaker or unknown, {counts[NOTHING]} nothing found, "
-        f"{wrong} wrong, {broken} breaches"
+        f"{counts[UNMEASURED]} without anything measured, {wrong} wrong, {broken} breaches"
     )
 
 
